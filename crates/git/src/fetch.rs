@@ -16,7 +16,7 @@ use crate::{
     commit::Commit,
     kind::Kind,
     limits::Limits,
-    mirror::{Generation, Held, Mirror, MirrorError},
+    mirror::{Generation, Mirror, MirrorError, MirrorLock},
     reference::Revision,
     remote::{Credentials, Endpoint, Remote, UrlError},
     resolve::{LocalRefs, Refs as _},
@@ -157,7 +157,7 @@ pub(crate) fn fetch(
     revision: &Revision,
 ) -> Result<Commit, FetchError> {
     let job = Job::new(clients, limits, remote, endpoint, credentials, revision);
-    let held = job.hold(mirror)?;
+    let held = job.lock(mirror)?;
     let generation = held.generation().map_err(|error| job.opened(error))?;
     if job.marked(&generation)? {
         match job.read(&generation) {
@@ -170,7 +170,7 @@ pub(crate) fn fetch(
     if generation.packs() >= limits.packs_max {
         return job.afresh(&held);
     }
-    match job.bring(&generation) {
+    match job.fetch_and_mark(&generation) {
         // A base object is missing after all.
         Err(FetchError::Incomplete {
             source: TreeError::Object { .. },
@@ -206,7 +206,7 @@ pub(crate) fn tag(
         return Ok(Some(id));
     }
     // even if the mirror was renewed meanwhile, the commit's own store gets the object
-    let _held = job.hold(mirror)?;
+    let _held = job.lock(mirror)?;
     let (wants, haves) = ([id], [job.revision.id]);
     let one = Some(NonZeroU32::MIN);
     let brought = store.with(|repository| session.fetch(repository, &wants, &haves, one));
@@ -263,8 +263,8 @@ impl<'a> Job<'a> {
 }
 
 impl Job<'_> {
-    fn hold<'m>(&self, mirror: &'m Mirror) -> Result<Held<'m>, FetchError> {
-        let held = mirror.hold(self.deadline);
+    fn lock<'m>(&self, mirror: &'m Mirror) -> Result<MirrorLock<'m>, FetchError> {
+        let held = mirror.lock(self.deadline);
         held.map_err(|error| self.mirror("open", error))?
             .ok_or_else(|| FetchError::Busy {
                 place: self.place.clone(),
@@ -297,9 +297,9 @@ impl Job<'_> {
         self.mirror("open", error)
     }
 
-    fn afresh(&self, held: &Held<'_>) -> Result<Commit, FetchError> {
+    fn afresh(&self, held: &MirrorLock<'_>) -> Result<Commit, FetchError> {
         let generation = held.renew().map_err(|error| self.opened(error))?;
-        self.bring(&generation)
+        self.fetch_and_mark(&generation)
     }
 
     fn marked(&self, generation: &Generation) -> Result<bool, FetchError> {
@@ -317,10 +317,10 @@ impl Job<'_> {
             .map_err(|error| self.mirror("read", error))
     }
 
-    fn bring(&self, generation: &Generation) -> Result<Commit, FetchError> {
+    fn fetch_and_mark(&self, generation: &Generation) -> Result<Commit, FetchError> {
         self.receive(generation)?;
         let commit = self.read(generation)?;
-        self.complete(generation, &commit)?;
+        self.check_complete(generation, &commit)?;
         self.mark(generation, MARKS, &[self.revision.id])?;
         Ok(commit)
     }
@@ -343,12 +343,12 @@ impl Job<'_> {
         })?;
         match refused {
             None => Ok(()),
-            Some(refused) => self.by_ref(generation, refused),
+            Some(refused) => self.fetch_by_ref(generation, refused),
         }
     }
 
     /// Fetches the commit through its ref, or through all branches, with the history that contains it.
-    fn by_ref(&self, generation: &Generation, refused: RemoteError) -> Result<(), FetchError> {
+    fn fetch_by_ref(&self, generation: &Generation, refused: RemoteError) -> Result<(), FetchError> {
         let reference = self.revision.reference();
         let mut session = self.session()?;
         let prefix = reference.unwrap_or("refs/heads/");
@@ -421,7 +421,7 @@ impl Job<'_> {
     }
 
     /// A marked commit must never fail later for a missing object.
-    fn complete(&self, generation: &Generation, commit: &Commit) -> Result<(), FetchError> {
+    fn check_complete(&self, generation: &Generation, commit: &Commit) -> Result<(), FetchError> {
         let incomplete = |source| FetchError::Incomplete {
             commit: self.revision.commit(),
             place: self.place.clone(),

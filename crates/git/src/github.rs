@@ -181,8 +181,8 @@ impl GithubApp {
         let problem = |problem| GithubError::Key { problem };
         let key = PrivateKeyDer::from_pem_slice(self.private_key.expose())
             .map_err(|_| problem("it is not a PEM private key"))?;
-        let key =
-            rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| problem("its type is not supported"))?;
+        let key = rustls::crypto::ring::sign::any_supported_type(&key)
+            .map_err(|_| problem("its type is not supported"))?;
         let signer = key
             .choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])
             .ok_or_else(|| problem("it is not an RSA key"))?;
@@ -217,7 +217,7 @@ fn is_confidential(url: &reqwest::Url) -> bool {
 }
 
 /// Whether an app's token may be sent to a URL: https, or this machine itself.
-pub fn opens_with_a_token(url: &str) -> bool {
+pub fn accepts_token(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| is_confidential(&url))
 }
 
@@ -242,9 +242,9 @@ struct State {
 }
 
 /// The right to request a token.
-struct Asking<'s>(&'s Slot);
+struct PendingRequest<'s>(&'s Slot);
 
-impl Drop for Asking<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         self.0.look().asking = false;
         self.0.answered.notify_all();
@@ -312,7 +312,7 @@ impl Tokens {
         if let Some(token) = slot.known(remote.timeout)? {
             return Ok(token);
         }
-        let asking = Asking(&slot);
+        let asking = PendingRequest(&slot);
         let answer = request(clients, remote, app, SystemTime::now());
         let mut state = slot.look();
         let told = match answer {
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn the_apps_word_is_signed_with_its_key() {
+    fn jwt_is_signed_with_the_apps_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let arguments = ["-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f"];
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_github() {
+    fn github_times_are_parsed() {
         let check = |text: &str, want: Option<u64>| {
             let want = want.map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
             assert_eq!(instant(text), want, "{text}");
@@ -602,7 +602,7 @@ mod tests {
 
     /// A silent host blocks callers for the same token once, not each in turn.
     #[test]
-    fn one_asks_for_all() {
+    fn concurrent_callers_share_one_request() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let app = app(format!("http://{}", silent.local_addr().unwrap()));
         let remote = Remote::new("https://host/repository").with_timeout(Duration::from_millis(500));
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_kept_until_they_are_refused_or_end() {
+    fn tokens_are_kept_until_refused_or_expired() {
         let tokens = Tokens::default();
         let (soon, over) = (
             SystemTime::now() + Duration::from_secs(600),
@@ -659,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apps_word_goes_where_nobody_listens() {
+    fn jwt_is_sent_over_confidential_connections_only() {
         for (url, confidential) in [
             ("https://api.example.com", true),
             ("http://127.0.0.1:1", true),
@@ -675,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_for_urls() {
+    fn base64url_has_no_padding() {
         for (bytes, want) in [
             (&b""[..], ""),
             (b"f", "Zg"),

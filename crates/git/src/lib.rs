@@ -32,13 +32,13 @@ mod watch;
 
 pub use commit::{Commit, Signature};
 pub use fetch::FetchError;
-pub use github::{GithubApp, GithubError, Installation, opens_with_a_token};
+pub use github::{GithubApp, GithubError, Installation, accepts_token};
 pub use kind::Kind;
 pub use limits::Limits;
 pub use local::{Head, LocalRepository, OpenError, TreeishError};
 pub use mirrors::Mirrors;
 pub use reference::{DEFAULT_BRANCH, InvalidReference, ParseRevisionError, Reference, Revision};
-pub use remote::{Credentials, Proxy, ProxyError, Ration, Remote, TIMEOUT, UrlError};
+pub use remote::{ByteBudget, Credentials, Proxy, ProxyError, Remote, TIMEOUT, UrlError};
 pub use resolve::ResolveError;
 pub use secret::Secret;
 pub use signature::{SignatureError, Signers, Tag};

@@ -46,7 +46,7 @@ struct Guard {
 }
 
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct MirrorLock<'a> {
     mirror: &'a Mirror,
     lock: fs::File,
 }
@@ -61,7 +61,7 @@ impl Mirror {
     }
 
     /// Returns `None` at the deadline.
-    pub(crate) fn hold(&self, deadline: Instant) -> io::Result<Option<Held<'_>>> {
+    pub(crate) fn lock(&self, deadline: Instant) -> io::Result<Option<MirrorLock<'_>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.busy {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -77,7 +77,7 @@ impl Mirror {
         state.busy = true;
         drop(state);
         match self.file_lock(deadline) {
-            Ok(Some(lock)) => Ok(Some(Held { mirror: self, lock })),
+            Ok(Some(lock)) => Ok(Some(MirrorLock { mirror: self, lock })),
             other => {
                 self.free();
                 other.map(|_| None)
@@ -122,7 +122,7 @@ impl Mirror {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for MirrorLock<'_> {
     fn drop(&mut self) {
         // Closing is not enough: a process that another thread is starting holds a copy of the file, and
         // the lock, until it runs its program. Where unlocking fails, closing suffices.
@@ -131,7 +131,7 @@ impl Drop for Held<'_> {
     }
 }
 
-impl Held<'_> {
+impl MirrorLock<'_> {
     pub(crate) fn generation(&self) -> Result<Generation, MirrorError> {
         let known = self
             .mirror

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_belongs_to_url_and_credential() {
+    fn mirrors_differ_by_url_and_credential() {
         let directory = tempfile::tempdir().unwrap();
         prepare(&directory.path().join("m")).unwrap();
         let key = key(&directory.path().join("m")).unwrap();

@@ -35,7 +35,7 @@ pub struct Remote {
     /// The proxy for all connections; without one, the environment's.
     pub proxy: Option<Proxy>,
     /// A byte budget for all fetches of this remote. Without one, each fetch has its own limit.
-    pub ration: Option<Ration>,
+    pub byte_budget: Option<ByteBudget>,
     /// A stable identity for credentials that renew themselves, so that renewed credentials reuse the same
     /// mirror.
     pub principal: Option<Secret>,
@@ -43,9 +43,9 @@ pub struct Remote {
 
 /// A number of bytes that several fetches share. It does not distinguish remotes.
 #[derive(Debug, Clone)]
-pub struct Ration(Arc<AtomicU64>);
+pub struct ByteBudget(Arc<AtomicU64>);
 
-impl Ration {
+impl ByteBudget {
     pub(crate) fn of(bytes: u64) -> Self {
         Self(Arc::new(AtomicU64::new(bytes)))
     }
@@ -59,13 +59,13 @@ impl Ration {
     }
 }
 
-impl PartialEq for Ration {
+impl PartialEq for ByteBudget {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Ration {}
+impl Eq for ByteBudget {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ProxyProtocol {
@@ -199,7 +199,7 @@ impl Remote {
             ca: None,
             client_certificate: None,
             proxy: None,
-            ration: None,
+            byte_budget: None,
             principal: None,
         }
     }
@@ -483,7 +483,7 @@ mod tests {
     use super::{Credentials, Endpoint, Secret, normal};
 
     #[test]
-    fn urls_that_name_the_same_repository() {
+    fn spellings_of_a_url_are_equal() {
         fn check(url: &str, want: &str) {
             assert_eq!(normal(url), want, "{url}");
         }
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_and_what_is_refused() {
+    fn urls_hide_passwords_and_unsafe_parts_are_refused() {
         fn check(url: &str, want: &str) {
             let got = match Endpoint::parse(url) {
                 Ok(endpoint) => endpoint.to_string(),

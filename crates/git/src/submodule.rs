@@ -18,7 +18,7 @@ use crate::{
     kind::Kind,
     mirrors::Mirrors,
     reference::Revision,
-    remote::{Credentials, Endpoint, Ration, Remote, Scheme, UrlError},
+    remote::{ByteBudget, Credentials, Endpoint, Remote, Scheme, UrlError},
     tree::{Mode, Tree, TreeError},
 };
 
@@ -179,7 +179,7 @@ impl Mirrors {
             found: &mut found,
         };
         let remote = Remote {
-            ration: Some(Ration::of(self.limits().pack_bytes_max)),
+            byte_budget: Some(ByteBudget::of(self.limits().pack_bytes_max)),
             ..remote.clone()
         };
         walk.below("", &remote, commit.tree(), 0)?;
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_of_submodules() {
+    fn submodule_urls_are_resolved_or_refused() {
         let check = |parent: &str, url: &str, want: &str| {
             let got = absolute(parent, url).unwrap_or_else(|problem| format!("error: {problem}"));
             assert!(

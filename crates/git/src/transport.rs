@@ -29,7 +29,7 @@ use gix::{
 use crate::{
     kind::Kind,
     limits::Limits,
-    remote::{Credentials, Endpoint, Ration, Remote, Scheme, UrlError},
+    remote::{ByteBudget, Credentials, Endpoint, Remote, Scheme, UrlError},
     resolve::{Listed, Refs, ResolveError},
 };
 
@@ -122,9 +122,9 @@ impl Failure {
     fn hint(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Authentication => Some("check the credentials and their read permissions"),
-            Kind::RepositoryNotFound => {
-                Some("check the path; hosts also answer this when credentials are missing or lack read access")
-            }
+            Kind::RepositoryNotFound => Some(
+                "check the path; hosts also answer this when credentials are missing or lack read access",
+            ),
             Kind::Unreachable => Some("check the host's name and port, and that it is reachable from here"),
             Kind::Tls => Some("check the host's certificate and the configured ca"),
             Kind::Timeout => Some("check the host, or allow a longer timeout"),
@@ -210,7 +210,7 @@ pub(crate) struct Session {
     shared: Shared,
     url: String,
     limits: Limits,
-    ration: Option<Ration>,
+    byte_budget: Option<ByteBudget>,
     _watchdog: Watchdog,
 }
 
@@ -305,7 +305,7 @@ impl Session {
             shared,
             url,
             limits: limits.clone(),
-            ration: remote.ration.clone(),
+            byte_budget: remote.byte_budget.clone(),
             _watchdog: watchdog,
         })
     }
@@ -360,9 +360,12 @@ impl Session {
         depth: Option<NonZeroU32>,
     ) -> Result<u32, RemoteError> {
         let whole = self.limits.pack_bytes_max;
-        let (what, max) = match &self.ration {
+        let (what, max) = match &self.byte_budget {
             None => ("pack", whole),
-            Some(ration) => ("pack, with those of other submodules,", ration.left().min(whole)),
+            Some(byte_budget) => (
+                "pack, with those of other submodules,",
+                byte_budget.left().min(whole),
+            ),
         };
         self.shared.allow(what, max, whole);
         let shallow = depth.map_or_else(Shallow::undo, Shallow::DepthAtRemote);
@@ -391,8 +394,8 @@ impl Session {
             context,
             options,
         );
-        if let Some(ration) = &self.ration {
-            ration.take(max - self.shared.left());
+        if let Some(byte_budget) = &self.byte_budget {
+            byte_budget.take(max - self.shared.left());
         }
         match fetched {
             Ok(_) => Ok(objects),

@@ -105,7 +105,9 @@ impl Certificate {
         }
         for subkey in &self.0.public_subkeys {
             if is_issuer(signature, &subkey.key) && signature.verify(&subkey.key, payload).is_ok() {
-                return match newest_self_signature(&self.0, now).and_then(|_| check_binding(&self.0, subkey, now)) {
+                return match newest_self_signature(&self.0, now)
+                    .and_then(|_| check_binding(&self.0, subkey, now))
+                {
                     Err(why) => SignatureValidity::Invalid(why),
                     Ok(()) if !is_strong(&subkey.key) => SignatureValidity::Invalid(KeyFlaw::SubkeyWeak),
                     Ok(()) => SignatureValidity::Valid,
@@ -136,7 +138,10 @@ fn is_issuer(signature: &packet::Signature, key: &impl KeyDetails) -> bool {
 }
 
 /// Returns the newest valid self-signature of a certificate.
-fn newest_self_signature(certificate: &SignedPublicKey, now: SystemTime) -> Result<&packet::Signature, KeyFlaw> {
+fn newest_self_signature(
+    certificate: &SignedPublicKey,
+    now: SystemTime,
+) -> Result<&packet::Signature, KeyFlaw> {
     let primary = &certificate.primary_key;
     let details = &certificate.details;
     let revoked = details
@@ -175,7 +180,11 @@ fn newest_self_signature(certificate: &SignedPublicKey, now: SystemTime) -> Resu
 }
 
 /// Checks that a subkey may sign for its certificate.
-fn check_binding(certificate: &SignedPublicKey, subkey: &SignedPublicSubKey, now: SystemTime) -> Result<(), KeyFlaw> {
+fn check_binding(
+    certificate: &SignedPublicKey,
+    subkey: &SignedPublicSubKey,
+    now: SystemTime,
+) -> Result<(), KeyFlaw> {
     let primary = &certificate.primary_key;
     let valid: Vec<&packet::Signature> = subkey
         .signatures

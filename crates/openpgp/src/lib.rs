@@ -20,4 +20,4 @@ mod tests;
 
 pub use certificate::{Certificate, KeyFlaw, SignatureValidity};
 pub use ring::{CERTIFICATES_MAX, KeyRing, KeyRingError, RING_BYTES_MAX};
-pub use signature::{MalformedSignature, SIGNATURES_MAX, Signature, InvalidSignature, signatures};
+pub use signature::{InvalidSignature, MalformedSignature, SIGNATURES_MAX, Signature, signatures};

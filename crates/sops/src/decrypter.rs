@@ -12,7 +12,7 @@ use crate::keys::Keys;
 use crate::metadata::{Metadata, MetadataError};
 use crate::transit::Transit;
 use crate::tree::{Entry, Node};
-use crate::walk::{self, Mac, Manner, WalkError};
+use crate::walk::{self, Mac, WalkError, WalkOptions};
 
 /// Whether to check a document's MAC.
 ///
@@ -110,7 +110,7 @@ pub struct Decrypter<'k> {
     integrity: Integrity,
     limits: Limits,
     stop: Option<&'k dyn Fn() -> bool>,
-    told: Option<walk::Told<'k>>,
+    on_value: Option<walk::ValueCallback<'k>>,
 }
 
 impl std::fmt::Debug for Decrypter<'_> {
@@ -133,7 +133,7 @@ impl<'k> Decrypter<'k> {
             integrity: Integrity::Checked,
             limits: Limits::default(),
             stop: None,
-            told: None,
+            on_value: None,
         }
     }
 
@@ -169,9 +169,9 @@ impl<'k> Decrypter<'k> {
 
     /// Sets a callback for every decrypted value, so that it can be masked in output.
     #[must_use]
-    pub fn with_told(self, told: &'k dyn Fn(&[u8])) -> Self {
+    pub fn with_value_callback(self, on_value: &'k dyn Fn(&[u8])) -> Self {
         Self {
-            told: Some(told),
+            on_value: Some(on_value),
             ..self
         }
     }
@@ -192,13 +192,13 @@ impl<'k> Decrypter<'k> {
             ReadError::Metadata(error) => error.into(),
         })?;
         let opener = self.opener(&metadata)?;
-        let manner = Manner {
+        let options = WalkOptions {
             rule: &metadata.rule,
             mac_only_encrypted: metadata.mac_only_encrypted,
             without_comments: false,
-            told: self.told,
+            on_value: self.on_value,
         };
-        let mac = walk::open(&mut documents, &opener, manner, &self.budget())?;
+        let mac = walk::open(&mut documents, &opener, options, &self.budget())?;
         if self.integrity == Integrity::Checked {
             check(&metadata, &opener, &mac)?;
         }
@@ -214,13 +214,13 @@ impl<'k> Decrypter<'k> {
         let mut documents = [std::mem::take(document)];
         let metadata = crate::metadata::take(&mut documents)?;
         let opener = self.opener(&metadata)?;
-        let manner = Manner {
+        let options = WalkOptions {
             rule: &metadata.rule,
             mac_only_encrypted: metadata.mac_only_encrypted,
             without_comments: true,
-            told: self.told,
+            on_value: self.on_value,
         };
-        walk::open(&mut documents, &opener, manner, &self.budget())?;
+        walk::open(&mut documents, &opener, options, &self.budget())?;
         let [opened] = documents;
         *document = opened;
         Ok(())

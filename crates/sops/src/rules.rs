@@ -35,7 +35,7 @@ impl Rule {
         matches!(self, Self::UnencryptedComment(_) | Self::EncryptedComment(_))
     }
 
-    fn speaks_of_key(&self, key: &str) -> bool {
+    fn matches_key(&self, key: &str) -> bool {
         match self {
             Self::UnencryptedSuffix(suffix) | Self::EncryptedSuffix(suffix) => key.ends_with(suffix),
             Self::UnencryptedRegex(regex) | Self::EncryptedRegex(regex) => regex.is_match(key),
@@ -43,7 +43,7 @@ impl Rule {
         }
     }
 
-    fn speaks_of_comment(&self, comment: &Text) -> bool {
+    fn matches_comment(&self, comment: &Text) -> bool {
         match self {
             Self::UnencryptedComment(regex) | Self::EncryptedComment(regex) => {
                 comment.as_str().is_some_and(|text| regex.is_match(text))
@@ -65,13 +65,13 @@ pub(crate) struct Place<'r> {
     /// For each open collection, whether a comment above it matches.
     comments: Vec<bool>,
     /// The number of matching `keys` and `comments`.
-    spoken_of: usize,
+    matched: usize,
 }
 
 struct Key {
     /// The length of `joined` before it.
     begins: usize,
-    spoken_of: bool,
+    matched: bool,
 }
 
 impl<'r> Place<'r> {
@@ -81,16 +81,16 @@ impl<'r> Place<'r> {
             keys: Vec::new(),
             joined: String::new(),
             comments: Vec::new(),
-            spoken_of: 0,
+            matched: 0,
         }
     }
 
     pub(crate) fn enter_key(&mut self, key: &str) {
-        let spoken_of = self.rule.speaks_of_key(key);
-        self.spoken_of += usize::from(spoken_of);
+        let matched = self.rule.matches_key(key);
+        self.matched += usize::from(matched);
         self.keys.push(Key {
             begins: self.joined.len(),
-            spoken_of,
+            matched,
         });
         self.joined.push_str(key);
         self.joined.push(':');
@@ -98,7 +98,7 @@ impl<'r> Place<'r> {
 
     pub(crate) fn leave_key(&mut self) {
         if let Some(key) = self.keys.pop() {
-            self.spoken_of -= usize::from(key.spoken_of);
+            self.matched -= usize::from(key.matched);
             self.joined.truncate(key.begins);
         }
     }
@@ -115,7 +115,7 @@ impl<'r> Place<'r> {
     /// Comments above a value apply to it and its content, not to the next value.
     pub(crate) fn clear_comments(&mut self) {
         if let Some(last) = self.comments.last_mut() {
-            self.spoken_of -= usize::from(std::mem::take(last));
+            self.matched -= usize::from(std::mem::take(last));
         }
     }
 
@@ -124,10 +124,10 @@ impl<'r> Place<'r> {
         let before = self.seals();
         if let Some(last) = self.comments.last_mut()
             && !*last
-            && self.rule.speaks_of_comment(comment)
+            && self.rule.matches_comment(comment)
         {
             *last = true;
-            self.spoken_of += 1;
+            self.matched += 1;
         }
         match self.rule {
             Rule::EncryptedComment(_) => before,
@@ -136,12 +136,10 @@ impl<'r> Place<'r> {
     }
 
     pub(crate) fn seals(&self) -> bool {
-        let spoken_of = self.spoken_of > 0;
+        let matched = self.matched > 0;
         match self.rule {
-            Rule::EncryptedSuffix(_) | Rule::EncryptedRegex(_) | Rule::EncryptedComment(_) => spoken_of,
-            Rule::UnencryptedSuffix(_) | Rule::UnencryptedRegex(_) | Rule::UnencryptedComment(_) => {
-                !spoken_of
-            }
+            Rule::EncryptedSuffix(_) | Rule::EncryptedRegex(_) | Rule::EncryptedComment(_) => matched,
+            Rule::UnencryptedSuffix(_) | Rule::UnencryptedRegex(_) | Rule::UnencryptedComment(_) => !matched,
         }
     }
 

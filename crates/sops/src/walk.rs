@@ -53,33 +53,33 @@ impl std::fmt::Display for Shown<'_> {
 }
 
 /// A callback for decrypted values.
-pub(crate) type Told<'t> = &'t dyn Fn(&[u8]);
+pub(crate) type ValueCallback<'t> = &'t dyn Fn(&[u8]);
 
 #[derive(Clone, Copy)]
-pub(crate) struct Manner<'r> {
+pub(crate) struct WalkOptions<'r> {
     pub(crate) rule: &'r Rule,
     /// Whether only encrypted values count for the MAC.
     pub(crate) mac_only_encrypted: bool,
     /// Whether the document lost its comments. A value that looks encrypted then is, whatever a rule over
     /// comments says.
     pub(crate) without_comments: bool,
-    pub(crate) told: Option<Told<'r>>,
+    pub(crate) on_value: Option<ValueCallback<'r>>,
 }
 
 pub(crate) fn open(
     documents: &mut [Vec<Entry>],
     opener: &Opener,
-    manner: Manner<'_>,
+    options: WalkOptions<'_>,
     budget: &Budget<'_>,
 ) -> Result<Mac, WalkError> {
     let mut walk = Walk {
         opener,
-        manner,
+        options,
         budget,
-        place: Place::new(manner.rule),
+        place: Place::new(options.rule),
         hash: Sha512::new(),
     };
-    if manner.mac_only_encrypted {
+    if options.mac_only_encrypted {
         // so that it never equals a MAC over everything
         walk.hash.update(Sha256::digest("sops"));
     }
@@ -98,7 +98,7 @@ fn hex(bytes: &[u8]) -> String {
 
 struct Walk<'w> {
     opener: &'w Opener,
-    manner: Manner<'w>,
+    options: WalkOptions<'w>,
     budget: &'w Budget<'w>,
     place: Place<'w>,
     hash: Sha512,
@@ -148,7 +148,7 @@ impl Walk<'_> {
             Node::Map(entries) => return self.entries(entries),
             _ => {}
         }
-        let sealed = if self.manner.without_comments && self.manner.rule.needs_comments() {
+        let sealed = if self.options.without_comments && self.options.rule.needs_comments() {
             value.as_str().is_some_and(is_sealed)
         } else {
             self.place.seals()
@@ -157,7 +157,7 @@ impl Walk<'_> {
             *value = self.opened(value)?;
             self.tell(value);
         }
-        if sealed || !self.manner.mac_only_encrypted {
+        if sealed || !self.options.mac_only_encrypted {
             self.count(value);
         }
         Ok(())
@@ -183,12 +183,14 @@ impl Walk<'_> {
     }
 
     fn tell(&self, value: &Node) {
-        let Some(told) = self.manner.told else { return };
+        let Some(on_value) = self.options.on_value else {
+            return;
+        };
         match value {
-            Node::Int(number) => told(number.to_string().as_bytes()),
-            Node::Float(number) => told(fixed(*number).as_bytes()),
-            Node::Time(text) => told(text.as_bytes()),
-            Node::Text(text) => told(text.as_bytes()),
+            Node::Int(number) => on_value(number.to_string().as_bytes()),
+            Node::Float(number) => on_value(fixed(*number).as_bytes()),
+            Node::Time(text) => on_value(text.as_bytes()),
+            Node::Text(text) => on_value(text.as_bytes()),
             // there are only two of them
             Node::Bool(_) | Node::Null => {}
             Node::List(_) | Node::Map(_) | Node::Comment(_) => {}

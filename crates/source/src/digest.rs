@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_checked_as_its_algorithm_says() {
+    fn digests_are_verified_by_algorithm() {
         // from `printf abc` through sha256sum, sha384sum, sha512sum, b3sum
         let digests = [
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_named() {
+    fn invalid_digests_are_rejected() {
         let check = |text: &str, expected: &str| {
             assert_eq!(Digest::parse(text).unwrap_err().to_string(), expected);
         };

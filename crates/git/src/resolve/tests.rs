@@ -31,7 +31,7 @@ fn id(at: usize) -> ObjectId {
 }
 
 #[test]
-fn choosing() {
+fn references_are_resolved_by_precedence() {
     let refs = || {
         Fixed(vec![
             "refs/heads/main",
@@ -97,7 +97,7 @@ fn choosing() {
 
 /// In an empty repository a missing branch is not an error of the reference; a missing tag is.
 #[test]
-fn an_empty_repository() {
+fn an_empty_repository_has_its_own_error() {
     let check = |refs: Vec<&'static str>, reference: Reference, want: &str| {
         let error = choose(&mut Fixed(refs), &reference.target().unwrap()).unwrap_err();
         assert_eq!(error.to_string(), want, "{reference}");

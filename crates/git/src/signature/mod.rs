@@ -226,7 +226,7 @@ impl Signed {
     fn commit(store: &Store, id: ObjectId) -> Result<Self, SignatureError> {
         let failed = |source| failed(id, source);
         store.with(|repository| {
-            sized(repository.find_header(id).map_err(failed)?.size())?;
+            check_size(repository.find_header(id).map_err(failed)?.size())?;
             let object = repository.find_object(id).map_err(failed)?;
             let found = gix::objs::CommitRefIter::signature(&object.data, object.id.kind());
             Ok(match found.map_err(failed)? {
@@ -245,7 +245,7 @@ impl Signed {
     fn tag(store: &Store, id: ObjectId) -> Result<(Self, TagHead), SignatureError> {
         let failed = |source| failed(id, source);
         store.with(|repository| {
-            sized(repository.find_header(id).map_err(failed)?.size())?;
+            check_size(repository.find_header(id).map_err(failed)?.size())?;
             let object = repository.find_object(id).map_err(failed)?;
             let tag = gix::objs::TagRef::from_bytes(&object.data, object.id.kind()).map_err(failed)?;
             let head = TagHead {
@@ -311,7 +311,7 @@ fn failed(id: ObjectId, source: gix::Error) -> SignatureError {
 }
 
 /// Runs before the object is inflated.
-fn sized(bytes: u64) -> Result<(), SignatureError> {
+fn check_size(bytes: u64) -> Result<(), SignatureError> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     match bytes > OBJECT_BYTES_MAX {
         true => Err(SignatureError::Size { bytes }),

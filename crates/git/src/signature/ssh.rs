@@ -13,7 +13,7 @@ const RSA_BITS_MIN: usize = 2048;
 const USER_PRESENT: u8 = 1;
 
 pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<String, SignatureError> {
-    let signature = SshSig::from_pem(unix(armor)).map_err(|error| SignatureError::Malformed {
+    let signature = SshSig::from_pem(normalize_lines(armor)).map_err(|error| SignatureError::Malformed {
         kind: "SSH",
         problem: error.to_string(),
     })?;
@@ -36,7 +36,7 @@ pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<S
                 continue;
             }
             let fingerprint = key.fingerprint(HashAlg::Sha256).to_string();
-            if let Some(option) = limiting(&entry) {
+            if let Some(option) = disqualifying_option(&entry) {
                 notes.push(format!(
                     "key {fingerprint} in {:?} is limited by {option}, which is not supported",
                     file.name
@@ -55,7 +55,7 @@ pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<S
     })
 }
 
-fn unix(armor: &str) -> String {
+fn normalize_lines(armor: &str) -> String {
     let mut text = armor.replace("\r\n", "\n");
     text.push('\n');
     text
@@ -102,7 +102,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-fn limiting(entry: &Entry) -> Option<&'static str> {
+fn disqualifying_option(entry: &Entry) -> Option<&'static str> {
     let has = |name: &str| {
         entry.config_opts().iter().any(|option| {
             option

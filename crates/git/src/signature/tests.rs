@@ -118,7 +118,7 @@ fn begin() -> SystemTime {
 /// Recorded signatures and rings, verified a number of days after the keys were made. Signatures were made
 /// on day 1, changes of the keys on day 2.
 #[test]
-fn recorded_openpgp_signatures() {
+fn recorded_openpgp_signatures_are_verified() {
     let read = |name: &str| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/openpgp");
         fs::read_to_string(folder.join(name)).unwrap()
@@ -166,12 +166,7 @@ fn recorded_openpgp_signatures() {
         1,
         "does not bind the subkey that signed",
     );
-    check(
-        "certifies.sig",
-        "certifies.asc",
-        4,
-        "may not sign or is too weak",
-    );
+    check("certifies.sig", "certifies.asc", 4, "may not sign or is too weak");
     check("disowned.sig", "disowned.asc", 4, "signed");
     check(
         "disowned.sig",
@@ -182,7 +177,7 @@ fn recorded_openpgp_signatures() {
 }
 
 #[test]
-fn a_ring_with_something_strange_in_it() {
+fn unreadable_keys_do_not_hide_others() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/openpgp");
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let strange = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n=twTO\n-----END PGP PUBLIC KEY BLOCK-----\n";
@@ -194,7 +189,7 @@ fn a_ring_with_something_strange_in_it() {
 }
 
 #[test]
-fn openpgp_signatures_count_under_keys_that_stand() {
+fn openpgp_signatures_need_a_valid_key() {
     let gpg = Gpg::new();
     let Some(alice) = gpg.key("alice", "ed25519", "never") else {
         return;
@@ -270,13 +265,7 @@ fn openpgp_signatures_count_under_keys_that_stand() {
         &id(&carol),
     );
     let weak = gpg.sign(&carol, &["--digest-algo", "SHA1"]);
-    check(
-        &weak,
-        PAYLOAD,
-        &[&ring(&carol)],
-        soon,
-        "SHA1 is no longer secure",
-    );
+    check(&weak, PAYLOAD, &[&ring(&carol)], soon, "SHA1 is no longer secure");
 
     // a subkey signs for its primary key
     gpg.run(&["--quick-add-key", &carol, "ed25519", "sign", "never"])
@@ -289,7 +278,7 @@ fn openpgp_signatures_count_under_keys_that_stand() {
 }
 
 #[test]
-fn ssh_signatures_count_for_git_alone() {
+fn ssh_signatures_need_the_git_namespace() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let key = |name: &str, kind: &[&str]| {

@@ -55,7 +55,7 @@ pub(super) fn connect(
     });
     let url = gix::url::parse(endpoint.to_string().as_str())
         .map_err(|_| Failure::new(Kind::UrlInvalid, "the url is malformed"))?;
-    let http = Smart {
+    let http = HttpTransport {
         wire,
         redirected: None,
     };
@@ -76,8 +76,13 @@ fn authorization(credentials: &Credentials) -> Result<Option<HeaderValue>, Failu
         }
         Credentials::Bearer(token) => ("Bearer ", token.clone()),
     };
-    let mut value = HeaderValue::from_bytes(&[scheme.as_bytes(), secret.expose()].concat())
-        .map_err(|_| Failure::new(Kind::Authentication, "the token contains bytes that a header cannot carry"))?;
+    let mut value =
+        HeaderValue::from_bytes(&[scheme.as_bytes(), secret.expose()].concat()).map_err(|_| {
+            Failure::new(
+                Kind::Authentication,
+                "the token contains bytes that a header cannot carry",
+            )
+        })?;
     value.set_sensitive(true);
     Ok(Some(value))
 }
@@ -152,12 +157,12 @@ impl Wire {
     }
 }
 
-struct Smart {
+struct HttpTransport {
     wire: Arc<Wire>,
     redirected: Option<String>,
 }
 
-impl Smart {
+impl HttpTransport {
     /// Only the first request may be redirected; later ones go to its final URL.
     fn first(&mut self, url: &str, base: &str, headers: &HeaderMap) -> io::Result<reqwest::Response> {
         let wire = Arc::clone(&self.wire);
@@ -218,7 +223,7 @@ fn redirect(from: &Url, to: &Url, tail: &str) -> Result<String, Failure> {
     }
 }
 
-impl Http for Smart {
+impl Http for HttpTransport {
     type Headers = Headers;
     type ResponseBody = Body;
     type PostBody = Upload;
@@ -438,7 +443,7 @@ mod tests {
     use super::{base64, redirect};
 
     #[test]
-    fn base64_pads() {
+    fn base64_is_padded() {
         for (text, want) in [
             ("", ""),
             ("f", "Zg=="),
@@ -451,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects() {
+    fn only_safe_redirects_are_followed() {
         const TAIL: &str = "info/refs?service=git-upload-pack";
         #[track_caller]
         fn check(from: &str, to: &str, want: &str) {

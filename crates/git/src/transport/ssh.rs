@@ -13,7 +13,7 @@
 //! | [`host`] | host key check and authentication |
 //! | [`proof`] | the host's key and signature match the negotiated algorithm |
 //! | [`channel`] | the command as a reader and a writer |
-//! | [`words`] | the host's error messages |
+//! | [`message`] | the host's error messages |
 
 use std::sync::{Arc, Weak};
 
@@ -34,8 +34,8 @@ mod dial;
 mod host;
 mod key;
 mod known_hosts;
+mod message;
 mod proof;
-mod words;
 
 pub use algorithms::{SshAlgorithmError, SshAlgorithms};
 use channel::{Command, Line};
@@ -80,8 +80,7 @@ pub(super) fn connect(
     let runtime = clients.runtime()?;
     let conversation = async {
         let open = host::open(endpoint, proxy, known, preferred, key).await?;
-        let ended =
-            |error| Failure::new(Kind::RemoteFailure, "the host ended the session").because(error);
+        let ended = |error| Failure::new(Kind::RemoteFailure, "the host ended the session").because(error);
         // Most hosts refuse environment variables, except git's own; the session then uses protocol version
         // 1.
         let asked = open.channel.set_env(false, "GIT_PROTOCOL", "version=2").await;
@@ -146,7 +145,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn paths_are_one_word() {
+    fn paths_are_quoted_as_one_word() {
         assert_eq!(quoted("/a b/$(id)`id`"), "'/a b/$(id)`id`'");
         assert_eq!(quoted("/it's!"), r"'/it'\''s'\!''");
     }

@@ -186,7 +186,7 @@ fn later_fetches_bring_only_what_is_new() {
 }
 
 #[test]
-fn a_commit_that_is_gone_is_said_to_be() {
+fn a_deleted_commit_has_its_own_error() {
     let (repository, commits) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -232,7 +232,7 @@ fn a_commit_that_is_gone_is_said_to_be() {
 }
 
 #[test]
-fn an_exact_commit_from_a_server_that_only_gives_tips() {
+fn an_exact_commit_is_found_through_tips() {
     let (repository, commits) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -260,7 +260,7 @@ fn an_exact_commit_from_a_server_that_only_gives_tips() {
 }
 
 #[test]
-fn credentials_open_and_never_show() {
+fn credentials_are_sent_and_never_shown() {
     let (repository, _) = fleet();
     let Some(server) = repository
         .serve(Guard::Basic("me".to_owned(), "hunter2".to_owned()), false)
@@ -348,7 +348,7 @@ fn credentials_open_and_never_show() {
 }
 
 #[test]
-fn hosts_that_fail_are_told_apart() {
+fn host_failures_have_their_own_kinds() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -430,7 +430,7 @@ fn hosts_that_fail_are_told_apart() {
 }
 
 #[test]
-fn nobody_there() {
+fn unreachable_hosts_are_reported() {
     let fixture = Fixture::new();
     let check = |url: &str, kind: Kind, want: &str| {
         let error = fixture
@@ -460,7 +460,7 @@ fn nobody_there() {
 }
 
 #[test]
-fn slow_hosts_are_left_in_time() {
+fn slow_hosts_time_out() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -512,7 +512,7 @@ fn slow_hosts_are_left_in_time() {
 }
 
 #[test]
-fn certificates() {
+fn certificates_are_verified() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve(Guard::Open, true).unwrap() else {
         return;
@@ -712,7 +712,7 @@ fn mirrors_are_renewed_and_repaired() {
 }
 
 #[test]
-fn mirrors_nobody_uses_go() {
+fn unused_mirrors_are_removed() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -755,7 +755,7 @@ fn mirrors_nobody_uses_go() {
 }
 
 #[test]
-fn many_at_once() {
+fn concurrent_calls_share_mirrors() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;

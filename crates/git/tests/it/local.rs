@@ -45,7 +45,7 @@ fn git(directory: &Path, arguments: &[&str]) -> bool {
 }
 
 #[test]
-fn a_directory_stands_in_for_a_url() {
+fn a_directory_is_substituted_for_a_url() {
     let repository = Repository::init().unwrap();
     let first = repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     let second = repository.commit(&[("b/c.yaml", Some("c: 1\n"))]).unwrap();
@@ -107,7 +107,7 @@ fn a_directory_stands_in_for_a_url() {
 }
 
 #[test]
-fn what_a_repository_looks_like() {
+fn repository_state_is_inspected() {
     let repository = Repository::init().unwrap();
     let look = || LocalRepository::discover(repository.path()).unwrap();
     assert_eq!(look().head, Head::Unborn("main".to_owned()));
@@ -186,7 +186,7 @@ fn quiet(receive: &Receiver<()>) -> bool {
 }
 
 #[test]
-fn commits_checkouts_and_packing_are_seen() {
+fn watch_reports_commits_checkouts_and_packing() {
     let repository = Repository::init().unwrap();
     repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     let (send, receive) = channel();
@@ -215,7 +215,7 @@ fn commits_checkouts_and_packing_are_seen() {
 }
 
 #[test]
-fn a_linked_worktree_has_a_head_of_its_own() {
+fn watch_reports_a_linked_worktrees_head() {
     let repository = Repository::init().unwrap();
     repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn a_linked_worktree_has_a_head_of_its_own() {
 }
 
 #[test]
-fn a_tree_by_any_name_git_has_for_it() {
+fn trees_are_read_by_any_git_revision() {
     let repository = Repository::init().unwrap();
     let first = repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     repository.commit(&[("b/c.yaml", Some("c: 1\n"))]).unwrap();
@@ -269,7 +269,10 @@ fn a_tree_by_any_name_git_has_for_it() {
         ("v1", Ok(1)),
         (&first[..8], Ok(1)),
         ("HEAD:b", Ok(1)),
-        ("HEAD:a.yaml", Err("\"HEAD:a.yaml\" is not a commit or tree of HERE")),
+        (
+            "HEAD:a.yaml",
+            Err("\"HEAD:a.yaml\" is not a commit or tree of HERE"),
+        ),
         ("absent", Err("\"absent\" is not a commit or tree of HERE")),
         ("", Err("\"\" is not a commit or tree of HERE")),
     ] {

@@ -132,7 +132,7 @@ impl Sshd {
 }
 
 #[test]
-fn keys_open_and_unknown_hosts_are_refused() {
+fn keys_authenticate_and_unknown_hosts_are_refused() {
     let Some(server) = sshd() else { return };
     let repository = Repository::init_bare().unwrap();
     repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();

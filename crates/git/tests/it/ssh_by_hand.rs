@@ -167,7 +167,7 @@ fn asked(host: Host, kex: &[&str]) -> (Kind, String, io::Result<Vec<u8>>) {
 }
 
 #[test]
-fn a_host_holds_to_what_was_agreed_on() {
+fn deviation_from_the_negotiated_algorithm_is_refused() {
     let check = |host: Host, kind: Kind, want: &str, goes_on: bool| {
         let (got, told, heard) = asked(host, &[]);
         assert_eq!(got, kind, "{told}");
@@ -193,7 +193,7 @@ fn a_host_holds_to_what_was_agreed_on() {
 }
 
 #[test]
-fn groups_that_a_host_may_choose() {
+fn key_exchange_groups_are_limited() {
     let kex = "diffie-hellman-group-exchange-sha256";
     let (_, told, heard) = asked(Host { kex, ..HONEST }, &[kex]);
     let bits = [2048_u32, 3072, 4096].map(u32::to_be_bytes).concat();
@@ -201,7 +201,7 @@ fn groups_that_a_host_may_choose() {
 }
 
 #[test]
-fn words_of_a_host_are_one_short_line() {
+fn host_messages_are_one_short_line() {
     let announced = "\x1b[2J\x1b]0;x\x07\r\nfatal: yes,ssh-rsa".repeat(500).leak();
     let (kind, told, _) = asked(Host { announced, ..HONEST }, &[]);
     assert_eq!(kind, Kind::RemoteFailure);

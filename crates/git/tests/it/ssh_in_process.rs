@@ -57,7 +57,7 @@ fn refused(remote: &Remote, kind: Kind, want: &str) {
 }
 
 #[test]
-fn what_is_asked() {
+fn fetch_runs_one_upload_pack() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -82,7 +82,7 @@ fn what_is_asked() {
 
 /// A host that only the proxy can resolve, through a proxy that requires credentials.
 #[test]
-fn by_a_proxy() {
+fn proxies_resolve_the_host() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -139,7 +139,7 @@ fn by_a_proxy() {
 }
 
 #[test]
-fn keys_and_signatures() {
+fn every_key_type_authenticates() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -183,7 +183,7 @@ fn keys_and_signatures() {
 }
 
 #[test]
-fn hosts_that_are_not_trusted() {
+fn untrusted_hosts_are_refused() {
     let repository = repository();
     let hosts = [
         SshKey::ed25519(0),
@@ -239,7 +239,7 @@ fn hosts_that_are_not_trusted() {
 }
 
 #[test]
-fn refusals() {
+fn refusals_have_their_own_errors() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -292,7 +292,7 @@ fn refusals() {
 }
 
 #[test]
-fn answers_that_are_not_as_usual() {
+fn unusual_answers_are_handled() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -310,7 +310,7 @@ fn answers_that_are_not_as_usual() {
 
 /// Nothing is forwarded: channels that a host opens are refused, and the session goes on.
 #[test]
-fn channels_that_the_host_opens() {
+fn channels_opened_by_the_host_are_refused() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -336,7 +336,7 @@ fn channels_that_the_host_opens() {
 }
 
 #[test]
-fn a_pack_that_breaks_off() {
+fn a_truncated_pack_is_an_error() {
     let repository = repository();
     let filling: String = (0_u32..40_000)
         .map(|n| format!("x{:x}\n", n.wrapping_mul(2_654_435_761)))
@@ -378,7 +378,7 @@ async fn all_gone(server: &SshServer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_waits_past_the_deadline_and_nothing_stays() {
+async fn deadline_ends_every_wait_and_connection() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -411,7 +411,7 @@ async fn nothing_waits_past_the_deadline_and_nothing_stays() {
 }
 
 #[test]
-fn algorithms_that_are_named() {
+fn only_configured_algorithms_are_offered() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;

@@ -16,7 +16,9 @@ mod tests;
 
 use equate_manifest::json::type_name;
 use equate_manifest::yaml::{self, YamlError};
-use equate_openpgp::{Certificate, KeyFlaw, MalformedSignature, Signature, SignatureValidity, InvalidSignature};
+use equate_openpgp::{
+    Certificate, InvalidSignature, KeyFlaw, MalformedSignature, Signature, SignatureValidity,
+};
 use equate_template::quote;
 use message::Message;
 use serde_json::{Map, Value};
@@ -117,9 +119,11 @@ fn of_flaw(flaw: KeyFlaw) -> &'static str {
         KeyFlaw::OtherContent => "invalid signature",
         KeyFlaw::Revoked | KeyFlaw::SubkeyRevoked => "signature made by revoked key",
         KeyFlaw::Expired | KeyFlaw::SubkeyExpired => "key expired",
-        KeyFlaw::NoSelfSignature | KeyFlaw::MayNotSign | KeyFlaw::SubkeyUnbound | KeyFlaw::SubkeyMayNotSign | KeyFlaw::SubkeyWeak => {
-            "signature made by unknown entity"
-        }
+        KeyFlaw::NoSelfSignature
+        | KeyFlaw::MayNotSign
+        | KeyFlaw::SubkeyUnbound
+        | KeyFlaw::SubkeyMayNotSign
+        | KeyFlaw::SubkeyWeak => "signature made by unknown entity",
     }
 }
 
@@ -172,9 +176,7 @@ fn signer<'k>(
             if !key.is_issuer_of(signature) {
                 continue;
             }
-            signature
-                .check(now)
-                .map_err(ProvenanceError::InvalidSignature)?;
+            signature.check(now).map_err(ProvenanceError::InvalidSignature)?;
             match key.verify(signature, signed, now) {
                 SignatureValidity::Valid => return Ok(key),
                 SignatureValidity::OtherKey => {}

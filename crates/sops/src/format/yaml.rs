@@ -179,8 +179,7 @@ impl<'b> Reader<'b> {
                     return Err(at(&span.start, "a key is an alias"));
                 }
                 let known = self.anchors.get(&id).cloned();
-                let (node, spent) =
-                    known.ok_or_else(|| at(&span.start, "an alias refers to itself"))?;
+                let (node, spent) = known.ok_or_else(|| at(&span.start, "an alias refers to itself"))?;
                 self.place_pending();
                 self.finish(node, 0, spent, span)?;
             }

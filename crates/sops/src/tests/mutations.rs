@@ -42,7 +42,7 @@ fn damaged(bytes: &[u8], numbers: &mut Numbers) -> Vec<u8> {
 }
 
 #[test]
-fn documents() {
+fn damaged_documents_never_decrypt_wrongly() {
     let keys = keys(&["one.agekey", "two.agekey"]);
     let decrypter = Decrypter::new(&keys);
     let mut numbers = Numbers(0x5095);
@@ -70,7 +70,7 @@ fn documents() {
 }
 
 #[test]
-fn keys_and_sealed_keys() {
+fn damaged_keys_never_panic() {
     let given = keys(&["one.agekey", "cv.asc"]);
     let mut numbers = Numbers(0x0a9e);
     for name in ["one.agekey", "cv.asc"] {

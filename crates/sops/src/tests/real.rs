@@ -145,7 +145,7 @@ const DOCUMENTS: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn what_it_encrypts() {
+fn output_of_real_sops_is_decrypted() {
     let Some(sops) = Sops::find() else { return };
     let mut wrong = Vec::new();
     for (name, plain) in DOCUMENTS {
@@ -228,7 +228,7 @@ impl Documents {
 
 /// Written by this crate's emitter, which tests the real tool's reader, too.
 #[test]
-fn documents_that_look_random() {
+fn random_documents_match_real_sops() {
     let Some(sops) = Sops::find() else { return };
     let mut documents = Documents(Numbers(0xd0c5));
     let (mut wrong, mut compared) = (Vec::new(), 0);
@@ -250,7 +250,7 @@ fn documents_that_look_random() {
 
 /// Compared with the real tool's result for the plain text.
 #[test]
-fn what_it_decrypts() {
+fn real_sops_decrypts_our_output() {
     let Some(sops) = Sops::find() else { return };
     let one = || keys(&["one.agekey"]).age;
     let two = || keys(&["two.agekey"]).age;
@@ -392,7 +392,7 @@ impl Bao {
 }
 
 #[test]
-fn a_transit_engine() {
+fn a_real_transit_engine_decrypts() {
     let Some(sops) = Sops::find() else { return };
     let Some(program) = program("EQUATE_BAO", "bao") else {
         return;

@@ -29,7 +29,7 @@ fn check(rows: &[Row<'_>]) {
 const ONE: &[&str] = &["one.agekey"];
 
 #[test]
-fn changed_documents() {
+fn changed_documents_are_refused() {
     check(&[
         (
             "secret.yaml",
@@ -86,7 +86,7 @@ fn changed_documents() {
 }
 
 #[test]
-fn damaged_metadata() {
+fn damaged_metadata_is_refused() {
     check(&[
         (
             "secret.yaml",
@@ -134,7 +134,7 @@ fn damaged_metadata() {
 }
 
 #[test]
-fn formats() {
+fn malformed_files_are_refused() {
     check(&[
         (
             "secret.yaml",
@@ -176,7 +176,7 @@ fn formats() {
 }
 
 #[test]
-fn recipients() {
+fn missing_private_keys_are_named() {
     check(&[
         (
             "cv.yaml",
@@ -240,7 +240,7 @@ impl Transit for Refusing {
 }
 
 #[test]
-fn services() {
+fn unsupported_services_are_named() {
     let keys = keys(ONE);
     let alone = Decrypter::new(&keys);
     let asking = alone.with_transit(&Refusing);
@@ -311,7 +311,7 @@ fn services() {
 }
 
 #[test]
-fn key_entries() {
+fn invalid_key_entries_are_refused() {
     let pq = "AGE-SECRET-KEY-PQ-1QQQ";
     for (name, value, expected) in [
         (
@@ -356,7 +356,7 @@ fn key_entries() {
 }
 
 #[test]
-fn limits() {
+fn input_limits_are_enforced() {
     let keys = keys(ONE);
     let check = |limits: Limits, text: &str, format, expected: &str| {
         let found = decrypted(
@@ -398,7 +398,7 @@ fn limits() {
 
 /// Everything that costs something has a limit, in each format.
 #[test]
-fn how_much_there_may_be() {
+fn entry_limits_are_enforced() {
     let keys = keys(ONE);
     let check = |format, text: &str, expected: &str| {
         let found = decrypted(&Decrypter::new(&keys), text.as_bytes(), format);
@@ -443,7 +443,7 @@ fn how_much_there_may_be() {
 
 /// A value is authenticated with its path, so the path counts with each value.
 #[test]
-fn long_paths_above_many_values() {
+fn long_paths_count_with_every_value() {
     let keys = keys(ONE);
     let order = |format| Order {
         format,
@@ -460,9 +460,7 @@ fn long_paths_above_many_values() {
         let sealed = encrypt(plain.as_bytes(), &order(format));
         let found = decrypted(&Decrypter::new(&keys), &sealed, format).unwrap_err();
         assert!(
-            found.ends_with(
-                "there are more than 200000 values and comments (long ones count several times)"
-            ),
+            found.ends_with("there are more than 200000 values and comments (long ones count several times)"),
             "{found}"
         );
     }
@@ -470,7 +468,7 @@ fn long_paths_above_many_values() {
 
 /// A comment is matched once, however many are above a value. JSON has none.
 #[test]
-fn a_hundred_thousand_comments() {
+fn comments_are_matched_once() {
     let keys = keys(ONE);
     let comments = "#all of this\n".repeat(100_000);
     let yaml = format!("a:\n{}    b: c\n", comments.replace('#', "    #"));
@@ -504,7 +502,7 @@ fn a_hundred_thousand_comments() {
 }
 
 #[test]
-fn nobody_waits_any_more() {
+fn cancelled_work_stops() {
     let keys = keys(ONE);
     for (name, format) in [
         ("secret.yaml", Format::Yaml),
@@ -532,7 +530,7 @@ fn nobody_waits_any_more() {
 
 /// Neither `Debug` nor an error shows a private key, a token or a value.
 #[test]
-fn nothing_secret_is_shown() {
+fn secrets_are_never_shown() {
     let mut keys = keys(&["one.agekey", "cv.asc"]);
     keys.add("sops.vault-token", b"hvs.token").unwrap();
     let shown = format!("{keys:?} {:?}", Decrypter::new(&keys).with_transit(&Refusing));

@@ -18,7 +18,7 @@ fn document(key: &str, text: &str) -> Vec<Entry> {
 
 proptest! {
     #[test]
-    fn texts(key in "[a-zA-Z:# \n'\"-]{1,12}", text in "[\\x20-\\x7e\n\té🎉\u{1}\u{2028}]{0,60}") {
+    fn texts_round_trip_in_every_format(key in "[a-zA-Z:# \n'\"-]{1,12}", text in "[\\x20-\\x7e\n\té🎉\u{1}\u{2028}]{0,60}") {
         for format in [Format::Yaml, Format::Json] {
             let document = document(&key, &text);
             let written = format.write(std::slice::from_ref(&document)).unwrap();
@@ -28,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes(plain in proptest::collection::vec(any::<u8>(), 1..200)) {
+    fn bytes_round_trip(plain in proptest::collection::vec(any::<u8>(), 1..200)) {
         let keys = keys(&["one.agekey"]);
         let order = Order {
             format: Format::Binary,
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn shares(secret in proptest::collection::vec(any::<u8>(), 1..40), groups in 2..9_usize, threshold in 2..9_usize) {
+    fn shares_combine_to_the_key(secret in proptest::collection::vec(any::<u8>(), 1..40), groups in 2..9_usize, threshold in 2..9_usize) {
         let threshold = threshold.min(groups);
         let mut shares: Vec<_> = split(&secret, groups, threshold)
             .into_iter()
@@ -56,7 +56,7 @@ proptest! {
 }
 
 #[test]
-fn shares_that_are_none() {
+fn invalid_shares_are_refused() {
     let shares = |all: &[&[u8]]| {
         let all: Vec<_> = all.iter().map(|share| Zeroizing::new(share.to_vec())).collect();
         shamir::combine(&all).map_err(|error| error.to_string())

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use crate::limits::LimitExceeded;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reached(Rc<Cell<Option<LimitExceeded>>>);
+pub(super) struct ReachedLimit(Rc<Cell<Option<LimitExceeded>>>);
 
-impl Reached {
+impl ReachedLimit {
     pub(super) fn get(&self) -> Option<LimitExceeded> {
         self.0.get()
     }
@@ -26,7 +26,7 @@ pub(super) struct Bounded<R> {
     pub(super) inner: R,
     pub(super) max: u64,
     pub(super) limit: LimitExceeded,
-    pub(super) reached: Reached,
+    pub(super) reached: ReachedLimit,
     pub(super) read: Rc<Cell<u64>>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Expanding<R> {
     pub(super) compressed: Rc<Cell<u64>>,
     pub(super) expanded: u64,
     pub(super) expansion_max: u64,
-    pub(super) reached: Reached,
+    pub(super) reached: ReachedLimit,
 }
 
 /// Small archives of padding and zeros expand a lot without harm.

@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use tar::{Archive, Entry, EntryType};
 
 use super::ArchiveError;
-use super::bounded::{Bounded, Expanding, Reached};
+use super::bounded::{Bounded, Expanding, ReachedLimit};
 use crate::limits::{LimitExceeded, Limits};
 use crate::tree::{Building, Content, Packing, Tree};
 
@@ -44,7 +44,7 @@ impl Tree {
         limits: &Limits,
         mut pack: Option<Packing>,
     ) -> Result<Tree, ArchiveError> {
-        let reached = Reached::default();
+        let reached = ReachedLimit::default();
         let compressed = Rc::new(Cell::new(0));
         let bounded = Bounded {
             inner: archive,

@@ -70,7 +70,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[test]
-fn an_archive_is_what_flux_would_write() {
+fn archives_match_fluxs() {
     let tree = tree(&[
         ("b/run.sh", "#!/bin/sh\n", true),
         ("b.yaml", "b: 1\n", false),
@@ -107,7 +107,7 @@ Regular b.yaml 600 0 0:0 """" "b: 1\n"
 }
 
 #[test]
-fn equal_trees_have_equal_archives_and_come_back_as_they_were() {
+fn equal_trees_have_equal_archives_and_round_trip() {
     let long = format!("{}/{}.yaml", "d".repeat(200), "f".repeat(220));
     let files = [
         ("z.yaml", "z", false),
@@ -134,7 +134,7 @@ fn equal_trees_have_equal_archives_and_come_back_as_they_were() {
 }
 
 #[test]
-fn what_no_artifact_holds_is_refused_by_name() {
+fn special_entries_are_refused_by_name() {
     let check = |entries: &[(EntryType, &str, &[u8])], expected: &str| {
         let read = Tree::from_archive(&raw(entries)[..], &Limits::default());
         let shown = read.map_or_else(|error| chain(&error), |tree| paths(&tree).join(" "));
@@ -298,7 +298,7 @@ fn every_limit_is_named() {
 }
 
 #[test]
-fn what_could_not_be_read_is_not_written() {
+fn oversized_archives_are_not_written() {
     let tree = tree(&[("a", "12345678", false), ("b", "12345678", false)]);
     let check = |limits: Limits, expected: &str| {
         let error = tree.write_archive(std::io::sink(), &limits).unwrap_err();
@@ -349,7 +349,7 @@ impl Write for Full {
 
 /// A full disk is reported at any byte, even in the last buffer.
 #[test]
-fn a_full_disk_is_never_an_archive() {
+fn a_full_disk_is_an_error() {
     let tree = tree(&[("a", "12345678", false)]);
     let length = archive(&tree).len();
     for room in 0..length {
@@ -368,7 +368,7 @@ fn a_full_disk_is_never_an_archive() {
 }
 
 #[test]
-fn half_an_archive_is_none() {
+fn truncated_archives_are_refused() {
     let whole = archive(&tree(&[("a", &"some text, some text".repeat(50), false)]));
     for length in [0, 1, 9, 10, 30, whole.len() / 2, whole.len() - 5, whole.len() - 1] {
         let read = Tree::from_archive(&whole[..length], &Limits::default());
@@ -401,7 +401,7 @@ fn is_sound(tree: &Tree, limits: &Limits) -> bool {
 
 proptest! {
     #[test]
-    fn no_bytes_do_more_than_fail(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
+    fn random_bytes_only_fail(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         packed.write_all(&bytes).unwrap();
         for archive in [bytes, packed.finish().unwrap()] {
@@ -413,7 +413,7 @@ proptest! {
 
     /// Changed bytes of a valid tar reach further than noise.
     #[test]
-    fn no_damage_does_more_than_fail(changes in prop::collection::vec((0_usize..6000, any::<u8>()), 1..24), fix in any::<bool>()) {
+    fn damaged_archives_only_fail(changes in prop::collection::vec((0_usize..6000, any::<u8>()), 1..24), fix in any::<bool>()) {
         let whole = archive(&tree(&[("a/b.yaml", "kind: A\n", false), ("long/".repeat(40).trim_end_matches('/'), "x", true), ("c", "", false)]));
         let mut tar = Vec::new();
         GzDecoder::new(&whole[..]).read_to_end(&mut tar).unwrap();

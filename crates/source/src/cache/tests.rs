@@ -41,7 +41,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_hashes_to_its_digest_is_a_tree_and_stays_for_a_restart() {
+fn matching_archives_become_trees_and_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path().join("c")).unwrap();
     let bytes = archive("a: 1\n");
@@ -67,7 +67,7 @@ fn what_hashes_to_its_digest_is_a_tree_and_stays_for_a_restart() {
 }
 
 #[test]
-fn what_does_not_is_refused_and_leaves_nothing() {
+fn other_archives_are_refused_and_leave_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let limits = Limits {
         archive_bytes_max: 1000,
@@ -101,7 +101,7 @@ fn what_does_not_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn what_was_damaged_or_left_half_written_is_not_read() {
+fn damaged_and_partial_archives_are_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = archive("a");
     let digest = sha256(&bytes);
@@ -120,7 +120,7 @@ fn what_was_damaged_or_left_half_written_is_not_read() {
 }
 
 #[test]
-fn what_nobody_uses_makes_room_and_what_is_used_stays() {
+fn unused_archives_make_room_and_used_ones_stay() {
     let folder = tempfile::tempdir().unwrap();
     let archives: Vec<Vec<u8>> = ["a", "b", "c"].map(archive).into();
     let digests: Vec<Digest> = archives.iter().map(|bytes| sha256(bytes)).collect();
@@ -150,7 +150,7 @@ fn what_nobody_uses_makes_room_and_what_is_used_stays() {
 }
 
 #[test]
-fn any_digest_of_flux_will_do() {
+fn every_digest_algorithm_of_flux_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path().to_owned()).unwrap();
     let bytes = archive("a");

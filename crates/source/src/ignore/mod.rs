@@ -123,13 +123,13 @@ pub(crate) struct Rules {
 
 /// The pattern that decides a path, if any. Children start from their directory's match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct IgnoreDecision {
     /// The index of the pattern plus one, or 0: only patterns from here on can still decide.
     decided: usize,
     excluded: bool,
 }
 
-impl Verdict {
+impl IgnoreDecision {
     pub(crate) fn is_excluded(self) -> bool {
         self.excluded
     }
@@ -143,13 +143,13 @@ impl Rules {
 
     /// Decides `path`, given its directory's match. A pattern that matches a directory matches everything
     /// below it, so only patterns of a higher priority are tried.
-    pub(crate) fn verdict(&self, parent: Verdict, path: &[&str], is_directory: bool) -> Verdict {
+    pub(crate) fn decide(&self, parent: IgnoreDecision, path: &[&str], is_directory: bool) -> IgnoreDecision {
         let from = parent.decided;
         self.patterns[from..]
             .iter()
             .rposition(|pattern| pattern.matches(path, is_directory))
             .map(|at| from + at)
-            .map_or(parent, |at| Verdict {
+            .map_or(parent, |at| IgnoreDecision {
                 decided: at + 1,
                 excluded: !self.patterns[at].includes(),
             })
@@ -157,8 +157,8 @@ impl Rules {
 
     /// Whether anything below the excluded directory `path` can be included again; if not, skip the
     /// directory. May return true without need.
-    pub(crate) fn may_include_below(&self, verdict: Verdict, path: &[&str]) -> bool {
-        self.patterns[verdict.decided..]
+    pub(crate) fn may_include_below(&self, decision: IgnoreDecision, path: &[&str]) -> bool {
+        self.patterns[decision.decided..]
             .iter()
             .any(|pattern| pattern.includes() && pattern.may_match_below(path))
     }

@@ -8,11 +8,11 @@ pub(crate) struct Pattern {
     domain: Vec<String>,
     includes: bool,
     directories_only: bool,
-    what: What,
+    matcher: Matcher,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
+enum Matcher {
     /// Without `/`: any name at any depth.
     Name(Glob),
     /// Compared from the domain on, segment by segment.
@@ -41,13 +41,13 @@ impl Pattern {
         };
         let directories_only = text.ends_with('/');
         let text = text.strip_suffix('/').unwrap_or(text);
-        let what = match text.contains('/') {
+        let matcher = match text.contains('/') {
             true => text
                 .split('/')
                 .map(segment)
                 .collect::<Option<_>>()
-                .map(What::Path),
-            false => Glob::parse(text).map(What::Name),
+                .map(Matcher::Path),
+            false => Glob::parse(text).map(Matcher::Name),
         };
         Pattern {
             domain: directory
@@ -57,7 +57,7 @@ impl Pattern {
                 .collect(),
             includes,
             directories_only,
-            what: what.unwrap_or(What::Nothing),
+            matcher: matcher.unwrap_or(Matcher::Nothing),
         }
     }
 
@@ -71,13 +71,13 @@ impl Pattern {
         let Some(below) = self.below_domain(path).filter(|below| !below.is_empty()) else {
             return false;
         };
-        match &self.what {
-            What::Nothing => false,
-            What::Name(glob) => {
+        match &self.matcher {
+            Matcher::Nothing => false,
+            Matcher::Name(glob) => {
                 (is_directory || !self.directories_only)
                     && below.last().is_some_and(|name| glob.matches(name))
             }
-            What::Path(segments) => along(segments, below)
+            Matcher::Path(segments) => along(segments, below)
                 .is_some_and(|rest| is_directory || !self.directories_only || !rest.is_empty()),
         }
     }
@@ -88,10 +88,10 @@ impl Pattern {
         if self.domain.iter().zip(path).any(|(own, name)| own != name) {
             return false;
         }
-        match &self.what {
-            What::Nothing => false,
-            What::Name(_) => true,
-            What::Path(segments) => {
+        match &self.matcher {
+            Matcher::Nothing => false,
+            Matcher::Name(_) => true,
+            Matcher::Path(segments) => {
                 let mut names = path[shared..].iter();
                 for segment in segments {
                     match segment {

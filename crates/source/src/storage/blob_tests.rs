@@ -97,7 +97,7 @@ fn foreign_archive() -> Vec<u8> {
 }
 
 #[test]
-fn a_blob_is_kept_byte_for_byte_under_its_name() {
+fn blobs_are_stored_byte_for_byte() {
     let check = |file: &str, content: &[u8], media_type: &str| {
         let root = tempfile::tempdir().unwrap();
         let storage = open(root.path());
@@ -127,7 +127,7 @@ fn a_blob_is_kept_byte_for_byte_under_its_name() {
 }
 
 #[test]
-fn what_cannot_be_a_file_is_refused_and_leaves_nothing() {
+fn invalid_blobs_are_refused_and_leave_nothing() {
     let check = |file: &str, content: &[u8], expected: &str| {
         let root = tempfile::tempdir().unwrap();
         let refused = publish(&open(root.path()), file, content).unwrap_err();
@@ -178,7 +178,7 @@ impl Read for Breaking {
 }
 
 #[test]
-fn a_failed_publish_leaves_what_was_published_before() {
+fn a_failed_publish_keeps_published_blobs() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let first = publish(&storage, CHART, b"first").unwrap();
@@ -256,7 +256,7 @@ fn a_blob_survives_a_restart() {
 }
 
 #[test]
-fn a_damaged_blob_is_no_artifact() {
+fn damaged_blobs_are_not_adopted() {
     let check = |damage: fn(&Path), asked: &str, digest: Option<&str>| {
         let root = tempfile::tempdir().unwrap();
         let first = publish(&open(root.path()), INDEX, b"entries: {}\n").unwrap();
@@ -282,7 +282,7 @@ fn a_damaged_blob_is_no_artifact() {
 }
 
 #[test]
-fn a_blob_has_a_tree_where_it_is_an_archive() {
+fn archive_blobs_have_a_tree() {
     let check = |file: &str, content: &[u8], expected: bool| {
         let root = tempfile::tempdir().unwrap();
         let storage = open(root.path());
@@ -303,7 +303,7 @@ fn a_blob_has_a_tree_where_it_is_an_archive() {
 }
 
 #[test]
-fn a_blob_never_stands_in_for_the_archive_of_an_equal_tree() {
+fn blobs_do_not_replace_archives_of_equal_trees() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let foreign = publish(&storage, LAYER, &foreign_archive()).unwrap();
@@ -348,7 +348,7 @@ fn retention_and_removal_are_the_same_for_both_kinds() {
 }
 
 #[tokio::test]
-async fn only_whole_blobs_are_served_and_as_what_they_are() {
+async fn only_intact_blobs_are_served_with_their_type() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let index = publish(&storage, INDEX, b"entries: {}\n").unwrap();

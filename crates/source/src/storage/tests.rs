@@ -53,7 +53,7 @@ fn files(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_artifact_is_where_flux_puts_it() {
+fn artifacts_have_fluxs_paths() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let stored = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
@@ -84,7 +84,7 @@ fn an_artifact_is_where_flux_puts_it() {
 }
 
 #[test]
-fn publishing_again_costs_what_changed() {
+fn publishing_again_writes_only_changes() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let first = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
@@ -107,7 +107,7 @@ fn publishing_again_costs_what_changed() {
 }
 
 #[test]
-fn older_artifacts_go_as_the_retention_says() {
+fn retention_removes_older_artifacts() {
     let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
     let check = |ttl: u64, records: usize, ages: &[i64], expected: &[&str]| {
         let all: Vec<Record> = ages
@@ -142,7 +142,7 @@ fn older_artifacts_go_as_the_retention_says() {
 }
 
 #[test]
-fn what_was_stored_survives_a_restart() {
+fn artifacts_survive_a_restart() {
     let root = tempfile::tempdir().unwrap();
     let first = open(root.path()).publish(&fleet(), FIRST, &tree("1")).unwrap();
     let half = root.path().join("gitrepository/flux-system/fleet/.writing-abc");
@@ -169,7 +169,7 @@ fn what_was_stored_survives_a_restart() {
 }
 
 #[test]
-fn what_is_not_whole_is_no_artifact() {
+fn damaged_artifacts_are_not_adopted() {
     let check = |damage: fn(&Path), path: &str, digest: Option<&str>| {
         let root = tempfile::tempdir().unwrap();
         let first = open(root.path()).publish(&fleet(), FIRST, &tree("1")).unwrap();
@@ -198,7 +198,7 @@ fn what_is_not_whole_is_no_artifact() {
 }
 
 #[test]
-fn only_names_become_directories() {
+fn unsafe_directory_names_are_refused() {
     let check = |kind: &str, namespace: &str, name: &str, expected: &str| {
         let shown = Place::new(kind, namespace, name)
             .map_or_else(|error| error.to_string(), |place| place.to_string());
@@ -254,7 +254,7 @@ fn only_names_become_directories() {
 }
 
 #[test]
-fn a_full_or_closed_disk_is_named() {
+fn disk_failures_have_their_own_errors() {
     let check = |code: std::io::ErrorKind, expected: &str| {
         let error = StorageError::of("write", Path::new("a/b"), code.into());
         assert_eq!(error.to_string(), expected);
@@ -314,7 +314,7 @@ async fn ask(storage: &Storage, method: Method, path: &str) -> (u16, Option<Stri
 }
 
 #[tokio::test]
-async fn only_whole_artifacts_are_served() {
+async fn only_intact_artifacts_are_served() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("secret"), "secret").unwrap();
     let storage = open(root.path());

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::build::names;
 use super::{Building, Node, ReadError, Source, Tree, TreeError};
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreFile, Verdict};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile};
 use crate::limits::{LimitExceeded, Limits};
 
 /// The parts of a tree.
@@ -81,12 +81,12 @@ pub enum ComposeError {
 
 /// An entry before ignore rules apply. Only empty directories are listed.
 enum Item {
-    File(Where, bool),
+    File(FileContent, bool),
     Link,
     Directory,
 }
 
-enum Where {
+enum FileContent {
     /// In the commit itself.
     Git(BlobId),
     /// In a submodule's commit.
@@ -156,7 +156,7 @@ impl Composing<'_> {
             .map_err(|source| unread("", source))?;
         for entry in entries {
             if all || only.iter().any(|path| is_at_or_below(&entry.path, path)) {
-                let item = item(entry.mode, || Where::Git(entry.id));
+                let item = item(entry.mode, || FileContent::Git(entry.id));
                 self.put_below(entry.path, item)?;
             }
         }
@@ -173,7 +173,7 @@ impl Composing<'_> {
         }
         let entries = tree.entries().map_err(|source| unread(path, source))?;
         for entry in entries {
-            let item = item(entry.mode, || Where::Submodule(index, entry.id));
+            let item = item(entry.mode, || FileContent::Submodule(index, entry.id));
             self.put_below(format!("{path}/{}", entry.path), item)?;
         }
         Ok(())
@@ -198,14 +198,15 @@ impl Composing<'_> {
         match source.entry(from) {
             None => return Err(refuse("it does not exist".to_owned())),
             Some(super::Entry::File { .. }) if to.is_empty() => {
-                return Err(refuse(
-                    "a file cannot replace the whole tree".to_owned(),
-                ));
+                return Err(refuse("a file cannot replace the whole tree".to_owned()));
             }
             Some(super::Entry::File { executable, .. }) => {
                 let content = source.read(from).map_err(|error| read(from, error))?;
                 self.take(to, content.len())?;
-                return self.put_below(to.to_owned(), Item::File(Where::Memory(content), executable));
+                return self.put_below(
+                    to.to_owned(),
+                    Item::File(FileContent::Memory(content), executable),
+                );
             }
             Some(super::Entry::Directory { .. }) => {}
         }
@@ -225,7 +226,10 @@ impl Composing<'_> {
                 Node::File(file) => {
                     let content = source.content(path, file).map_err(|error| read(path, error))?;
                     self.take(path, content.len())?;
-                    self.put(place(below), Item::File(Where::Memory(content), file.executable))
+                    self.put(
+                        place(below),
+                        Item::File(FileContent::Memory(content), file.executable),
+                    )
                 }
             }
         })
@@ -301,22 +305,24 @@ impl Composing<'_> {
         let mut building = Building::new(self.limits);
         for (path, item) in std::mem::take(&mut self.items) {
             let names: Vec<&str> = path.split('/').collect();
-            let mut verdict = Verdict::default();
+            let mut decision = IgnoreDecision::default();
             for depth in 1..names.len() {
-                verdict = rules.verdict(verdict, names.get(..depth).unwrap_or_default(), true);
+                decision = rules.decide(decision, names.get(..depth).unwrap_or_default(), true);
             }
-            verdict = rules.verdict(verdict, &names, matches!(item, Item::Directory));
-            if verdict.is_excluded() {
+            decision = rules.decide(decision, &names, matches!(item, Item::Directory));
+            if decision.is_excluded() {
                 continue;
             }
             match item {
                 Item::Directory => building.directory(&path)?,
                 Item::Link => building.link(&path)?,
-                Item::File(Where::Git(blob), executable) => building.git_file(&path, blob, executable)?,
-                Item::File(Where::Memory(content), executable) => {
+                Item::File(FileContent::Git(blob), executable) => {
+                    building.git_file(&path, blob, executable)?
+                }
+                Item::File(FileContent::Memory(content), executable) => {
                     building.file(&path, content, executable)?;
                 }
-                Item::File(Where::Submodule(index, blob), executable) => {
+                Item::File(FileContent::Submodule(index, blob), executable) => {
                     let content = self.of_submodule(&path, index, &blob)?;
                     building.file(&path, content, executable)?;
                 }
@@ -356,11 +362,13 @@ impl Composing<'_> {
                         why,
                     });
                 }
-                Item::File(Where::Memory(content), _) => content.clone(),
-                Item::File(Where::Git(blob), _) => {
+                Item::File(FileContent::Memory(content), _) => content.clone(),
+                Item::File(FileContent::Git(blob), _) => {
                     self.parts.git.read(blob).map_err(|source| unread(path, source))?
                 }
-                Item::File(Where::Submodule(index, blob), _) => self.of_submodule(path, *index, blob)?,
+                Item::File(FileContent::Submodule(index, blob), _) => {
+                    self.of_submodule(path, *index, blob)?
+                }
             };
             let max = self.limits.ignore_bytes_max;
             if content.len() as u64 > max {
@@ -383,7 +391,7 @@ impl Composing<'_> {
     }
 }
 
-fn item(mode: Mode, content: impl FnOnce() -> Where) -> Item {
+fn item(mode: Mode, content: impl FnOnce() -> FileContent) -> Item {
     match mode {
         Mode::File => Item::File(content(), false),
         Mode::Executable => Item::File(content(), true),

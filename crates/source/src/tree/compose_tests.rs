@@ -39,7 +39,7 @@ fn files(tree: &Tree) -> String {
 }
 
 #[test]
-fn a_commit_alone_is_the_same_tree() {
+fn composing_a_commit_alone_changes_nothing() {
     let repository = Repository::new();
     repository.write(&[
         ("a.yaml", "a"),
@@ -59,7 +59,7 @@ fn a_commit_alone_is_the_same_tree() {
 }
 
 #[test]
-fn parts_stand_beside_each_other() {
+fn parts_are_combined_or_conflict() {
     let repository = Repository::new();
     repository.write(&[("a/x.yaml", "x"), ("a-b/y.yaml", "y"), ("top.yaml", "t")]);
     let git = repository.commit();

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::{Building, Tree, TreeError};
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreFile, Rules, Verdict};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile, Rules};
 use crate::limits::{LimitExceeded, Limits};
 
 impl Tree {
@@ -43,7 +43,7 @@ impl Tree {
         read(
             root,
             &mut Vec::new(),
-            Verdict::default(),
+            IgnoreDecision::default(),
             &rules,
             limits,
             &mut building,
@@ -119,7 +119,7 @@ fn survey(
 fn read(
     root: &Root<'_>,
     directory: &mut Vec<String>,
-    verdict: Verdict,
+    decision: IgnoreDecision,
     rules: &Rules,
     limits: &Limits,
     building: &mut Building<'_>,
@@ -128,17 +128,17 @@ fn read(
         directory.push(child.name);
         let path = directory.join("/");
         let names: Vec<&str> = directory.iter().map(String::as_str).collect();
-        let verdict = rules.verdict(verdict, &names, child.kind.is_dir());
+        let decision = rules.decide(decision, &names, child.kind.is_dir());
         if child.kind.is_dir() {
-            if !verdict.is_excluded() {
+            if !decision.is_excluded() {
                 building.directory(&path)?;
             }
-            if !verdict.is_excluded() || rules.may_include_below(verdict, &names) {
-                read(root, directory, verdict, rules, limits, building)?;
+            if !decision.is_excluded() || rules.may_include_below(decision, &names) {
+                read(root, directory, decision, rules, limits, building)?;
             }
-        } else if !verdict.is_excluded() && child.kind.is_symlink() {
+        } else if !decision.is_excluded() && child.kind.is_symlink() {
             building.link(&path)?;
-        } else if !verdict.is_excluded() && child.kind.is_file() {
+        } else if !decision.is_excluded() && child.kind.is_file() {
             file(root.path, &path, limits, building)?;
         }
         directory.pop();

@@ -12,7 +12,7 @@ use equate_git::{Child, Mode, Node as GitNode, TreeId};
 
 use super::build::{Directory, File, Node, Origin};
 use super::{Source, Tree, TreeError};
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreFile, Rules, Verdict};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile, Rules};
 use crate::limits::{LimitExceeded, Limits};
 
 impl Tree {
@@ -51,7 +51,14 @@ impl Tree {
             Source::Memory => false,
         });
         let before = before.filter(|_| same_rules);
-        let root = walk.build(git, &mut Vec::new(), Verdict::default(), false, &rules, before)?;
+        let root = walk.build(
+            git,
+            &mut Vec::new(),
+            IgnoreDecision::default(),
+            false,
+            &rules,
+            before,
+        )?;
         Ok(Tree {
             root,
             source: Source::Git {
@@ -155,7 +162,7 @@ impl Walk<'_> {
         &mut self,
         git: &equate_git::Tree,
         path: &mut Vec<String>,
-        verdict: Verdict,
+        decision: IgnoreDecision,
         plain: bool,
         rules: &Rules,
         before: Option<&Arc<Directory>>,
@@ -175,10 +182,10 @@ impl Walk<'_> {
                 child.node,
                 GitNode::Directory(_) | GitNode::Leaf(Mode::Submodule, _)
             );
-            let verdict = rules.verdict(verdict, &names, is_directory);
-            let excluded = verdict.is_excluded();
+            let decision = rules.decide(decision, &names, is_directory);
+            let excluded = decision.is_excluded();
             match child.node {
-                GitNode::Directory(below) if excluded && !rules.may_include_below(verdict, &names) => {
+                GitNode::Directory(below) if excluded && !rules.may_include_below(decision, &names) => {
                     if plain || self.plain.get(&below) == Some(&true) {
                         hidden.push((name, below));
                     }
@@ -186,7 +193,7 @@ impl Walk<'_> {
                 GitNode::Directory(below) => {
                     self.count(path, 1)?;
                     let before = before.and_then(|directory| directory.directory(&child.name));
-                    let directory = self.build(&git.at(below), path, verdict, plain, rules, before)?;
+                    let directory = self.build(&git.at(below), path, decision, plain, rules, before)?;
                     if !excluded || !directory.entries.is_empty() {
                         entries.push((name, Node::Directory(directory)));
                     }

@@ -87,7 +87,7 @@ fn directory<'t>(tree: &'t Tree, path: &str) -> &'t Arc<Directory> {
 }
 
 #[test]
-fn a_commit_is_what_its_checkout_would_archive() {
+fn a_commits_tree_equals_its_checkout() {
     let repository = Repository::new();
     repository.write(&[
         ("app/deploy.yaml", "kind: Deployment\n"),
@@ -142,7 +142,7 @@ fn a_commit_is_what_its_checkout_would_archive() {
 }
 
 #[test]
-fn what_did_not_change_is_shared() {
+fn unchanged_directories_are_shared() {
     let repository = Repository::new();
     repository.write(&[
         ("a/deep/x.yaml", "1"),
@@ -326,7 +326,7 @@ fn hash_object(root: &Path, kind: &str, content: &[u8]) -> String {
 }
 
 #[test]
-fn what_was_published_is_read_without_git() {
+fn published_trees_are_read_without_git() {
     let root = tempfile::tempdir().unwrap();
     let retention = crate::Retention::default();
     let storage = crate::Storage::open(root.path().to_owned(), "http://source.example", retention).unwrap();

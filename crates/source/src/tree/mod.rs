@@ -50,7 +50,7 @@ enum Source {
     Git {
         tree: equate_git::Tree,
         rules: [u8; 32],
-        kept: Arc<Kept>,
+        kept: Arc<StoredCopy>,
     },
 }
 
@@ -59,7 +59,7 @@ pub(crate) type Reread = dyn Fn() -> Option<Tree> + Send + Sync;
 
 /// The fallback for git: a repository that is moved or rewritten takes nothing from published trees.
 #[derive(Default)]
-struct Kept {
+struct StoredCopy {
     stored: Mutex<Option<Arc<Reread>>>,
     read: OnceLock<Tree>,
 }
@@ -302,7 +302,7 @@ impl Tree {
     }
 }
 
-impl Kept {
+impl StoredCopy {
     fn content(&self, path: &str) -> Option<Bytes> {
         if self.read.get().is_none() {
             let stored = self

@@ -30,7 +30,7 @@ pub(super) fn status(status: StatusCode, credentials: bool) -> Failure {
 pub(super) fn transfer(error: reqwest::Error) -> Failure {
     // Our own text already has the URL.
     let error = error.without_url();
-    let kind = if in_chain(&error, <dyn Error>::is::<rustls::Error>) {
+    let kind = if find_cause(&error, <dyn Error>::is::<rustls::Error>) {
         Kind::Tls
     } else if error.is_timeout() {
         Kind::Timeout
@@ -47,7 +47,7 @@ pub(super) fn transfer(error: reqwest::Error) -> Failure {
 }
 
 /// `io::Error` hides its inner error from `source`.
-fn in_chain(error: &(dyn Error + 'static), wanted: impl Fn(&(dyn Error + 'static)) -> bool) -> bool {
+fn find_cause(error: &(dyn Error + 'static), wanted: impl Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {
         if wanted(cause) {

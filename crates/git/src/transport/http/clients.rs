@@ -37,19 +37,19 @@ pub(crate) struct Clients {
 #[derive(Debug, Default)]
 struct Inner {
     runtime: Option<Arc<Runtime>>,
-    clients: HashMap<Trust, Kept>,
+    clients: HashMap<ClientKey, CachedClient>,
 }
 
 /// A hash of certificates and proxy; the secrets are in the client alone.
-type Trust = [u8; 32];
+type ClientKey = [u8; 32];
 
 #[derive(Debug)]
-struct Kept {
+struct CachedClient {
     client: reqwest::Client,
     used: Instant,
 }
 
-fn trust(remote: &Remote) -> Trust {
+fn trust(remote: &Remote) -> ClientKey {
     let client = remote.client_certificate.as_ref().map(Secret::expose);
     let proxy = remote.proxy.as_ref().map(Proxy::fields);
     let fields = [remote.ca.as_deref(), client]
@@ -64,7 +64,7 @@ fn trust(remote: &Remote) -> Trust {
     hash.finalize().into()
 }
 
-fn make_room(clients: &mut HashMap<Trust, Kept>, now: Instant) {
+fn make_room(clients: &mut HashMap<ClientKey, CachedClient>, now: Instant) {
     clients.retain(|_, kept| now.saturating_duration_since(kept.used) < UNUSED_MAX);
     while clients.len() >= CLIENTS_MAX {
         let oldest = clients.iter().min_by_key(|(_, kept)| kept.used);
@@ -140,8 +140,9 @@ impl Clients {
             .thread_name("git-net")
             .enable_all()
             .build();
-        let built =
-            built.map_err(|error| Failure::new(Kind::Storage, "cannot start a thread for the network").because(error))?;
+        let built = built.map_err(|error| {
+            Failure::new(Kind::Storage, "cannot start a thread for the network").because(error)
+        })?;
         let runtime = Arc::new(Runtime(Some(built)));
         inner.runtime = Some(Arc::clone(&runtime));
         Ok(runtime)
@@ -161,7 +162,7 @@ impl Clients {
         let client = client(remote)?;
         let mut inner = look();
         make_room(&mut inner.clients, now);
-        let kept = Kept {
+        let kept = CachedClient {
             client: client.clone(),
             used: now,
         };
@@ -223,8 +224,9 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
         .pool_idle_timeout(IDLE)
         .user_agent(AGENT);
     if let Some(pem) = &remote.ca {
-        let certificates = reqwest::Certificate::from_pem_bundle(pem)
-            .map_err(|error| Failure::new(Kind::Tls, "the given ca is not a PEM certificate").because(error))?;
+        let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| {
+            Failure::new(Kind::Tls, "the given ca is not a PEM certificate").because(error)
+        })?;
         builder = builder.tls_certs_merge(certificates);
     }
     if let Some(pem) = &remote.client_certificate {
@@ -269,18 +271,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_bounded_and_forgotten() {
+    fn unused_clients_are_dropped() {
         let begun = Instant::now();
         let made = client(&Remote::new("https://h/x")).unwrap();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut clients = HashMap::new();
-        let fill = |clients: &mut HashMap<Trust, Kept>, names: std::ops::Range<u16>, seconds| {
+        let fill = |clients: &mut HashMap<ClientKey, CachedClient>, names: std::ops::Range<u16>, seconds| {
             for name in names {
                 make_room(clients, at(seconds));
                 let mut trust = [0; 32];
                 trust[..2].copy_from_slice(&name.to_be_bytes());
                 let (client, used) = (made.clone(), at(seconds + u64::from(name)));
-                clients.insert(trust, Kept { client, used });
+                clients.insert(trust, CachedClient { client, used });
             }
         };
         fill(&mut clients, 0..300, 0);
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trusted_tells_clients_apart() {
+    fn certificates_and_proxy_identify_a_client() {
         let remote = Remote::new("https://h/x");
         let proxy = |password: &str| Remote {
             proxy: Proxy::new("http://p:1", Some("me".to_owned()), Some(password.into())).ok(),

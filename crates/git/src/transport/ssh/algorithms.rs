@@ -177,7 +177,7 @@ mod tests {
     use super::SshAlgorithms;
 
     #[test]
-    fn names() {
+    fn algorithm_names_are_validated() {
         #[track_caller]
         fn check(kex: &[&str], host_keys: &[&str], want: &str) {
             let got = match SshAlgorithms::new(kex, host_keys) {

@@ -19,12 +19,12 @@ use russh::{
 };
 
 use super::{
-    host::{Host, Open, Parting},
-    words::classify,
+    host::{CloseReason, Host, Open},
+    message::classify,
 };
 use crate::transport::{Shared, http::Runtime};
 
-const WORDS_BYTES_MAX: usize = 16 << 10;
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// More waits until we read.
 const AHEAD_BYTES_MAX: usize = 1 << 20;
 /// Several packets, so that several are in flight.
@@ -55,20 +55,20 @@ pub(super) struct Command {
     outgoing: ChannelWriteHalf<Msg>,
     /// Both sides take turns, so the lock is never waited for.
     incoming: Mutex<Incoming>,
-    parting: Parting,
+    close_reason: CloseReason,
     _handle: Handle<Host>,
     line: Arc<Line>,
 }
 
 struct Incoming {
     half: ChannelReadHalf,
-    heard: Heard,
+    received: Received,
 }
 
-struct Heard {
+struct Received {
     ahead: VecDeque<Bytes>,
     ahead_bytes: usize,
-    words: Vec<u8>,
+    message: Vec<u8>,
     status: Option<u32>,
     began: bool,
     end: End,
@@ -88,12 +88,12 @@ enum End {
     Refused,
 }
 
-impl Heard {
+impl Received {
     fn new() -> Self {
         Self {
             ahead: VecDeque::new(),
             ahead_bytes: 0,
-            words: Vec::new(),
+            message: Vec::new(),
             status: None,
             began: false,
             end: End::Open,
@@ -109,8 +109,8 @@ impl Heard {
                 self.ahead.push_back(data);
             }
             Some(ChannelMsg::ExtendedData { data, ext: STDERR }) => {
-                let room = WORDS_BYTES_MAX.saturating_sub(self.words.len());
-                self.words.extend_from_slice(&data[..data.len().min(room)]);
+                let room = MESSAGE_BYTES_MAX.saturating_sub(self.message.len());
+                self.message.extend_from_slice(&data[..data.len().min(room)]);
             }
             Some(ChannelMsg::ExitStatus { exit_status }) => self.status = Some(exit_status),
             // The number a shell gives it.
@@ -140,20 +140,20 @@ impl Command {
         let Open {
             handle,
             channel,
-            parting,
+            close_reason,
             line,
         } = open;
         let (half, outgoing) = channel.split();
         let incoming = Incoming {
             half,
-            heard: Heard::new(),
+            received: Received::new(),
         };
         let command = Arc::new(Self {
             runtime,
             shared,
             outgoing,
             incoming: Mutex::new(incoming),
-            parting,
+            close_reason,
             _handle: handle,
             line,
         });
@@ -170,52 +170,52 @@ impl Command {
 
     fn end(&self, incoming: &mut Incoming) -> io::Result<()> {
         // Error messages and the status follow the answer.
-        while !incoming.heard.is_over() {
+        while !incoming.received.is_over() {
             let message = self.wait(incoming.half.wait())?;
-            incoming.heard.take(message);
+            incoming.received.take(message);
         }
         if self.shared.is_over() {
             return Err(self.shared.timed_out());
         }
-        let heard = &incoming.heard;
-        let clean = matches!(heard.end, End::Answered | End::Closed) && heard.status.unwrap_or(0) == 0;
-        if heard.began && clean && heard.words.is_empty() {
+        let received = &incoming.received;
+        let clean = matches!(received.end, End::Answered | End::Closed) && received.status.unwrap_or(0) == 0;
+        if received.began && clean && received.message.is_empty() {
             return Ok(());
         }
-        let otherwise = match heard.end {
+        let otherwise = match received.end {
             End::Broken => self
-                .parting
-                .words()
+                .close_reason
+                .message()
                 .unwrap_or_else(|| "the connection broke".to_owned()),
             End::Refused => "it refuses to run commands".to_owned(),
-            End::Open | End::Answered | End::Closed => match heard.status {
+            End::Open | End::Answered | End::Closed => match received.status {
                 Some(status) if status != 0 => format!("its git ended with status {status}"),
                 _ => "it closed the connection".to_owned(),
             },
         };
-        Err(self.shared.fail(classify(&heard.words, otherwise)))
+        Err(self.shared.fail(classify(&received.message, otherwise)))
     }
 
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut incoming = self.incoming();
         loop {
-            if let Some(front) = incoming.heard.ahead.front_mut() {
+            if let Some(front) = incoming.received.ahead.front_mut() {
                 let read = front.len().min(buffer.len());
                 let piece = front.split_to(read);
                 buffer[..read].copy_from_slice(&piece);
                 if front.is_empty() {
-                    incoming.heard.ahead.pop_front();
+                    incoming.received.ahead.pop_front();
                 }
-                incoming.heard.ahead_bytes -= read;
-                incoming.heard.began = true;
+                incoming.received.ahead_bytes -= read;
+                incoming.received.began = true;
                 self.shared.count(read)?;
                 return Ok(read);
             }
-            if incoming.heard.end != End::Open {
+            if incoming.received.end != End::Open {
                 return self.end(&mut incoming).map(|()| 0);
             }
             let message = self.wait(incoming.half.wait())?;
-            incoming.heard.take(message);
+            incoming.received.take(message);
         }
     }
 
@@ -227,13 +227,13 @@ impl Command {
             loop {
                 // Read while writing, because the remote may have to send before it reads on. It may still
                 // close after its last message.
-                let listens = incoming.heard.ahead_bytes < AHEAD_BYTES_MAX;
+                let listens = incoming.received.ahead_bytes < AHEAD_BYTES_MAX;
                 tokio::select! {
                     biased;
                     sent = &mut sent => return sent.is_ok(),
-                    message = incoming.half.wait(), if listens => incoming.heard.take(message),
+                    message = incoming.half.wait(), if listens => incoming.received.take(message),
                 }
-                if matches!(incoming.heard.end, End::Closed | End::Broken | End::Refused) {
+                if matches!(incoming.received.end, End::Closed | End::Broken | End::Refused) {
                     return false;
                 }
             }
@@ -285,21 +285,21 @@ mod tests {
     use bytes::Bytes;
     use russh::ChannelMsg;
 
-    use super::{End, Heard};
+    use super::{End, Received};
 
     #[test]
-    fn what_is_kept() {
+    fn data_after_the_end_is_dropped() {
         let data = |bytes: &'static [u8]| ChannelMsg::Data {
             data: Bytes::from_static(bytes),
         };
         #[track_caller]
         fn check(messages: Vec<ChannelMsg>, kept: usize, pieces: usize, end: End) {
-            let mut heard = Heard::new();
+            let mut received = Received::new();
             for message in messages {
-                heard.take(Some(message));
+                received.take(Some(message));
             }
             assert_eq!(
-                (heard.ahead_bytes, heard.ahead.len(), heard.end),
+                (received.ahead_bytes, received.ahead.len(), received.end),
                 (kept, pieces, end)
             );
         }

@@ -48,8 +48,10 @@ pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<T
         let no_proxy = |error| Failure::new(Kind::Unreachable, "the proxy cannot be reached").because(error);
         let mut stream = direct(at, its_port).await.map_err(no_proxy)?;
         match proxy.protocol() {
-            ProxyProtocol::Socks5 => by_socks(&mut stream, proxy, host, port).await?,
-            ProxyProtocol::Http | ProxyProtocol::Https => by_connect(&mut stream, proxy, host, port).await?,
+            ProxyProtocol::Socks5 => connect_by_socks5(&mut stream, proxy, host, port).await?,
+            ProxyProtocol::Http | ProxyProtocol::Https => {
+                connect_by_http(&mut stream, proxy, host, port).await?
+            }
         }
         Ok(stream)
     });
@@ -108,7 +110,12 @@ fn wants_credentials() -> Failure {
     Failure::new(Kind::Authentication, "the proxy requires credentials")
 }
 
-async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
+async fn connect_by_http(
+    stream: &mut TcpStream,
+    proxy: &Proxy,
+    host: &str,
+    port: u16,
+) -> Result<(), Failure> {
     let place = match host.contains(':') {
         true => format!("[{host}]:{port}"),
         false => format!("{host}:{port}"),
@@ -149,7 +156,12 @@ async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16
     }
 }
 
-async fn by_socks(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
+async fn connect_by_socks5(
+    stream: &mut TcpStream,
+    proxy: &Proxy,
+    host: &str,
+    port: u16,
+) -> Result<(), Failure> {
     let offered: &[u8] = match proxy.credentials() {
         Some(_) => &[SOCKS, 2, OPEN, PASSWORD],
         None => &[SOCKS, 1, OPEN],

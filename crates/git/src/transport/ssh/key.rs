@@ -51,9 +51,7 @@ pub(super) enum KeyError {
     Cipher(String),
     #[error("its passphrase takes too much work: {0}")]
     Cost(String),
-    #[error(
-        "it contains a line of dashes: put one key and nothing else between BEGIN and END"
-    )]
+    #[error("it contains a line of dashes: put one key and nothing else between BEGIN and END")]
     Nested,
     #[error("it is malformed")]
     Malformed(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -84,7 +82,7 @@ pub(super) fn read(identity: &Secret, passphrase: Option<&Secret>) -> Result<Pri
         "PRIVATE KEY" => plain(&block, None, None)?,
         "ENCRYPTED PRIVATE KEY" => {
             let passphrase = passphrase.ok_or(KeyError::Locked)?;
-            affordable(&block)?;
+            check_cost(&block)?;
             plain(&block, None, Some(passphrase)).map_err(|_| KeyError::Passphrase)?
         }
         "DSA PRIVATE KEY" => return Err(KeyError::Type("dsa".to_owned())),
@@ -203,7 +201,7 @@ fn legacy(block: &Block<'_>, cipher: &str, passphrase: Option<&str>) -> Result<P
     plain(block, Some(cipher), Some(passphrase)).map_err(|_| KeyError::Passphrase)
 }
 
-fn affordable(block: &Block<'_>) -> Result<(), KeyError> {
+fn check_cost(block: &Block<'_>) -> Result<(), KeyError> {
     let body = block.body()?;
     let other = || KeyError::Cipher("other than PBES2".to_owned());
     let info = EncryptedPrivateKeyInfoRef::try_from(body.as_slice()).map_err(|_| other())?;

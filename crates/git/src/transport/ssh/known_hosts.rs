@@ -74,13 +74,13 @@ impl Known {
             _ => &[&with_port],
         };
         let known = Self::of(text, &host, names);
-        if port == PORT || !known.says_nothing() {
+        if port == PORT || !known.has_no_keys() {
             return Ok(known);
         }
         // As in ssh, a host without a line for its port uses those without a port. Keys revoked for the
         // port stay revoked.
         let mut plain = Self::of(text, &host, &[&host]);
-        if plain.says_nothing() {
+        if plain.has_no_keys() {
             return Ok(known);
         }
         plain.revoked.extend(known.revoked);
@@ -88,7 +88,7 @@ impl Known {
     }
 
     /// Revocations do not count.
-    fn says_nothing(&self) -> bool {
+    fn has_no_keys(&self) -> bool {
         self.keys.is_empty() && self.authorities.is_empty() && self.unread.is_empty()
     }
 

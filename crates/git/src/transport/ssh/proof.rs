@@ -7,7 +7,7 @@
 use russh::keys::Algorithm;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unagreed {
+pub(super) enum NegotiationMismatch {
     #[error("the host negotiated {agreed} but presented a {shown} key")]
     Key { agreed: Algorithm, shown: Algorithm },
     #[error("the host negotiated {0} but signed with another algorithm")]
@@ -16,13 +16,13 @@ pub(super) enum Unagreed {
     Missing,
 }
 
-pub(super) fn key(agreed: &Algorithm, shown: &Algorithm) -> Result<(), Unagreed> {
+pub(super) fn key(agreed: &Algorithm, shown: &Algorithm) -> Result<(), NegotiationMismatch> {
     // An RSA key has one type for all signature algorithms.
     let rsa = |algorithm: &Algorithm| matches!(algorithm, Algorithm::Rsa { .. });
     let same = agreed == shown || (rsa(agreed) && rsa(shown));
     match same {
         true => Ok(()),
-        false => Err(Unagreed::Key {
+        false => Err(NegotiationMismatch::Key {
             agreed: agreed.clone(),
             shown: shown.clone(),
         }),
@@ -30,16 +30,19 @@ pub(super) fn key(agreed: &Algorithm, shown: &Algorithm) -> Result<(), Unagreed>
 }
 
 /// An encoded signature begins with its algorithm's name.
-pub(super) fn signature(agreed: Option<&Algorithm>, signature: Option<&[u8]>) -> Result<(), Unagreed> {
+pub(super) fn signature(
+    agreed: Option<&Algorithm>,
+    signature: Option<&[u8]>,
+) -> Result<(), NegotiationMismatch> {
     let (Some(agreed), Some(signature)) = (agreed, signature) else {
-        return Err(Unagreed::Missing);
+        return Err(NegotiationMismatch::Missing);
     };
     let name = agreed.to_string();
     let length = u32::try_from(name.len()).unwrap_or(u32::MAX).to_be_bytes();
     let rest = signature.strip_prefix(&length);
     match rest.is_some_and(|rest| rest.starts_with(name.as_bytes())) {
         true => Ok(()),
-        false => Err(Unagreed::Signature(agreed.clone())),
+        false => Err(NegotiationMismatch::Signature(agreed.clone())),
     }
 }
 
@@ -54,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn keys() {
+    fn host_key_must_fit_the_algorithm() {
         #[track_caller]
         fn check(agreed: &str, shown: &str, want: Result<(), &str>) {
             let got = key(&algorithm(agreed), &algorithm(shown)).map_err(|error| error.to_string());
@@ -77,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures() {
+    fn signature_must_fit_the_algorithm() {
         #[track_caller]
         fn check(agreed: &str, named: &str, want: Result<(), &str>) {
             let blob = [

@@ -28,7 +28,7 @@ fn told(text: &str, passphrase: Option<&str>) -> String {
 }
 
 #[test]
-fn formats() {
+fn every_key_format_is_read() {
     #[track_caller]
     fn check(name: &str, passphrase: Option<&str>, want: &str) {
         assert_eq!(told(fixture(name), passphrase), want, "{name}");
@@ -94,7 +94,7 @@ fn formats() {
 }
 
 #[test]
-fn texts() {
+fn surrounding_text_and_wrong_labels_are_handled() {
     #[track_caller]
     fn check(text: &str, want: &str) {
         assert_eq!(told(text, None), want, "{text}");
@@ -178,7 +178,7 @@ fn body(name: &str) -> String {
 }
 
 #[test]
-fn certificates_in_certificates_are_not_followed() {
+fn nested_certificates_are_refused() {
     let text = STANDARD.encode(nested_certificates());
     assert_eq!(
         told(
@@ -190,7 +190,7 @@ fn certificates_in_certificates_are_not_followed() {
 }
 
 #[test]
-fn what_scrypt_may_take() {
+fn scrypt_cost_is_limited() {
     let der = STANDARD
         .decode(body("rsa pkcs8 locked with scrypt").replace('\n', ""))
         .unwrap();
@@ -213,7 +213,7 @@ fn what_scrypt_may_take() {
 
 /// The library alone would read the last `BEGIN`, not the checked one.
 #[test]
-fn a_key_within_a_key_is_not_read() {
+fn nested_keys_are_refused() {
     let nested = STANDARD.encode(nested_certificates());
     let within = [
         ("OPENSSH PRIVATE KEY", body("ed25519 locked with 3000 rounds")),

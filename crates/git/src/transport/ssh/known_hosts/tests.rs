@@ -32,7 +32,7 @@ fn told(lines: &str, host: &str, port: u16, shown: &str) -> String {
 }
 
 #[test]
-fn names_of_hosts() {
+fn host_names_are_matched() {
     #[track_caller]
     fn check(names: &str, host: &str, port: u16, want: bool) {
         let got = told(&format!("{names} {ONE} comment\n"), host, port, ONE);
@@ -75,7 +75,7 @@ fn names_of_hosts() {
 }
 
 #[test]
-fn lines() {
+fn lines_decide_trust() {
     #[track_caller]
     fn check(lines: &str, shown: &str, want: &str) {
         assert_eq!(told(lines, HOST, 22, shown), want, "{lines}");
@@ -145,7 +145,7 @@ fn lines() {
 }
 
 #[test]
-fn a_line_for_the_port_stands_before_one_without() {
+fn lines_with_the_port_take_precedence() {
     let lines = format!("{HOST} {ONE}\n[{HOST}]:2222 {TWO}\n");
     assert_eq!(told(&lines, HOST, 2222, TWO), "trusted");
     assert_eq!(
@@ -180,7 +180,7 @@ fn a_line_for_the_port_stands_before_one_without() {
 }
 
 #[test]
-fn known_types_are_asked_for_first() {
+fn known_key_types_are_offered_first() {
     let rsa = |hash| Algorithm::Rsa { hash: Some(hash) };
     let accepted = [
         Algorithm::Ed25519,
@@ -223,7 +223,7 @@ fn known_types_are_asked_for_first() {
 }
 
 #[test]
-fn certificates() {
+fn host_certificates_are_verified() {
     #[track_caller]
     fn check(lines: &str, host: &str, name: &str, want: &str) {
         let known = Known::read(lines.as_bytes(), host, 22).unwrap();
@@ -319,7 +319,7 @@ fn certificates() {
 }
 
 #[test]
-fn patterns() {
+fn patterns_are_matched_in_bounded_time() {
     #[track_caller]
     fn check(pattern: &str, name: &str, want: bool) {
         assert_eq!(glob(pattern, name), want, "{pattern} {name}");

@@ -3,30 +3,30 @@
 
 use crate::{kind::Kind, transport::Failure};
 
-const WORDS_CHARS_MAX: usize = 200;
+const MESSAGE_CHARS_MAX: usize = 200;
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Words(String);
+pub(super) struct HostMessage(String);
 
-impl Words {
+impl HostMessage {
     /// Without control characters.
-    pub(super) fn last_of(words: &str) -> Option<Self> {
-        let last = words.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    pub(super) fn last_of(message: &str) -> Option<Self> {
+        let last = message.lines().map(str::trim).rfind(|line| !line.is_empty())?;
         Some(Self::of(last))
     }
 
     /// One short line without control characters.
-    pub(super) fn of(words: &str) -> Self {
-        let plain = words.chars().filter(|c| !c.is_control());
-        Self(plain.take(WORDS_CHARS_MAX).collect())
+    pub(super) fn of(message: &str) -> Self {
+        let plain = message.chars().filter(|c| !c.is_control());
+        Self(plain.take(MESSAGE_CHARS_MAX).collect())
     }
 }
 
-pub(super) fn classify(words: &[u8], otherwise: String) -> Failure {
-    let words = String::from_utf8_lossy(words);
-    let last = Words::last_of(&words).unwrap_or(Words(otherwise));
-    let any = |needles: &[&str]| needles.iter().any(|needle| words.contains(needle));
+pub(super) fn classify(message: &[u8], otherwise: String) -> Failure {
+    let message = String::from_utf8_lossy(message);
+    let last = HostMessage::last_of(&message).unwrap_or(HostMessage(otherwise));
+    let any = |needles: &[&str]| needles.iter().any(|needle| message.contains(needle));
     if any(&[
         "does not appear to be a git repository",
         "not a git repository",
@@ -46,10 +46,10 @@ mod tests {
     use super::classify;
 
     #[test]
-    fn last_words() {
+    fn last_line_is_classified() {
         #[track_caller]
-        fn check(words: &str, want: &str) {
-            let failure = classify(words.as_bytes(), "it closed the connection".to_owned());
+        fn check(message: &str, want: &str) {
+            let failure = classify(message.as_bytes(), "it closed the connection".to_owned());
             let cause = failure
                 .source
                 .map(|source| source.to_string())
