@@ -1,4 +1,4 @@
-//! One commit that is at hand: who, when, and the tree.
+//! A fetched commit: author, committer, message and tree.
 
 use std::{
     sync::Arc,
@@ -25,19 +25,18 @@ pub struct Commit {
     tree: Tree,
 }
 
-/// Who did something, and when. The texts are the repository's own and prove nothing.
+/// A name, an address and a time, as written in the repository. They prove nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     /// The name.
     pub name: String,
     /// The address.
     pub email: String,
-    /// When, as the writer's clock said.
+    /// The time by the writer's clock.
     pub time: SystemTime,
 }
 
 impl Commit {
-    /// Reads a commit that is in the store.
     pub(crate) fn read(
         store: &Arc<Store>,
         revision: &Revision,
@@ -56,17 +55,17 @@ impl Commit {
         })
     }
 
-    /// What was fetched.
+    /// The revision that was fetched.
     pub fn revision(&self) -> &Revision {
         &self.revision
     }
 
-    /// Who wrote the change.
+    /// The author of the change.
     pub fn author(&self) -> &Signature {
         &self.author
     }
 
-    /// Who made the commit.
+    /// The creator of the commit.
     pub fn committer(&self) -> &Signature {
         &self.committer
     }
@@ -76,7 +75,7 @@ impl Commit {
         &self.message
     }
 
-    /// The message's first line, at most 50 characters of it.
+    /// The message's first line, cut to 50 characters.
     pub fn summary(&self) -> String {
         const CHARS_MAX: usize = 50;
         let line = self.message.lines().next().unwrap_or_default();
@@ -86,10 +85,10 @@ impl Commit {
         }
     }
 
-    /// Which of the signers signed it: the id of an OpenPGP key, or the fingerprint of an SSH key.
+    /// Returns the signer: the id of an OpenPGP key, or the fingerprint of an SSH key.
     ///
     /// # Errors
-    /// None of them did.
+    /// None of the signers made a valid signature.
     pub fn verify(&self, signers: &Signers, now: SystemTime) -> Result<String, SignatureError> {
         verify_commit(self.tree.store(), self.revision.id, signers, now)
     }

@@ -1,8 +1,7 @@
-//! One commit into a mirror: shallow, incremental, whole.
+//! Shallow, incremental fetches of one commit into a mirror.
 //!
-//! A commit counts as fetched once everything its tree names is there; a ref in the mirror marks
-//! it. What was marked is offered as the base of the next fetch, so that only what is new
-//! travels.
+//! A ref in the mirror marks a commit once everything its tree names is there. Marked commits are the base
+//! of the next fetch, so only new objects travel.
 
 use std::{
     num::NonZeroU32,
@@ -17,7 +16,7 @@ use crate::{
     commit::Commit,
     kind::Kind,
     limits::Limits,
-    mirror::{Generation, Held, Mirror, MirrorError},
+    mirror::{Generation, Mirror, MirrorError, MirrorLock},
     reference::Revision,
     remote::{Credentials, Endpoint, Remote, UrlError},
     resolve::{LocalRefs, Refs as _},
@@ -26,21 +25,20 @@ use crate::{
     tree::{Mode, TreeError},
 };
 
-/// Where fetched commits are marked.
 const MARKS: &str = "refs/fetched/";
-/// Where tips that came with all their history are marked.
+/// Refs that mark tips with full history.
 const HISTORIES: &str = "refs/history/";
 
-/// Why a revision's commit is not at hand.
+/// The reason why a commit cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The URL or the credentials can never work.
+    /// The URL or the credentials are invalid.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// The remote could not be asked, or did not give it.
+    /// The remote did not answer or refused.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// The remote no longer has the commit: it was rewritten or deleted since it was resolved.
+    /// The commit was rewritten or deleted on the remote after it was resolved.
     #[error("commit {commit} is not in {place}{}", moved(reference.as_deref(), tip.as_deref()))]
     Gone {
         /// The commit.
@@ -49,7 +47,7 @@ pub enum FetchError {
         place: String,
         /// The ref it was found at.
         reference: Option<String>,
-        /// Where that ref leads now.
+        /// The current target of that ref.
         tip: Option<String>,
     },
     /// A local repository has no such commit.
@@ -59,52 +57,52 @@ pub enum FetchError {
         commit: String,
         /// The directory.
         place: String,
-        /// What gix said.
+        /// The error from gix.
         source: gix::Error,
     },
-    /// The remote sent a commit without all that belongs to it, or one beyond a limit.
-    #[error("commit {commit} of {place} came incomplete")]
+    /// The remote sent an incomplete commit, or one beyond a limit.
+    #[error("fetch of commit {commit} from {place} is incomplete")]
     Incomplete {
         /// The commit.
         commit: String,
         /// The remote.
         place: String,
-        /// What is missing or too large.
+        /// The missing or oversized part.
         source: TreeError,
     },
-    /// Another call worked in the same mirror for the whole time.
-    #[error("the mirror of {place} was busy for {seconds}s")]
+    /// Another call used the same mirror until the timeout.
+    #[error("timed out after {seconds}s waiting for the mirror of {place}")]
     Busy {
         /// The remote.
         place: String,
         /// The remote's timeout.
         seconds: f64,
     },
-    /// A local directory could not be opened.
+    /// A local directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenStoreError),
     /// The directory of all mirrors cannot be used.
-    #[error("the directory of mirrors {} cannot be used", root.display())]
+    #[error("cannot use the mirror directory {}", root.display())]
     Root {
         /// The directory.
         root: PathBuf,
-        /// What the system said.
+        /// The error from the system.
         source: std::io::Error,
     },
     /// The mirror cannot be read or written.
-    #[error("the mirror of {place} cannot be {doing}")]
+    #[error("cannot {doing} the mirror of {place}")]
     Mirror {
         /// The remote.
         place: String,
-        /// `opened`, `read` or `written`.
+        /// The operation: `open`, `read` or `write`.
         doing: &'static str,
-        /// What the system or gix said.
+        /// The error from the system or gix.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl FetchError {
-    /// What it was about.
+    /// The class of the failure.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Url(_) => Kind::UrlInvalid,
@@ -132,13 +130,12 @@ impl From<SessionError> for FetchError {
 
 fn moved(reference: Option<&str>, tip: Option<&str>) -> String {
     match (reference, tip) {
-        (Some(reference), Some(tip)) => format!(": {reference} is at {tip} now"),
-        (Some(reference), None) => format!(": {reference} is gone"),
-        (None, _) => ": no branch leads to it".to_owned(),
+        (Some(reference), Some(tip)) => format!(": {reference} is now at {tip}"),
+        (Some(reference), None) => format!(": {reference} no longer exists"),
+        (None, _) => ": no branch contains it".to_owned(),
     }
 }
 
-/// What one fetch is about.
 struct Job<'a> {
     clients: &'a Clients,
     limits: &'a Arc<Limits>,
@@ -147,7 +144,6 @@ struct Job<'a> {
     credentials: &'a Credentials,
     revision: &'a Revision,
     place: String,
-    /// The remote's timeout is for all of it: waiting for the mirror, one conversation or two.
     deadline: Instant,
 }
 
@@ -161,22 +157,21 @@ pub(crate) fn fetch(
     revision: &Revision,
 ) -> Result<Commit, FetchError> {
     let job = Job::new(clients, limits, remote, endpoint, credentials, revision);
-    let held = job.hold(mirror)?;
+    let held = job.lock(mirror)?;
     let generation = held.generation().map_err(|error| job.opened(error))?;
     if job.marked(&generation)? {
         match job.read(&generation) {
             Ok(commit) => return Ok(commit),
-            // Marked and unreadable: the disk lost something. What is there cannot be trusted as
-            // a base either.
-            Err(error) => tracing::warn!(place = %job.place, %error, "a damaged mirror is fetched afresh"),
+            // Marked and unreadable means data loss on disk, so the mirror cannot be a base either.
+            Err(error) => tracing::warn!(place = %job.place, %error, "fetching a damaged mirror again"),
         }
         return job.afresh(&held);
     }
     if generation.packs() >= limits.packs_max {
         return job.afresh(&held);
     }
-    match job.bring(&generation) {
-        // An object that should have been the base of others is not there after all.
+    match job.fetch_and_mark(&generation) {
+        // A base object is missing after all.
         Err(FetchError::Incomplete {
             source: TreeError::Object { .. },
             ..
@@ -185,8 +180,7 @@ pub(crate) fn fetch(
     }
 }
 
-/// The object of the tag that a commit was found at, which is brought into the commit's own store: `None`
-/// where the tag has none.
+/// Brings a commit's tag object into its own store. `None` for a lightweight tag.
 pub(crate) fn tag(
     mirror: &Mirror,
     clients: &Clients,
@@ -211,8 +205,8 @@ pub(crate) fn tag(
     if store.with(|repository| repository.has_object(id)) {
         return Ok(Some(id));
     }
-    // the mirror may have been fetched afresh meanwhile: the commit's own store gets it all the same
-    let _held = job.hold(mirror)?;
+    // even if the mirror was renewed meanwhile, the commit's own store gets the object
+    let _held = job.lock(mirror)?;
     let (wants, haves) = ([id], [job.revision.id]);
     let one = Some(NonZeroU32::MIN);
     let brought = store.with(|repository| session.fetch(repository, &wants, &haves, one));
@@ -220,7 +214,6 @@ pub(crate) fn tag(
     Ok(Some(id))
 }
 
-/// As [`tag`], in a local repository.
 pub(crate) fn local_tag(commit: &Commit, path: &Path) -> Result<Option<ObjectId>, FetchError> {
     let revision = commit.revision();
     let place = path.display().to_string();
@@ -270,10 +263,9 @@ impl<'a> Job<'a> {
 }
 
 impl Job<'_> {
-    /// Waits for the mirror.
-    fn hold<'m>(&self, mirror: &'m Mirror) -> Result<Held<'m>, FetchError> {
-        let held = mirror.hold(self.deadline);
-        held.map_err(|error| self.mirror("opened", error))?
+    fn lock<'m>(&self, mirror: &'m Mirror) -> Result<MirrorLock<'m>, FetchError> {
+        let held = mirror.lock(self.deadline);
+        held.map_err(|error| self.mirror("open", error))?
             .ok_or_else(|| FetchError::Busy {
                 place: self.place.clone(),
                 seconds: self.remote.timeout.as_secs_f64(),
@@ -302,12 +294,12 @@ impl Job<'_> {
     }
 
     fn opened(&self, error: MirrorError) -> FetchError {
-        self.mirror("opened", error)
+        self.mirror("open", error)
     }
 
-    fn afresh(&self, held: &Held<'_>) -> Result<Commit, FetchError> {
+    fn afresh(&self, held: &MirrorLock<'_>) -> Result<Commit, FetchError> {
         let generation = held.renew().map_err(|error| self.opened(error))?;
-        self.bring(&generation)
+        self.fetch_and_mark(&generation)
     }
 
     fn marked(&self, generation: &Generation) -> Result<bool, FetchError> {
@@ -325,11 +317,10 @@ impl Job<'_> {
             .map_err(|error| self.mirror("read", error))
     }
 
-    /// Fetches, checks and marks.
-    fn bring(&self, generation: &Generation) -> Result<Commit, FetchError> {
+    fn fetch_and_mark(&self, generation: &Generation) -> Result<Commit, FetchError> {
         self.receive(generation)?;
         let commit = self.read(generation)?;
-        self.complete(generation, &commit)?;
+        self.check_complete(generation, &commit)?;
         self.mark(generation, MARKS, &[self.revision.id])?;
         Ok(commit)
     }
@@ -345,20 +336,19 @@ impl Job<'_> {
                     tracing::debug!(place = %self.place, objects, "fetched");
                     Ok(None)
                 }
-                // Servers refuse a commit that is no ref's tip with words of their own.
+                // Servers word the refusal of a commit that is no ref's tip differently.
                 Err(error) if matches!(error.kind(), Kind::Protocol | Kind::RemoteFailure) => Ok(Some(error)),
                 Err(error) => Err(error.into()),
             }
         })?;
         match refused {
             None => Ok(()),
-            Some(refused) => self.by_ref(generation, refused),
+            Some(refused) => self.fetch_by_ref(generation, refused),
         }
     }
 
-    /// The commit by way of the ref it was found at, or of all branches where none is known.
-    /// Tips come with their history, for the commit is somewhere in it.
-    fn by_ref(&self, generation: &Generation, refused: RemoteError) -> Result<(), FetchError> {
+    /// Fetches the commit through its ref, or through all branches, with the history that contains it.
+    fn fetch_by_ref(&self, generation: &Generation, refused: RemoteError) -> Result<(), FetchError> {
         let reference = self.revision.reference();
         let mut session = self.session()?;
         let prefix = reference.unwrap_or("refs/heads/");
@@ -368,7 +358,7 @@ impl Job<'_> {
             return Err(self.gone(None));
         }
         if tips.iter().any(|listed| listed.id == self.revision.id) {
-            // It is a tip, so this was no refusal of an exact commit.
+            // The commit is a tip, so the server did not refuse for lack of a ref.
             return Err(refused.into());
         }
         let mut wants: Vec<ObjectId> = tips.iter().map(|listed| listed.id).collect();
@@ -427,12 +417,11 @@ impl Job<'_> {
             }
             Ok(())
         });
-        marked.map_err(|error| self.mirror("written", error))
+        marked.map_err(|error| self.mirror("write", error))
     }
 
-    /// Everything the tree names is there: a mirror that says "fetched" never fails later for
-    /// want of an object.
-    fn complete(&self, generation: &Generation, commit: &Commit) -> Result<(), FetchError> {
+    /// A marked commit must never fail later for a missing object.
+    fn check_complete(&self, generation: &Generation, commit: &Commit) -> Result<(), FetchError> {
         let incomplete = |source| FetchError::Incomplete {
             commit: self.revision.commit(),
             place: self.place.clone(),

@@ -1,9 +1,9 @@
-//! Tokens of a GitHub App's installation: a JWT signed with the app's key, exchanged for a token that opens
-//! repositories for an hour.
+//! Tokens of GitHub App installations: a JWT signed with the app's key is exchanged for a token, which
+//! GitHub accepts for one hour.
 //!
-//! The key and the tokens are in masking types, the exchange is one `POST` (with an owner in place of an
-//! installation, a `GET` before it) to the app's own API and to no other host: redirects are not followed.
-//! A token is kept in memory, under a hash of all that it was asked with.
+//! Key and tokens are held in masking types. The exchange is one `POST`, preceded by a `GET` to find an
+//! owner's installation, to the app's own API only: redirects are not followed. Tokens are kept in memory,
+//! under a hash of all inputs of the request.
 
 use std::{
     collections::HashMap,
@@ -27,99 +27,95 @@ use crate::{
     transport::{Answer, Ask, Clients, RemoteError},
 };
 
-/// What a token is the password of.
 pub(crate) const USERNAME: &str = "x-access-token";
 const API: &str = "https://api.github.com";
 const ACCEPT: &str = "application/vnd.github+json";
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// A token is not used in its last minutes: a fetch may take that long.
+/// A fetch may take this long after it got a token.
 const MARGIN: Duration = Duration::from_secs(5 * 60);
-/// Without word of when it ends: an hour is GitHub's own.
+/// The lifetime where the answer states none, as on GitHub.
 const LIFE: Duration = Duration::from_secs(60 * 60);
-/// For the clock of the other side.
 const SKEW: u64 = 30;
 const JWT_SECONDS: u64 = 120;
-/// Tokens that are kept.
 const TOKENS_MAX: usize = 10_000;
-/// For so long a failure answers whoever asks for the same token: of many sources of one app, one asks
-/// for all.
+/// Callers that want the same token share a failure this long.
 const FAILURE_KEPT: Duration = Duration::from_secs(5);
 
-/// A GitHub App and one of its installations. `Debug` shows no key.
+/// A GitHub App and one of its installations. `Debug` masks the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GithubApp {
     /// The app's id.
     pub id: u64,
-    /// Which of its installations.
+    /// The installation to use.
     pub installation: Installation,
-    /// Its private key, PEM.
+    /// The private key, PEM.
     pub private_key: Secret,
-    /// The address of the API, where it is not GitHub's own: `https://HOST/api/v3`.
+    /// The API's address if it is not GitHub's own: `https://HOST/api/v3`.
     pub base_url: Option<String>,
 }
 
-/// Which installation of an app.
+/// An installation of an app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Installation {
-    /// By its id.
+    /// An installation by its id.
     Id(u64),
-    /// That of an organisation or user.
+    /// The installation of an organisation or user.
     Owner(String),
 }
 
-/// Why there is no token.
+/// The reason why no token could be obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum GithubError {
     /// The key cannot sign.
     #[error("could not parse private key: {problem}")]
     Key {
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
-    /// The address of the API.
+    /// The address of the API is invalid.
     #[error("invalid API URL: {problem}")]
     BaseUrl {
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
-    /// The owner's name.
-    #[error("the installation's owner {owner:?} is no name of a user or organisation")]
+    /// The owner's name is invalid.
+    #[error("installation owner {owner:?} is not a valid user or organisation name")]
     Owner {
-        /// What was written.
+        /// The given name.
         owner: String,
     },
-    /// The API could not be asked.
+    /// The API cannot be reached.
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// The API refuses.
-    #[error("the GitHub API does not {doing} (HTTP {status}){}", said(message))]
+    #[error("the GitHub API failed to {doing} (HTTP {status}){}", said(message))]
     Refused {
-        /// What was asked for.
+        /// The operation.
         doing: &'static str,
-        /// Its status.
+        /// The HTTP status.
         status: u16,
-        /// What it says.
+        /// The API's message.
         message: String,
     },
-    /// Somebody else asked for the same token, and had no answer in time.
-    #[error("the GitHub API was asked for the same token already, and gave none within {seconds}s")]
+    /// A concurrent request for the same token got no answer in time.
+    #[error("timed out after {seconds}s waiting for a concurrent request for the same GitHub token")]
     Busy {
-        /// How long that was waited for.
+        /// The time waited.
         seconds: f64,
     },
-    /// What somebody else was told who asked for the same token.
+    /// The failure of a concurrent request for the same token.
     #[error(transparent)]
     Shared(Arc<GithubError>),
-    /// The API answers something else.
-    #[error("the GitHub API does not {doing}: its answer is not understood")]
+    /// The API's answer is malformed.
+    #[error("the GitHub API failed to {doing}: its answer is malformed")]
     Answer {
-        /// What was asked for.
+        /// The operation.
         doing: &'static str,
     },
 }
 
 impl GithubError {
-    /// What it was about.
+    /// The class of the failure.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Remote(error) => error.kind(),
@@ -141,8 +137,7 @@ fn said(message: &str) -> String {
 }
 
 impl GithubApp {
-    /// What stands for this installation, whatever its token is. Hashed with the key: who does not have it
-    /// is somebody else.
+    /// An identity independent of the current token. It includes the key, so other callers cannot guess it.
     pub(crate) fn principal(&self) -> Secret {
         let installation = match &self.installation {
             Installation::Id(id) => format!("id {id}"),
@@ -170,11 +165,11 @@ impl GithubApp {
         let url = reqwest::Url::parse(text).map_err(|_| problem("it is malformed"))?;
         if !is_confidential(&url) {
             return Err(problem(
-                "use https: the app's word is as good as its key for two minutes",
+                "use https: the request carries a token that is valid for two minutes",
             ));
         }
         if url.password().is_some() || !url.username().is_empty() {
-            return Err(problem("it holds credentials"));
+            return Err(problem("it contains credentials"));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(problem("it has a query"));
@@ -182,16 +177,15 @@ impl GithubApp {
         Ok(url.as_str().trim_end_matches('/').to_owned())
     }
 
-    /// The app's own word, good for two minutes.
     fn jwt(&self, now: SystemTime) -> Result<Secret, GithubError> {
         let problem = |problem| GithubError::Key { problem };
         let key = PrivateKeyDer::from_pem_slice(self.private_key.expose())
-            .map_err(|_| problem("it is no PEM of a private key"))?;
-        let key =
-            rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| problem("it is not usable"))?;
+            .map_err(|_| problem("it is not a PEM private key"))?;
+        let key = rustls::crypto::ring::sign::any_supported_type(&key)
+            .map_err(|_| problem("its type is not supported"))?;
         let signer = key
             .choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])
-            .ok_or_else(|| problem("it is no RSA key"))?;
+            .ok_or_else(|| problem("it is not an RSA key"))?;
         let since = now
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
@@ -206,12 +200,12 @@ impl GithubApp {
         );
         let signature = signer
             .sign(text.as_bytes())
-            .map_err(|_| problem("it does not sign"))?;
+            .map_err(|_| problem("it cannot sign"))?;
         Ok(Secret::new(format!("{text}.{}", base64url(&signature))))
     }
 }
 
-/// Whether what is sent there is read by nobody on the way: https, or this machine itself.
+/// Whether data is protected on the way: https, or this machine itself.
 fn is_confidential(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host
@@ -222,21 +216,20 @@ fn is_confidential(url: &reqwest::Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && here)
 }
 
-/// Whether a URL is one that an app's token may be sent to: https, or this machine itself.
-pub fn opens_with_a_token(url: &str) -> bool {
+/// Whether an app's token may be sent to a URL: https, or this machine itself.
+pub fn accepts_token(url: &str) -> bool {
     reqwest::Url::parse(url).is_ok_and(|url| is_confidential(&url))
 }
 
-/// Tokens, each until shortly before its end.
 #[derive(Default)]
 pub(crate) struct Tokens {
-    // one slot for each installation: many sources ask for the same token at once, and it is asked for once
+    // one slot per installation, so that concurrent callers share one request
     all: Mutex<HashMap<Secret, Arc<Slot>>>,
 }
 
 #[derive(Default)]
 struct Slot {
-    // held for a look, never while anybody is asked
+    // locked only briefly, never during a request
     state: Mutex<State>,
     answered: Condvar,
 }
@@ -248,10 +241,10 @@ struct State {
     failed: Option<(Instant, Arc<GithubError>)>,
 }
 
-/// Whoever asks for a token, until there is an answer.
-struct Asking<'s>(&'s Slot);
+/// The right to request a token.
+struct PendingRequest<'s>(&'s Slot);
 
-impl Drop for Asking<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         self.0.look().asking = false;
         self.0.answered.notify_all();
@@ -263,7 +256,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known, or that one has to ask. Waits for who asks already.
+    /// Returns the known token after any running request, or `None` if the caller must make one.
     fn known(&self, timeout: Duration) -> Result<Option<Secret>, GithubError> {
         let began = Instant::now();
         let mut state = self.look();
@@ -319,7 +312,7 @@ impl Tokens {
         if let Some(token) = slot.known(remote.timeout)? {
             return Ok(token);
         }
-        let asking = Asking(&slot);
+        let asking = PendingRequest(&slot);
         let answer = request(clients, remote, app, SystemTime::now());
         let mut state = slot.look();
         let told = match answer {
@@ -339,7 +332,6 @@ impl Tokens {
         told
     }
 
-    /// Forgets a token that a host refused: it may have been revoked, or the installation suspended.
     pub(crate) fn refused(&self, principal: &Secret, refused: &Secret) {
         let slot = {
             let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -351,7 +343,6 @@ impl Tokens {
     }
 }
 
-/// Drops tokens that have ended, and if those are too few all that nobody waits for.
 fn make_room(all: &mut HashMap<Secret, Arc<Slot>>, max: usize) {
     if all.len() < max {
         return;
@@ -386,7 +377,7 @@ fn request(
     let id = match &app.installation {
         Installation::Id(id) => *id,
         Installation::Owner(owner) => {
-            const DOING: &str = "name the installation of the owner";
+            const DOING: &str = "find the owner's installation";
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
             if owner.is_empty() || !owner.chars().all(plain) {
                 return Err(GithubError::Owner { owner: owner.clone() });
@@ -400,7 +391,7 @@ fn request(
             id.ok_or(GithubError::Answer { doing: DOING })?
         }
     };
-    const DOING: &str = "give a token of the installation";
+    const DOING: &str = "issue an installation token";
     let answer = understood(
         &ask(true, &format!("app/installations/{id}/access_tokens"))?,
         DOING,
@@ -411,7 +402,7 @@ fn request(
         .filter(|token| !token.is_empty());
     let text = text.ok_or(GithubError::Answer { doing: DOING })?;
     let end = answer.get("expires_at").and_then(Value::as_str).and_then(instant);
-    // whoever answers does not decide how long it is kept
+    // the host cannot extend how long a token is kept
     let end = end.unwrap_or(now + LIFE).min(now + LIFE);
     Ok(Token {
         text: Secret::from(text),
@@ -465,7 +456,7 @@ fn instant(text: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(seconds).ok()?))
 }
 
-/// RFC 4648, the alphabet for URLs, without padding.
+/// RFC 4648, URL alphabet, no padding.
 fn base64url(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -494,10 +485,8 @@ mod tests {
     };
     use crate::{kind::Kind, remote::Remote, secret::Secret, transport::Clients};
 
-    /// An RSA key that protects nothing.
     const KEY: &str = include_str!("../testdata/github_app.pem");
 
-    /// Either alphabet, with or without padding.
     fn unbase64(text: &str) -> Vec<u8> {
         let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
         for c in text.bytes().filter(|c| *c != b'=') {
@@ -518,9 +507,8 @@ mod tests {
         bytes
     }
 
-    /// What the app says of itself holds under its public key, as whoever receives it checks it.
     #[test]
-    fn the_apps_word_is_signed_with_its_key() {
+    fn jwt_is_signed_with_the_apps_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let arguments = ["-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f"];
@@ -579,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_github() {
+    fn github_times_are_parsed() {
         let check = |text: &str, want: Option<u64>| {
             let want = want.map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
             assert_eq!(instant(text), want, "{text}");
@@ -612,10 +600,9 @@ mod tests {
         }
     }
 
-    /// A host that accepts and says nothing holds up all who want the same token for one timeout, not each
-    /// after the other.
+    /// A silent host blocks callers for the same token once, not each in turn.
     #[test]
-    fn one_asks_for_all() {
+    fn concurrent_callers_share_one_request() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let app = app(format!("http://{}", silent.local_addr().unwrap()));
         let remote = Remote::new("https://host/repository").with_timeout(Duration::from_millis(500));
@@ -629,7 +616,7 @@ mod tests {
                 assert_eq!(one.join().unwrap(), Kind::Timeout);
             }
         });
-        // eight timeouts of half a second, one after the other, would be four seconds
+        // eight sequential timeouts of half a second would take four seconds
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         silent.set_nonblocking(true).unwrap();
         let asked = std::iter::from_fn(|| silent.accept().ok()).count();
@@ -637,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_kept_until_they_are_refused_or_end() {
+    fn tokens_are_kept_until_refused_or_expired() {
         let tokens = Tokens::default();
         let (soon, over) = (
             SystemTime::now() + Duration::from_secs(600),
@@ -672,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apps_word_goes_where_nobody_listens() {
+    fn jwt_is_sent_over_confidential_connections_only() {
         for (url, confidential) in [
             ("https://api.example.com", true),
             ("http://127.0.0.1:1", true),
@@ -688,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_for_urls() {
+    fn base64url_has_no_padding() {
         for (bytes, want) in [
             (&b""[..], ""),
             (b"f", "Zg"),

@@ -1,14 +1,14 @@
-//! The classes of failure a caller decides by: which reason a condition gets, whether a retry
-//! can help. Text is for people; nothing branches on it.
+//! Failure classes that callers act on: the reason of a condition, and whether to retry. Callers never
+//! parse error texts.
 
-/// What a failure of git was about.
+/// The class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// The host wants other credentials, or does not trust these; or we do not trust its ssh key.
+    /// The host refuses the credentials, or its ssh key is not trusted.
     Authentication,
-    /// The URL or what goes with it can never work.
+    /// The URL or its options are invalid.
     UrlInvalid,
-    /// The reference can never mean anything.
+    /// The reference is invalid.
     ReferenceInvalid,
     /// The repository has no such ref or commit.
     ReferenceNotFound,
@@ -16,27 +16,26 @@ pub enum Kind {
     RepositoryNotFound,
     /// No connection to the host.
     Unreachable,
-    /// The host's certificate is not trusted, or TLS failed otherwise.
+    /// The host's certificate is not trusted, or TLS failed.
     Tls,
-    /// The remote took longer than allowed.
+    /// The remote took longer than the timeout.
     Timeout,
-    /// The host answered, but with a failure of its own.
+    /// The host reported a failure of its own.
     RemoteFailure,
-    /// What answered does not speak git.
+    /// The answer is not git's protocol.
     Protocol,
-    /// A ceiling of [`crate::Limits`] was reached.
+    /// A limit of [`crate::Limits`] was reached.
     Limit,
     /// The mirror or the local repository cannot be read or written.
     Storage,
 }
 
 impl Kind {
-    /// Whether the same call can succeed later without anyone changing what was asked.
+    /// Whether the same call can succeed later without a change of its inputs.
     pub fn is_transient(self) -> bool {
         match self {
             Self::Unreachable | Self::Timeout | Self::RemoteFailure | Self::Protocol | Self::Storage => true,
-            // A ref may be pushed, a credential repaired, a repository made or shrunk on the other
-            // side: all worth asking again, at the interval.
+            // The remote may change: refs are pushed, credentials repaired, repositories created or shrunk.
             Self::ReferenceNotFound
             | Self::RepositoryNotFound
             | Self::Authentication

@@ -1,14 +1,14 @@
-//! Git as Equate reads it: what a remote's refs say, the objects of one commit, a tree without a checkout.
+//! Git access: refs of a remote, the objects of one commit, and trees without a checkout.
 //!
-//! Everything here blocks; callers run it on threads made for that. No subprocess is started.
-//! Nothing here reads a user's or the system's git configuration, asks a person, runs a hook or
-//! a filter, or writes to a repository it was pointed at.
+//! All calls block, so callers run them on dedicated threads. No subprocess, hook or filter runs. The
+//! user's and the system's git configuration is not read, nothing prompts, and source repositories are
+//! never written.
 //!
-//! * [`Mirrors`] resolves and fetches: one bare mirror per URL and credential, or a local
-//!   directory that stands in for a URL and is read in place.
-//! * [`Commit`] and [`Tree`] are what was fetched.
-//! * [`Commit::verify`] and [`Tag::verify`] say who signed it.
-//! * [`watch()`] tells when a local repository's refs moved, [`LocalRepository`] what it is.
+//! * [`Mirrors`] resolves and fetches. It keeps one bare mirror per URL and credential, or reads a local
+//! directory in place of a URL.
+//! * [`Commit`] and [`Tree`] give access to fetched content.
+//! * [`Commit::verify`] and [`Tag::verify`] return the signer.
+//! * [`watch()`] reports moved refs of a local repository; [`LocalRepository`] describes it.
 
 mod commit;
 mod fetch;
@@ -32,13 +32,13 @@ mod watch;
 
 pub use commit::{Commit, Signature};
 pub use fetch::FetchError;
-pub use github::{GithubApp, GithubError, Installation, opens_with_a_token};
+pub use github::{GithubApp, GithubError, Installation, accepts_token};
 pub use kind::Kind;
 pub use limits::Limits;
 pub use local::{Head, LocalRepository, OpenError, TreeishError};
 pub use mirrors::Mirrors;
 pub use reference::{DEFAULT_BRANCH, InvalidReference, ParseRevisionError, Reference, Revision};
-pub use remote::{Credentials, Proxy, ProxyError, Ration, Remote, TIMEOUT, UrlError};
+pub use remote::{ByteBudget, Credentials, Proxy, ProxyError, Remote, TIMEOUT, UrlError};
 pub use resolve::ResolveError;
 pub use secret::Secret;
 pub use signature::{SignatureError, Signers, Tag};

@@ -1,6 +1,6 @@
-//! What a repository may cost: everything a remote sends is counted against these.
+//! Limits on everything that a remote sends.
 
-/// Ceilings for one mirror and for one tree read from it. Reaching one is an error that states it.
+/// Limits for one mirror and one tree. Exceeding one is an error that states it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Refs a remote may list in one answer.
@@ -25,7 +25,6 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Room for a large monorepo of manifests, not for a repository of binaries.
     fn default() -> Self {
         Self {
             refs_max: 200_000,

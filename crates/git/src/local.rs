@@ -1,6 +1,6 @@
-//! A person's own repository: where it is, what is checked out, what is not committed.
+//! A local repository: its root, its HEAD and its uncommitted changes.
 //!
-//! It is opened in place and only read. Nothing here runs git, a hook or a filter.
+//! It is opened in place and only read. No git, hook or filter runs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,57 +12,56 @@ use crate::tree::Tree;
 
 mod uncommitted;
 
-/// What a local repository looks like at this moment.
+/// A snapshot of a local repository's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalRepository {
-    /// The worktree's directory; for a bare repository, its own.
+    /// The worktree's directory, or the repository's own if it is bare.
     pub root: PathBuf,
-    /// What is checked out.
+    /// The state of HEAD.
     pub head: Head,
-    /// The URL of the remote `origin`, as it is configured (a password in it is left out, over http also a user).
+    /// The configured URL of the remote `origin`, without its password and, over http, without its user.
     pub origin: Option<String>,
-    /// Something in the worktree differs from HEAD, new files that are not ignored included.
-    /// Compared by the index's sizes and times first and by content where these differ; a file
-    /// a filter would rewrite (line ends, LFS) may therefore count as changed once it was touched.
+    /// Whether the worktree differs from HEAD, including new files that are not ignored. Sizes and times
+    /// are compared first, then content. A touched file that a filter rewrites (line ends, LFS) may count
+    /// as changed.
     pub uncommitted: bool,
 }
 
-/// What HEAD says.
+/// The state of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Head {
     /// A branch with a commit on it.
     Branch(String),
-    /// A branch without any commit yet.
+    /// A branch without a commit.
     Unborn(String),
     /// A commit without a branch.
     Detached(String),
 }
 
-/// Why a directory's repository cannot be told about.
+/// The reason why a local repository cannot be inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Neither the directory nor any above it is a repository.
     #[error("{} is not in a git repository", path.display())]
     NoRepository {
-        /// Where the search began.
+        /// The start of the search.
         path: PathBuf,
     },
-    /// There is one, but it cannot be opened.
+    /// The repository cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenStoreError),
-    /// There is one, but it cannot be read.
-    #[error("the git repository {} cannot be read", root.display())]
+    /// The repository cannot be read.
+    #[error("cannot read the git repository {}", root.display())]
     Read {
         /// Its directory.
         root: PathBuf,
-        /// What gix said.
+        /// The error from gix.
         source: gix::Error,
     },
 }
 
 impl LocalRepository {
-    /// Finds the repository a directory belongs to, the directory itself or one above it, and
-    /// looks at it once.
+    /// Finds the repository of a directory, in it or in one of its parents, and inspects it once.
     pub fn discover(path: &Path) -> Result<Self, OpenError> {
         let start = path.canonicalize().map_err(|_| OpenError::NoRepository {
             path: path.to_owned(),
@@ -89,12 +88,12 @@ impl LocalRepository {
 }
 
 impl LocalRepository {
-    /// The files that a commit of everything in the worktree would have: tracked ones that are still
-    /// there and new ones that are not ignored. Paths from [`Self::root`], with `/`, sorted; none in a
-    /// bare repository. Submodules are left out.
+    /// The files that a commit of the whole worktree would contain: existing tracked files, and new ones
+    /// that are not ignored. Paths are relative to [`Self::root`], use `/`, and are sorted. A bare
+    /// repository has none. Submodules are left out.
     ///
     /// # Errors
-    /// When the repository cannot be opened or its index or ignore rules cannot be read.
+    /// The repository cannot be opened, or its index or ignore rules cannot be read.
     pub fn files(&self) -> Result<BTreeSet<String>, OpenError> {
         let store = Store::open(&self.root, None)?;
         store.with(|repository| {
@@ -106,30 +105,30 @@ impl LocalRepository {
     }
 }
 
-/// Why a local repository has no such tree.
+/// The reason why a tree cannot be read from a local repository.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeishError {
-    /// Neither the directory nor any above it is a repository, or it cannot be opened.
+    /// There is no repository, or it cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Nothing is called that, or several things are.
-    #[error("{revision:?} is no commit or tree of {}", root.display())]
+    /// The name is unknown or ambiguous.
+    #[error("{revision:?} is not a commit or tree of {}", root.display())]
     Revision {
-        /// What was asked for.
+        /// The requested name.
         revision: String,
         /// The repository's directory.
         root: PathBuf,
-        /// What gix said.
+        /// The error from gix.
         source: gix::Error,
     },
 }
 
 impl LocalRepository {
-    /// The content of a commit or tree of the repository that a directory belongs to, by any name git
-    /// has for it: a branch, a tag, `HEAD~2`, the first digits of an id. It is opened in place.
+    /// Reads the tree of a commit or tree of a directory's repository, by any name that git accepts: a
+    /// branch, a tag, `HEAD~2`, an abbreviated id. The repository is opened in place.
     ///
     /// # Errors
-    /// When there is no repository, or nothing in it that the name is of.
+    /// There is no repository, or the name is unknown in it.
     pub fn tree(path: &Path, revision: &str, limits: &Limits) -> Result<Tree, TreeishError> {
         let absent = || OpenError::NoRepository {
             path: path.to_owned(),
@@ -151,7 +150,7 @@ impl LocalRepository {
     }
 }
 
-/// A worktree, a linked one (its `.git` is a file), or a bare repository.
+/// A linked worktree's `.git` is a file.
 fn is_repository(directory: &Path) -> bool {
     let git = directory.join(".git");
     git.is_file() || bare(&git) || bare(directory)
@@ -174,7 +173,7 @@ fn head(repository: &gix::Repository) -> Result<Head, gix::Error> {
 fn origin(repository: &gix::Repository) -> Option<String> {
     let url = repository.config_snapshot().string("remote.origin.url")?;
     let url = url.to_string();
-    // A token may stand for the user as well as for the password; over ssh the user is the account.
+    // A token may be in the user's place as well as in the password's; over ssh the user is the account.
     let parsed = reqwest::Url::parse(&url).ok().filter(|url| {
         let web = matches!(url.scheme(), "http" | "https");
         url.password().is_some() || (web && !url.username().is_empty())

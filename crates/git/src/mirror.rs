@@ -1,9 +1,9 @@
 //! One bare mirror on disk, in generations.
 //!
-//! Each fetch adds a pack and none is ever rewritten; after [`crate::Limits::packs_max`] of them
-//! the mirror is fetched afresh beside the old one, which goes when its last reader is done. The
-//! same happens to a mirror that turns out to be damaged. A file lock keeps other processes out,
-//! so whatever lock or temporary file is found under it was left by one that was killed.
+//! Each fetch adds a pack, and packs are never rewritten. After [`crate::Limits::packs_max`] packs, or when
+//! it is damaged, the mirror is replaced by a new generation. The old one is removed when its last reader
+//! is done. A file lock excludes other processes, so locks and temporary files found under it are from a
+//! killed process.
 
 use std::{
     fs, io,
@@ -17,7 +17,6 @@ use std::{
 
 use crate::store::{OpenStoreError, Store};
 
-/// How often another process's lock is tried again.
 const LOCK_POLL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -33,23 +32,21 @@ struct State {
     current: Option<Generation>,
 }
 
-/// One bare repository and its directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Generation {
     pub(crate) store: Arc<Store>,
     guard: Arc<Guard>,
 }
 
-/// Removes a replaced generation from disk once the last commit, tree and store let it go.
+/// Removes a replaced generation from disk after its last reader.
 #[derive(Debug)]
 struct Guard {
     directory: PathBuf,
     retired: AtomicBool,
 }
 
-/// The right to change a mirror, for one call at a time.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct MirrorLock<'a> {
     mirror: &'a Mirror,
     lock: fs::File,
 }
@@ -63,8 +60,8 @@ impl Mirror {
         }
     }
 
-    /// Waits for the mirror; `None` when the deadline came first.
-    pub(crate) fn hold(&self, deadline: Instant) -> io::Result<Option<Held<'_>>> {
+    /// Returns `None` at the deadline.
+    pub(crate) fn lock(&self, deadline: Instant) -> io::Result<Option<MirrorLock<'_>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.busy {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -80,7 +77,7 @@ impl Mirror {
         state.busy = true;
         drop(state);
         match self.file_lock(deadline) {
-            Ok(Some(lock)) => Ok(Some(Held { mirror: self, lock })),
+            Ok(Some(lock)) => Ok(Some(MirrorLock { mirror: self, lock })),
             other => {
                 self.free();
                 other.map(|_| None)
@@ -88,7 +85,6 @@ impl Mirror {
         }
     }
 
-    /// Nobody works in it, and nobody reads what came from it.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         !state.busy
@@ -109,7 +105,7 @@ impl Mirror {
         loop {
             match file.try_lock() {
                 Ok(()) => {
-                    // When it was last used: the mark for `remove_unused`.
+                    // The time of the last use, for `remove_unused`.
                     file.set_modified(SystemTime::now())?;
                     return Ok(Some(file));
                 }
@@ -126,17 +122,16 @@ impl Mirror {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for MirrorLock<'_> {
     fn drop(&mut self) {
-        // Closing is not enough: a process that another thread starts right now holds a copy of the
-        // file until it runs its program, and the lock with it. Where unlocking fails, closing does it.
+        // Closing is not enough: a process that another thread is starting holds a copy of the file, and
+        // the lock, until it runs its program. Where unlocking fails, closing suffices.
         let _ = self.lock.unlock();
         self.mirror.free();
     }
 }
 
-impl Held<'_> {
-    /// The mirror as it is, or a new empty one.
+impl MirrorLock<'_> {
     pub(crate) fn generation(&self) -> Result<Generation, MirrorError> {
         let known = self
             .mirror
@@ -167,7 +162,7 @@ impl Held<'_> {
         }
     }
 
-    /// A new empty mirror; the old one goes with its readers.
+    /// The old generation lives until its readers are done.
     pub(crate) fn renew(&self) -> Result<Generation, MirrorError> {
         let newest = fs::read_dir(&self.mirror.directory)?
             .flatten()
@@ -202,7 +197,6 @@ impl Held<'_> {
     }
 }
 
-/// Why a mirror cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MirrorError {
     #[error(transparent)]
@@ -216,7 +210,6 @@ impl Generation {
         &self.guard.directory
     }
 
-    /// How many packs lookups have to ask.
     pub(crate) fn packs(&self) -> usize {
         let packs = fs::read_dir(self.directory().join("objects/pack"));
         packs.map_or(0, |packs| {
@@ -231,15 +224,14 @@ impl Generation {
 impl Drop for Guard {
     fn drop(&mut self) {
         if *self.retired.get_mut() {
-            // A leftover is removed by the next process that opens the mirror.
+            // The next process that opens the mirror removes a leftover.
             if let Err(error) = fs::remove_dir_all(&self.directory) {
-                tracing::warn!(%error, "a replaced mirror could not be removed");
+                tracing::warn!(%error, "cannot remove a replaced mirror");
             }
         }
     }
 }
 
-/// Removes a mirror that no call used for so long, unless another process works in it.
 pub(crate) fn remove_unused(directory: &Path, unused: Duration) -> io::Result<()> {
     let Ok(lock) = fs::OpenOptions::new().write(true).open(directory.join("lock")) else {
         return Ok(());
@@ -254,7 +246,6 @@ pub(crate) fn remove_unused(directory: &Path, unused: Duration) -> io::Result<()
     fs::remove_dir_all(directory)
 }
 
-/// The few files that make a directory a repository. No hooks, no description, no alternates.
 fn init_bare(path: &Path) -> io::Result<()> {
     for directory in ["objects/pack", "objects/info", "refs/heads", "refs/tags"] {
         fs::create_dir_all(path.join(directory))?;
@@ -263,11 +254,10 @@ fn init_bare(path: &Path) -> io::Result<()> {
         path.join("config"),
         "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
     )?;
-    // Last: a directory without it counts as none.
+    // Last, because a directory without it is not a repository.
     fs::write(path.join("HEAD"), "ref: refs/heads/main\n")
 }
 
-/// Removes what a killed process left behind.
 fn sweep(path: &Path) -> io::Result<()> {
     let leftover = |path: &Path| {
         let lock = path.extension().is_some_and(|extension| extension == "lock");

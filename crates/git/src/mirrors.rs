@@ -1,9 +1,8 @@
-//! Where repositories are kept: one bare mirror per URL and credential, or a local directory in
-//! place of a URL.
+//! The repositories of a process: a bare mirror per URL and credential, or a local directory in place of a
+//! URL.
 //!
-//! A mirror belongs to what opened it: content that was fetched with one credential is never
-//! handed to whoever presents another, or none. The directory's name is a keyed hash of URL and
-//! credential; neither is written down anywhere.
+//! Content fetched with one credential is never served to another, or to none. The directory's name is a
+//! keyed hash of URL and credential, neither of which is stored.
 
 use std::{
     collections::HashMap,
@@ -31,13 +30,12 @@ use crate::{
     transport::{Clients, Session, SshAlgorithms},
 };
 
-/// A mirror that was not used for so long goes.
 const UNUSED_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// All repositories of one process. Cheap to clone; clones share everything.
+/// All repositories of one process. Clones share everything.
 ///
-/// Its calls block: on the network, on a mirror another call works in, on disks. They must not
-/// be made from an asynchronous task.
+/// Calls block on the network, on disks and on other calls for the same mirror. Do not make them from an
+/// asynchronous task.
 #[derive(Debug, Clone)]
 pub struct Mirrors {
     shared: Arc<Shared>,
@@ -54,12 +52,12 @@ struct Shared {
 }
 
 impl Mirrors {
-    /// Mirrors below `root`, which is made when the first one is needed.
+    /// Keeps mirrors below `root`, which is created with the first one.
     pub fn new(root: impl Into<PathBuf>, limits: Limits) -> Self {
         Self::with_ssh(root, limits, SshAlgorithms::default())
     }
 
-    /// The same, offering ssh hosts these algorithms.
+    /// Like [`Mirrors::new`], with these ssh algorithms.
     pub fn with_ssh(root: impl Into<PathBuf>, limits: Limits, ssh: SshAlgorithms) -> Self {
         let shared = Shared {
             root: root.into(),
@@ -74,9 +72,8 @@ impl Mirrors {
         }
     }
 
-    /// The same, with the repository in a local directory standing in for a URL. It is opened in
-    /// place and only read. URLs are compared without regard to the host's case, a default port,
-    /// a trailing slash or `.git`.
+    /// Reads a local repository in place of a URL. It is opened in place and never written. URLs match
+    /// regardless of the host's case, a default port, a trailing slash or `.git`.
     #[must_use]
     pub fn instead_of(mut self, url: &str, path: &Path) -> Self {
         Arc::make_mut(&mut self.substitutes).insert(remote::normal(url), path.to_owned());
@@ -87,13 +84,13 @@ impl Mirrors {
         &self.shared.limits
     }
 
-    /// The directory that stands in for a URL.
+    /// The directory that replaces a URL.
     pub fn substitute(&self, url: &str) -> Option<&Path> {
         self.substitutes.get(&remote::normal(url)).map(PathBuf::as_path)
     }
 
-    /// What a reference is at this moment. Asks the remote for its refs and fetches nothing; an
-    /// exact commit is not even asked for.
+    /// Resolves a reference to a revision. It lists the remote's refs and fetches nothing; an exact commit
+    /// needs no request.
     pub fn resolve(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
         let resolved = self.resolved(remote, reference);
         resolved.inspect_err(|error| self.noted(remote, error.kind()))
@@ -126,13 +123,13 @@ impl Mirrors {
         resolve::choose(&mut session, &target)
     }
 
-    /// The commit of a revision. Shallow and incremental; asks nobody when its objects are there.
+    /// Fetches the commit of a revision, shallow and incremental. Makes no request when its objects are
+    /// there.
     pub fn fetch(&self, remote: &Remote, revision: &Revision) -> Result<Commit, FetchError> {
         let fetched = self.fetched(remote, revision);
         fetched.inspect_err(|error| self.noted(remote, error.kind()))
     }
 
-    /// A token that was refused is not used again.
     fn noted(&self, remote: &Remote, kind: Kind) {
         if let (Kind::Authentication, Some(principal), Credentials::Basic { password, .. }) =
             (kind, &remote.principal, &remote.credentials)
@@ -166,11 +163,11 @@ impl Mirrors {
         )
     }
 
-    /// The remote, opened by an installation of a GitHub App: with a token that is asked for once, and used
-    /// until shortly before it expires.
+    /// Authenticates a remote with a token of a GitHub App installation. The token is requested once and
+    /// reused until shortly before it expires.
     ///
     /// # Errors
-    /// The app is not described completely, or its host does not give a token.
+    /// The app's description is incomplete, or its host issues no token.
     pub fn with_github_app(&self, remote: Remote, app: &GithubApp) -> Result<Remote, GithubError> {
         let token = self.shared.tokens.get(&self.shared.clients, &remote, app)?;
         Ok(Remote {
@@ -183,11 +180,11 @@ impl Mirrors {
         })
     }
 
-    /// The tag that a commit of [`Mirrors::fetch`] was found at, with its object if it has one: `None`
-    /// where the revision's ref is no tag.
+    /// Returns the tag that a commit of [`Mirrors::fetch`] was found at, with its tag object if it has one.
+    /// Returns `None` if the revision's ref is not a tag.
     ///
     /// # Errors
-    /// The remote cannot be asked, or the tag leads to another commit now.
+    /// The remote cannot be asked, or the tag now points to another commit.
     pub fn tag(&self, remote: &Remote, commit: &Commit) -> Result<Option<Tag>, FetchError> {
         let revision = commit.revision();
         let Some(name) = revision.tag() else {
@@ -231,10 +228,9 @@ impl Mirrors {
     }
 }
 
-/// Removes mirrors nobody used for a day: credentials that are renewed every hour leave one each.
-/// Called when a new one is made, so that there are never many of them.
+/// Removes mirrors unused for a day: hourly renewed credentials leave one each.
 fn forget(mirrors: &mut HashMap<PathBuf, Arc<Mirror>>, root: &Path) {
-    // With the map locked nobody can begin to use one of these.
+    // While the map is locked, no call can start to use one of these.
     mirrors.retain(|_, mirror| Arc::strong_count(mirror) > 1 || !mirror.is_idle());
     let Ok(entries) = fs::read_dir(root) else {
         return;
@@ -244,12 +240,11 @@ fn forget(mirrors: &mut HashMap<PathBuf, Arc<Mirror>>, root: &Path) {
             && !mirrors.contains_key(&path)
             && let Err(error) = mirror::remove_unused(&path, UNUSED_MAX)
         {
-            tracing::warn!(%error, "an unused mirror could not be removed");
+            tracing::warn!(%error, "cannot remove an unused mirror");
         }
     }
 }
 
-/// Only we may read what credentials opened.
 fn prepare(root: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -258,8 +253,7 @@ fn prepare(root: &Path) -> io::Result<()> {
     builder.create(root)
 }
 
-/// A random key beside the mirrors: without it their names would let anyone who sees a listing
-/// try passwords.
+/// Without a random key, directory names would allow guessing passwords.
 fn key(root: &Path) -> io::Result<[u8; 32]> {
     let path = root.join("key");
     let mut key = [0; 32];
@@ -273,7 +267,7 @@ fn key(root: &Path) -> io::Result<[u8; 32]> {
     }
     key[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
     key[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    // A temporary file is 0600, and taking its place never overwrites another process's key.
+    // A temporary file has mode 0600, and persisting it never overwrites another process's key.
     let mut file = tempfile::NamedTempFile::new_in(root)?;
     io::Write::write_all(&mut file, &key)?;
     match file.persist_noclobber(&path) {
@@ -286,7 +280,7 @@ fn key(root: &Path) -> io::Result<[u8; 32]> {
     }
 }
 
-/// Each field with its length in front, so that no two lists of fields read the same.
+/// Length prefixes keep field lists from colliding.
 fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: &Remote) -> String {
     let url = endpoint.normal();
     let mut fields: Vec<&[u8]> = vec![url.as_bytes()];
@@ -316,7 +310,7 @@ fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: 
             .map(crate::secret::Secret::expose)
             .unwrap_or_default(),
     ]);
-    // what came through somebody's proxy is not for who may not use it
+    // a proxy may grant access, so content fetched through it has its own mirror
     if let Some(proxy) = &remote.proxy {
         fields.extend(proxy.fields());
     }
@@ -325,7 +319,7 @@ fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: 
         hash.update((field.len() as u64).to_be_bytes());
         hash.update(field);
     }
-    // The key stands on both sides: with it in front alone the hash could be extended.
+    // The key is on both sides: with a prefix alone the hash could be extended.
     hash.update(key);
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -357,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_belongs_to_url_and_credential() {
+    fn mirrors_differ_by_url_and_credential() {
         let directory = tempfile::tempdir().unwrap();
         prepare(&directory.path().join("m")).unwrap();
         let key = key(&directory.path().join("m")).unwrap();

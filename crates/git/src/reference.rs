@@ -1,27 +1,27 @@
-//! What is asked for ([`Reference`]) and what it was at one moment ([`Revision`]).
+//! A reference to a commit ([`Reference`]) and its resolution at one moment ([`Revision`]).
 //!
-//! The precedence (commit, name, semver, tag, branch) and the revision's text are those of the
-//! `GitRepository` API; the choice among a remote's refs is in [`crate::resolve`].
+//! The precedence (commit, name, semver, tag, branch) and the revision's text follow the `GitRepository`
+//! API. [`crate::resolve`] chooses among a remote's refs.
 
 use std::{fmt, str::FromStr};
 
 use gix::ObjectId;
 
-/// The branch that is meant when a reference says nothing.
+/// The branch of an empty reference.
 pub const DEFAULT_BRANCH: &str = "master";
 
-/// The fields of `spec.ref`. Several may be set: commit wins over name, semver, tag and branch, in this order.
+/// The fields of `spec.ref`. Commit takes precedence over name, semver, tag and branch, in this order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Reference {
     /// A branch by its short name, `main`.
     pub branch: Option<String>,
     /// A tag by its short name, `v1.2.3`.
     pub tag: Option<String>,
-    /// A range of versions; the highest tag inside it is meant.
+    /// A version range, which selects its highest tag.
     pub semver: Option<String>,
-    /// A full ref name, `refs/pull/1/head`, or `HEAD`: what the repository itself is on.
+    /// A full ref name, `refs/pull/1/head`, or `HEAD`.
     pub name: Option<String>,
-    /// An exact commit, 40 hexadecimal digits; `branch`, where set, says where to look for it.
+    /// A full commit id, 40 hexadecimal digits; `branch`, if set, is where to look for it.
     pub commit: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// The one field that counts. An empty text counts as absent, as it does in the API.
+    /// As in the API, an empty text counts as absent.
     pub(crate) fn target(&self) -> Result<Target, InvalidReference> {
         fn set(field: Option<&String>) -> Option<&str> {
             field.map(String::as_str).filter(|text| !text.is_empty())
@@ -120,7 +120,6 @@ impl fmt::Display for Reference {
     }
 }
 
-/// A reference after precedence: names are full and well-formed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Commit { id: ObjectId, branch: Option<String> },
@@ -130,33 +129,33 @@ pub(crate) enum Target {
     Branch(String),
 }
 
-/// Why a reference cannot mean anything, whatever the remote holds.
+/// The reason why a reference is invalid for any remote.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidReference {
     /// Not a full object id.
     #[error("commit {commit:?} is not a full commit id: write all 40 hexadecimal digits")]
     Commit {
-        /// What was written.
+        /// The given text.
         commit: String,
     },
     /// Neither below `refs/` nor `HEAD`.
     #[error("name {name:?} is not a full ref name: it is HEAD or begins with refs/, as in refs/heads/main")]
     Name {
-        /// What was written.
+        /// The given text.
         name: String,
     },
-    /// Not a name git would accept.
+    /// Not a ref name that git accepts.
     #[error("{name:?} is not a valid ref name")]
     Malformed {
-        /// The full name that was made of it.
+        /// The full name.
         name: String,
     },
-    /// Not a range of versions.
+    /// Not a version range.
     #[error("semver {range:?} is not a range of versions: {problem}")]
     Semver {
-        /// What was written.
+        /// The given text.
         range: String,
-        /// Which part is not understood.
+        /// The part that cannot be parsed.
         problem: String,
     },
 }
@@ -165,8 +164,7 @@ fn is_full(name: &str) -> bool {
     name == "HEAD" || name.starts_with("refs/")
 }
 
-/// The full name, held to git's rules: what passes here cannot smuggle a line, an option or a
-/// path into the protocol or the mirror.
+/// Git's rules keep line breaks, options and paths out of the protocol and the mirror.
 fn full(prefix: &str, name: &str) -> Result<String, InvalidReference> {
     let name = format!("{prefix}{name}");
     match gix::validate::reference::name(name.as_str().into()) {
@@ -175,13 +173,11 @@ fn full(prefix: &str, name: &str) -> Result<String, InvalidReference> {
     }
 }
 
-/// One commit and how it was found. `Display` is the revision of artifacts and status:
-/// `main@sha1:<hex>`, `v1.2.3@sha1:<hex>`, `refs/pull/1/head@sha1:<hex>`, `sha1:<hex>`.
+/// A commit and the ref it was found at. `Display` is the text of artifacts and status: `main@sha1:<hex>`,
+/// `v1.2.3@sha1:<hex>`, `refs/pull/1/head@sha1:<hex>`, `sha1:<hex>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Revision {
-    /// The full ref the commit was found at; absent for a commit named without a branch.
     pub(crate) reference: Option<String>,
-    /// Named by its full ref, so shown by it.
     pub(crate) absolute: bool,
     pub(crate) id: ObjectId,
 }
@@ -192,7 +188,7 @@ impl Revision {
         self.id.to_string()
     }
 
-    /// The short name of the tag the commit was found at, if it was one.
+    /// The short name of the tag the commit was found at, if any.
     pub fn tag(&self) -> Option<&str> {
         self.reference.as_deref()?.strip_prefix("refs/tags/")
     }
@@ -204,7 +200,7 @@ impl Revision {
 }
 
 impl fmt::Display for Revision {
-    /// A ref of two parts (`refs/stash`) has no short form and is left out, as in the API.
+    /// As in the API, a ref of two parts (`refs/stash`) is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.reference.as_deref().and_then(|full| match self.absolute {
             true => Some(full),
@@ -217,7 +213,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A text that is no revision.
+/// An error for a text that is not a revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a revision: main@sha1:<commit> or sha1:<commit>")]
 pub struct ParseRevisionError {
@@ -227,8 +223,8 @@ pub struct ParseRevisionError {
 impl FromStr for Revision {
     type Err = ParseRevisionError;
 
-    /// Reads a revision from status. A short name stands for a branch: the text does not say
-    /// whether it was a tag, and the name is only a second way to the commit.
+    /// A short name is read as a branch: the text does not tell tags apart, and the name is only a
+    /// fallback.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseRevisionError {
             text: text.to_owned(),

@@ -1,8 +1,7 @@
-//! Where a repository is, and what opens it.
+//! The address of a repository, and its credentials.
 //!
-//! Only `http`, `https` and `ssh` are spoken: no `git://` (nobody is authenticated), no `ext::`
-//! (a command line), no `file://` (a local directory stands in by substitution instead, see
-//! [`crate::Mirrors::instead_of`]). A URL never shows its password again.
+//! Only `http`, `https` and `ssh` are supported: `git://` has no authentication and `ext::` runs a command
+//! line. For `file://`, see [`crate::Mirrors::instead_of`]. A URL never displays its password.
 
 use std::{
     fmt,
@@ -17,36 +16,36 @@ use reqwest::Url;
 
 use crate::secret::Secret;
 
-/// How long one operation may take when nothing else is said, as in the API.
+/// The default timeout of one operation, as in the API.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A remote repository: URL, what opens it, and how long one operation may take.
+/// A remote repository: its URL, credentials and timeout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     /// `https://host/path`, `http://host/path` or `ssh://user@host:port/path`.
     pub url: String,
-    /// What is presented to the host.
+    /// The credentials for the host.
     pub credentials: Credentials,
-    /// The whole of one `resolve` or `fetch` ends by then, whatever the remote does.
+    /// The limit for one whole `resolve` or `fetch`.
     pub timeout: Duration,
-    /// PEM certificates that are trusted for this remote beside the built-in ones.
+    /// PEM certificates that are trusted for this remote in addition to the built-in ones.
     pub ca: Option<Vec<u8>>,
     /// A client certificate and its key, both PEM, in one text.
     pub client_certificate: Option<Secret>,
-    /// The proxy all of it goes through; what the environment says when there is none.
+    /// The proxy for all connections; without one, the environment's.
     pub proxy: Option<Proxy>,
-    /// What all that is fetched with it may come to; without one, each fetch has the limits' own.
-    pub ration: Option<Ration>,
-    /// What stands for credentials that renew themselves: with the same of it, what was fetched with the
-    /// old ones is at hand for the new ones.
+    /// A byte budget for all fetches of this remote. Without one, each fetch has its own limit.
+    pub byte_budget: Option<ByteBudget>,
+    /// A stable identity for credentials that renew themselves, so that renewed credentials reuse the same
+    /// mirror.
     pub principal: Option<Secret>,
 }
 
-/// Bytes that several fetches share. It does not tell one remote from another.
+/// A number of bytes that several fetches share. It does not distinguish remotes.
 #[derive(Debug, Clone)]
-pub struct Ration(Arc<AtomicU64>);
+pub struct ByteBudget(Arc<AtomicU64>);
 
-impl Ration {
+impl ByteBudget {
     pub(crate) fn of(bytes: u64) -> Self {
         Self(Arc::new(AtomicU64::new(bytes)))
     }
@@ -60,15 +59,14 @@ impl Ration {
     }
 }
 
-impl PartialEq for Ration {
+impl PartialEq for ByteBudget {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Ration {}
+impl Eq for ByteBudget {}
 
-/// What a proxy speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ProxyProtocol {
     Http,
@@ -76,11 +74,11 @@ pub(crate) enum ProxyProtocol {
     Socks5,
 }
 
-/// A proxy. `Debug` shows no credentials.
+/// A proxy. `Debug` masks its credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Proxy {
     protocol: ProxyProtocol,
-    /// `http://host:port`, `https://host:port` or `socks5h://host:port`, without credentials.
+    /// Without credentials.
     address: String,
     host: String,
     port: u16,
@@ -89,7 +87,6 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// What tells it from other proxies.
     pub(crate) fn fields(&self) -> [&[u8]; 4] {
         let username = self.username.as_deref().unwrap_or_default();
         let password = self.password.as_ref().map(Secret::expose);
@@ -101,11 +98,10 @@ impl Proxy {
         ]
     }
 
-    /// A proxy at this address, and what it wants to know. Credentials in the address count where no others
-    /// are given.
+    /// Creates a proxy from its address and credentials. Without credentials, those in the address apply.
     ///
     /// # Errors
-    /// The address is none of a proxy that speaks HTTP or SOCKS version 5.
+    /// The address is not that of an HTTP or SOCKS version 5 proxy.
     pub fn new(
         address: &str,
         username: Option<String>,
@@ -115,7 +111,7 @@ impl Proxy {
         let (protocol, usual) = match url.scheme() {
             "http" => (ProxyProtocol::Http, 80),
             "https" => (ProxyProtocol::Https, 443),
-            // either way it resolves the names, as for Flux
+            // in both cases the proxy resolves names, as for Flux
             "socks5" | "socks5h" => (ProxyProtocol::Socks5, 1080),
             other => {
                 return Err(ProxyError::Scheme {
@@ -165,7 +161,6 @@ impl Proxy {
         self.protocol
     }
 
-    /// Host, without brackets, and port.
     pub(crate) fn place(&self) -> (&str, u16) {
         (&self.host, self.port)
     }
@@ -174,29 +169,28 @@ impl Proxy {
         &self.address
     }
 
-    /// Username and password, if it wants any.
     pub(crate) fn credentials(&self) -> Option<(&str, &[u8])> {
         let username = self.username.as_deref()?;
         Some((username, self.password.as_ref().map_or(&[], Secret::expose)))
     }
 }
 
-/// An address that is no proxy's. It is not shown: a password may be anywhere in it.
+/// An invalid proxy address. It is not displayed, because it may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
     /// Not a URL.
     #[error("the proxy's address is malformed: write http://HOST:PORT or socks5://HOST:PORT")]
     Malformed,
-    /// Another kind of proxy.
+    /// A scheme that is not supported.
     #[error("a proxy of scheme {scheme:?} is not supported: use http, https or socks5")]
     Scheme {
-        /// What stands before `://`.
+        /// The scheme.
         scheme: String,
     },
 }
 
 impl Remote {
-    /// A remote that needs no credentials, with the default timeout.
+    /// Creates a remote without credentials and with the default timeout.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -205,24 +199,24 @@ impl Remote {
             ca: None,
             client_certificate: None,
             proxy: None,
-            ration: None,
+            byte_budget: None,
             principal: None,
         }
     }
 
-    /// The same with credentials.
+    /// Sets the credentials.
     #[must_use]
     pub fn with_credentials(self, credentials: Credentials) -> Self {
         Self { credentials, ..self }
     }
 
-    /// The same with another timeout.
+    /// Sets the timeout.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// The same, trusting these PEM certificates as well.
+    /// Trusts these PEM certificates in addition.
     #[must_use]
     pub fn with_ca(self, pem: impl Into<Vec<u8>>) -> Self {
         Self {
@@ -232,33 +226,32 @@ impl Remote {
     }
 }
 
-/// What is presented to a host. `Debug` shows no content.
+/// The credentials for a host. `Debug` masks them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Credentials {
-    /// Nothing.
+    /// No credentials.
     #[default]
     None,
     /// HTTP basic authentication.
     Basic {
-        /// Sent as it is.
+        /// The username.
         username: String,
-        /// Password or token.
+        /// The password or token.
         password: Secret,
     },
     /// `Authorization: Bearer`.
     Bearer(Secret),
-    /// A key for ssh.
+    /// An ssh key.
     Ssh {
-        /// The private key: OpenSSH's format, or PEM.
+        /// The private key in OpenSSH's format or PEM.
         identity: Secret,
-        /// Lines of a `known_hosts` file. A host that is not in it is refused.
+        /// Lines of a `known_hosts` file. Hosts that are not listed are refused.
         known_hosts: Vec<u8>,
-        /// What decrypts the private key.
+        /// The passphrase of the private key.
         passphrase: Option<Secret>,
     },
 }
 
-/// The protocol of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Http,
@@ -284,53 +277,52 @@ impl Scheme {
     }
 }
 
-/// A URL taken apart. `Display` shows it without a password.
+/// A parsed URL. `Display` leaves out the password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) scheme: Scheme,
-    /// Lower case; an IPv6 address is in brackets.
+    /// In lower case; an IPv6 address is in brackets.
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
     pub(crate) user: Option<String>,
-    /// A password written into the URL.
     pub(crate) password: Option<Secret>,
     /// Percent-encoded, with its leading slash.
     pub(crate) path: String,
 }
 
-/// A URL nothing can be fetched from.
+/// The reason why a URL is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Not a URL at all. It is not shown: a password may be anywhere in it.
+    /// Not a URL. It is not displayed, because it may contain a password.
     #[error("the url is malformed ({problem}): write https://HOST/PATH or ssh://git@HOST/PATH")]
     Malformed {
-        /// What the parser stumbled over.
+        /// The parser's message.
         problem: String,
     },
-    /// A URL of a protocol that is not spoken.
+    /// The protocol is not supported.
     #[error("the url's scheme {scheme:?} is not supported: use https, http or ssh")]
     Scheme {
-        /// What stands before `://`.
+        /// The scheme.
         scheme: String,
     },
-    /// No host in it.
+    /// The host is missing.
     #[error("the url has no host: write https://HOST/PATH")]
     Host,
-    /// A host or user that looks like an option, or a path with a line break in it.
-    #[error("the url's {part} is not usable")]
+    /// A host or user that looks like an option, or a path with a line break.
+    #[error("the url's {part} is invalid")]
     Part {
-        /// Which part.
+        /// The name of the part.
         part: &'static str,
     },
-    /// Credentials of the wrong kind.
+    /// The credentials do not fit the protocol.
     #[error("{credentials} credentials cannot open a url of scheme {scheme:?}")]
     Credentials {
-        /// The kind that was given.
+        /// The kind of the credentials.
         credentials: &'static str,
-        /// The URL's.
+        /// The URL's scheme.
         scheme: &'static str,
     },
-    /// ssh never runs without these.
+    /// ssh requires both.
     #[error("a url of scheme \"ssh\" needs credentials with identity and known_hosts")]
     SshCredentials,
 }
@@ -370,7 +362,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// What reaches a command line on the other side must not look like an option or hold control characters.
+    /// Rejects options and control characters in parts that reach a remote command line.
     fn safe(&self) -> Result<(), UrlError> {
         let bad = |text: &str| text.starts_with('-') || text.chars().any(char::is_control);
         let part = |part| Err(UrlError::Part { part });
@@ -391,17 +383,14 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The host as a resolver takes it: no brackets.
     pub(crate) fn bare_host(&self) -> &str {
         self.host.trim_matches(['[', ']'])
     }
 
-    /// The port, where this is ssh.
     pub(crate) fn ssh_port(&self) -> u16 {
         self.port.unwrap_or_else(|| Scheme::Ssh.port())
     }
 
-    /// `host` or `host:port`, for errors.
     pub(crate) fn authority(&self) -> String {
         match self.port {
             Some(port) => format!("{}:{port}", self.host),
@@ -409,13 +398,12 @@ impl Endpoint {
         }
     }
 
-    /// The path as the other side's file system knows it.
     pub(crate) fn decoded_path(&self) -> String {
         percent_decoded(&self.path)
     }
 
-    /// The same text for URLs that name the same repository: case of the host, a default port,
-    /// a trailing slash and `.git` do not count; scheme and ssh user do.
+    /// Equal for URLs of the same repository: ignores the host's case, a default port, a trailing slash and
+    /// `.git`.
     pub(crate) fn normal(&self) -> String {
         let port = self.port.unwrap_or_else(|| self.scheme.port());
         let user = match self.scheme {
@@ -427,7 +415,6 @@ impl Endpoint {
         format!("{}://{user}@{}:{port}{path}", self.scheme.text(), self.host)
     }
 
-    /// The credentials that count: those given, else those written into the URL.
     pub(crate) fn credentials(&self, given: &Credentials) -> Result<Credentials, UrlError> {
         let kind = match given {
             Credentials::None => None,
@@ -465,7 +452,6 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Compares URLs for substitution; a text that is no URL is only equal to itself.
 pub(crate) fn normal(url: &str) -> String {
     match Endpoint::parse(url) {
         Ok(endpoint) => endpoint.normal(),
@@ -497,7 +483,7 @@ mod tests {
     use super::{Credentials, Endpoint, Secret, normal};
 
     #[test]
-    fn urls_that_name_the_same_repository() {
+    fn spellings_of_a_url_are_equal() {
         fn check(url: &str, want: &str) {
             assert_eq!(normal(url), want, "{url}");
         }
@@ -520,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_and_what_is_refused() {
+    fn urls_hide_passwords_and_unsafe_parts_are_refused() {
         fn check(url: &str, want: &str) {
             let got = match Endpoint::parse(url) {
                 Ok(endpoint) => endpoint.to_string(),
@@ -542,10 +528,10 @@ mod tests {
             "ext::sh -c id",
             "the url's scheme \"ext\" is not supported: use https, http or ssh",
         );
-        check("ssh://-oProxyCommand=id/x", "the url's host is not usable");
-        check("ssh://-l@h/x", "the url's user is not usable");
-        check("ssh://h/x%0ay", "the url's path is not usable");
-        check("https://h/", "the url's path is not usable");
+        check("ssh://-oProxyCommand=id/x", "the url's host is invalid");
+        check("ssh://-l@h/x", "the url's user is invalid");
+        check("ssh://h/x%0ay", "the url's path is invalid");
+        check("https://h/", "the url's path is invalid");
         check(
             "git@github.com:org/repo",
             "the url is malformed (relative URL without a base): write https://HOST/PATH or ssh://git@HOST/PATH",

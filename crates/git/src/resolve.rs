@@ -1,7 +1,6 @@
-//! From a reference to a revision: what a list of refs says, and what is told when it says nothing.
+//! Resolves a reference to a revision by a list of refs, or returns an error with similar names.
 //!
-//! Remote and local repositories answer the same questions here; how the list comes about is
-//! theirs. Nothing is fetched.
+//! Remote and local repositories share this code through [`Refs`]. Nothing is fetched.
 
 use gix::ObjectId;
 
@@ -14,64 +13,63 @@ use crate::{
     versions::Range,
 };
 
-/// How many near names an error suggests.
 const NEAR_MAX: usize = 3;
 
-/// Why a reference did not become a revision.
+/// The reason why a reference could not be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// The URL or the credentials can never work.
+    /// The URL or the credentials are invalid.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// The reference can never mean anything.
+    /// The reference is invalid.
     #[error(transparent)]
     Reference(#[from] InvalidReference),
     /// The repository has no such ref or commit.
     #[error("{wanted} does not exist in {place}{}", nearby(near))]
     Missing {
-        /// What was asked for, `branch "main"`.
+        /// The reference, `branch "main"`.
         wanted: String,
         /// The repository.
         place: String,
-        /// Names that are there and look alike.
+        /// Similar names that exist.
         near: Vec<String>,
     },
-    /// The repository has no ref at all: nothing was ever pushed to it.
+    /// The repository has no refs: nothing was ever pushed.
     #[error("git repository is empty")]
     Empty {
         /// The repository.
         place: String,
     },
-    /// No tag of the repository is in the range.
+    /// No tag is in the range.
     #[error("no tag in {place} matches semver {range:?}{}", highest_of(*tags, highest.as_deref()))]
     NoVersion {
         /// The range.
         range: String,
         /// The repository.
         place: String,
-        /// How many tags it has.
+        /// The number of tags in the repository.
         tags: usize,
-        /// The highest version among them.
+        /// The highest version among the tags.
         highest: Option<String>,
     },
-    /// The remote could not be asked.
+    /// The remote did not answer or refused.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// A local directory could not be opened.
+    /// A local directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenStoreError),
-    /// A local repository could not be read.
-    #[error("the refs of {place} cannot be read")]
+    /// A local repository cannot be read.
+    #[error("cannot read the refs of {place}")]
     Read {
         /// The directory.
         place: String,
-        /// What gix said.
+        /// The error from gix.
         source: gix::Error,
     },
 }
 
 impl ResolveError {
-    /// What it was about.
+    /// The class of the failure.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Url(_) => Kind::UrlInvalid,
@@ -98,26 +96,20 @@ fn highest_of(tags: usize, highest: Option<&str>) -> String {
     }
 }
 
-/// One ref and the commit it leads to, annotated tags followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) id: ObjectId,
-    /// The object of an annotated tag, where the ref leads to one.
     pub(crate) tag: Option<ObjectId>,
 }
 
-/// Something that can list refs: a remote that was connected to, or a local repository.
 pub(crate) trait Refs {
-    /// All refs whose full name begins with `prefix`; others may be among them.
+    /// Lists at least all refs whose full name begins with `prefix`.
     fn list(&mut self, prefix: &str) -> Result<Vec<Listed>, ResolveError>;
-    /// Whether a commit is there, where that can be said.
     fn has(&mut self, id: ObjectId) -> Result<bool, ResolveError>;
-    /// The repository, for errors.
     fn place(&self) -> String;
 }
 
-/// Chooses among what `refs` lists.
 pub(crate) fn choose(refs: &mut dyn Refs, target: &Target) -> Result<Revision, ResolveError> {
     match target {
         Target::Commit { id, branch } => {
@@ -137,7 +129,7 @@ pub(crate) fn choose(refs: &mut dyn Refs, target: &Target) -> Result<Revision, R
         Target::Name(name) => exact(refs, name, true, "ref"),
         Target::Tag(name) => exact(refs, name, false, "tag"),
         Target::Branch(name) => match exact(refs, name, false, "branch") {
-            // without any branch it may have no commit yet
+            // a repository without any branch may have no commit yet
             Err(ResolveError::Missing { near, place, .. })
                 if near.is_empty() && refs.list("refs/")?.is_empty() =>
             {
@@ -218,10 +210,9 @@ fn newest(refs: &mut dyn Refs, text: &str) -> Result<Revision, ResolveError> {
     })
 }
 
-/// The names that differ least from `name`. When nothing is alike and there are only a few,
-/// those few are the answer.
+/// The most similar names; if none is similar, all of a few.
 fn near<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    /// Names beyond this are not compared: the cost is quadratic in their length.
+    /// The cost is quadratic in the number of names.
     const COMPARED_MAX: usize = 2_000;
     let mut ranked: Vec<(usize, &str)> = all
         .take(COMPARED_MAX)
@@ -238,7 +229,6 @@ fn near<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         .collect()
 }
 
-/// Edits between two names, case aside.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=left.len()).collect();
@@ -253,7 +243,6 @@ fn distance(left: &str, right: &str) -> usize {
     row[left.len()]
 }
 
-/// A local repository's refs.
 pub(crate) struct LocalRefs<'a> {
     pub(crate) store: &'a Store,
     pub(crate) place: String,
@@ -284,7 +273,7 @@ impl Refs for LocalRefs<'_> {
             let mut listed = Vec::new();
             for reference in references.prefixed(prefix).map_err(&error)? {
                 let reference = reference.map_err(&error)?;
-                // A ref that leads nowhere is no candidate, and no reason to fail for others.
+                // Skip a dangling ref: other refs must not fail with it.
                 listed.extend(peeled(reference, &error).ok());
             }
             Ok(listed)

@@ -1,7 +1,7 @@
-//! The one way this crate holds a credential: readable where it is sent, masked everywhere else.
+//! A credential, readable only where it is sent and masked elsewhere.
 //!
-//! Refuses `Debug`, `Display` and `Serialize` of the content, so that no error, log line or
-//! panic can carry it. What was held is wiped when it goes; what others copied of it is not.
+//! It has no `Display` or `Serialize`, and its `Debug` is a mask, so errors, logs and panics cannot leak
+//! it. Its own memory is wiped on drop; copies made by others are not.
 
 use std::fmt;
 
@@ -12,12 +12,11 @@ use zeroize::Zeroize as _;
 pub struct Secret(Vec<u8>);
 
 impl Secret {
-    /// Takes the bytes of a secret.
+    /// Creates a secret from its bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
-    /// The bytes, for the one place that sends or writes them.
     pub(crate) fn expose(&self) -> &[u8] {
         &self.0
     }

@@ -1,18 +1,16 @@
-//! Objects behind commits and trees: a mirror or a local repository, readable from any thread.
+//! The objects of a mirror or a local repository, readable from any thread.
 //!
-//! gix's handles hold caches and belong to one thread at a time, so idle ones wait here to be
-//! lent out; a reader never waits for another.
+//! gix's handles contain caches and belong to one thread at a time. Idle handles are pooled here, so
+//! readers never wait for each other.
 
 use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
-/// A repository opened for reading.
 pub(crate) struct Store {
     shared: gix::ThreadSafeRepository,
     idle: Mutex<Vec<gix::Repository>>,
-    /// What must live while objects are read: the generation of a mirror.
     _keep: Option<std::sync::Arc<dyn Send + Sync>>,
 }
 
@@ -24,19 +22,17 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// A directory that cannot be opened as a repository.
+/// An error for a directory that cannot be opened as a repository.
 #[derive(Debug, thiserror::Error)]
-#[error("{} cannot be opened as a git repository", path.display())]
+#[error("cannot open {} as a git repository", path.display())]
 pub struct OpenStoreError {
     path: PathBuf,
     source: gix::Error,
 }
 
 impl Store {
-    /// Opens a worktree, a bare repository, or anything whose `.git` is a file that points elsewhere.
-    ///
-    /// Isolated: of git's configuration only the repository's own is read. It is trusted, since
-    /// whoever names a directory means it, and nothing in it is run.
+    /// Reads only the repository's own configuration, which is trusted because the caller names the
+    /// directory.
     pub(crate) fn open(
         path: &Path,
         keep: Option<std::sync::Arc<dyn Send + Sync>>,
@@ -56,7 +52,6 @@ impl Store {
         })
     }
 
-    /// Runs `read` with a handle of this thread's own.
     pub(crate) fn with<R>(&self, read: impl FnOnce(&gix::Repository) -> R) -> R {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = idle.unwrap_or_else(|| self.shared.to_thread_local());

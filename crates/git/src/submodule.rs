@@ -1,13 +1,12 @@
-//! The submodules of a commit: what `.gitmodules` says, and the commits it leads to.
+//! The submodules of a commit: reads `.gitmodules` and fetches the commits.
 //!
-//! `.gitmodules` is written by whoever writes to the repository, so nothing in it is trusted: names are not
-//! used, a path counts only where the commit has a submodule, an `update` command is never run, a URL is
-//! `https`, `http` or `ssh` (the short form `git@host:path` too) or relative to its parent's. A local path
-//! is refused, unless a directory stands in for that URL.
+//! `.gitmodules` is untrusted. Names and `update` commands are ignored, and a path counts only where the
+//! commit has a submodule. A URL must be `https`, `http`, `ssh` (also `git@host:path`), or relative to its
+//! parent's. Local paths are refused unless a substitution exists.
 //!
-//! The credentials of the parent go along to the same host by the same protocol, and to any host by ssh,
-//! which is one that `known_hosts` lists. Another host by http is asked without: a repository's content
-//! does not decide who sees a password. (Flux hands them to any host.)
+//! The parent's credentials are sent to the same host by the same protocol, and to any ssh host that
+//! `known_hosts` lists. Other http hosts get none: a repository's content must not decide who receives a
+//! password. (Flux sends them to any host.)
 
 use std::time::{Duration, Instant};
 
@@ -19,145 +18,143 @@ use crate::{
     kind::Kind,
     mirrors::Mirrors,
     reference::Revision,
-    remote::{Credentials, Endpoint, Ration, Remote, Scheme, UrlError},
+    remote::{ByteBudget, Credentials, Endpoint, Remote, Scheme, UrlError},
     tree::{Mode, Tree, TreeError},
 };
 
 const FILE: &str = ".gitmodules";
-/// Of one commit, with those inside them.
 const SUBMODULES_MAX: usize = 100;
-/// Submodules in submodules, as deep as Flux goes.
+/// As deep as Flux.
 const DEPTH_MAX: usize = 10;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A submodule that was fetched.
+/// A fetched submodule.
 #[derive(Debug, Clone)]
 pub struct Submodule {
-    /// Where it stands, from the outermost commit.
+    /// The path from the outermost commit.
     pub path: String,
     /// Its content.
     pub tree: Tree,
 }
 
-/// Why the submodules of a commit are not at hand.
+/// The reason why a commit's submodules cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmoduleError {
-    /// `.gitmodules` cannot be read.
     #[error("{path:?} cannot be read")]
     File {
-        /// Where it is.
+        /// The path of the file.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         source: ModulesError,
     },
-    /// A URL that is not followed.
+    /// The URL is refused.
     #[error("the url of submodule {path:?} is refused")]
     Url {
-        /// Where the submodule stands.
+        /// The path of the submodule.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         source: SubmoduleUrlError,
     },
-    /// More of them than are fetched.
+    /// There are too many submodules.
     #[error("more than {max} submodules")]
     Count {
         /// The limit.
         max: usize,
     },
-    /// Submodules in submodules in submodules.
-    #[error("submodule {path:?} lies deeper than {max} submodules")]
+    /// Submodules are nested too deeply.
+    #[error("submodule {path:?} is nested deeper than {max} submodules")]
     Depth {
-        /// Where it stands.
+        /// The path of the submodule.
         path: String,
         /// The limit.
         max: usize,
     },
-    /// The time for all of them is over.
-    #[error("its submodules took longer than {seconds}s together, up to {path:?}")]
+    /// The timeout for all submodules has passed.
+    #[error("its submodules took longer than {seconds}s in total, up to {path:?}")]
     Timeout {
-        /// The one that would have been next.
+        /// The next submodule.
         path: String,
-        /// The time.
+        /// The timeout.
         seconds: f64,
     },
-    /// Its commit cannot be fetched.
-    #[error("submodule {path:?} cannot be fetched")]
+    /// The commit cannot be fetched.
+    #[error("cannot fetch submodule {path:?}")]
     Fetch {
-        /// Where it stands.
+        /// The path of the submodule.
         path: String,
-        /// Why.
+        /// The reason.
         source: Box<FetchError>,
     },
-    /// A commit's tree cannot be read.
-    #[error("submodules cannot be looked for in {path:?}")]
+    /// The tree of a commit cannot be read.
+    #[error("cannot look for submodules in {path:?}")]
     Tree {
-        /// Where it stands.
+        /// The path.
         path: String,
-        /// Why.
+        /// The reason.
         source: TreeError,
     },
 }
 
-/// What is wrong with a `.gitmodules`.
+/// The reason why a `.gitmodules` is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ModulesError {
-    /// It is not at hand.
+    /// It cannot be read.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// A directory, a link.
-    #[error("it is no file")]
+    /// It is a directory or a link.
+    #[error("it is not a file")]
     Kind,
-    /// It is too long.
+    /// It is too large.
     #[error("it has more than {max} bytes")]
     Bytes {
         /// The limit.
         max: u64,
     },
-    /// It is no text.
+    /// It is not text.
     #[error("it is not UTF-8")]
     Text,
-    /// It is none of git's configurations.
+    /// It is not a git configuration file.
     #[error(transparent)]
     Syntax(#[from] gix::config::parse::Error),
-    /// A path that leads elsewhere.
-    #[error("the path {0:?} is not usable")]
+    /// It contains a path outside the repository.
+    #[error("the path {0:?} is invalid")]
     Path(String),
 }
 
-/// Why the URL of a submodule is not followed.
+/// The reason why the URL of a submodule is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmoduleUrlError {
-    /// It is none that is known.
+    /// It is invalid.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// It could be taken for something else.
-    #[error("it looks like an option, or holds control characters")]
+    /// It looks like something other than a URL.
+    #[error("it looks like an option or contains control characters")]
     Hostile,
-    /// Whoever reads the repository would read that, too.
-    #[error("it holds a password")]
+    /// It contains a password, which every reader of the repository sees.
+    #[error("it contains a password")]
     Password,
-    /// It names a program.
-    #[error("a remote helper is not run")]
+    /// It names a remote helper program.
+    #[error("remote helpers are not supported")]
     Helper,
-    /// It names a directory of this machine.
+    /// It is a path on this machine.
     #[error(
         "a local path is not followed: use https://HOST/PATH, ssh://git@HOST/PATH or one that is relative to \
          the repository's url"
     )]
     Local,
-    /// It is relative to a URL that is none.
+    /// Its base is not a URL.
     #[error("its parent's url is malformed")]
     Parent,
     /// It has more `..` than its parent's path has names.
-    #[error("it leads out of the parent's host")]
+    #[error("it leaves the parent's host")]
     Leaves,
 }
 
 impl SubmoduleError {
-    /// What it was about.
+    /// The class of the failure.
     pub fn kind(&self) -> Kind {
         match self {
-            // another commit may say something else
+            // a later commit may fix it
             Self::File { .. } | Self::Url { .. } => Kind::Protocol,
             Self::Count { .. } | Self::Depth { .. } => Kind::Limit,
             Self::Timeout { .. } => Kind::Timeout,
@@ -168,11 +165,11 @@ impl SubmoduleError {
 }
 
 impl Mirrors {
-    /// The submodules of a commit, and those inside them: outer ones first. The remote's timeout is for all
-    /// of them together, and so is the limit of what a fetch may bring.
+    /// Fetches the submodules of a commit, outer ones first. They share the remote's timeout and one byte
+    /// limit.
     ///
     /// # Errors
-    /// One of them cannot be had: there is no tree with some of them.
+    /// One of them cannot be fetched; there is no partial result.
     pub fn submodules(&self, remote: &Remote, commit: &Commit) -> Result<Vec<Submodule>, SubmoduleError> {
         let mut found = Vec::new();
         let mut walk = Walk {
@@ -182,7 +179,7 @@ impl Mirrors {
             found: &mut found,
         };
         let remote = Remote {
-            ration: Some(Ration::of(self.limits().pack_bytes_max)),
+            byte_budget: Some(ByteBudget::of(self.limits().pack_bytes_max)),
             ..remote.clone()
         };
         walk.below("", &remote, commit.tree(), 0)?;
@@ -209,7 +206,7 @@ impl Walk<'_> {
                 path: path.clone(),
                 source,
             };
-            // a path that leads elsewhere is no submodule, and neither is what nobody committed
+            // ignore paths outside the repository and paths without a committed submodule
             let names = own.split('/');
             if own.is_empty() || names.clone().any(|name| matches!(name, "" | "." | "..")) {
                 continue;
@@ -274,7 +271,6 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What opens a submodule.
     fn remote(&self, parent: &Remote, url: &str) -> Result<Remote, SubmoduleUrlError> {
         let anonymous = Remote {
             url: url.to_owned(),
@@ -310,14 +306,12 @@ impl Walk<'_> {
     }
 }
 
-/// What a `.gitmodules` says of one submodule.
 #[derive(Debug, Default)]
 struct Module {
     path: String,
     url: Option<String>,
 }
 
-/// What `.gitmodules` says, in the order of its names; nothing where there is no such file.
 fn modules(at: &str, tree: &Tree) -> Result<Vec<Module>, SubmoduleError> {
     let place = match at {
         "" => FILE.to_owned(),
@@ -342,7 +336,7 @@ fn modules(at: &str, tree: &Tree) -> Result<Vec<Module>, SubmoduleError> {
     let text = std::str::from_utf8(&bytes).map_err(|_| unreadable(ModulesError::Text))?;
     let file = gix::config::File::try_from(text).map_err(|error| unreadable(error.into()))?;
     let mut modules: Vec<(String, Module)> = Vec::new();
-    // a section may stand in two places, and of a value the last one counts, as with git
+    // as in git, sections may repeat and the last value counts
     for section in file.sections_by_name("submodule").into_iter().flatten() {
         let name = section.header().subsection_name();
         let name = name.map(ToString::to_string).unwrap_or_default();
@@ -359,7 +353,6 @@ fn modules(at: &str, tree: &Tree) -> Result<Vec<Module>, SubmoduleError> {
     Ok(modules.into_iter().map(|(_, module)| module).collect())
 }
 
-/// The URL that is meant: relative to the parent's, in its short form, or as it stands.
 fn absolute(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
     if url.starts_with("./") || url.starts_with("../") {
         return relative(parent, url);
@@ -381,7 +374,7 @@ fn absolute(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
     Err(SubmoduleUrlError::Local)
 }
 
-/// `../other` beside the parent, as git counts: each `..` takes one name of the parent's path.
+/// As in git, each `..` removes one name of the parent's path.
 fn relative(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
     let mut base = Url::parse(parent.trim()).map_err(|_| SubmoduleUrlError::Parent)?;
     let mut names: Vec<String> = base
@@ -400,7 +393,7 @@ fn relative(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
     base.set_path(&names.join("/"));
     base.set_query(None);
     base.set_fragment(None);
-    // what opens the parent is not part of another address
+    // credentials of the parent's URL do not apply to another address
     let user = match base.scheme() {
         "ssh" => base.username().to_owned(),
         _ => String::new(),
@@ -448,7 +441,7 @@ mod tests {
             assert_eq!(&opened.credentials, want, "{url}");
             let certificate = opened.client_certificate.is_some();
             assert_eq!(certificate, *want != Credentials::None, "{url}");
-            // what keeps an app's mirror its own goes with its token
+            // an app's mirror identity is dropped with its token
             let principal = opened.principal.is_some();
             assert_eq!(principal, *want != Credentials::None, "{url}");
         };
@@ -466,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_of_submodules() {
+    fn submodule_urls_are_resolved_or_refused() {
         let check = |parent: &str, url: &str, want: &str| {
             let got = absolute(parent, url).unwrap_or_else(|problem| format!("error: {problem}"));
             assert!(
@@ -478,11 +471,11 @@ mod tests {
         check(https, "../other.git", "https://h:8443/org/other.git");
         check(https, "../../a/b", "https://h:8443/a/b");
         check(https, "./inner.git", "https://h:8443/org/fleet.git/inner.git");
-        check(https, "../../../x", "error: it leads out of the parent's host");
+        check(https, "../../../x", "error: it leaves the parent's host");
         check("ssh://git@h/org/fleet", "../other", "ssh://git@h/org/other");
         check(https, "https://else/x", "https://else/x");
         check(https, "git@else:org/x.git", "ssh://git@else/org/x.git");
-        check(https, "ext::sh -c id", "error: a remote helper is not run");
+        check(https, "ext::sh -c id", "error: remote helpers are not supported");
         check(https, "/etc", "error: a local path is not followed*");
         check(https, "C:/x", "error: a local path is not followed*");
         check(https, "other", "error: a local path is not followed*");

@@ -1,9 +1,8 @@
-//! One conversation with a remote: connect, list refs, receive a pack; never longer than allowed.
+//! One session with a remote: connect, list refs, receive a pack, within a deadline.
 //!
-//! gix speaks the protocol; the bytes travel over transports of our own ([`http`], [`ssh`]),
-//! because time, size, redirects, credentials and the reason of a failure are decided there.
-//! A failure is noted where it happens, with its kind, and taken from there when gix hands the
-//! conversation back: nothing is read out of error texts.
+//! gix implements the protocol over transports of this crate ([`http`], [`ssh`]), which enforce time, size,
+//! redirects and credentials. They record the first failure with its kind, and the session reports it when
+//! gix returns: no error text is parsed.
 
 use std::{
     error::Error,
@@ -30,7 +29,7 @@ use gix::{
 use crate::{
     kind::Kind,
     limits::Limits,
-    remote::{Credentials, Endpoint, Ration, Remote, Scheme, UrlError},
+    remote::{ByteBudget, Credentials, Endpoint, Remote, Scheme, UrlError},
     resolve::{Listed, Refs, ResolveError},
 };
 
@@ -43,10 +42,9 @@ pub(crate) use http::{Answer, Ask, Clients};
 pub use ssh::{SshAlgorithmError, SshAlgorithms};
 use watchdog::Watchdog;
 
-/// How we present ourselves to the other side.
 const AGENT: &str = concat!("git/equate-", env!("CARGO_PKG_VERSION"));
 
-/// A conversation with a remote failed.
+/// The failure of a session with a remote.
 #[derive(Debug)]
 pub struct RemoteError {
     doing: &'static str,
@@ -55,7 +53,7 @@ pub struct RemoteError {
 }
 
 impl RemoteError {
-    /// What it was about.
+    /// The class of the failure.
     pub fn kind(&self) -> Kind {
         self.failure.kind
     }
@@ -84,7 +82,6 @@ impl Error for RemoteError {
 }
 
 impl Clients {
-    /// One request that is no git: an answer of any status.
     pub(crate) fn ask(
         &self,
         remote: &Remote,
@@ -99,7 +96,6 @@ impl Clients {
     }
 }
 
-/// What went wrong, noted by whoever saw it first.
 #[derive(Debug)]
 struct Failure {
     kind: Kind,
@@ -123,17 +119,16 @@ impl Failure {
         }
     }
 
-    /// What to check next.
     fn hint(&self) -> Option<&'static str> {
         match self.kind {
-            Kind::Authentication => Some("check the credentials and what they are allowed to read"),
-            Kind::RepositoryNotFound => {
-                Some("check the path; hosts also say so when credentials are missing or may not read it")
-            }
+            Kind::Authentication => Some("check the credentials and their read permissions"),
+            Kind::RepositoryNotFound => Some(
+                "check the path; hosts also answer this when credentials are missing or lack read access",
+            ),
             Kind::Unreachable => Some("check the host's name and port, and that it is reachable from here"),
-            Kind::Tls => Some("check the host's certificate, and the ca that is given for it"),
+            Kind::Tls => Some("check the host's certificate and the configured ca"),
             Kind::Timeout => Some("check the host, or allow a longer timeout"),
-            Kind::Protocol => Some("check that the url is a git repository's"),
+            Kind::Protocol => Some("check that the url is that of a git repository"),
             Kind::UrlInvalid
             | Kind::ReferenceInvalid
             | Kind::ReferenceNotFound
@@ -144,18 +139,15 @@ impl Failure {
     }
 }
 
-/// What the two sides of a conversation share: the clock and the first failure.
 #[derive(Debug, Clone)]
 struct Shared {
     deadline: Instant,
     timeout: std::time::Duration,
-    /// Set at the deadline: stops what computes instead of waiting.
     interrupt: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<Failure>>>,
     allowance: Arc<Mutex<Allowance>>,
 }
 
-/// How much the other side may still send of what it was asked for.
 #[derive(Debug)]
 struct Allowance {
     left: u64,
@@ -164,7 +156,6 @@ struct Allowance {
 }
 
 impl Shared {
-    /// `left` is what may come now, `max` the limit it is a part of.
     fn allow(&self, what: &'static str, left: u64, max: u64) {
         *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = Allowance { left, max, what };
     }
@@ -173,7 +164,6 @@ impl Shared {
         self.allowance.lock().unwrap_or_else(PoisonError::into_inner).left
     }
 
-    /// Counts what came in.
     fn count(&self, bytes: usize) -> io::Result<()> {
         let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
         match allowance.left.checked_sub(bytes as u64) {
@@ -188,7 +178,6 @@ impl Shared {
         }
     }
 
-    /// Notes a failure unless there is one, and gives something to hand to gix.
     fn fail(&self, failure: Failure) -> io::Error {
         let error = io::Error::other(failure.problem.clone());
         self.failure
@@ -210,22 +199,18 @@ impl Shared {
         Instant::now() >= self.deadline
     }
 
-    /// The failure that was noted, once.
     fn noted(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// A connected remote.
 pub(crate) struct Session {
     transport: Box<dyn Transport + Send>,
     handshake: Handshake,
     shared: Shared,
     url: String,
     limits: Limits,
-    /// What may come of packs in all, if others share it.
-    ration: Option<Ration>,
-    /// Ends waiting and computing at the deadline.
+    byte_budget: Option<ByteBudget>,
     _watchdog: Watchdog,
 }
 
@@ -237,7 +222,6 @@ impl fmt::Debug for Session {
     }
 }
 
-/// What [`Session::open`] can fail by.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionError {
     #[error(transparent)]
@@ -256,7 +240,6 @@ impl From<SessionError> for ResolveError {
 }
 
 impl Session {
-    /// Connects and shakes hands. Everything that is done with the session ends at the deadline.
     pub(crate) fn open(
         clients: &Clients,
         remote: &Remote,
@@ -302,10 +285,10 @@ impl Session {
             }
         };
         let watchdog = watchdog.map_err(|error| {
-            failed(Failure::new(Kind::Storage, "no thread to watch the time").because(error))
+            failed(Failure::new(Kind::Storage, "cannot start a thread for the timeout").because(error))
         })?;
         let mut transport = transport;
-        // Credentials travel in our transports; nobody is asked for any.
+        // Our transports add credentials; never prompt for any.
         let nobody = |_| Ok(None);
         let shaken = gix::protocol::handshake(
             &mut transport,
@@ -315,14 +298,14 @@ impl Session {
             &mut gix::progress::Discard,
         );
         let handshake =
-            shaken.map_err(|error| failed(failure(&shared, "it does not answer as git does", error)))?;
+            shaken.map_err(|error| failed(failure(&shared, "its answer is not git's protocol", error)))?;
         Ok(Self {
             transport,
             handshake,
             shared,
             url,
             limits: limits.clone(),
-            ration: remote.ration.clone(),
+            byte_budget: remote.byte_budget.clone(),
             _watchdog: watchdog,
         })
     }
@@ -335,7 +318,6 @@ impl Session {
         }
     }
 
-    /// Refs whose name begins with the prefix, as far as the remote can select.
     pub(crate) fn refs(&mut self, prefix: &str) -> Result<Vec<Listed>, RemoteError> {
         let refs = match (&self.handshake.refs, self.handshake.server_protocol_version) {
             (Some(refs), _) => refs.clone(),
@@ -365,13 +347,11 @@ impl Session {
         listed.map_err(|error| {
             self.error(
                 "list the refs of",
-                failure(&self.shared, "its list of refs is not git's", error),
+                failure(&self.shared, "its list of refs is malformed", error),
             )
         })
     }
 
-    /// Receives what `wants` need and `haves` lack, and adds it to the repository as one pack.
-    /// Gives the number of objects that came.
     pub(crate) fn fetch(
         &mut self,
         repository: &gix::Repository,
@@ -380,9 +360,12 @@ impl Session {
         depth: Option<NonZeroU32>,
     ) -> Result<u32, RemoteError> {
         let whole = self.limits.pack_bytes_max;
-        let (what, max) = match &self.ration {
+        let (what, max) = match &self.byte_budget {
             None => ("pack", whole),
-            Some(ration) => ("pack, with those of other submodules,", ration.left().min(whole)),
+            Some(byte_budget) => (
+                "pack, with those of other submodules,",
+                byte_budget.left().min(whole),
+            ),
         };
         self.shared.allow(what, max, whole);
         let shallow = depth.map_or_else(Shallow::undo, Shallow::DepthAtRemote);
@@ -411,8 +394,8 @@ impl Session {
             context,
             options,
         );
-        if let Some(ration) = &self.ration {
-            ration.take(max - self.shared.left());
+        if let Some(byte_budget) = &self.byte_budget {
+            byte_budget.take(max - self.shared.left());
         }
         match fetched {
             Ok(_) => Ok(objects),
@@ -429,7 +412,6 @@ impl Refs for Session {
         Ok(self.refs(prefix)?)
     }
 
-    /// A remote is not asked for a commit before it is fetched.
     fn has(&mut self, _: ObjectId) -> Result<bool, ResolveError> {
         Ok(true)
     }
@@ -439,7 +421,6 @@ impl Refs for Session {
     }
 }
 
-/// The failure that was noted, or what gix makes of the conversation.
 fn failure(shared: &Shared, otherwise: &str, error: gix::Error) -> Failure {
     if let Some(noted) = shared.noted() {
         return noted;
@@ -463,7 +444,7 @@ fn listed(found: &Ref) -> Option<Listed> {
     })
 }
 
-/// Asks for exactly these, in one round: what is at hand is known without walking history.
+/// Negotiates in one round: the objects at hand are known without walking history.
 struct Exactly<'a> {
     wants: &'a [ObjectId],
     haves: &'a [ObjectId],

@@ -1,7 +1,7 @@
 //! The content of one commit, read from objects: no checkout, no filters, no attributes.
 //!
-//! What a remote wrote is not trusted: names that would leave the tree are refused, and every
-//! walk and read is held to [`Limits`].
+//! Remote content is untrusted: names that would leave the tree are refused, and walks and reads obey
+//! [`Limits`].
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use gix::{ObjectId, objs::tree::EntryKind};
 
 use crate::{limits::Limits, store::Store};
 
-/// A directory at one commit. Cheap to clone; reads objects when asked.
+/// A directory at one commit. Cheap to clone; objects are read on demand.
 #[derive(Debug, Clone)]
 pub struct Tree {
     store: Arc<Store>,
@@ -18,16 +18,16 @@ pub struct Tree {
     limits: Arc<Limits>,
 }
 
-/// The id of a file's content: equal ids, equal bytes.
+/// The id of a file's content: equal ids mean equal bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobId(pub(crate) ObjectId);
 
-/// The id of a directory: equal ids, equal names, modes and content below.
+/// The id of a directory: equal ids mean equal names, modes and content below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TreeId(pub(crate) ObjectId);
 
 impl BlobId {
-    /// The id git gives this content. `None`: the content is made to have the id of another one.
+    /// The id that git gives this content. `None` for content crafted to collide with another.
     pub fn of(content: &[u8]) -> Option<Self> {
         gix::objs::compute_hash(gix::hash::Kind::Sha1, gix::objs::Kind::Blob, content)
             .ok()
@@ -59,7 +59,7 @@ impl fmt::Display for TreeId {
     }
 }
 
-/// What stands at a path.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
     /// A file.
@@ -68,31 +68,31 @@ pub enum Mode {
     Executable,
     /// A symbolic link; its content is the target.
     Symlink,
-    /// Another repository's commit; its id names no content of this one.
+    /// Another repository's commit; its id is not content of this repository.
     Submodule,
 }
 
 /// One file, link or submodule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Relative to the tree that was walked, `/` between names.
+    /// The path relative to the walked tree, with `/` between names.
     pub path: String,
-    /// What it is.
+    /// Its type.
     pub mode: Mode,
     /// Its content.
     pub id: BlobId,
 }
 
-/// What stands directly in a directory.
+/// A direct child of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its type and id.
     pub node: Node,
 }
 
-/// What a name in a directory leads to.
+/// A directory, or another entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     /// A directory.
@@ -101,7 +101,7 @@ pub enum Node {
     Leaf(Mode, BlobId),
 }
 
-/// Why a tree cannot be read.
+/// The reason why a tree cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// [`Limits::entries_max`].
@@ -111,9 +111,9 @@ pub enum TreeError {
         max: usize,
     },
     /// [`Limits::depth_max`].
-    #[error("{path:?} lies deeper than {max} directories")]
+    #[error("{path:?} is nested deeper than {max} directories")]
     Depth {
-        /// Where the walk stopped.
+        /// The place where the walk stopped.
         path: String,
         /// The limit.
         max: usize,
@@ -137,27 +137,27 @@ pub enum TreeError {
         max: u64,
     },
     /// [`Limits::tree_bytes_max`].
-    #[error("the files of the tree have more than {max} bytes together")]
+    #[error("the files of the tree have more than {max} bytes in total")]
     Bytes {
         /// The limit.
         max: u64,
     },
-    /// A name no file system may be given (`..`, a slash in it), or one that is not UTF-8.
-    #[error("the name {name:?} in directory {directory:?} is not usable: {problem}")]
+    /// A name that no file system may be given (`..`, or one with a slash), or one that is not UTF-8.
+    #[error("the name {name:?} in directory {directory:?} is invalid: {problem}")]
     Name {
-        /// The name, made printable.
+        /// The name in printable form.
         name: String,
-        /// The directory that holds it.
+        /// Its directory.
         directory: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: &'static str,
     },
     /// An object is missing or damaged.
-    #[error("git object {id} cannot be read")]
+    #[error("cannot read git object {id}")]
     Object {
         /// The object.
         id: String,
-        /// What gix said.
+        /// The error from gix.
         source: gix::Error,
     },
 }
@@ -167,23 +167,22 @@ impl Tree {
         Self { store, id, limits }
     }
 
-    /// Where the objects are.
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// The tree's own id.
+    /// The tree's id.
     pub fn id(&self) -> TreeId {
         TreeId(self.id)
     }
 
-    /// Every file, link and submodule, sorted by the bytes of the path.
+    /// Every file, link and submodule, sorted by path bytes.
     pub fn entries(&self) -> Result<Vec<Entry>, TreeError> {
         self.entries_where(|_| true)
     }
 
-    /// As [`Tree::entries`], without what lies below directories for which `descend` says no.
-    /// It is asked with the directory's path, parents first; what it leaves out is never read.
+    /// Like [`Tree::entries`], without directories for whose path `descend` returns false. Parents come
+    /// first, and skipped directories are not read.
     pub fn entries_where(&self, mut descend: impl FnMut(&str) -> bool) -> Result<Vec<Entry>, TreeError> {
         let mut entries = Vec::new();
         self.store.with(|repository| {
@@ -197,7 +196,7 @@ impl Tree {
         Ok(entries)
     }
 
-    /// What stands directly in the directory, in git's order.
+    /// The direct children, in git's order.
     pub fn children(&self) -> Result<Vec<Child>, TreeError> {
         self.store.with(|repository| {
             let tree = repository
@@ -217,7 +216,7 @@ impl Tree {
         })
     }
 
-    /// Another directory of the same repository by its id, as [`Tree::children`] gives it.
+    /// A directory of the same repository by its id, as returned by [`Tree::children`].
     #[must_use]
     pub fn at(&self, id: TreeId) -> Self {
         Self {
@@ -226,7 +225,7 @@ impl Tree {
         }
     }
 
-    /// The directory at a path: `None` when nothing, or no directory, stands there.
+    /// The directory at a path, or `None`.
     pub fn subtree(&self, path: &str) -> Result<Option<Tree>, TreeError> {
         let found = self.lookup(path)?.filter(|(kind, _)| *kind == EntryKind::Tree);
         Ok(found.map(|(_, id)| Self { id, ..self.clone() }))
@@ -269,7 +268,7 @@ impl Tree {
         })
     }
 
-    /// The bytes of these entries together, submodules aside, held to [`Limits::tree_bytes_max`].
+    /// The total size of these entries without submodules, limited by [`Limits::tree_bytes_max`].
     pub fn bytes<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<u64, TreeError> {
         let max = self.limits.tree_bytes_max;
         let mut total = 0_u64;
@@ -282,7 +281,7 @@ impl Tree {
         Ok(total)
     }
 
-    /// `None` when the path leads nowhere; the empty path is the tree itself.
+    /// The empty path is the tree itself.
     fn lookup(&self, path: &str) -> Result<Option<(EntryKind, ObjectId)>, TreeError> {
         let mut found = (EntryKind::Tree, self.id);
         self.store.with(|repository| {
@@ -307,7 +306,7 @@ impl Tree {
     }
 }
 
-/// Depth first in git's own order, which makes the full paths sorted.
+/// Depth first in git's order, so that full paths are sorted.
 struct Walk<'a> {
     repository: &'a gix::Repository,
     limits: &'a Limits,
@@ -371,7 +370,6 @@ impl Walk<'_> {
     }
 }
 
-/// `None` for a directory.
 fn mode(kind: EntryKind) -> Option<Mode> {
     match kind {
         EntryKind::Tree => None,
@@ -394,7 +392,7 @@ fn checked<'a>(name: &'a gix::bstr::BStr, directory: &str) -> Result<&'a str, Tr
     match std::str::from_utf8(name) {
         Err(_) => refuse("not UTF-8"),
         Ok("" | "." | "..") => refuse("reserved"),
-        Ok(name) if name.contains(['/', '\0']) => refuse("a slash or a zero byte in it"),
+        Ok(name) if name.contains(['/', '\0']) => refuse("it contains a slash or a zero byte"),
         Ok(name) => Ok(name),
     }
 }

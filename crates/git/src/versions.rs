@@ -1,39 +1,35 @@
-//! Ranges of versions as `spec.ref.semver` has them, and the highest tag inside one.
+//! Version ranges of `spec.ref.semver`, and the highest tag inside one.
 //!
-//! The language is Masterminds/semver v3's (its README and v3.5.0's behaviour, oddities included,
-//! since fleets were written against it): operators, `x` and `*`, `~`, `^`, `A - B`, commas or
-//! blanks for "and", `||` for "or". It is not the language of the `semver` crate, which lends
-//! only the ordering of versions. Every constraint becomes an interval or the lack of one; there
-//! is no other case to decide.
+//! The language is that of Masterminds/semver v3 (its README and the behaviour of v3.5.0, with its
+//! oddities, because fleets rely on them): operators, `x` and `*`, `~`, `^`, `A - B`, commas or blanks for
+//! "and", `||` for "or". The `semver` crate provides only the order of versions. Every constraint becomes
+//! an interval or the complement of one.
 
 use std::cmp::Ordering;
 
 use semver::{BuildMetadata, Prerelease, Version};
 
-/// Longest text of a range, and most alternatives in it: upstream's own ceilings.
+/// Upstream's limits.
 const RANGE_BYTES_MAX: usize = 512;
 const GROUPS_MAX: usize = 32;
-/// Longest text that is tried as a version.
 const VERSION_BYTES_MAX: usize = 256;
 
-/// A parsed range: one of the groups must hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Range {
     groups: Vec<Group>,
 }
 
-/// Constraints that must all hold.
 #[derive(Debug, Clone)]
 struct Group {
     constraints: Vec<Constraint>,
-    /// Somebody in the group wrote a prerelease; without that none is a candidate.
+    /// Without a prerelease in a constraint, none matches.
     prereleases: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Constraint {
     Inside(Interval),
-    /// `!=`. Prereleases pass where only a patch was left open: 1.2.0-rc.1 is "not 1.2.x".
+    /// `!=`. A prerelease matches if only the patch was left open: 1.2.0-rc.1 is "not 1.2.x".
     Outside {
         interval: Interval,
         spares_prereleases: bool,
@@ -52,7 +48,6 @@ enum Edge {
     Excluded,
 }
 
-/// Why a text is no range; says which part.
 pub(crate) type Problem = String;
 
 impl Range {
@@ -72,9 +67,8 @@ impl Range {
         self.groups.iter().any(|group| group.contains(version))
     }
 
-    /// The highest of these names inside the range. Names that are no versions do not count.
-    /// Versions that differ only in spelling or build metadata are ordered by that: which commit
-    /// is younger is not known before it was fetched.
+    /// Versions that differ only in spelling or build metadata are ordered by that text, because commit
+    /// dates are unknown before a fetch.
     pub(crate) fn highest<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let inside = names.into_iter().filter_map(|name| {
             let version = version(name)?;
@@ -176,14 +170,12 @@ impl Interval {
     }
 }
 
-/// A version with parts left open.
 #[derive(Debug, Clone)]
 struct Partial {
     major: u64,
     minor: u64,
     patch: u64,
     pre: Prerelease,
-    /// How many numbers were written before the first open one: 0 to 3.
     written: usize,
 }
 
@@ -199,8 +191,7 @@ impl Partial {
     }
 }
 
-/// The lowest version of all with these numbers, prereleases included: what an upper end
-/// excludes, so that `^1` never takes 2.0.0-rc.1.
+/// Prereleases included. As an exclusive upper end it keeps `^1` from matching 2.0.0-rc.1.
 fn start(major: u64, minor: u64, patch: u64) -> Version {
     let lowest = Prerelease::new("0").unwrap_or(Prerelease::EMPTY);
     Version {
@@ -262,8 +253,7 @@ fn constraint(operator: &str, partial: &Partial) -> Result<Constraint, Problem> 
     Ok(Constraint::Inside(inside))
 }
 
-/// Everything from the version on, up to the next minor; to the next major where only that was
-/// written. `~0.0.0` and `*` mean any version.
+/// Up to the next minor, or the next major if only that was written. `~0.0.0` and `*` match any version.
 fn tilde(partial: &Partial) -> Interval {
     let Partial {
         major,
@@ -300,7 +290,6 @@ fn caret(partial: &Partial) -> Interval {
     Interval::between(partial.version(), below)
 }
 
-/// Reads one group from left to right.
 struct Scanner<'a> {
     rest: &'a str,
 }
@@ -318,14 +307,13 @@ impl<'a> Scanner<'a> {
         if text.is_empty() {
             return Err(match self.rest {
                 "" => "a version is missing".to_owned(),
-                rest => format!("{rest:?} is no version"),
+                rest => format!("{rest:?} is not a version"),
             });
         }
-        let partial = partial(text).ok_or_else(|| format!("{text:?} is no version"))?;
+        let partial = partial(text).ok_or_else(|| format!("{text:?} is not a version"))?;
         Ok((operator, partial))
     }
 
-    /// A version ends at a blank, a comma or an operator.
     fn version_text(&mut self) -> &'a str {
         let end = self
             .rest
@@ -334,7 +322,7 @@ impl<'a> Scanner<'a> {
         self.take(end)
     }
 
-    /// Takes ` - ` of `1.2 - 1.4`; without blanks on both sides it would begin a prerelease.
+    /// Without blanks on both sides it would begin a prerelease.
     fn hyphen(&mut self) -> bool {
         let after = self.rest.trim_start();
         let found = after.len() < self.rest.len()
@@ -347,7 +335,6 @@ impl<'a> Scanner<'a> {
         found
     }
 
-    /// Whether another constraint follows: blanks or one comma stand between.
     fn separator(&mut self) -> Result<bool, Problem> {
         let after = self.rest.trim_start();
         if after.is_empty() {
@@ -371,8 +358,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Numbers may have leading zeros and any of them may be `x`, `X` or `*`; what follows an open
-/// one must be a number or open, and does not count.
+/// Allows leading zeros and `x`, `X` or `*`. Parts after a wildcard must be well-formed but are ignored.
 fn partial(text: &str) -> Option<Partial> {
     let (numbers, pre) = pieces(text)?;
     let mut parts = [0; 3];
@@ -400,8 +386,8 @@ fn partial(text: &str) -> Option<Partial> {
     })
 }
 
-/// A tag as a version: a leading `v`, leading zeros and a missing patch before a dotted
-/// prerelease are fine; less than two dots are not.
+/// Allows a leading `v`, leading zeros, and a missing patch before a dotted prerelease, but not fewer than
+/// two dots.
 pub(crate) fn version(tag: &str) -> Option<Version> {
     if tag.len() > VERSION_BYTES_MAX || tag.splitn(3, '.').count() < 3 {
         return None;
@@ -422,7 +408,6 @@ pub(crate) fn version(tag: &str) -> Option<Version> {
     })
 }
 
-/// The numbers and the prerelease of a text; build metadata is only checked.
 fn pieces(text: &str) -> Option<(&str, Prerelease)> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (text, build) = match text.split_once('+') {

@@ -1,8 +1,7 @@
-//! Tells that a local repository's refs may have moved.
+//! Reports that a local repository's refs may have moved.
 //!
-//! A level, not a log: what moved is for the caller to resolve again. Only HEAD, `packed-refs`
-//! and what lies below `refs` count; objects, the index and the worktree do not, so an editor
-//! that saves wakes nobody.
+//! The caller resolves refs again to learn what moved. Only HEAD, `packed-refs` and files below `refs` are
+//! watched, so saving a file in the worktree causes no report.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,43 +13,42 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::store::{OpenStoreError, Store};
 
-/// A commit writes its ref, the reflog and HEAD within a few milliseconds: one wake-up is enough.
+/// A commit writes its ref, the reflog and HEAD within a few milliseconds.
 const SETTLE: Duration = Duration::from_millis(15);
 
-/// Ends the watch when it is dropped.
+/// A running watch; dropping it ends it.
 #[derive(Debug)]
 #[must_use = "the watch ends when this is dropped"]
 pub struct Watch {
     _watcher: RecommendedWatcher,
 }
 
-/// Why a repository cannot be watched.
+/// The reason why a repository cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// It cannot be opened.
+    /// The repository cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenStoreError),
-    /// The system refuses: too many watches, or the directory went away.
-    #[error("the refs in {} cannot be watched: check the system's limit of file watches", path.display())]
+    /// The system refuses: too many watches, or the directory is gone.
+    #[error("cannot watch the refs in {}: check the system's limit of file watches", path.display())]
     Notify {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error from the system.
         source: notify::Error,
     },
-    /// No thread to call from.
-    #[error("no thread to watch {} with", path.display())]
+    /// The thread for the callback cannot be started.
+    #[error("cannot start a thread to watch {}", path.display())]
     Thread {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error from the system.
         source: std::io::Error,
     },
 }
 
-/// Calls `changed` (on a thread of its own) soon after HEAD, a ref or `packed-refs` of the
-/// repository at `path` changed. Also called when the system lost events, and then perhaps
-/// without need.
+/// Calls `changed` on its own thread soon after HEAD, a ref or `packed-refs` of the repository at `path`
+/// changes. Calls it also when the system lost events, perhaps without a change.
 pub fn watch(path: &Path, changed: impl Fn() + Send + 'static) -> Result<Watch, WatchError> {
     let store = Store::open(path, None)?;
     let places = store.with(|repository| Places {
@@ -83,7 +81,6 @@ pub fn watch(path: &Path, changed: impl Fn() + Send + 'static) -> Result<Watch, 
     Ok(Watch { _watcher: watcher })
 }
 
-/// One call for a burst; ends when the watcher, and with it the sender, is gone.
 fn settle(receive: &Receiver<()>, changed: &impl Fn()) {
     while receive.recv().is_ok() {
         loop {
@@ -97,7 +94,7 @@ fn settle(receive: &Receiver<()>, changed: &impl Fn()) {
     }
 }
 
-/// A linked worktree has a HEAD of its own and shares everything else.
+/// A linked worktree has its own HEAD and shares everything else.
 #[derive(Debug, Clone)]
 struct Places {
     git: PathBuf,
@@ -105,7 +102,7 @@ struct Places {
 }
 
 impl Places {
-    /// Files are replaced by rename, so their directories are watched, not they.
+    /// Files are replaced by rename, so their directories are watched.
     fn watched(&self) -> Vec<(PathBuf, RecursiveMode)> {
         let mut watched = vec![
             (self.common.clone(), RecursiveMode::NonRecursive),
@@ -136,7 +133,7 @@ impl Places {
     }
 }
 
-/// Events carry the path as it was given; gix may give a relative one, or one through a link.
+/// gix may return a relative path, or one through a link; events carry the given one.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

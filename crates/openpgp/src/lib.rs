@@ -1,17 +1,16 @@
-//! Whether an OpenPGP signature counts: over bytes that are given, under keys that are given, at a time
-//! that is given. No keyring of the machine, no `gpg`, no network, no clock; nothing is signed.
+//! Verifies OpenPGP signatures over given bytes, with given keys, at a given time. It uses no keyring of
+//! the machine, no `gpg`, no network and no clock, and it signs nothing.
 //!
-//! Commits, tags and packaged charts are signed by people who mean the same thing by it, so what makes a
-//! signature good is decided here, once. A certificate is what its newest valid self-signature says of it:
-//! without one, revoked, or expired, it signs nothing. A subkey needs a binding that lets it sign, and its
-//! own signature back. Refused are MD5, SHA-1 and RIPEMD-160 over a document, DSA, and RSA below 2048 bits,
-//! as Go's readers of OpenPGP refuse them. Who calls says what a verdict means and in which words.
+//! Commits, tags and packaged charts share one definition of a valid signature. The newest valid
+//! self-signature of a certificate decides: without one, revoked or expired, the certificate signs nothing.
+//! A subkey needs a binding that allows signing, and its own back signature. MD5, SHA-1 and RIPEMD-160 over
+//! a document, DSA, and RSA below 2048 bits are refused, as Go's OpenPGP libraries refuse them.
 //!
-//! | module | what it answers |
+//! | module | content |
 //! |---|---|
-//! | `ring` | the keys in a file: armored, binary, or a keybox of GnuPG's |
-//! | `signature` | the signatures in an armor, and which prove nothing whoever made them |
-//! | `certificate` | whether a key made a signature, and may |
+//! | `ring` | the keys in a file: armored, binary, or a GnuPG keybox |
+//! | `signature` | the signatures in an armor, and which are invalid with any key |
+//! | `certificate` | whether a key made a signature and may sign |
 
 mod certificate;
 mod ring;
@@ -19,6 +18,6 @@ mod signature;
 #[cfg(test)]
 mod tests;
 
-pub use certificate::{Certificate, Flaw, Verdict};
-pub use ring::{CERTIFICATES_MAX, KeyRing, NoKeyRing, RING_BYTES_MAX};
-pub use signature::{MalformedSignature, SIGNATURES_MAX, Signature, Worthless, signatures};
+pub use certificate::{Certificate, KeyFlaw, SignatureValidity};
+pub use ring::{CERTIFICATES_MAX, KeyRing, KeyRingError, RING_BYTES_MAX};
+pub use signature::{InvalidSignature, MalformedSignature, SIGNATURES_MAX, Signature, signatures};

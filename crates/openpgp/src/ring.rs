@@ -1,9 +1,8 @@
 //! The public keys in a file.
 //!
-//! Three forms: armored blocks, as `gpg --export --armor` writes them; the packets themselves, as a
-//! `pubring.gpg` holds them; and a keybox, `pubring.kbx`, in which GnuPG keeps packets among notes of its
-//! own. A key that cannot be read does not hide the others: it is told. Of secret keys the public half is
-//! taken.
+//! Three forms are read: armored blocks, as `gpg --export --armor` writes them; packets, as in a
+//! `pubring.gpg`; and a keybox, `pubring.kbx`, in which GnuPG keeps packets with its own records. An
+//! unreadable key is reported and does not hide the others. Secret keys yield their public half.
 
 use pgp::armor::{Dearmor, DearmorOptions};
 use pgp::composed::{Deserializable, SignedPublicKey, SignedSecretKey};
@@ -13,64 +12,64 @@ use std::io::Read as _;
 
 use crate::certificate::Certificate;
 
-/// Certificates of one file. A key ring of everybody is no statement of trust.
+/// The most certificates of one file.
 pub const CERTIFICATES_MAX: usize = 1_000;
-/// Bytes of one file.
+/// The most bytes of one file.
 pub const RING_BYTES_MAX: usize = 16 << 20;
-/// So much is said of one file that cannot be read.
+/// The most problems reported for one file.
 const NOTES_MAX: usize = 3;
 
 const ARMOR: &str = "-----BEGIN PGP";
 const PUBLIC_BLOCK: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
 const SECRET_BLOCK: &str = "-----BEGIN PGP PRIVATE KEY BLOCK-----";
 
-/// The keys of one file, and what of it could not be read.
+/// The keys of one file, and the problems with the others.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
     certificates: Vec<Certificate>,
     unreadable: Vec<String>,
 }
 
-/// Why a file is no key ring.
+/// The reason why a file is not a key ring.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoKeyRing {
-    /// It is larger than is read.
-    #[error("it has {bytes} bytes, and at most {RING_BYTES_MAX} are read")]
+pub enum KeyRingError {
+    /// It is too large.
+    #[error("it has {bytes} bytes, more than the limit of {RING_BYTES_MAX}")]
     TooLarge {
-        /// How large it is.
+        /// Its size.
         bytes: usize,
     },
-    /// It says it is a keybox, and its parts do not fit together.
-    #[error("the keybox is broken at byte {at}")]
+    /// It is a keybox with inconsistent parts.
+    #[error("the keybox is corrupt at byte {at}")]
     Keybox {
-        /// Where.
+        /// The offset of the first inconsistency.
         at: usize,
     },
-    /// It is of a known form, without a key in it.
+    /// It has a known form but no key.
     #[error("no keys found")]
     Empty,
-    /// None of what is in it can be read.
-    #[error("no key in it can be read: {}", .0.join("; "))]
+    /// None of its keys can be read.
+    #[error("none of its keys can be read: {}", .0.join("; "))]
     Unreadable(Vec<String>),
 }
 
 impl KeyRing {
-    /// The public keys in the armored blocks of a text, whatever else is in it.
+    /// The public keys in the armored blocks of a text. Other text is ignored.
     pub fn armored(text: &str) -> Self {
         let mut ring = Self::default();
         if !ring.add_armored(text, &[PUBLIC_BLOCK]) {
-            ring.note("it holds no armored public key".to_owned());
+            ring.note("it contains no armored public key".to_owned());
         }
         ring
     }
 
-    /// The keys of a file in any of the three forms.
+    /// Reads the keys of a file in any of the three forms. A file of packets may have no keys.
     ///
     /// # Errors
-    /// There are none, or none that can be read. A file of packets may have none.
-    pub fn read(bytes: &[u8]) -> Result<Self, NoKeyRing> {
+    /// The file has no keys or none that can be read.
+    pub fn read(bytes: &[u8]) -> Result<Self, KeyRingError> {
         if bytes.len() > RING_BYTES_MAX {
-            return Err(NoKeyRing::TooLarge { bytes: bytes.len() });
+            return Err(KeyRingError::TooLarge { bytes: bytes.len() });
         }
         let mut ring = Self::default();
         let is_packets = if is_keybox(bytes) {
@@ -86,18 +85,18 @@ impl KeyRing {
             true
         };
         match (ring.certificates.is_empty(), ring.unreadable.is_empty()) {
-            (true, false) => Err(NoKeyRing::Unreadable(ring.unreadable)),
-            (true, true) if !is_packets => Err(NoKeyRing::Empty),
+            (true, false) => Err(KeyRingError::Unreadable(ring.unreadable)),
+            (true, true) if !is_packets => Err(KeyRingError::Empty),
             _ => Ok(ring),
         }
     }
 
-    /// The keys, in their order.
+    /// The keys in file order.
     pub fn certificates(&self) -> &[Certificate] {
         &self.certificates
     }
 
-    /// What could not be read; the first problems of many.
+    /// The first problems with keys that cannot be read.
     pub fn unreadable(&self) -> &[String] {
         &self.unreadable
     }
@@ -108,7 +107,8 @@ impl KeyRing {
         }
     }
 
-    /// The keys of the blocks that begin with one of these lines; whether there are such blocks.
+    /// Adds the keys of the blocks that begin with one of these lines. Returns whether there are such
+    /// blocks.
     fn add_armored(&mut self, text: &str, begins: &[&str]) -> bool {
         let mut starts: Vec<usize> = begins
             .iter()
@@ -122,20 +122,20 @@ impl KeyRing {
             let options = DearmorOptions::default().set_limit(RING_BYTES_MAX);
             match Dearmor::with_options(block.as_bytes(), options).read_to_end(&mut packets) {
                 Ok(_) => self.add_packets(&packets),
-                // one that is exotic does not hide the others
+                // an unsupported key does not hide the others
                 Err(error) => self.note(error.to_string()),
             }
         }
         !starts.is_empty()
     }
 
-    /// The keys of packets. A primary key begins a certificate; what does not belong to it is found out
-    /// when the certificate is asked, by its signatures.
+    /// Adds the keys of packets; a primary key begins a certificate. Foreign packets are found later, when
+    /// signatures are verified.
     fn add_packets(&mut self, bytes: &[u8]) {
         let mut certificate: Vec<Packet> = Vec::new();
         for packet in PacketParser::new(bytes) {
             match packet {
-                // GnuPG's own notes stand between the packets of a `pubring.gpg`
+                // GnuPG stores its own packets between those of a `pubring.gpg`
                 Ok(Packet::Trust(_) | Packet::Marker(_) | Packet::Padding(_)) => {}
                 Ok(packet) => {
                     if is_primary(&packet) {
@@ -182,32 +182,29 @@ fn is_primary(packet: &Packet) -> bool {
     matches!(packet.tag(), Tag::PublicKey | Tag::SecretKey)
 }
 
-/// Blobs of a keybox: their length, kind, version and flags come first.
+/// The head of a keybox blob: length, kind, version and flags.
 const BLOB_HEAD_BYTES: usize = 8;
-/// The kind of the first blob.
 const BLOB_FIRST: u8 = 1;
-/// The kind of blobs that hold a certificate.
 const BLOB_OPENPGP: u8 = 2;
-/// The flag of what GnuPG itself does not count as part of the ring.
+/// The flag of blobs that GnuPG itself excludes from the ring.
 const BLOB_EPHEMERAL: u16 = 2;
 
 fn is_keybox(bytes: &[u8]) -> bool {
     bytes.get(4) == Some(&BLOB_FIRST) && bytes.get(8..12) == Some(b"KBXf")
 }
 
-/// The certificates of a keybox, each as its packets.
-fn keybox(bytes: &[u8]) -> Result<Vec<&[u8]>, NoKeyRing> {
+fn keybox(bytes: &[u8]) -> Result<Vec<&[u8]>, KeyRingError> {
     let mut blocks = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        let (block, length) = blob(&bytes[at..]).ok_or(NoKeyRing::Keybox { at })?;
+        let (block, length) = blob(&bytes[at..]).ok_or(KeyRingError::Keybox { at })?;
         blocks.extend(block);
         at += length;
     }
     Ok(blocks)
 }
 
-/// The certificate in the first blob, if it holds one, and the blob's length.
+/// The certificate in the first blob, if any, and the blob's length.
 fn blob(bytes: &[u8]) -> Option<(Option<&[u8]>, usize)> {
     let length = number(bytes, 0)?;
     let blob = bytes.get(..length)?;

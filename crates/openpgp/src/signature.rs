@@ -6,60 +6,60 @@ use pgp::composed::{Deserializable, DetachedSignature};
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{self, SignatureType};
 
-use crate::certificate::over;
+use crate::certificate::has_ended;
 
-/// Signatures of one armor that are looked at.
+/// The most signatures of one armor that are read.
 pub const SIGNATURES_MAX: usize = 8;
 
-/// A signature that somebody says is theirs.
+/// A signature that is not verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature(pub(crate) packet::Signature);
 
-/// Why an armor holds no signature.
+/// The reason why an armor has no readable signature.
 #[derive(Debug, thiserror::Error)]
 pub enum MalformedSignature {
-    /// It cannot be read.
+    /// It cannot be parsed.
     #[error(transparent)]
     Unreadable(#[from] pgp::errors::Error),
-    /// There is nothing in it.
-    #[error("it holds no signature")]
+    /// It is empty.
+    #[error("it contains no signature")]
     Empty,
 }
 
-/// Why a signature proves nothing, whoever made it.
+/// The reason why a signature is invalid with any key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Worthless {
-    /// It is about a key, or about nothing.
-    #[error("it is no signature of a document")]
+pub enum InvalidSignature {
+    /// It signs a key, or nothing.
+    #[error("it is not the signature of a document")]
     OtherPurpose,
-    /// Documents with the same hash can be made.
-    #[error("{0} proves nothing any more")]
+    /// Collisions of this hash can be made.
+    #[error("{0} is no longer secure")]
     WeakHash(HashAlgorithm),
-    /// It cannot be held against anything.
-    #[error("it names no hash")]
+    /// Nothing can be compared with it.
+    #[error("it names no hash algorithm")]
     NoHash,
-    /// Nobody can tell whether the key was good then.
-    #[error("it does not say when it was made")]
+    /// The state of the key at signing time is unknown.
+    #[error("it has no creation time")]
     Undated,
-    /// Somebody's clock is wrong, or it is forged.
+    /// A clock is wrong, or it is forged.
     #[error("it was made in the future: check the clocks")]
     Future,
-    /// It was made for a time.
+    /// Its own lifetime has ended.
     #[error("it has expired")]
     Expired,
 }
 
-/// The signatures of one armor, in their order: at most [`SIGNATURES_MAX`].
+/// Reads the signatures of one armor in their order, at most [`SIGNATURES_MAX`].
 ///
 /// # Errors
-/// The first cannot be read, or there is none.
+/// The first signature cannot be read, or there is none.
 pub fn signatures(armor: &str) -> Result<Vec<Signature>, MalformedSignature> {
     let (all, _) = DetachedSignature::from_string_many(armor)?;
     let mut found = Vec::new();
     for one in all.take(SIGNATURES_MAX) {
         match one {
             Ok(detached) => found.push(Signature(detached.signature)),
-            // what comes after one that can be read may be of a later version
+            // signatures after a readable one may have a later version
             Err(error) if found.is_empty() => return Err(error.into()),
             Err(_) => break,
         }
@@ -71,29 +71,29 @@ pub fn signatures(armor: &str) -> Result<Vec<Signature>, MalformedSignature> {
 }
 
 impl Signature {
-    /// Whether it could prove anything.
+    /// Checks the properties that hold for any key: purpose, hash and dates.
     ///
     /// # Errors
-    /// Why it could not.
-    pub fn is_worth_something(&self, now: SystemTime) -> Result<(), Worthless> {
+    /// The signature is invalid with any key.
+    pub fn check(&self, now: SystemTime) -> Result<(), InvalidSignature> {
         let signature = &self.0;
         if !matches!(signature.typ(), Some(SignatureType::Binary | SignatureType::Text)) {
-            return Err(Worthless::OtherPurpose);
+            return Err(InvalidSignature::OtherPurpose);
         }
         match signature.hash_alg() {
             Some(weak @ (HashAlgorithm::Md5 | HashAlgorithm::Sha1 | HashAlgorithm::Ripemd160)) => {
-                return Err(Worthless::WeakHash(weak));
+                return Err(InvalidSignature::WeakHash(weak));
             }
-            Some(HashAlgorithm::None) | None => return Err(Worthless::NoHash),
+            Some(HashAlgorithm::None) | None => return Err(InvalidSignature::NoHash),
             Some(_) => {}
         }
         let created = signature.created().map(SystemTime::from);
-        let created = created.ok_or(Worthless::Undated)?;
+        let created = created.ok_or(InvalidSignature::Undated)?;
         if created > now {
-            return Err(Worthless::Future);
+            return Err(InvalidSignature::Future);
         }
-        match over(created, signature.signature_expiration_time(), now) {
-            true => Err(Worthless::Expired),
+        match has_ended(created, signature.signature_expiration_time(), now) {
+            true => Err(InvalidSignature::Expired),
             false => Ok(()),
         }
     }

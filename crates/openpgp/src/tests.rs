@@ -1,5 +1,5 @@
-//! Key rings in their forms; signatures and certificates are tried where they are used, in `equate-git` and
-//! `equate-helm`, on what the real `gpg` and `helm` have made.
+//! Key rings in their forms. Signatures and certificates are tested in `equate-git` and `equate-helm`, on
+//! files of the real `gpg` and `helm`.
 
 use super::*;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn users(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn rings_of_every_form() {
+fn every_form_of_key_ring_is_read() {
     let both = "bob <bob@example.com>, alice <alice@example.com>";
     let alice = "alice <alice@example.com>";
     for (name, want) in [
@@ -31,9 +31,9 @@ fn rings_of_every_form() {
         ("both.kbx", both),
         ("legacy.gpg", both),
         ("empty.gpg", ""),
-        ("cut.asc", "error: no key in it can be read: "),
-        ("cut.kbx", "error: the keybox is broken at byte 32"),
-        ("garbage.gpg", "error: no key in it can be read: "),
+        ("cut.asc", "error: none of its keys can be read: "),
+        ("cut.kbx", "error: the keybox is corrupt at byte 32"),
+        ("garbage.gpg", "error: none of its keys can be read: "),
     ] {
         let got = users(&read(name));
         assert!(
@@ -43,26 +43,26 @@ fn rings_of_every_form() {
     }
     assert_eq!(
         users(&vec![0; RING_BYTES_MAX + 1]),
-        "error: it has 16777217 bytes, and at most 16777216 are read"
+        "error: it has 16777217 bytes, more than the limit of 16777216"
     );
     assert_eq!(users(b" \n-----BEGIN PGP MESSAGE-----\n"), "error: no keys found");
 }
 
 #[test]
-fn what_gnupg_does_not_count_is_not_counted() {
+fn ephemeral_and_foreign_blobs_are_skipped() {
     let mut keybox = read("both.kbx");
     let first = u32::from_be_bytes(keybox[..4].try_into().unwrap()) as usize;
     keybox[first + 7] |= 2;
     assert_eq!(users(&keybox), "alice <alice@example.com>");
-    // certificates of X.509 and empty blobs
+    // X.509 certificates and empty blobs
     keybox[first + 4] = 3;
     keybox[first + 7] = 0;
     assert_eq!(users(&keybox), "alice <alice@example.com>");
 }
 
-/// Whatever is missing or wrong, there is an answer, and no key that was not there.
+/// Damage of any kind causes no panic, and truncation adds no key.
 #[test]
-fn damaged_rings_have_no_keys_of_their_own() {
+fn damaged_rings_yield_no_new_keys() {
     for name in ["alice.asc", "alice.gpg", "both.kbx", "legacy.gpg", "secret.gpg"] {
         let bytes = read(name);
         let known = users(&bytes);

@@ -1,37 +1,36 @@
-//! How much one document may ask for: values, comments, and the bytes that each of them costs.
+//! Limits on the work for one document: values, comments, and their bytes.
 //!
-//! Recipients are public keys, so whoever can write to a repository can have a document of any shape
-//! opened. Its bytes do not bound the work: an alias repeats what it names, and a long key above a
-//! thousand values is authenticated with each of them. So reading and opening each have one count,
-//! the same for all formats, and who waits can end both.
+//! Recipients are public keys, so anybody who can write to a repository can submit a document of any shape.
+//! Its size does not bound the work: an alias repeats its value, and a long key is authenticated with every
+//! value below it. Reading and decrypting have one count each, for all formats, and the caller can stop
+//! both.
 
 use std::cell::Cell;
 
 use crate::decrypter::Limits;
 
-/// So many bytes count as one value more.
+/// The bytes that count as one more value.
 const BYTES_PER_ENTRY: usize = 64;
 
-/// Why no more is done.
+/// The reason for stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
     /// There are too many values.
-    #[error("there are more than {0} values and comments, of which long ones count several times")]
+    #[error("there are more than {0} values and comments (long ones count several times)")]
     Entries(usize),
     /// A key is too long.
     #[error("a key is longer than {0} bytes")]
     Key(usize),
-    /// Nobody waits any more.
-    #[error("nobody waits for it any more")]
+    /// The caller has stopped it.
+    #[error("it was cancelled")]
     Stopped,
 }
 
-/// The count of one reading, or of one opening.
 pub(crate) struct Budget<'s> {
     left: Cell<usize>,
     limits: Limits,
     stop: Option<&'s dyn Fn() -> bool>,
-    /// What ended it, for who cannot be told otherwise.
+    /// The first limit, for callers that cannot return it.
     exhausted: Cell<Option<Exhausted>>,
 }
 
@@ -49,12 +48,11 @@ impl<'s> Budget<'s> {
         &self.limits
     }
 
-    /// Asks for one entry, and for so many bytes of work.
+    /// Counts one entry with this many bytes.
     pub(crate) fn entry(&self, bytes: usize) -> Result<(), Exhausted> {
         self.entries(cost(bytes))
     }
 
-    /// Asks for so many entries.
     pub(crate) fn entries(&self, entries: usize) -> Result<(), Exhausted> {
         if self.stop.is_some_and(|stop| stop()) {
             return Err(self.ends(Exhausted::Stopped));
@@ -68,7 +66,6 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// Asks for a key.
     pub(crate) fn key(&self, key: &str) -> Result<(), Exhausted> {
         let max = self.limits.key_bytes_max;
         if key.len() > max {
@@ -77,7 +74,6 @@ impl<'s> Budget<'s> {
         Ok(())
     }
 
-    /// How many entries were asked for.
     pub(crate) fn spent(&self) -> usize {
         self.limits.entries_max - self.left.get()
     }
@@ -92,7 +88,6 @@ impl<'s> Budget<'s> {
     }
 }
 
-/// What an entry with so many bytes counts.
 pub(crate) fn cost(bytes: usize) -> usize {
     1 + bytes / BYTES_PER_ENTRY
 }

@@ -1,7 +1,7 @@
-//! The data key of a document, from whichever recipient it can be had.
+//! Finds the data key of a document through any of its recipients.
 //!
-//! Every recipient of a group has the same thing sealed for it: the data key, or, with several
-//! groups, the group's share. Local keys are tried before anything that needs a network.
+//! The data key, or a group's share of it, is encrypted for every recipient of a group. Local keys are
+//! tried before anything that needs a network.
 
 use secrecy::SecretSlice;
 use zeroize::Zeroizing;
@@ -13,72 +13,70 @@ use crate::openpgp;
 use crate::shamir::{self, ShamirError};
 use crate::transit::{Transit, TransitError, TransitKey};
 
-/// How many failures a message shows.
 const SHOWN_MAX: usize = 8;
 
-/// How much of a key's name a message shows.
 const NAME_CHARS_MAX: usize = 120;
 
-/// Why there is no data key.
+/// The reason why the data key cannot be found.
 #[derive(Debug, thiserror::Error)]
 pub enum DataKeyError {
-    /// No recipient's private key is there.
-    #[error("none of the keys given opens its data key: {}", Shown(.0))]
+    /// No recipient's private key is given.
+    #[error("none of the given keys decrypts its data key: {}", Shown(.0))]
     NoKey(Vec<KeyFailure>),
-    /// Too few groups.
-    #[error("its data key needs {needed} of {groups} key groups, and {opened} could be opened: {}", Shown(.failures))]
+    /// Too few groups could be decrypted.
+    #[error("its data key needs {needed} of {groups} key groups, and only {opened} could be decrypted: {}", Shown(.failures))]
     Groups {
-        /// How many are needed.
+        /// The number of groups needed.
         needed: usize,
-        /// How many there are.
+        /// The number of groups.
         groups: usize,
-        /// How many could be opened.
+        /// The number of decrypted groups.
         opened: usize,
-        /// What was tried in vain.
+        /// The failed attempts.
         failures: Vec<KeyFailure>,
     },
-    /// The groups' shares give no key.
-    #[error("the shares of its key groups")]
+    /// The groups' shares do not combine to a key.
+    #[error("cannot combine the shares of its key groups")]
     Shares(#[from] ShamirError),
 }
 
-/// One recipient that did not help.
+/// The failure of one recipient.
 #[derive(Debug, thiserror::Error)]
 #[error("{service} {name}: {fault}")]
 pub struct KeyFailure {
     /// The service.
     pub service: &'static str,
-    /// Which of its keys.
+    /// The name of the key.
     pub name: String,
-    /// Why not.
+    /// The reason.
     #[source]
     pub fault: KeyFault,
 }
 
-/// Why a recipient did not help.
+/// The reason why a recipient could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFault {
-    /// Its private key was not given.
-    #[error("its private key is not among the {given} given ({hint})")]
+    /// Its private key is not given.
+    #[error("its private key is not among the {given} given; add {hint}")]
     NotGiven {
-        /// How many keys of the service were given.
+        /// The number of given keys of the service.
         given: usize,
-        /// Under which name one would be given.
+        /// The entry to add.
         hint: &'static str,
     },
-    /// What is sealed for it is not what the service writes.
-    #[error("what is sealed for it is damaged ({0})")]
+    /// Its encrypted data key is malformed.
+    #[error("its encrypted data key is damaged ({0})")]
     Damaged(&'static str),
-    /// The private key is there but does not open it.
-    #[error("its private key does not open what is sealed for it")]
+    /// The private key does not decrypt it.
+    #[error("its private key does not decrypt the data key")]
     DoesNotOpen,
-    /// The service, or this kind of its keys, is not there yet.
+    /// The service, or the kind of key, is not supported yet.
     #[error("this kind of key is not supported yet; add an age, PGP or Vault recipient")]
     Unsupported,
-    /// Nobody to ask a transit engine.
-    #[error("no token for it is given (sops.vault-token)")]
+    /// The token for the transit engine is missing.
+    #[error("no token is given for it (sops.vault-token)")]
     NoTransit,
-    /// The transit engine said no.
+    /// The transit engine refused.
     #[error(transparent)]
     Transit(#[from] TransitError),
 }
@@ -100,7 +98,6 @@ impl std::fmt::Display for Shown<'_> {
     }
 }
 
-/// The data key.
 pub(crate) fn find(
     metadata: &Metadata,
     keys: &Keys,
@@ -182,7 +179,7 @@ fn open(
     })
 }
 
-/// A post-quantum recipient has two thousand letters.
+/// A post-quantum recipient has two thousand characters.
 fn shortened(name: &str) -> String {
     match name.char_indices().nth(NAME_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &name[..end]),

@@ -1,4 +1,4 @@
-//! Decrypting a file: read it, find the data key, open the values, check the MAC, write it.
+//! Decrypts a file: read it, find the data key, decrypt the values, check the MAC, write it.
 
 use secrecy::SecretSlice;
 use subtle::ConstantTimeEq as _;
@@ -12,32 +12,32 @@ use crate::keys::Keys;
 use crate::metadata::{Metadata, MetadataError};
 use crate::transit::Transit;
 use crate::tree::{Entry, Node};
-use crate::walk::{self, Mac, Manner, WalkError};
+use crate::walk::{self, Mac, WalkError, WalkOptions};
 
-/// Whether a document's MAC must be right.
+/// Whether to check a document's MAC.
 ///
-/// Without it each sealed value is still what someone with the data key sealed for this very place;
-/// but values may have been taken away or, where they are readable, changed. Flux never checks it.
+/// Without it, each encrypted value is still authentic and in its place. But values may be removed, and
+/// readable values changed. Flux never checks the MAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Integrity {
-    /// It must.
+    /// The MAC must match.
     #[default]
     Checked,
-    /// It is not looked at.
+    /// The MAC is not checked.
     Skipped,
 }
 
-/// How much is taken.
+/// Limits on the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest encrypted file, in bytes.
+    /// The size of an encrypted file, in bytes.
     pub bytes_max: usize,
-    /// The deepest nesting.
+    /// The nesting depth.
     pub depth_max: usize,
-    /// The most values and comments, those that aliases repeat included, in any format. One of more
-    /// than 64 bytes counts once more for each 64, and when it is opened so do the keys above it.
+    /// The number of values and comments, aliases included. A value counts once more for each 64 bytes and,
+    /// when it is decrypted, also for the keys above it.
     pub entries_max: usize,
-    /// The longest key.
+    /// The length of a key, in bytes.
     pub key_bytes_max: usize,
 }
 
@@ -53,50 +53,50 @@ impl Default for Limits {
     }
 }
 
-/// Why a file is not decrypted. Says nothing of what is in it but keys and names of recipients.
+/// The reason why a file is not decrypted. It shows only keys and names of recipients.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is too long.
+    /// The file is too large.
     #[error("it has {found} bytes, more than the {max} that an encrypted file may have")]
     TooLong {
-        /// How many it has.
+        /// Its size.
         found: usize,
-        /// How many it may have.
+        /// The limit.
         max: usize,
     },
-    /// It is not in its format.
+    /// The text is not in its format.
     #[error("it cannot be read as {format}")]
     Format {
         /// The format.
         format: Format,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: FormatError,
     },
-    /// Its metadata is not right.
+    /// The metadata is invalid.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// Its data key cannot be had.
+    /// The data key cannot be found.
     #[error(transparent)]
     DataKey(#[from] DataKeyError),
-    /// Its data key is none.
+    /// The data key is invalid.
     #[error("its data key cannot be used")]
     DataKeyLength(#[source] EnvelopeError),
-    /// A value does not open.
+    /// A value cannot be decrypted.
     #[error(transparent)]
     Value(#[from] WalkError),
-    /// The MAC does not open.
+    /// The MAC cannot be decrypted.
     #[error("its MAC cannot be read")]
     Mac(#[source] EnvelopeError),
-    /// The MAC is another one.
+    /// The MAC does not match.
     #[error("it was changed since it was encrypted: its MAC does not match; encrypt it again")]
     Changed,
-    /// It does not go into the format that is wanted.
+    /// The result cannot be written in the requested format.
     #[error("it cannot be written as {format}")]
     Output {
         /// The format.
         format: Format,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: FormatError,
     },
@@ -110,7 +110,7 @@ pub struct Decrypter<'k> {
     integrity: Integrity,
     limits: Limits,
     stop: Option<&'k dyn Fn() -> bool>,
-    told: Option<walk::Told<'k>>,
+    on_value: Option<walk::ValueCallback<'k>>,
 }
 
 impl std::fmt::Debug for Decrypter<'_> {
@@ -125,7 +125,7 @@ impl std::fmt::Debug for Decrypter<'_> {
 }
 
 impl<'k> Decrypter<'k> {
-    /// With these keys, no transit engine, the MAC checked, the usual limits.
+    /// Uses these keys, no transit engine, MAC checks and the default limits.
     pub fn new(keys: &'k Keys) -> Self {
         Self {
             keys,
@@ -133,11 +133,11 @@ impl<'k> Decrypter<'k> {
             integrity: Integrity::Checked,
             limits: Limits::default(),
             stop: None,
-            told: None,
+            on_value: None,
         }
     }
 
-    /// Asks transit engines through this.
+    /// Sets the client for transit engines.
     #[must_use]
     pub fn with_transit(self, transit: &'k dyn Transit) -> Self {
         Self {
@@ -146,19 +146,19 @@ impl<'k> Decrypter<'k> {
         }
     }
 
-    /// What is done about MACs.
+    /// Sets whether MACs are checked.
     #[must_use]
     pub fn with_integrity(self, integrity: Integrity) -> Self {
         Self { integrity, ..self }
     }
 
-    /// How much is taken.
+    /// Sets the limits.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Asks this again and again whether to end, for whoever waits no longer.
+    /// Sets a check that is called often and stops the work if it returns true.
     #[must_use]
     pub fn with_stop(self, stop: &'k dyn Fn() -> bool) -> Self {
         Self {
@@ -167,16 +167,16 @@ impl<'k> Decrypter<'k> {
         }
     }
 
-    /// Tells this of every value that was opened, so that it can be masked where it might be shown.
+    /// Sets a callback for every decrypted value, so that it can be masked in output.
     #[must_use]
-    pub fn with_told(self, told: &'k dyn Fn(&[u8])) -> Self {
+    pub fn with_value_callback(self, on_value: &'k dyn Fn(&[u8])) -> Self {
         Self {
-            told: Some(told),
+            on_value: Some(on_value),
             ..self
         }
     }
 
-    /// Decrypts a file, `None` if it is not encrypted: it is to be left as it is.
+    /// Decrypts a file. Returns `None` if it is not encrypted.
     pub fn file(&self, bytes: &[u8], format: Format) -> Result<Option<SecretSlice<u8>>, FileError> {
         if !format.is_encrypted(bytes) {
             return Ok(None);
@@ -184,7 +184,7 @@ impl<'k> Decrypter<'k> {
         self.decrypt(bytes, format, format).map(Some)
     }
 
-    /// Decrypts an encrypted text, and writes it in a format that may be another.
+    /// Decrypts an encrypted text and writes it, possibly in another format.
     pub fn decrypt(&self, bytes: &[u8], from: Format, to: Format) -> Result<SecretSlice<u8>, FileError> {
         self.check_length(bytes.len())?;
         let (mut documents, metadata) = from.read(bytes, &self.budget()).map_err(|error| match error {
@@ -192,13 +192,13 @@ impl<'k> Decrypter<'k> {
             ReadError::Metadata(error) => error.into(),
         })?;
         let opener = self.opener(&metadata)?;
-        let manner = Manner {
+        let options = WalkOptions {
             rule: &metadata.rule,
             mac_only_encrypted: metadata.mac_only_encrypted,
             without_comments: false,
-            told: self.told,
+            on_value: self.on_value,
         };
-        let mac = walk::open(&mut documents, &opener, manner, &self.budget())?;
+        let mac = walk::open(&mut documents, &opener, options, &self.budget())?;
         if self.integrity == Integrity::Checked {
             check(&metadata, &opener, &mac)?;
         }
@@ -208,19 +208,19 @@ impl<'k> Decrypter<'k> {
         Ok(std::mem::take(&mut *written).into())
     }
 
-    /// Opens the values of a document that a build has changed since: whose order is gone, whose
-    /// comments are gone, whose MAC therefore cannot be checked.
+    /// Decrypts a document that a build has rebuilt: its order and comments are lost, so the MAC cannot be
+    /// checked.
     pub(crate) fn open_rebuilt(&self, document: &mut Vec<Entry>) -> Result<(), FileError> {
         let mut documents = [std::mem::take(document)];
         let metadata = crate::metadata::take(&mut documents)?;
         let opener = self.opener(&metadata)?;
-        let manner = Manner {
+        let options = WalkOptions {
             rule: &metadata.rule,
             mac_only_encrypted: metadata.mac_only_encrypted,
             without_comments: true,
-            told: self.told,
+            on_value: self.on_value,
         };
-        walk::open(&mut documents, &opener, manner, &self.budget())?;
+        walk::open(&mut documents, &opener, options, &self.budget())?;
         let [opened] = documents;
         *document = opened;
         Ok(())
@@ -244,7 +244,6 @@ impl<'k> Decrypter<'k> {
     }
 }
 
-/// Holds the MAC over the values against the one that was sealed.
 fn check(metadata: &Metadata, opener: &Opener, mac: &Mac) -> Result<(), FileError> {
     let sealed = opener
         .open(&metadata.mac, &metadata.last_modified)

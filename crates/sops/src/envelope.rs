@@ -1,7 +1,7 @@
-//! One sealed value: `ENC[AES256_GCM,data:…,iv:…,tag:…,type:…]`.
+//! One encrypted value: `ENC[AES256_GCM,data:…,iv:…,tag:…,type:…]`.
 //!
-//! The cipher is AES-256-GCM with a nonce of 32 bytes; the keys that lead to the value are its
-//! additional data, so that a value cannot be moved to another place.
+//! The cipher is AES-256-GCM with a nonce of 32 bytes. The keys that lead to the value are its additional
+//! data, so a value cannot be moved to another place.
 
 use aes_gcm::aead::consts::U32;
 use aes_gcm::aead::{AeadInPlace as _, KeyInit as _};
@@ -14,7 +14,6 @@ use zeroize::Zeroizing;
 
 use crate::tree::{Comment, Node};
 
-/// The length of a data key.
 pub(crate) const DATA_KEY_BYTES: usize = 32;
 
 pub(crate) const NONCE_BYTES: usize = 32;
@@ -22,25 +21,24 @@ pub(crate) const TAG_BYTES: usize = 16;
 
 pub(crate) type Cipher = AesGcm<Aes256, U32>;
 
-/// What the whole begins with.
 pub(crate) const PREFIX: &str = "ENC[AES256_GCM,data:";
 
-/// Why a sealed value does not open.
+/// The reason why a value cannot be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// It does not look like one.
-    #[error("it is not sealed: there is no ENC[AES256_GCM,…] here")]
+    /// It is not an envelope.
+    #[error("it is not encrypted: ENC[AES256_GCM,…] is missing")]
     NotSealed,
-    /// A part is not base64, or not as long as it has to be.
+    /// A part is not base64 or has the wrong length.
     #[error("its {0} is damaged")]
     Damaged(&'static str),
     /// The authentication fails.
-    #[error("it does not open with this file's data key: it was changed, or moved here from another place")]
+    #[error("it does not decrypt with this file's data key: it was changed or moved from another place")]
     Tampered,
-    /// What comes out is not of the type it says.
-    #[error("what it holds is not the {0} it says it is")]
+    /// The content does not have the declared type.
+    #[error("its value is not the {0} that its type declares")]
     Type(&'static str),
-    /// A type that is none of SOPS's.
+    /// The type is not one of SOPS's.
     #[error("its type is unknown")]
     UnknownType,
     /// The data key has the wrong length.
@@ -48,7 +46,6 @@ pub enum EnvelopeError {
     DataKey(usize),
 }
 
-/// Opens values with one data key.
 pub(crate) struct Opener(Box<Cipher>);
 
 impl Opener {
@@ -60,7 +57,7 @@ impl Opener {
         }
     }
 
-    /// What a sealed text holds. An empty text is never sealed.
+    /// An empty text is never encrypted.
     pub(crate) fn open(&self, sealed: &str, additional: &str) -> Result<Node, EnvelopeError> {
         if sealed.is_empty() {
             return Ok(Node::Text(sealed.into()));
@@ -83,12 +80,11 @@ impl Opener {
     }
 }
 
-/// Whether a text looks sealed.
 pub(crate) fn is_sealed(text: &str) -> bool {
     Parts::split(text).is_some()
 }
 
-/// An envelope's parts, still in base64.
+/// Still in base64.
 struct Parts<'t> {
     data: &'t str,
     iv: &'t str,
@@ -106,7 +102,7 @@ impl<'t> Parts<'t> {
     }
 }
 
-/// The value that the bytes stand for. Booleans are spelled as in Python, or as Go reads them.
+/// Booleans are spelled as in Python, or as Go reads them.
 fn typed(data: Zeroizing<Vec<u8>>, kind: &str) -> Result<Node, EnvelopeError> {
     fn read<T: std::str::FromStr>(data: &[u8], what: &'static str) -> Result<T, EnvelopeError> {
         let text = std::str::from_utf8(data).ok();

@@ -1,49 +1,48 @@
-//! The private keys a Kustomization is given: the entries of the Secret that `decryption.secretRef`
-//! names, told apart by their names as Flux does.
+//! The private keys of a Kustomization: the entries of the Secret in `decryption.secretRef`, told apart by
+//! name as in Flux.
 
 use secrecy::SecretString;
 
 use crate::age::{Identity, IdentityError};
 use crate::openpgp::{SecretKey, SecretKeyError};
 
-/// The longest entry, and the most keys of all entries together.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
 const KEYS_MAX: usize = 1_000;
 
 const TOKEN: &str = "sops.vault-token";
-/// Why an entry is not what its name says.
+/// The reason why an entry is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
-    /// An age identity file.
+    /// An age identity file is invalid.
     #[error("{entry}")]
     Age {
         /// The entry's name.
         entry: String,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: IdentityError,
     },
-    /// A PGP key.
+    /// A PGP key is invalid.
     #[error("{entry}")]
     Pgp {
         /// The entry's name.
         entry: String,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: SecretKeyError,
     },
-    /// A token that is not text.
+    /// The token is not text.
     #[error("{TOKEN}: it is not text")]
     Token,
-    /// An entry that is too long.
+    /// An entry is too long.
     #[error("{0}: it is longer than {ENTRY_BYTES_MAX} bytes")]
     TooLong(String),
-    /// Too many keys.
+    /// There are too many keys.
     #[error("there are more than {KEYS_MAX} keys")]
     TooMany,
 }
 
-/// Private keys, and a token. `Debug` shows the public halves.
+/// Private keys and a token. `Debug` shows the public halves.
 #[derive(Clone, Default)]
 pub struct Keys {
     pub(crate) age: Vec<Identity>,
@@ -63,10 +62,9 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Reads a Secret's entries, already out of their base64: `*.agekey`, `*.asc` and
-    /// `sops.vault-token`. What has another name is passed over, as Flux does. So are credentials
-    /// of services that are not there yet: a document that needs one says so, and may have a
-    /// recipient of another kind as well.
+    /// Reads the decoded entries of a Secret: `*.agekey`, `*.asc` and `sops.vault-token`. As in Flux, other
+    /// names are ignored, credentials of unsupported services included. A document that needs one reports
+    /// it, unless another recipient works.
     pub fn from_secret<'e>(
         entries: impl IntoIterator<Item = (&'e str, &'e [u8])>,
     ) -> Result<Self, KeysError> {
@@ -77,7 +75,7 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Reads one entry, as [`from_secret`](Self::from_secret) does.
+    /// Adds one entry, like [`from_secret`](Self::from_secret).
     pub fn add(&mut self, name: &str, value: &[u8]) -> Result<(), KeysError> {
         let wanted = name.ends_with(".agekey") || name.ends_with(".asc") || name == TOKEN;
         if wanted && value.len() > ENTRY_BYTES_MAX {
@@ -105,7 +103,7 @@ impl Keys {
         Ok(())
     }
 
-    /// The token for Vault or OpenBao, for who carries out a [`Transit`](crate::Transit).
+    /// The token for Vault or OpenBao, for implementations of [`Transit`](crate::Transit).
     pub fn token(&self) -> Option<&SecretString> {
         self.token.as_ref()
     }

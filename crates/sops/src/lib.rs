@@ -1,31 +1,29 @@
-//! SOPS documents, decrypted.
+//! Decrypts SOPS documents.
 //!
-//! Flux's users keep secrets in git as SOPS writes them: every value sealed for itself with one
-//! data key, and the data key sealed for each of several recipients. This crate opens such
-//! documents. It is pure: bytes and keys in, decrypted bytes out. What lives on a network, a
-//! Vault's or OpenBao's transit engine, is asked through [`Transit`], which the caller carries out.
+//! SOPS encrypts every value with one data key, and the data key for each of several recipients. This crate
+//! decrypts such documents without I/O: bytes and keys in, decrypted bytes out. The caller sends requests
+//! to Vault's or OpenBao's transit engine through [`Transit`].
 //!
-//! | module | owns |
+//! | module | content |
 //! |---|---|
-//! | `decrypter` | the story: read, find the data key, open the values, check the MAC, write |
-//! | `object` | the same for a Kubernetes object that a build gave, as Flux does it |
-//! | `format` | YAML, JSON, dotenv, binary: to a tree and back, as SOPS writes them |
-//! | `tree`, `rules`, `walk`, `envelope` | values in order; which are sealed; opening them all; opening one |
-//! | `budget` | how much of that one document may ask for |
-//! | `metadata`, `data_key`, `shamir` | what stands under `sops`; key groups and their threshold |
-//! | `keys`, `age`, `openpgp`, `transit` | the private keys given, and the three services |
+//! | `decrypter` | read, find the data key, decrypt the values, check the MAC, write |
+//! | `object` | the same for a Kubernetes object of a build, as in Flux |
+//! | `format` | YAML, JSON, dotenv and binary, read and written as SOPS does |
+//! | `tree`, `rules`, `walk`, `envelope` | ordered values; which are encrypted; all of them; one of them |
+//! | `budget` | limits on the work for one document |
+//! | `metadata`, `data_key`, `shamir` | the fields below `sops`; key groups and their threshold |
+//! | `keys`, `age`, `openpgp`, `transit` | the given private keys, and the three services |
 //!
-//! Refused, each by name: recipients of AWS, GCP, Azure and Huawei KMS, of age's post-quantum,
-//! plugin and ssh kinds; PGP keys with a passphrase; INI files; input beyond the limits in
-//! [`Limits`]. A value that should be sealed and is not is an error, never passed through.
+//! Refused by name: recipients of AWS, GCP, Azure and Huawei KMS, of age's post-quantum, plugin and ssh
+//! kinds; PGP keys with a passphrase; INI files; input beyond [`Limits`]. A plain value that should be
+//! encrypted is an error.
 //!
-//! Encrypting is no business of this crate: a person does that with the real tool. The tests have
-//! an encrypter, so that the real tool can be asked to read what it wrote.
+//! This crate does not encrypt. The tests contain an encrypter whose output the real tool reads.
 //!
-//! What is secret is in no `Debug` and no error: errors name files, keys of values, recipients and
-//! services. Data keys, private keys, tokens, opened texts and the decrypted file are zeroed when this
-//! crate drops them. What is made on the way to a file's spelling is not: quoted scalars, outgrown
-//! buffers, numbers and dates, and what becomes of an object is the caller's in ordinary strings.
+//! No `Debug` output and no error contains a secret. Errors name files, keys of values, recipients and
+//! services. Data keys, private keys, tokens, decrypted texts and the decrypted file are zeroed on drop.
+//! Intermediate texts are not: quoted scalars, outgrown buffers, numbers and dates. Decrypted objects are
+//! ordinary strings.
 
 mod age;
 mod budget;

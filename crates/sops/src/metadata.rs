@@ -1,16 +1,15 @@
-//! What stands under `sops`: who can open the document, which values are sealed, the MAC.
+//! The fields below `sops`: recipients, the rule for encrypted values, and the MAC.
 
 use crate::rules::{Rule, regex};
 use crate::tree::{Entry, Node, get};
 
-/// The key of the metadata in YAML and JSON; with `_` behind it, the prefix in dotenv.
+/// The key in YAML and JSON; with `_`, the prefix in dotenv.
 pub(crate) const KEY: &str = "sops";
 
-/// The most key groups, and the most recipients of all groups together.
 const GROUPS_MAX: usize = 255;
 const RECIPIENTS_MAX: usize = 1_000;
 
-/// Why a document's metadata cannot be used.
+/// The reason why a document's metadata is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
     /// There is none.
@@ -19,56 +18,55 @@ pub enum MetadataError {
     /// A field has another shape.
     #[error("sops{field} is {found} and not {wanted}")]
     Type {
-        /// The keys that lead from `sops` to it, with their dots.
+        /// The path below `sops`, with dots.
         field: String,
-        /// What it has to be.
+        /// The expected kind.
         wanted: &'static str,
-        /// What it is.
+        /// The found kind.
         found: &'static str,
     },
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("sops.{0} is missing")]
     Field(String),
-    /// More than one rule for what is sealed.
-    #[error("sops has both {0} and {1}, and only one of its rules can hold")]
+    /// There is more than one rule.
+    #[error("sops has both {0} and {1}, and only one rule may be set")]
     TwoRules(&'static str, &'static str),
-    /// An expression that cannot be used.
-    #[error("sops.{field} is no regular expression that can be used")]
+    /// An expression is invalid.
+    #[error("sops.{field} is not a valid regular expression")]
     Regex {
         /// The field.
         field: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: Box<regex::Error>,
     },
-    /// No recipient at all.
-    #[error("sops names no recipient that its data key is sealed for")]
+    /// There is no recipient.
+    #[error("sops names no recipient of its data key")]
     NoRecipients,
-    /// Too many groups.
+    /// There are too many groups.
     #[error("sops has more than {GROUPS_MAX} key groups")]
     TooManyGroups,
-    /// Too many recipients.
+    /// There are too many recipients.
     #[error("sops has more than {RECIPIENTS_MAX} recipients")]
     TooManyRecipients,
-    /// Two keys of a flattened metadata contradict each other.
-    #[error("{0} and another key say different things of the same place")]
+    /// Two keys of flattened metadata contradict each other.
+    #[error("{0} contradicts another key about the same value")]
     Flattened(String),
 }
 
-/// What is needed of the metadata.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     pub(crate) groups: Vec<Vec<Recipient>>,
-    /// How many groups must be opened, if there are several.
+    /// The number of groups needed, if there are several.
     pub(crate) threshold: usize,
     pub(crate) rule: Rule,
     pub(crate) mac: String,
     pub(crate) mac_only_encrypted: bool,
-    /// The MAC's additional data.
+    /// The additional data of the MAC.
     pub(crate) last_modified: String,
 }
 
-/// One that the data key, or a group's share of it, is sealed for.
+/// A recipient of the data key, or of a group's share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Recipient {
     Age {
@@ -85,15 +83,15 @@ pub(crate) enum Recipient {
         key: String,
         sealed: String,
     },
-    /// Of a service that is not there yet.
+    /// A service that is not supported yet.
     Other {
         service: &'static str,
         name: String,
     },
 }
 
-/// The services, the names of their lists, and the field that says which key. The order is the
-/// order they are asked in: what needs no network first.
+/// The services, their lists, and the field that names a key, in the order they are tried: local ones
+/// first.
 const SERVICES: [(&str, &str, &str); 7] = [
     ("age", "age", "recipient"),
     ("PGP", "pgp", "fp"),
@@ -104,7 +102,7 @@ const SERVICES: [(&str, &str, &str); 7] = [
     ("Huawei Cloud KMS", "hckms", "key_id"),
 ];
 
-/// The fields that say what is sealed.
+/// The fields with the rules.
 const RULES: [&str; 6] = [
     "unencrypted_suffix",
     "encrypted_suffix",
@@ -206,10 +204,9 @@ fn rule(top: &Fields<'_>) -> Result<Rule, MetadataError> {
     })
 }
 
-/// A mapping of the metadata, and where it stands.
 struct Fields<'e> {
     entries: &'e [Entry],
-    /// With a dot behind it.
+    /// With a trailing dot.
     place: String,
 }
 
@@ -237,7 +234,7 @@ impl<'e> Fields<'e> {
             .ok_or_else(|| MetadataError::Field(format!("{}{field}", self.place)))
     }
 
-    /// As text too: dotenv has nothing else.
+    /// Also accepts text, because dotenv has nothing else.
     fn number(&self, field: &str) -> Result<usize, MetadataError> {
         match get(self.entries, field) {
             None | Some(Node::Null) => Ok(0),
@@ -291,7 +288,7 @@ impl<'e> Fields<'e> {
     }
 }
 
-/// Takes the metadata out of documents in which it is a mapping: each has its own, the first counts.
+/// Each document has its own metadata; the first counts.
 pub(crate) fn take(documents: &mut [Vec<Entry>]) -> Result<Metadata, MetadataError> {
     let mut first = None;
     for (at, document) in documents.iter_mut().enumerate() {

@@ -1,10 +1,10 @@
-//! Kubernetes objects that a build gave, decrypted as Flux does it.
+//! Decrypts Kubernetes objects of a build, as Flux does.
 //!
-//! Two cases. An object with `sops.mac` was encrypted as a manifest: its values are opened in
-//! place and `sops` goes. Another Secret may hold encrypted files as its entries, which a generator
-//! put there: each that looks like one is decrypted, in the format its name says.
+//! An object with `sops.mac` was encrypted as a manifest: its values are decrypted in place and `sops` is
+//! removed. In another Secret, each entry that looks like an encrypted file is decrypted, in the format of
+//! its name; a generator put it there.
 //!
-//! A build changes objects, so no MAC is checked here; each value is still bound to its place.
+//! A build changes objects, so the MAC is not checked. Each value is still bound to its place.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,35 +15,35 @@ use crate::decrypter::{Decrypter, FileError, Integrity};
 use crate::format::Format;
 use crate::tree::{Entry, Node};
 
-/// The annotation that says an object is none of ours.
+/// The annotation that opts an object out.
 const ANNOTATION: &str = "kustomize.toolkit.fluxcd.io/decrypt";
 
-/// Why an object is not decrypted.
+/// The reason why an object is not decrypted.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// The object itself.
+    /// The object cannot be decrypted.
     #[error("it cannot be decrypted")]
     Whole(#[source] FileError),
-    /// An entry of a Secret.
+    /// An entry of a Secret cannot be decrypted.
     #[error("data.{entry} cannot be decrypted")]
     Entry {
         /// The entry's name.
         entry: String,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: FileError,
     },
-    /// A number that SOPS would make another one of.
-    #[error("the value at {0}: a number beyond 64 bits, which SOPS cannot hold; quote it")]
+    /// A number that SOPS would change.
+    #[error("the value at {0}: a number beyond 64 bits, which SOPS cannot store; quote it")]
     Number(String),
-    /// It decrypts to what JSON cannot hold.
-    #[error("a value of it is no text")]
+    /// A decrypted value cannot be stored in JSON.
+    #[error("one of its values is not text")]
     NotText,
 }
 
 impl Decrypter<'_> {
-    /// Decrypts an object in place: whether there was anything to decrypt. After an error it is what
-    /// it was, but for entries of a Secret that were decrypted before the one that was not.
+    /// Decrypts an object in place. Returns whether anything was encrypted. After an error the object is
+    /// unchanged, except for earlier entries of a Secret.
     pub fn object(&self, object: &mut Value) -> Result<bool, ObjectError> {
         let Value::Object(map) = object else {
             return Ok(false);
@@ -73,7 +73,7 @@ impl Decrypter<'_> {
         let files = self.with_integrity(Integrity::Skipped);
         let mut any = false;
         for (entry, value) in data {
-            // what is no base64 is the API server's to refuse
+            // invalid base64 is left to the API server
             let Some(bytes) = value.as_str().and_then(decode) else {
                 continue;
             };
@@ -93,7 +93,7 @@ impl Decrypter<'_> {
     }
 }
 
-/// Base64 as Go reads it: generators break it into lines.
+/// Go's decoder: generators break lines.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let packed: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     STANDARD.decode(packed).ok()
@@ -114,7 +114,7 @@ fn is_encrypted(map: &Map<String, Value>) -> bool {
     mac.is_some_and(|mac| !mac.is_null() && mac.as_str() != Some(""))
 }
 
-/// `above`: the keys that lead here, each with a dot behind it.
+/// `above`: the keys that lead here, each with a trailing dot.
 fn to_entries(map: &Map<String, Value>, above: &str) -> Result<Vec<Entry>, ObjectError> {
     let pairs = map.iter().map(|(key, value)| {
         Ok(Entry::Pair {

@@ -1,7 +1,7 @@
-//! OpenPGP, as far as SOPS needs it: opening a short armored message with an armored private key.
+//! Decrypts short armored OpenPGP messages with armored private keys, through the `pgp` crate.
 //!
-//! The `pgp` crate does the work. Refused by name: private keys with a passphrase, for there is
-//! nobody to ask; messages without integrity protection; public keys where private ones belong.
+//! Refused by name: private keys with a passphrase, which nobody could enter; messages without integrity
+//! protection; public keys in place of private ones.
 
 use std::fmt;
 use std::io::Read as _;
@@ -12,35 +12,32 @@ use zeroize::Zeroizing;
 
 use crate::data_key::KeyFault;
 
-/// The longest message, and the most that may come out of it.
+/// Also the limit of the decrypted content.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const DATA_KEY_BYTES_MAX: u64 = 4 << 10;
 
-/// Why bytes are no private keys.
+/// The reason why bytes are not private keys.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretKeyError {
     /// They cannot be read.
-    #[error("it is no OpenPGP key")]
+    #[error("it is not an OpenPGP key")]
     Unreadable(#[source] Box<pgp::errors::Error>),
-    /// There is a passphrase on it.
-    #[error("the PGP key {0} has a passphrase, which nobody is there to enter; export it without one")]
+    /// A key has a passphrase.
+    #[error("the PGP key {0} has a passphrase, which is not supported; export it without one")]
     Passphrase(String),
-    /// Only public keys.
-    #[error("it holds no private PGP key; export one with gpg --export-secret-keys --armor")]
+    /// There are only public keys.
+    #[error("it contains no private PGP key; export one with gpg --export-secret-keys --armor")]
     NoSecret,
 }
 
-/// A private key with its subkeys.
 #[derive(Clone)]
 pub(crate) struct SecretKey(Box<SignedSecretKey>);
 
 impl SecretKey {
-    /// The primary key's fingerprint.
     fn fingerprint(&self) -> String {
         format!("{:X}", self.0.fingerprint())
     }
 
-    /// The private keys in an armored or binary export.
     pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<Self>, SecretKeyError> {
         let unreadable = |error| SecretKeyError::Unreadable(Box::new(error));
         let (read, _) = PublicOrSecret::from_reader_many(bytes).map_err(unreadable)?;
@@ -73,8 +70,7 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// What a message holds. Who it is for stands in the message; the fingerprint in the document is
-/// for people.
+/// The message names its recipients; the fingerprint in the document is only for people.
 pub(crate) fn open(sealed: &str, keys: &[SecretKey]) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
     if sealed.len() > MESSAGE_BYTES_MAX {
         return Err(KeyFault::Damaged("PGP message too long"));
@@ -89,7 +85,7 @@ pub(crate) fn open(sealed: &str, keys: &[SecretKey]) -> Result<Zeroizing<Vec<u8>
     let ring = TheRing {
         secret_keys: keys.iter().map(|key| &*key.0).collect(),
         key_passwords: vec![&password],
-        // what newer releases of GnuPG write if a key says it can be read
+        // newer GnuPG releases write it for keys that announce support
         decrypt_options: DecryptionOptions::new().enable_gnupg_aead(),
         ..TheRing::default()
     };

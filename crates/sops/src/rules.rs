@@ -1,20 +1,19 @@
-//! Which values of a document are sealed.
+//! The rules for which values of a document are encrypted.
 //!
-//! One rule holds for a document. A rule over keys looks at all keys that lead to a value, one over
-//! comments at the comments that stand above it and above what it is in. Each key and each comment
-//! is looked at once, when it is come by: what is kept is whether it was one the rule speaks of.
+//! A document has one rule. A rule over keys matches any key that leads to a value. A rule over comments
+//! matches the comments above a value and above its parents. Each key and comment is matched once, and the
+//! result is kept.
 
 use regex::{Regex, RegexBuilder};
 
 use crate::tree::Text;
 
-/// The most memory a compiled expression may take: it bounds the time of a match, too.
+/// Bounds the time of a match, too.
 const REGEX_BYTES_MAX: usize = 256 << 10;
 
-/// What holds if a document names no rule.
+/// The rule of a document that names none.
 const DEFAULT_UNENCRYPTED_SUFFIX: &str = "_unencrypted";
 
-/// The rule of a document.
 #[derive(Debug, Clone)]
 pub(crate) enum Rule {
     UnencryptedSuffix(String),
@@ -32,12 +31,11 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// Whether the rule can be told without the document's comments.
     pub(crate) fn needs_comments(&self) -> bool {
         matches!(self, Self::UnencryptedComment(_) | Self::EncryptedComment(_))
     }
 
-    fn speaks_of_key(&self, key: &str) -> bool {
+    fn matches_key(&self, key: &str) -> bool {
         match self {
             Self::UnencryptedSuffix(suffix) | Self::EncryptedSuffix(suffix) => key.ends_with(suffix),
             Self::UnencryptedRegex(regex) | Self::EncryptedRegex(regex) => regex.is_match(key),
@@ -45,7 +43,7 @@ impl Rule {
         }
     }
 
-    fn speaks_of_comment(&self, comment: &Text) -> bool {
+    fn matches_comment(&self, comment: &Text) -> bool {
         match self {
             Self::UnencryptedComment(regex) | Self::EncryptedComment(regex) => {
                 comment.as_str().is_some_and(|text| regex.is_match(text))
@@ -58,22 +56,22 @@ impl Rule {
     }
 }
 
-/// Where a walk through a document is, and what the rule says of it.
+/// The position in a document, and the rule's result for it.
 pub(crate) struct Place<'r> {
     rule: &'r Rule,
     keys: Vec<Key>,
-    /// The keys that lead here, each with a colon behind it: a value's additional data.
+    /// The keys that lead here, each with a trailing colon: a value's additional data.
     joined: String,
-    /// For each collection that is open, whether a comment holds in it of which the rule speaks.
+    /// For each open collection, whether a comment above it matches.
     comments: Vec<bool>,
-    /// How many of `keys` and of `comments` the rule speaks of.
-    spoken_of: usize,
+    /// The number of matching `keys` and `comments`.
+    matched: usize,
 }
 
 struct Key {
-    /// How long `joined` was before it.
+    /// The length of `joined` before it.
     begins: usize,
-    spoken_of: bool,
+    matched: bool,
 }
 
 impl<'r> Place<'r> {
@@ -83,16 +81,16 @@ impl<'r> Place<'r> {
             keys: Vec::new(),
             joined: String::new(),
             comments: Vec::new(),
-            spoken_of: 0,
+            matched: 0,
         }
     }
 
     pub(crate) fn enter_key(&mut self, key: &str) {
-        let spoken_of = self.rule.speaks_of_key(key);
-        self.spoken_of += usize::from(spoken_of);
+        let matched = self.rule.matches_key(key);
+        self.matched += usize::from(matched);
         self.keys.push(Key {
             begins: self.joined.len(),
-            spoken_of,
+            matched,
         });
         self.joined.push_str(key);
         self.joined.push(':');
@@ -100,7 +98,7 @@ impl<'r> Place<'r> {
 
     pub(crate) fn leave_key(&mut self) {
         if let Some(key) = self.keys.pop() {
-            self.spoken_of -= usize::from(key.spoken_of);
+            self.matched -= usize::from(key.matched);
             self.joined.truncate(key.begins);
         }
     }
@@ -114,22 +112,22 @@ impl<'r> Place<'r> {
         self.comments.pop();
     }
 
-    /// The comments above a value hold for it and what is in it, not for the next.
+    /// Comments above a value apply to it and its content, not to the next value.
     pub(crate) fn clear_comments(&mut self) {
         if let Some(last) = self.comments.last_mut() {
-            self.spoken_of -= usize::from(std::mem::take(last));
+            self.matched -= usize::from(std::mem::take(last));
         }
     }
 
-    /// Comes by a comment: whether it is sealed itself. One that asks for sealing stays readable.
+    /// Returns whether the comment itself is encrypted. A comment that matches stays readable.
     pub(crate) fn comment(&mut self, comment: &Text) -> bool {
         let before = self.seals();
         if let Some(last) = self.comments.last_mut()
             && !*last
-            && self.rule.speaks_of_comment(comment)
+            && self.rule.matches_comment(comment)
         {
             *last = true;
-            self.spoken_of += 1;
+            self.matched += 1;
         }
         match self.rule {
             Rule::EncryptedComment(_) => before,
@@ -137,23 +135,19 @@ impl<'r> Place<'r> {
         }
     }
 
-    /// Whether a value here is sealed.
     pub(crate) fn seals(&self) -> bool {
-        let spoken_of = self.spoken_of > 0;
+        let matched = self.matched > 0;
         match self.rule {
-            Rule::EncryptedSuffix(_) | Rule::EncryptedRegex(_) | Rule::EncryptedComment(_) => spoken_of,
-            Rule::UnencryptedSuffix(_) | Rule::UnencryptedRegex(_) | Rule::UnencryptedComment(_) => {
-                !spoken_of
-            }
+            Rule::EncryptedSuffix(_) | Rule::EncryptedRegex(_) | Rule::EncryptedComment(_) => matched,
+            Rule::UnencryptedSuffix(_) | Rule::UnencryptedRegex(_) | Rule::UnencryptedComment(_) => !matched,
         }
     }
 
-    /// The keys that lead here, as a value's additional data. At the top it is not nothing.
+    /// Not empty, even at the top.
     pub(crate) fn additional(&self) -> &str {
         if self.keys.is_empty() { ":" } else { &self.joined }
     }
 
-    /// The keys that lead here.
     pub(crate) fn path(&self) -> Vec<String> {
         let ends = self.keys.iter().skip(1).map(|key| key.begins);
         let ends = ends.chain([self.joined.len()]);
@@ -163,7 +157,7 @@ impl<'r> Place<'r> {
     }
 }
 
-/// An expression from a document, within bounds.
+/// Limits the size of an expression from a document.
 pub(crate) fn regex(text: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build()
 }

@@ -1,23 +1,22 @@
-//! A data key from the shares of several key groups: Shamir's scheme over GF(2^8), byte for byte,
-//! as Vault has it. A share's last byte says at which point it was taken.
+//! Combines the shares of key groups: Shamir's scheme over GF(2^8), per byte, as in Vault. A share's last
+//! byte is its point.
 
 use zeroize::Zeroizing;
 
-/// Why shares do not give a key.
+/// The reason why shares cannot be combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShamirError {
-    /// One share is no share.
-    #[error("a key shared among groups needs two shares, and there are fewer")]
+    /// There are fewer than two shares.
+    #[error("a key shared among groups needs at least two shares")]
     TooFew,
-    /// Shares of different lengths, or empty ones.
-    #[error("the groups' shares are not of one length")]
+    /// Shares are empty or differ in length.
+    #[error("the groups' shares differ in length")]
     Lengths,
-    /// Two shares of the same point.
-    #[error("two groups hold the same share")]
+    /// Two shares have the same point.
+    #[error("two groups have the same share")]
     Repeated,
 }
 
-/// The secret that the shares are of.
 pub(crate) fn combine(shares: &[Zeroizing<Vec<u8>>]) -> Result<Zeroizing<Vec<u8>>, ShamirError> {
     let [first, second, ..] = shares else {
         return Err(ShamirError::TooFew);
@@ -37,7 +36,7 @@ pub(crate) fn combine(shares: &[Zeroizing<Vec<u8>>]) -> Result<Zeroizing<Vec<u8>
     Ok(Zeroizing::new(secret))
 }
 
-/// What each share counts at zero, where the secret is: Lagrange's basis, in which plus is minus.
+/// Lagrange's basis at zero, where the secret is. Minus equals plus.
 fn weights(points: &[u8]) -> Result<Vec<u8>, ShamirError> {
     let mut weights = Vec::with_capacity(points.len());
     for (at, point) in points.iter().enumerate() {
@@ -56,7 +55,7 @@ fn weights(points: &[u8]) -> Result<Vec<u8>, ShamirError> {
     Ok(weights)
 }
 
-/// The product modulo x^8 + x^4 + x^3 + x + 1, without branches on what is secret.
+/// The product modulo x^8 + x^4 + x^3 + x + 1, without branches on secrets.
 pub(crate) fn times(left: u8, right: u8) -> u8 {
     let (mut left, mut product) = (left, 0);
     for bit in 0..8 {
@@ -66,7 +65,7 @@ pub(crate) fn times(left: u8, right: u8) -> u8 {
     product
 }
 
-/// The 254th power, which is the inverse of what is not zero.
+/// The 254th power, the inverse of a number other than zero.
 fn inverse(number: u8) -> u8 {
     (0..253).fold(number, |power, _| times(power, number))
 }

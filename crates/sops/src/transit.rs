@@ -1,8 +1,7 @@
-//! Vault's and OpenBao's transit engine: what to ask it, and what its answer means.
+//! Requests to Vault's and OpenBao's transit engine, and their answers.
 //!
-//! The request itself is the caller's: it has the HTTP client, the token, and the say about which
-//! addresses may be asked at all. An address comes from a file in a repository, so who carries
-//! out a request must hold it against what is allowed before it sends a token there.
+//! The caller sends the requests: it has the HTTP client and the token. Addresses come from a repository,
+//! so the caller must check them against an allow list before it sends a token.
 
 use std::sync::Arc;
 
@@ -13,19 +12,18 @@ use zeroize::Zeroizing;
 
 /// The longest answer that is read.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// So much of what a server says goes into an error.
 const MESSAGE_CHARS_MAX: usize = 200;
 
-/// A key of a transit engine, and what is sealed for it.
+/// A key of a transit engine, and the data key encrypted with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransitKey<'m> {
-    /// Where the server is, `https://vault.example.com:8200`.
+    /// The server's address, `https://vault.example.com:8200`.
     pub address: &'m str,
-    /// Where the engine is mounted.
+    /// The engine's mount path.
     pub engine: &'m str,
     /// The key's name.
     pub key: &'m str,
-    /// What is to be opened, `vault:v1:…`.
+    /// The encrypted data key, `vault:v1:…`.
     pub sealed: &'m str,
 }
 
@@ -36,56 +34,54 @@ impl std::fmt::Display for TransitKey<'_> {
     }
 }
 
-/// Carries out requests to transit engines. Its calls block.
+/// A client for transit engines. Its calls block.
 pub trait Transit {
-    /// What is sealed for the key, opened.
+    /// Decrypts the data key.
     fn open(&self, key: &TransitKey<'_>) -> Result<Zeroizing<Vec<u8>>, TransitError>;
 }
 
-/// Why a transit engine did not open a data key.
+/// The reason why a transit engine did not decrypt a data key.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TransitError {
-    /// The address is not one that may be asked.
-    #[error(
-        "{0} is not an address that its token may be sent to (sops.vault-address in the Secret of the keys)"
-    )]
+    /// The address is not allowed.
+    #[error("{0} may not receive its token: check sops.vault-address in the Secret of the keys")]
     NotAllowed(String),
     /// There is no answer.
     #[error("{address} does not answer")]
     NoAnswer {
-        /// Which server.
+        /// The server.
         address: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// It said no.
+    /// The server refused.
     #[error("it answers {status}: {message}")]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// What it says about it.
+        /// The server's message.
         message: String,
     },
-    /// The answer is not a transit engine's.
-    #[error("its answer is not a transit engine's")]
+    /// The answer is malformed.
+    #[error("its answer is not that of a transit engine")]
     Answer,
-    /// What the metadata names is no key.
-    #[error("{0:?} is no name of a key or engine")]
+    /// A name in the metadata is invalid.
+    #[error("{0:?} is not a valid key or engine name")]
     Name(String),
 }
 
-/// What a transit engine is asked: `POST` this body to this URL, with the token in `X-Vault-Token`.
+/// A request: `POST` this body to this URL, with the token in `X-Vault-Token`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TransitRequest {
-    /// The whole URL.
+    /// The URL.
     pub url: String,
-    /// JSON.
+    /// The JSON body.
     pub body: String,
 }
 
 impl TransitKey<'_> {
-    /// What to ask. Names that would lead elsewhere than to the engine's `decrypt` are refused.
+    /// Builds the request. Names that lead outside the engine's `decrypt` path are refused.
     pub fn request(&self) -> Result<TransitRequest, TransitError> {
         let engine = self.engine.trim_matches('/');
         for part in engine.split('/').chain([self.key]) {
@@ -102,7 +98,7 @@ impl TransitKey<'_> {
     }
 }
 
-/// A server's words, as they may stand in a status.
+/// Cleans a server's message for use in a status.
 fn said(words: &str) -> String {
     let plain = words.chars().map(|c| if c.is_control() { ' ' } else { c });
     let plain: String = plain.take(MESSAGE_CHARS_MAX).collect();
@@ -122,7 +118,7 @@ struct Data {
 }
 
 impl TransitRequest {
-    /// What an answer means.
+    /// Reads the answer.
     pub fn read(&self, status: u16, answer: &[u8]) -> Result<Zeroizing<Vec<u8>>, TransitError> {
         if answer.len() > ANSWER_BYTES_MAX {
             return Err(TransitError::Answer);

@@ -1,14 +1,13 @@
-//! A document as SOPS sees it: values in the order they stand in, with their comments.
+//! A document in SOPS's view: ordered values with their comments.
 //!
-//! The order matters, for the MAC is over the values one after the other, and so do comments,
-//! which can say what is sealed and can be sealed themselves. Texts are bytes: what was sealed
-//! need not be UTF-8.
+//! The MAC depends on the order. Comments can decide which values are encrypted, and can be encrypted
+//! themselves. Texts are bytes, because decrypted content need not be UTF-8.
 
 use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// A text that may be secret: zeroed when dropped, masked in `Debug`.
+/// A text that may be secret: zeroed on drop, masked in `Debug`.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Text(Zeroizing<Vec<u8>>);
 
@@ -50,18 +49,17 @@ impl fmt::Debug for Text {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Comment {
     pub(crate) text: Text,
-    /// Whether it stands behind a value, on its line.
+    /// Whether it follows a value on its line.
     pub(crate) inline: bool,
 }
 
-/// A value.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Node {
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
-    /// A date, spelled as RFC 3339 has it.
+    /// A date in RFC 3339.
     Time(String),
     Text(Text),
     List(Vec<Node>),
@@ -70,7 +68,6 @@ pub(crate) enum Node {
     Comment(Comment),
 }
 
-/// What stands in a mapping.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Entry {
     Pair { key: String, value: Node },
@@ -78,7 +75,6 @@ pub(crate) enum Entry {
 }
 
 impl Node {
-    /// What kind of value it is, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -92,7 +88,6 @@ impl Node {
         }
     }
 
-    /// A text that is UTF-8.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => text.as_str(),
@@ -102,7 +97,7 @@ impl Node {
 }
 
 impl fmt::Debug for Node {
-    /// Numbers and flags can be secret as well.
+    /// Numbers and flags can be secret, too.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::List(items) => formatter.debug_list().entries(items).finish(),
@@ -112,7 +107,7 @@ impl fmt::Debug for Node {
     }
 }
 
-/// The value of a key, the first one.
+/// The first value of a key.
 pub(crate) fn get<'e>(entries: &'e [Entry], wanted: &str) -> Option<&'e Node> {
     entries.iter().find_map(|entry| match entry {
         Entry::Pair { key, value } if key == wanted => Some(value),

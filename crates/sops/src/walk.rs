@@ -1,7 +1,7 @@
-//! Opening all values of a document, and the MAC over them.
+//! Decrypts all values of a document, and computes the MAC over them.
 //!
-//! The MAC is a SHA-512 over all values as texts, in order, or only over those that were sealed.
-//! Keys, nulls and comments do not count.
+//! The MAC is a SHA-512 over all values as texts, in order, or only over the encrypted ones. Keys, nulls
+//! and comments do not count.
 
 use sha2::{Digest as _, Sha256, Sha512};
 
@@ -10,33 +10,33 @@ use crate::envelope::{EnvelopeError, Opener, is_sealed};
 use crate::rules::{Place, Rule};
 use crate::tree::{Comment, Entry, Node, fixed};
 
-/// Why a document's values do not open.
+/// The reason why a document's values cannot be decrypted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the value at {}", Shown(.path))]
 pub struct WalkError {
     /// The keys that lead to the value.
     pub path: Vec<String>,
-    /// What is wrong with it.
+    /// The reason.
     #[source]
     pub fault: WalkFault,
 }
 
-/// What is wrong with a value.
+/// The reason why a value cannot be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WalkFault {
-    /// It does not open.
+    /// The envelope cannot be decrypted.
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
-    /// The document's rule says it is sealed, and it stands there readable.
+    /// The value is plain, but the document's rule says it is encrypted.
     #[error(
         "the document's rule says it is sealed, and it is {0}; seal the document again, and only \
          what no one else writes to: with --encrypted-regex '^(data|stringData)$' for a Secret"
     )]
     Readable(&'static str),
-    /// A sealed comment where only a value can be.
-    #[error("it holds a comment")]
+    /// An encrypted comment in the place of a value.
+    #[error("it contains a comment")]
     Comment,
-    /// There is too much up to it.
+    /// A limit is exceeded.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
 }
@@ -52,37 +52,34 @@ impl std::fmt::Display for Shown<'_> {
     }
 }
 
-/// Who is told of values that were opened.
-pub(crate) type Told<'t> = &'t dyn Fn(&[u8]);
+/// A callback for decrypted values.
+pub(crate) type ValueCallback<'t> = &'t dyn Fn(&[u8]);
 
-/// How to walk.
 #[derive(Clone, Copy)]
-pub(crate) struct Manner<'r> {
+pub(crate) struct WalkOptions<'r> {
     pub(crate) rule: &'r Rule,
-    /// Whether only sealed values count for the MAC.
+    /// Whether only encrypted values count for the MAC.
     pub(crate) mac_only_encrypted: bool,
-    /// Whether the document lost its comments: what looks sealed is, whatever a rule over comments
-    /// would say.
+    /// Whether the document lost its comments. A value that looks encrypted then is, whatever a rule over
+    /// comments says.
     pub(crate) without_comments: bool,
-    /// Is told of every value that was opened.
-    pub(crate) told: Option<Told<'r>>,
+    pub(crate) on_value: Option<ValueCallback<'r>>,
 }
 
-/// Opens all values in place: the MAC over what they are.
 pub(crate) fn open(
     documents: &mut [Vec<Entry>],
     opener: &Opener,
-    manner: Manner<'_>,
+    options: WalkOptions<'_>,
     budget: &Budget<'_>,
 ) -> Result<Mac, WalkError> {
     let mut walk = Walk {
         opener,
-        manner,
+        options,
         budget,
-        place: Place::new(manner.rule),
+        place: Place::new(options.rule),
         hash: Sha512::new(),
     };
-    if manner.mac_only_encrypted {
+    if options.mac_only_encrypted {
         // so that it never equals a MAC over everything
         walk.hash.update(Sha256::digest("sops"));
     }
@@ -92,17 +89,16 @@ pub(crate) fn open(
     Ok(Mac(hex(&walk.hash.finalize())))
 }
 
-/// A MAC, in the spelling it is sealed in.
 pub(crate) struct Mac(pub(crate) String);
 
-/// Upper case, as SOPS has it.
+/// Upper case, as in SOPS.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 struct Walk<'w> {
     opener: &'w Opener,
-    manner: Manner<'w>,
+    options: WalkOptions<'w>,
     budget: &'w Budget<'w>,
     place: Place<'w>,
     hash: Sha512,
@@ -152,7 +148,7 @@ impl Walk<'_> {
             Node::Map(entries) => return self.entries(entries),
             _ => {}
         }
-        let sealed = if self.manner.without_comments && self.manner.rule.needs_comments() {
+        let sealed = if self.options.without_comments && self.options.rule.needs_comments() {
             value.as_str().is_some_and(is_sealed)
         } else {
             self.place.seals()
@@ -161,13 +157,13 @@ impl Walk<'_> {
             *value = self.opened(value)?;
             self.tell(value);
         }
-        if sealed || !self.manner.mac_only_encrypted {
+        if sealed || !self.options.mac_only_encrypted {
             self.count(value);
         }
         Ok(())
     }
 
-    /// Each value and each comment costs what its path is long: that is its additional data.
+    /// A value or comment costs the length of its path, its additional data.
     fn ask(&self) -> Result<(), WalkError> {
         let asked = self.budget.entry(self.place.additional().len());
         asked.map_err(|exhausted| self.fails(exhausted.into()))
@@ -187,19 +183,21 @@ impl Walk<'_> {
     }
 
     fn tell(&self, value: &Node) {
-        let Some(told) = self.manner.told else { return };
+        let Some(on_value) = self.options.on_value else {
+            return;
+        };
         match value {
-            Node::Int(number) => told(number.to_string().as_bytes()),
-            Node::Float(number) => told(fixed(*number).as_bytes()),
-            Node::Time(text) => told(text.as_bytes()),
-            Node::Text(text) => told(text.as_bytes()),
+            Node::Int(number) => on_value(number.to_string().as_bytes()),
+            Node::Float(number) => on_value(fixed(*number).as_bytes()),
+            Node::Time(text) => on_value(text.as_bytes()),
+            Node::Text(text) => on_value(text.as_bytes()),
             // there are only two of them
             Node::Bool(_) | Node::Null => {}
             Node::List(_) | Node::Map(_) | Node::Comment(_) => {}
         }
     }
 
-    /// A comment that does not open was never sealed: older releases left them alone.
+    /// A comment that cannot be decrypted was never encrypted: older releases left comments alone.
     fn comment(&mut self, comment: &mut Comment) -> Result<(), WalkError> {
         self.ask()?;
         if !self.place.comment(&comment.text) {
@@ -210,7 +208,7 @@ impl Walk<'_> {
             .as_str()
             .and_then(|text| self.opener.open(text, self.place.additional()).ok());
         match opened {
-            // it stands above the value from now on, as in the real tool
+            // as in the real tool, it now precedes the value
             Some(Node::Comment(opened)) => *comment = opened,
             Some(Node::Text(opened)) => comment.text = opened,
             _ => {}

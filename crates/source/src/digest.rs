@@ -1,14 +1,14 @@
-//! Digests as sources' statuses name them: `<algorithm>:<hex>`, checked while bytes arrive.
+//! Digests of artifacts in status, `<algorithm>:<hex>`, computed while bytes arrive.
 //!
-//! The algorithms are those that Flux's readers of artifacts take; a digest without a name is SHA-256.
-//! (Flux: `fluxcd/pkg/http/fetch`, `opencontainers/go-digest`.)
+//! The algorithms are those of Flux's artifact readers; a digest without one is SHA-256. (Flux:
+//! `fluxcd/pkg/http/fetch`, `opencontainers/go-digest`.)
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use thiserror::Error;
 
-/// What an archive has to hash to.
+/// The expected digest of an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest {
     algorithm: Algorithm,
@@ -23,19 +23,19 @@ enum Algorithm {
     Blake3,
 }
 
-/// Why a text is no digest.
+/// The reason why a text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DigestError {
-    /// Nothing can be checked without one.
+    /// The text is empty.
     #[error("empty digest")]
     Empty,
-    /// Nobody here can compute it.
+    /// The algorithm is not supported.
     #[error(
         "failed to parse digest '{0}': unsupported digest algorithm, use sha256, sha384, sha512 or blake3"
     )]
     Algorithm(String),
-    /// It is too short, too long, or not in lower-case hexadecimal digits.
+    /// The length is wrong, or a character is not a lower-case hexadecimal digit.
     #[error("failed to parse digest '{0}': invalid checksum digest format")]
     Format(String),
 }
@@ -67,15 +67,15 @@ impl Algorithm {
 }
 
 impl Digest {
-    /// Reads a digest as a status has it.
+    /// Parses a digest from status.
     ///
     /// # Errors
-    /// Another algorithm, or something else than its hexadecimal digits.
+    /// The algorithm is not supported, or the digits are invalid.
     pub fn parse(text: &str) -> Result<Digest, DigestError> {
         if text.is_empty() {
             return Err(DigestError::Empty);
         }
-        // what is quoted was written by a stranger
+        // the quoted text is untrusted
         let shown = || text.chars().take(200).collect::<String>();
         let (name, hex) = text.split_once(':').unwrap_or((Algorithm::Sha256.name(), text));
         let algorithm = Algorithm::ALL
@@ -92,12 +92,10 @@ impl Digest {
         }
     }
 
-    /// A name for a file.
     pub(crate) fn file_name(&self) -> String {
         format!("{}-{}.tar.gz", self.algorithm.name(), self.hex)
     }
 
-    /// The digest that a file has this name for.
     pub(crate) fn of_file_name(name: &str) -> Option<Digest> {
         let (algorithm, hex) = name.strip_suffix(".tar.gz")?.split_once('-')?;
         Digest::parse(&format!("{algorithm}:{hex}")).ok()
@@ -110,12 +108,11 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Computes what a digest is compared with.
 pub(crate) enum Hasher {
     Sha256(Sha256),
     Sha384(Sha384),
     Sha512(Sha512),
-    // large, and seldom used
+    // large and rarely used
     Blake3(Box<blake3::Hasher>),
 }
 
@@ -158,8 +155,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_checked_as_its_algorithm_says() {
-        // `printf abc` through sha256sum, sha384sum, sha512sum, b3sum
+    fn digests_are_verified_by_algorithm() {
+        // from `printf abc` through sha256sum, sha384sum, sha512sum, b3sum
         let digests = [
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
             "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -183,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_named() {
+    fn invalid_digests_are_rejected() {
         let check = |text: &str, expected: &str| {
             assert_eq!(Digest::parse(text).unwrap_err().to_string(), expected);
         };

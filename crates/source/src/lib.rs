@@ -1,14 +1,13 @@
-//! What was fetched as artifacts: ignore rules, archives, the store and its server.
+//! Sources as artifacts: ignore rules, archives, the store and its server.
 //!
-//! Whatever is fetched becomes a [`Tree`]: immutable, content-addressed, read without a checkout. A
-//! [`Storage`] keeps trees as artifacts, writes each as a deterministic `tar.gz` where Flux writes its
-//! own, keeps blobs (indexes, charts, layers) byte for byte, and serves both to whoever reads Flux's
-//! artifacts. A [`Cache`] keeps archives that others published, and takes only what hashes to what it was
-//! asked for. This crate fetches nothing, knows no custom resource and reads no cluster: controllers say
-//! what to keep and for how long.
+//! Fetched content becomes a [`Tree`]: immutable, content-addressed, read without a checkout. A [`Storage`]
+//! keeps artifacts in Flux's layout: trees as deterministic `tar.gz`, and blobs (indexes, charts, layers)
+//! byte for byte. It serves both to readers of Flux's artifacts. A [`Cache`] keeps downloaded archives
+//! whose digest matches. This crate fetches nothing and knows no custom resource; controllers decide what
+//! to keep and for how long.
 //!
-//! Everything here blocks (files, hashing, compression); callers on a runtime use `spawn_blocking`. The
-//! one exception is the router of [`Storage::router`].
+//! All calls block (files, hashing, compression), so asynchronous callers use `spawn_blocking`. The
+//! exception is the router of [`Storage::router`].
 
 mod archive;
 mod cache;

@@ -1,9 +1,8 @@
-//! What a tree from outside may cost: one place, so that every way in (git, archive, directory) holds to
-//! the same numbers and names the one that was hit.
+//! Limits for trees from outside, shared by git, archives and directories.
 
 use std::fmt;
 
-/// How large a tree may be. A tree that is larger is refused as a whole; nothing is cut off.
+/// Limits for a tree. A larger tree is refused as a whole, never truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Files and directories in a tree.
@@ -16,16 +15,15 @@ pub struct Limits {
     pub file_bytes_max: u64,
     /// Bytes of all files.
     pub tree_bytes_max: u64,
-    /// Bytes of an archive as it is read, compressed.
+    /// Bytes of a compressed archive.
     pub archive_bytes_max: u64,
-    /// How many bytes one compressed byte may become, once more than a MiB came out of it.
+    /// The most bytes from one compressed byte, after the first MiB.
     pub expansion_max: u64,
     /// Bytes of one file of ignore patterns.
     pub ignore_bytes_max: u64,
 }
 
 impl Default for Limits {
-    /// Room for the largest fleets known, and little enough that one tree cannot take a machine down.
     fn default() -> Limits {
         Limits {
             entries_max: 500_000,
@@ -40,7 +38,7 @@ impl Default for Limits {
     }
 }
 
-/// Which limit was hit, and its value.
+/// The exceeded limit and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitExceeded {
@@ -50,7 +48,7 @@ pub enum LimitExceeded {
     Depth(usize),
     /// [`Limits::path_bytes_max`].
     PathBytes(usize),
-    /// [`Limits::file_bytes_max`], or what a blob's publisher allows.
+    /// [`Limits::file_bytes_max`], or the limit of a blob's publisher.
     FileBytes(u64),
     /// [`Limits::tree_bytes_max`].
     TreeBytes(u64),

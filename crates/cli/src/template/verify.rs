@@ -5,7 +5,7 @@
 use equate_helm::limits::LimitExceeded;
 use equate_helm::load::LoadError;
 use equate_helm::provenance::{
-    self, EXTENSION, KeyRing, NoKeyRing, PROVENANCE_BYTES_MAX, ProvenanceError, RING_BYTES_MAX,
+    self, EXTENSION, KeyRing, KeyRingError, PROVENANCE_BYTES_MAX, ProvenanceError, RING_BYTES_MAX,
 };
 use equate_helm::{Chart, Limits};
 use std::ffi::OsString;
@@ -55,12 +55,12 @@ pub(crate) enum VerifyError {
     },
     /// There are no keys in the key ring.
     #[error("failed to load keyring: {path}")]
-    NoKeyRing {
+    InvalidKeyRing {
         /// Where it is.
         path: PathBuf,
         /// Why.
         #[source]
-        source: NoKeyRing,
+        source: KeyRingError,
     },
     /// The archive is not proved.
     #[error(transparent)]
@@ -99,7 +99,7 @@ fn proved(path: &Path, ring: Option<&Path>, limits: &Limits) -> Result<Vec<u8>, 
     let keys = keys.ok_or(VerifyError::Homeless)?;
     let ring = match read(&keys, RING_BYTES_MAX as u64).map(|bytes| KeyRing::read(&bytes)) {
         Ok(Ok(ring)) => ring,
-        Ok(Err(source)) => return Err(VerifyError::NoKeyRing { path: keys, source }),
+        Ok(Err(source)) => return Err(VerifyError::InvalidKeyRing { path: keys, source }),
         Err(source) => return Err(VerifyError::KeyRing { path: keys, source }),
     };
     let archive = read(path, limits.archive_bytes_max).map_err(|source| VerifyError::Archive {

@@ -233,7 +233,7 @@ fn a_commit_of_a_local_repository_is_built_as_it_is_in_git() {
     let (code, _, error) = run(here, &["build", ".@v2:app"]);
     assert_eq!(code, Some(1));
     assert!(
-        error.starts_with("error: \"v2\" is no commit or tree of"),
+        error.starts_with("error: \"v2\" is not a commit or tree of"),
         "{error}"
     );
     let (code, _, error) = run(here, &["build", ".@v1:none"]);

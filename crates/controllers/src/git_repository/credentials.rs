@@ -142,7 +142,7 @@ pub(crate) fn github_app(
         return Ok(None);
     }
     let scheme = declared.url.split(':').next().unwrap_or_default();
-    if !equate_git::opens_with_a_token(&declared.url) {
+    if !equate_git::accepts_token(&declared.url) {
         return Err(SecretError::GithubScheme {
             scheme: scheme.to_owned(),
         });

@@ -69,12 +69,12 @@ async fn a_host_that_fails_changes_nothing() {
         (
             Fault::Status(401),
             "GitOperationFailed",
-            "the host wants credentials (HTTP 401)",
+            "the host requires credentials (HTTP 401)",
         ),
         (
             Fault::Status(403),
             "GitOperationFailed",
-            "the host forbids it (HTTP 403)",
+            "the host forbids access (HTTP 403)",
         ),
         (
             Fault::Status(404),
@@ -89,12 +89,12 @@ async fn a_host_that_fails_changes_nothing() {
         (
             Fault::Garbage,
             "GitOperationFailed",
-            "it does not answer as git does",
+            "its answer is not git's protocol",
         ),
         (
             Fault::Page,
             "GitOperationFailed",
-            "it does not answer as git does",
+            "its answer is not git's protocol",
         ),
         (Fault::Cut(10), "GitOperationFailed", "the connection broke"),
     ];

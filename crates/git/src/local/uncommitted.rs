@@ -1,9 +1,7 @@
-//! Whether a worktree holds anything that HEAD does not, and which files a commit of all of it
-//! would have.
+//! Detects uncommitted changes, and lists the files that a commit of the worktree would contain.
 //!
-//! The first stops at the first difference. Three questions, cheapest first: does the index say what HEAD
-//! says, do the files look as the index remembers them, is there a file nobody ignores and the
-//! index does not know.
+//! Detection stops at the first difference and runs the cheapest check first: index against HEAD, files
+//! against the index's sizes and times, then untracked files.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -30,7 +28,6 @@ pub(super) fn any(repository: &gix::Repository) -> Result<bool, gix::Error> {
     Ok(found.is_break())
 }
 
-/// The files that are tracked and still there, and those that no ignore rule covers; sorted.
 pub(super) fn files(repository: &gix::Repository) -> Result<BTreeSet<String>, gix::Error> {
     let mut files = BTreeSet::new();
     let Some(root) = repository.workdir().map(Path::to_owned) else {
@@ -51,7 +48,6 @@ pub(super) fn files(repository: &gix::Repository) -> Result<BTreeSet<String>, gi
     Ok(files)
 }
 
-/// The index against the tree of HEAD.
 fn staged(repository: &gix::Repository, index: &gix::index::File) -> Result<bool, gix::Error> {
     let tree = repository.head_tree_id_or_empty()?.detach();
     let mut committed: HashSet<(BString, ObjectId)> = HashSet::new();
@@ -75,7 +71,6 @@ fn staged(repository: &gix::Repository, index: &gix::index::File) -> Result<bool
     Ok(seen != committed.len())
 }
 
-/// The files against the index.
 fn changed(repository: &gix::Repository, index: &gix::index::File, root: &Path) -> Result<bool, gix::Error> {
     for entry in index.entries() {
         let sparse = gix::index::entry::Flags::SKIP_WORKTREE | gix::index::entry::Flags::ASSUME_VALID;
@@ -97,7 +92,7 @@ fn changed(repository: &gix::Repository, index: &gix::index::File, root: &Path) 
             };
             now.matches(&entry.stat, options)
         });
-        // Written in the same tick as the index: times prove nothing ("racily clean").
+        // Written in the same tick as the index, so its times prove nothing ("racily clean").
         let racy = entry.stat.mtime.secs as i64 >= index.timestamp().unix_seconds();
         if same && !racy {
             continue;
@@ -126,8 +121,7 @@ fn same_content(repository: &gix::Repository, path: &Path, mode: Mode, id: Objec
     })
 }
 
-/// Files the index does not know and no ignore rule covers, until one is enough. What cannot be
-/// looked at counts as such a file.
+/// Unreadable paths count as untracked files.
 fn untracked(
     repository: &gix::Repository,
     index: &gix::index::File,
@@ -182,7 +176,7 @@ fn untracked(
                 }
                 continue;
             }
-            // A repository of its own inside this one is its own matter.
+            // A nested repository is not part of this one.
             if !child.path().join(".git").exists() {
                 pending.push(path);
             }

@@ -3,7 +3,7 @@ use super::{Reference, Revision};
 const HEX: &str = "0123456789abcdef0123456789abcdef01234567";
 
 #[test]
-fn precedence_and_names() {
+fn precedence_selects_the_target_and_names_are_validated() {
     fn check(reference: &Reference, want: &str) {
         let got = match reference.target() {
             Ok(target) => format!("{target:?}"),
@@ -70,7 +70,7 @@ fn revisions_are_written_as_in_the_api() {
 }
 
 #[test]
-fn revisions_are_read_back() {
+fn revisions_are_parsed_back() {
     for text in [
         "main@sha1:HEX",
         "feature/x@sha1:HEX",

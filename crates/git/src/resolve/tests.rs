@@ -3,7 +3,7 @@ use gix::ObjectId;
 use super::{Listed, Refs, ResolveError, choose};
 use crate::reference::Reference;
 
-/// Refs as a list: number n leads to the commit with n in its last byte.
+/// A fixed list of refs; the nth points to the commit with n in its last byte.
 struct Fixed(Vec<&'static str>);
 
 impl Refs for Fixed {
@@ -31,7 +31,7 @@ fn id(at: usize) -> ObjectId {
 }
 
 #[test]
-fn choosing() {
+fn references_are_resolved_by_precedence() {
     let refs = || {
         Fixed(vec![
             "refs/heads/main",
@@ -87,7 +87,7 @@ fn choosing() {
     );
     check(
         Reference::semver("two"),
-        "semver \"two\" is not a range of versions: \"two\" is no version",
+        "semver \"two\" is not a range of versions: \"two\" is not a version",
     );
     check(
         Reference::commit("f".repeat(40)),
@@ -95,9 +95,9 @@ fn choosing() {
     );
 }
 
-/// Of what was never pushed to, a branch is not there yet; whoever names something else is told that.
+/// In an empty repository a missing branch is not an error of the reference; a missing tag is.
 #[test]
-fn an_empty_repository() {
+fn an_empty_repository_has_its_own_error() {
     let check = |refs: Vec<&'static str>, reference: Reference, want: &str| {
         let error = choose(&mut Fixed(refs), &reference.target().unwrap()).unwrap_err();
         assert_eq!(error.to_string(), want, "{reference}");

@@ -1,11 +1,11 @@
-//! Who signed a commit or an annotated tag: verified in this process, by the keys that are given and
-//! no others. No keyring of the machine, no `gpg`, no network.
+//! Verifies signatures of commits and annotated tags in this process, with the given keys only. It uses no
+//! keyring of the machine, no `gpg` and no network.
 //!
-//! A signature counts when the object's own bytes verify under a key that may sign, was not revoked and
-//! has not expired. What Flux refuses is refused: MD5, SHA-1 and RIPEMD-160 over the object, DSA and
-//! RSA below 2048 bits, an SSH signature made for another purpose than `git`. Refused besides: a tag
-//! object that names another tag than the ref it was found at, so that the signature of an old release
-//! is no signature of a new one, and an object larger than a MiB. X.509 is not verified.
+//! A signature is valid if a key that may sign, is not revoked and has not expired verifies the object's
+//! bytes. As in Flux, MD5, SHA-1 and RIPEMD-160, DSA, RSA below 2048 bits, and SSH signatures for a
+//! namespace other than `git` are refused. In addition, objects over a MiB are refused, and so is a tag
+//! object that names another tag than its ref: an old release's signature must not verify a new one. X.509
+//! is not supported.
 
 mod openpgp;
 mod ssh;
@@ -19,19 +19,17 @@ use gix::ObjectId;
 
 use crate::{store::Store, tree::Tree};
 
-/// An object larger than this is not verified: commits and tags are texts that people write.
+/// Commits and tags are texts written by people.
 const OBJECT_BYTES_MAX: usize = 1 << 20;
-/// Tags that lead to tags.
 const CHAIN_MAX: usize = 8;
 
-/// Public keys of those whose signatures count.
+/// The public keys of trusted signers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signers {
     rings: Vec<KeyFile>,
     authorized: Vec<KeyFile>,
 }
 
-/// A file of public keys, by the name people know it by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KeyFile {
     name: String,
@@ -39,8 +37,8 @@ struct KeyFile {
 }
 
 impl Signers {
-    /// The keys of these files: lines of `authorized_keys` where the name ends in `.sshpub`, armored
-    /// OpenPGP keys otherwise.
+    /// Reads the keys of these files: `authorized_keys` lines if the name ends in `.sshpub`, otherwise
+    /// armored OpenPGP keys.
     pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut signers = Self::default();
         for (name, content) in files {
@@ -57,41 +55,41 @@ impl Signers {
     }
 }
 
-/// Why a signature does not count. The texts hold names and ids of keys, which are public.
+/// The reason why a signature is not valid. Texts contain names and ids of keys, which are public.
 #[derive(Debug, thiserror::Error)]
 pub enum SignatureError {
-    /// The object carries none.
+    /// The object has no signature.
     #[error("unsupported signature type: empty: it is not signed")]
     Unsigned,
-    /// A signature that is neither OpenPGP nor SSH.
+    /// The signature is neither OpenPGP nor SSH.
     #[error("unsupported signature type: {kind}")]
     Kind {
         /// `x509` or `unknown`.
         kind: &'static str,
     },
-    /// Signed with PGP, and no key of that kind is given.
+    /// A PGP signature without a PGP key to verify it.
     #[error("PGP signature detected but no PGP public keys found in secret (keys with .asc suffix)")]
     NoPgpKeys,
-    /// Signed with SSH, and no key of that kind is given.
+    /// An SSH signature without an SSH key to verify it.
     #[error("SSH signature detected but no SSH public keys found in secret (keys with .sshpub suffix)")]
     NoSshKeys,
-    /// The signature itself cannot be read.
+    /// The signature cannot be parsed.
     #[error("the {kind} signature is malformed: {problem}")]
     Malformed {
         /// `PGP` or `SSH`.
         kind: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         problem: String,
     },
-    /// A signature that proves nothing, whoever made it.
+    /// The signature is invalid with any key.
     #[error("the {kind} signature is refused: {problem}")]
     Refused {
         /// `PGP` or `SSH`.
         kind: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         problem: String,
     },
-    /// None of the keys made it, or the one that did may not.
+    /// None of the keys made it, or the key that did may not sign.
     #[error(
         "unable to verify payload with any of the given {place}: no matching key{}",
         joined(notes)
@@ -99,37 +97,37 @@ pub enum SignatureError {
     NoMatchingKey {
         /// `key rings` or `authorized keys`.
         place: &'static str,
-        /// What was found on the way.
+        /// The problems found with single keys.
         notes: Vec<String>,
     },
-    /// The tag object says it is another tag.
-    #[error("the tag object is that of {own:?}, not of {reference:?}")]
+    /// The tag object names another tag.
+    #[error("the tag object names {own:?}, not {reference:?}")]
     OtherTag {
         /// The name in the object.
         own: String,
         /// The name of the ref.
         reference: String,
     },
-    /// The tag object leads elsewhere.
-    #[error("the tag object leads to {target}, not to commit {commit}")]
+    /// The tag object points to another object.
+    #[error("the tag object points to {target}, not to commit {commit}")]
     OtherTarget {
-        /// Where it leads.
+        /// The object's target.
         target: String,
-        /// What was expected.
+        /// The expected commit.
         commit: String,
     },
-    /// Larger than any that people write.
-    #[error("the object has {bytes} bytes: more than {OBJECT_BYTES_MAX} are not verified")]
+    /// The object is too large.
+    #[error("the object has {bytes} bytes, more than the limit of {OBJECT_BYTES_MAX} for verification")]
     Size {
         /// Its size.
         bytes: usize,
     },
-    /// It cannot be read.
-    #[error("git object {id} cannot be read")]
+    /// The object cannot be read.
+    #[error("cannot read git object {id}")]
     Object {
         /// The object.
         id: String,
-        /// What gix said.
+        /// The error from gix.
         source: gix::Error,
     },
 }
@@ -148,7 +146,6 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// A tag whose object, if it has one, is in the tree's store.
     pub(crate) fn new(name: String, id: Option<ObjectId>, commit: ObjectId, tree: Tree) -> Self {
         Self {
             name,
@@ -158,7 +155,7 @@ impl Tag {
         }
     }
 
-    /// Whether it is an object that carries a signature.
+    /// Whether the tag has an object with a signature.
     ///
     /// # Errors
     /// The object cannot be read.
@@ -169,10 +166,10 @@ impl Tag {
         }
     }
 
-    /// Which of the signers signed it: the id of an OpenPGP key, or the fingerprint of an SSH key.
+    /// Returns the signer: the id of an OpenPGP key, or the fingerprint of an SSH key.
     ///
     /// # Errors
-    /// None of them did, or the object is not the tag it is presented as.
+    /// None of the signers made a valid signature, or the object belongs to another tag.
     pub fn verify(&self, signers: &Signers, now: SystemTime) -> Result<String, SignatureError> {
         let id = self.id.ok_or(SignatureError::Unsigned)?;
         let store = self.tree.store();
@@ -205,7 +202,6 @@ impl Tag {
     }
 }
 
-/// `name@id`; the name alone where it has no object.
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.id {
@@ -215,25 +211,22 @@ impl fmt::Display for Tag {
     }
 }
 
-/// What of a tag object says what it is about.
 struct TagHead {
     name: String,
     target: ObjectId,
     is_tag: bool,
 }
 
-/// An object's signature, and the bytes it covers.
 struct Signed {
     payload: Vec<u8>,
     signature: Option<String>,
 }
 
 impl Signed {
-    /// Reads a commit.
     fn commit(store: &Store, id: ObjectId) -> Result<Self, SignatureError> {
         let failed = |source| failed(id, source);
         store.with(|repository| {
-            sized(repository.find_header(id).map_err(failed)?.size())?;
+            check_size(repository.find_header(id).map_err(failed)?.size())?;
             let object = repository.find_object(id).map_err(failed)?;
             let found = gix::objs::CommitRefIter::signature(&object.data, object.id.kind());
             Ok(match found.map_err(failed)? {
@@ -252,7 +245,7 @@ impl Signed {
     fn tag(store: &Store, id: ObjectId) -> Result<(Self, TagHead), SignatureError> {
         let failed = |source| failed(id, source);
         store.with(|repository| {
-            sized(repository.find_header(id).map_err(failed)?.size())?;
+            check_size(repository.find_header(id).map_err(failed)?.size())?;
             let object = repository.find_object(id).map_err(failed)?;
             let tag = gix::objs::TagRef::from_bytes(&object.data, object.id.kind()).map_err(failed)?;
             let head = TagHead {
@@ -301,7 +294,6 @@ impl Signed {
     }
 }
 
-/// Which of the signers signed a commit.
 pub(crate) fn verify_commit(
     store: &Store,
     id: ObjectId,
@@ -318,8 +310,8 @@ fn failed(id: ObjectId, source: gix::Error) -> SignatureError {
     }
 }
 
-/// Asked before anything is inflated.
-fn sized(bytes: u64) -> Result<(), SignatureError> {
+/// Runs before the object is inflated.
+fn check_size(bytes: u64) -> Result<(), SignatureError> {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     match bytes > OBJECT_BYTES_MAX {
         true => Err(SignatureError::Size { bytes }),

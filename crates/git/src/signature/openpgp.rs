@@ -1,9 +1,9 @@
-//! OpenPGP signatures, under the keys of armored key rings: what `equate_openpgp` makes of them, in the
-//! words of commits and tags. Of several signatures one is enough.
+//! OpenPGP signatures of commits and tags, verified with armored key rings by `equate_openpgp`. One valid
+//! signature is enough.
 
 use std::time::SystemTime;
 
-use equate_openpgp::{KeyRing, MalformedSignature, Signature, Verdict, signatures};
+use equate_openpgp::{KeyRing, MalformedSignature, Signature, SignatureValidity, signatures};
 
 use super::{KeyFile, SignatureError};
 
@@ -20,11 +20,11 @@ pub(super) fn verify(
     let mut notes = Vec::new();
     let mut good: Vec<&Signature> = Vec::new();
     for signature in &signatures {
-        match signature.is_worth_something(now) {
+        match signature.check(now) {
             Ok(()) => good.push(signature),
-            Err(worthless) => notes.push(SignatureError::Refused {
+            Err(invalid) => notes.push(SignatureError::Refused {
                 kind: "PGP",
-                problem: worthless.to_string(),
+                problem: invalid.to_string(),
             }),
         }
     }
@@ -41,10 +41,10 @@ pub(super) fn verify(
         );
         for certificate in keys.certificates() {
             for signature in &good {
-                match certificate.judge(signature, payload, now) {
-                    Verdict::Signed => return Ok(certificate.id()),
-                    Verdict::Unrelated => {}
-                    Verdict::Not(flaw) => {
+                match certificate.verify(signature, payload, now) {
+                    SignatureValidity::Valid => return Ok(certificate.id()),
+                    SignatureValidity::OtherKey => {}
+                    SignatureValidity::Invalid(flaw) => {
                         notes.push(format!("key {} in {:?} {flaw}", certificate.id(), ring.name));
                     }
                 }

@@ -1,21 +1,19 @@
-//! SSH signatures, as `ssh-keygen -Y sign -n git` makes them.
+//! SSH signatures, as made by `ssh-keygen -Y sign -n git`.
 //!
-//! A key of an `authorized_keys` line signs for itself; what the line restricts is for logins and says
-//! nothing here, but for `cert-authority` and `expiry-time`: a line that has one of them is not used,
-//! since its key is no signer, or not for ever.
+//! Options of an `authorized_keys` line restrict logins and are ignored. A line with `cert-authority` or
+//! `expiry-time` is skipped: its key is not a signer, or not forever.
 
 use ssh_key::{Algorithm, HashAlg, PublicKey, SshSig, authorized_keys::Entry, public::KeyData};
 
 use super::{KeyFile, SignatureError};
 
-/// What a signature must have been made for.
 const NAMESPACE: &str = "git";
 const RSA_BITS_MIN: usize = 2048;
-/// In the answer of a hardware key: somebody touched it.
+/// The flag of a touched hardware key.
 const USER_PRESENT: u8 = 1;
 
 pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<String, SignatureError> {
-    let signature = SshSig::from_pem(unix(armor)).map_err(|error| SignatureError::Malformed {
+    let signature = SshSig::from_pem(normalize_lines(armor)).map_err(|error| SignatureError::Malformed {
         kind: "SSH",
         problem: error.to_string(),
     })?;
@@ -27,7 +25,7 @@ pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<S
                 Ok(entry) => entry,
                 Err(error) => {
                     notes.push(format!(
-                        "{:?} has a line that is no public key: {error}",
+                        "{:?} has a line that is not a public key: {error}",
                         file.name
                     ));
                     continue;
@@ -38,7 +36,7 @@ pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<S
                 continue;
             }
             let fingerprint = key.fingerprint(HashAlg::Sha256).to_string();
-            if let Some(option) = limiting(&entry) {
+            if let Some(option) = disqualifying_option(&entry) {
                 notes.push(format!(
                     "key {fingerprint} in {:?} is limited by {option}, which is not supported",
                     file.name
@@ -57,8 +55,7 @@ pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<S
     })
 }
 
-/// One line break, as the reader of PEM wants them.
-fn unix(armor: &str) -> String {
+fn normalize_lines(armor: &str) -> String {
     let mut text = armor.replace("\r\n", "\n");
     text.push('\n');
     text
@@ -73,8 +70,8 @@ fn acceptable(signature: &SshSig) -> Result<(), SignatureError> {
         ));
     }
     match signature.signature().algorithm() {
-        Algorithm::Dsa => return refused("DSA proves nothing any more".to_owned()),
-        Algorithm::Rsa { hash: None } => return refused("RSA with SHA-1 proves nothing any more".to_owned()),
+        Algorithm::Dsa => return refused("DSA is no longer secure".to_owned()),
+        Algorithm::Rsa { hash: None } => return refused("RSA with SHA-1 is no longer secure".to_owned()),
         _ => {}
     }
     match signature.public_key() {
@@ -82,16 +79,16 @@ fn acceptable(signature: &SshSig) -> Result<(), SignatureError> {
             let bits = key.n.as_positive_bytes().map_or(0, |bytes| bytes.len() * 8);
             if bits < RSA_BITS_MIN {
                 return refused(format!(
-                    "an RSA key of {bits} bits is too short: {RSA_BITS_MIN} are needed"
+                    "an RSA key of {bits} bits is too short: at least {RSA_BITS_MIN} are required"
                 ));
             }
         }
         KeyData::SkEd25519(_) | KeyData::SkEcdsaSha2NistP256(_) => {
-            // the last five bytes: flags, and a counter of four
+            // the last five bytes: flags and a four-byte counter
             let bytes = signature.signature_bytes();
             let flags = bytes.len().checked_sub(5).and_then(|at| bytes.get(at));
             if flags.is_none_or(|flags| flags & USER_PRESENT == 0) {
-                return refused("nobody touched the hardware key that made it".to_owned());
+                return refused("its hardware key signed without a touch".to_owned());
             }
         }
         _ => {}
@@ -105,8 +102,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// An option that makes a line's key something else than a signer.
-fn limiting(entry: &Entry) -> Option<&'static str> {
+fn disqualifying_option(entry: &Entry) -> Option<&'static str> {
     let has = |name: &str| {
         entry.config_opts().iter().any(|option| {
             option

@@ -1,4 +1,4 @@
-//! What `gpg` and `ssh-keygen` sign, verified here; skipped where they are not installed.
+//! Verifies signatures of the real `gpg` and `ssh-keygen`; skipped where they are not installed.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ fn shown(result: Result<String, SignatureError>) -> String {
     result.unwrap_or_else(|error| format!("error: {error}"))
 }
 
-/// Runs a program; `None` when it is not installed.
+/// Runs a program. Returns `None` if it is not installed.
 fn run(program: &str, arguments: &[&str], environment: &[(&str, &Path)]) -> Option<Vec<u8>> {
     let output = Command::new(program)
         .args(arguments)
@@ -42,7 +42,7 @@ fn run(program: &str, arguments: &[&str], environment: &[(&str, &Path)]) -> Opti
     Some(output.stdout)
 }
 
-/// A home of `gpg` with keys of its own; its agent ends with it.
+/// A `gpg` home directory; its agent is stopped on drop.
 struct Gpg {
     home: tempfile::TempDir,
 }
@@ -68,7 +68,7 @@ impl Gpg {
         run("gpg", &all, &[("GNUPGHOME", self.home.path())])
     }
 
-    /// A new key; its fingerprint.
+    /// Creates a key and returns its fingerprint.
     fn key(&self, user: &str, algorithm: &str, expire: &str) -> Option<String> {
         self.run(&["--quick-generate-key", user, algorithm, "sign", expire])?;
         let listed = self.run(&["--with-colons", "--list-keys", user])?;
@@ -77,7 +77,7 @@ impl Gpg {
         Some(line.split(':').nth(9).unwrap().to_owned())
     }
 
-    /// A key's ring, or that of all keys.
+    /// Exports the ring of one key, or of all.
     fn export(&self, key: &str) -> String {
         let mut arguments = vec!["--armor", "--export"];
         arguments.extend(Some(key).filter(|key| !key.is_empty()));
@@ -110,15 +110,15 @@ impl Drop for Gpg {
     }
 }
 
-/// 2026-01-01, when all recorded keys were made.
+/// 2026-01-01, the creation date of all recorded keys.
 fn begin() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600)
 }
 
-/// What a recorded signature is worth under a recorded ring, so many days after the keys were made. The
-/// signatures are a day younger than the keys, what became of the keys another day.
+/// Recorded signatures and rings, verified a number of days after the keys were made. Signatures were made
+/// on day 1, changes of the keys on day 2.
 #[test]
-fn recorded_openpgp_signatures() {
+fn recorded_openpgp_signatures_are_verified() {
     let read = |name: &str| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/openpgp");
         fs::read_to_string(folder.join(name)).unwrap()
@@ -135,7 +135,7 @@ fn recorded_openpgp_signatures() {
         let holds = found == want || (want != "signed" && found.contains(want));
         assert!(holds, "{signature} under {ring} after {days} days: {found}");
     };
-    // of several signatures one is enough, whichever it is
+    // one valid signature of several is enough, in any position
     check("two.sig", "alice.asc", 2, "signed");
     check("two.sig", "bob.asc", 2, "signed");
     check("two.sig", "both.asc", 2, "signed");
@@ -157,21 +157,16 @@ fn recorded_openpgp_signatures() {
         "unflagged.sig",
         "unflagged.asc",
         4,
-        "does not let its subkey sign",
+        "does not allow its subkey to sign",
     );
-    // what it says was not said yet
+    // its statements were not made yet
     check(
         "unflagged.sig",
         "unflagged.asc",
         1,
         "does not bind the subkey that signed",
     );
-    check(
-        "certifies.sig",
-        "certifies.asc",
-        4,
-        "may not sign, or is too weak to",
-    );
+    check("certifies.sig", "certifies.asc", 4, "may not sign or is too weak");
     check("disowned.sig", "disowned.asc", 4, "signed");
     check(
         "disowned.sig",
@@ -181,9 +176,8 @@ fn recorded_openpgp_signatures() {
     );
 }
 
-/// A key that cannot be read does not hide those behind it.
 #[test]
-fn a_ring_with_something_strange_in_it() {
+fn unreadable_keys_do_not_hide_others() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/openpgp");
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let strange = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n=twTO\n-----END PGP PUBLIC KEY BLOCK-----\n";
@@ -195,7 +189,7 @@ fn a_ring_with_something_strange_in_it() {
 }
 
 #[test]
-fn openpgp_signatures_count_under_keys_that_stand() {
+fn openpgp_signatures_need_a_valid_key() {
     let gpg = Gpg::new();
     let Some(alice) = gpg.key("alice", "ed25519", "never") else {
         return;
@@ -271,15 +265,9 @@ fn openpgp_signatures_count_under_keys_that_stand() {
         &id(&carol),
     );
     let weak = gpg.sign(&carol, &["--digest-algo", "SHA1"]);
-    check(
-        &weak,
-        PAYLOAD,
-        &[&ring(&carol)],
-        soon,
-        "SHA1 proves nothing any more",
-    );
+    check(&weak, PAYLOAD, &[&ring(&carol)], soon, "SHA1 is no longer secure");
 
-    // a subkey signs for the key it belongs to
+    // a subkey signs for its primary key
     gpg.run(&["--quick-add-key", &carol, "ed25519", "sign", "never"])
         .unwrap();
     let by_subkey = gpg.sign(&carol, &[]);
@@ -290,7 +278,7 @@ fn openpgp_signatures_count_under_keys_that_stand() {
 }
 
 #[test]
-fn ssh_signatures_count_for_git_alone() {
+fn ssh_signatures_need_the_git_namespace() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let key = |name: &str, kind: &[&str]| {
@@ -357,7 +345,7 @@ fn ssh_signatures_count_for_git_alone() {
         &by_alice,
         PAYLOAD,
         &["not a key"],
-        "has a line that is no public key",
+        "has a line that is not a public key",
     );
     check(
         &by_alice,
@@ -391,7 +379,7 @@ fn ssh_signatures_count_for_git_alone() {
     );
 }
 
-/// A repository of git's own making, whose commits and tags one SSH key signs.
+/// A repository made by git, with commits and tags signed by one SSH key.
 struct Signed {
     folder: tempfile::TempDir,
     signers: Signers,
@@ -517,7 +505,7 @@ fn commits_and_tags_of_git_are_verified() {
         Reference::tag("v2"),
         ours,
         "SHA256:",
-        "true error: the tag object is that of \"v1\", not of \"v2\"",
+        "true error: the tag object names \"v1\", not \"v2\"",
     );
     let pgp = Signers::new([("a.asc", b"x".as_slice())]);
     check(

@@ -1,8 +1,8 @@
 //! Smart HTTP over reqwest.
 //!
-//! Credentials go to the host in the URL and to no other: a redirect is followed only on the
-//! first request, to the same host, never from https to http. No cookies, no compression, no
-//! netrc. Every wait ends at the session's deadline.
+//! Credentials go only to the URL's host. A redirect is followed only on the first request, to the same
+//! host, and never from https to http. There are no cookies, no compression and no netrc. Waits end at the
+//! deadline.
 
 use std::{
     any::Any,
@@ -36,10 +36,9 @@ mod clients;
 pub(super) use clients::Runtime;
 pub(crate) use clients::{Answer, Ask, Clients};
 
-/// Redirects of one request; git hosts need one, for a renamed repository or a missing `.git`.
+/// A renamed repository or a missing `.git` needs one.
 const REDIRECTS_MAX: usize = 5;
 
-/// A transport that has not sent anything yet.
 pub(super) fn connect(
     clients: &Clients,
     remote: &Remote,
@@ -56,7 +55,7 @@ pub(super) fn connect(
     });
     let url = gix::url::parse(endpoint.to_string().as_str())
         .map_err(|_| Failure::new(Kind::UrlInvalid, "the url is malformed"))?;
-    let http = Smart {
+    let http = HttpTransport {
         wire,
         redirected: None,
     };
@@ -77,13 +76,18 @@ fn authorization(credentials: &Credentials) -> Result<Option<HeaderValue>, Failu
         }
         Credentials::Bearer(token) => ("Bearer ", token.clone()),
     };
-    let mut value = HeaderValue::from_bytes(&[scheme.as_bytes(), secret.expose()].concat())
-        .map_err(|_| Failure::new(Kind::Authentication, "the token holds bytes no header may have"))?;
+    let mut value =
+        HeaderValue::from_bytes(&[scheme.as_bytes(), secret.expose()].concat()).map_err(|_| {
+            Failure::new(
+                Kind::Authentication,
+                "the token contains bytes that a header cannot carry",
+            )
+        })?;
     value.set_sensitive(true);
     Ok(Some(value))
 }
 
-/// RFC 4648, standard alphabet with padding.
+/// RFC 4648 with padding.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -100,7 +104,6 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// What a session's requests have in common.
 struct Wire {
     runtime: Arc<Runtime>,
     client: reqwest::Client,
@@ -109,7 +112,6 @@ struct Wire {
 }
 
 impl Wire {
-    /// Waits for something of the network, at most until the deadline.
     fn wait<T>(&self, what: impl Future<Output = Result<T, reqwest::Error>>) -> io::Result<T> {
         self.runtime
             .wait(&self.shared, what)?
@@ -155,14 +157,13 @@ impl Wire {
     }
 }
 
-/// gix's view of a host that speaks HTTP.
-struct Smart {
+struct HttpTransport {
     wire: Arc<Wire>,
     redirected: Option<String>,
 }
 
-impl Smart {
-    /// The first request, which alone may be redirected: where it ends, the others go.
+impl HttpTransport {
+    /// Only the first request may be redirected; later ones go to its final URL.
     fn first(&mut self, url: &str, base: &str, headers: &HeaderMap) -> io::Result<reqwest::Response> {
         let wire = Arc::clone(&self.wire);
         let tail = url.strip_prefix(base).unwrap_or_default();
@@ -190,7 +191,6 @@ impl Smart {
     }
 }
 
-/// The base URL after a redirect, or why it is not followed.
 fn redirect(from: &Url, to: &Url, tail: &str) -> Result<String, Failure> {
     let refuse = |why: &str| {
         let host = to.host_str().unwrap_or_default();
@@ -201,29 +201,29 @@ fn redirect(from: &Url, to: &Url, tail: &str) -> Result<String, Failure> {
         ))
     };
     if from.scheme() != to.scheme() && (from.scheme(), to.scheme()) != ("http", "https") {
-        return refuse("which is a less safe protocol: use the url it has now");
+        return refuse("a less secure protocol: use its new url");
     }
     let upgraded = from.scheme() != to.scheme() && to.port().is_none();
     let same_port = from.port_or_known_default() == to.port_or_known_default();
     if from.host_str() != to.host_str() || !(same_port || upgraded) {
-        return refuse("another host, which is not followed: use the url it has now");
+        return refuse("another host, which is not followed: use its new url");
     }
     let mut base = to.clone();
-    // Nothing a host writes into its answer becomes a credential.
+    // Nothing in a host's answer becomes a credential.
     if base
         .set_username("")
         .and_then(|()| base.set_password(None))
         .is_err()
     {
-        return refuse("which is no place for git");
+        return refuse("which is not a git url");
     }
     match base.as_str().strip_suffix(tail) {
         Some(base) => Ok(base.to_owned()),
-        None => refuse("a page that is no git repository: check the path"),
+        None => refuse("a page that is not a git repository: check the path"),
     }
 }
 
-impl Http for Smart {
+impl Http for HttpTransport {
     type Headers = Headers;
     type ResponseBody = Body;
     type PostBody = Upload;
@@ -283,8 +283,7 @@ impl Http for Smart {
     }
 }
 
-/// One request and its answer. gix holds the upload and two readers of it; the request is sent
-/// when the first of them reads, by which time the upload is complete.
+/// gix holds the upload and two readers; the first read sends the complete upload.
 struct Exchange {
     wire: Arc<Wire>,
     state: State,
@@ -319,11 +318,10 @@ impl Exchange {
         }
         match &mut self.state {
             State::Answered(response) => Ok(response),
-            State::Asked { .. } | State::Failed => Err(io::Error::other("the request failed before")),
+            State::Asked { .. } | State::Failed => Err(io::Error::other("the request has already failed")),
         }
     }
 
-    /// Header lines as gix reads them.
     fn head(&mut self) -> io::Result<Vec<u8>> {
         let mut lines = Vec::new();
         for (name, value) in self.response()?.headers() {
@@ -335,7 +333,6 @@ impl Exchange {
         Ok(lines)
     }
 
-    /// The next piece of the body, empty at its end.
     fn chunk(&mut self) -> io::Result<Bytes> {
         let wire = Arc::clone(&self.wire);
         let chunk = wire.wait(self.response()?.chunk())?.unwrap_or_default();
@@ -348,7 +345,6 @@ fn locked(exchange: &Shareable) -> std::sync::MutexGuard<'_, Exchange> {
     exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What gix writes before it reads.
 struct Upload(Shareable);
 
 impl Write for Upload {
@@ -447,7 +443,7 @@ mod tests {
     use super::{base64, redirect};
 
     #[test]
-    fn base64_pads() {
+    fn base64_is_padded() {
         for (text, want) in [
             ("", ""),
             ("f", "Zg=="),
@@ -460,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects() {
+    fn only_safe_redirects_are_followed() {
         const TAIL: &str = "info/refs?service=git-upload-pack";
         #[track_caller]
         fn check(from: &str, to: &str, want: &str) {
@@ -477,22 +473,22 @@ mod tests {
         check(
             "https://h/x/TAIL",
             "http://h/x/TAIL",
-            "it redirects to http://h, which is a less safe protocol: use the url it has now",
+            "it redirects to http://h, a less secure protocol: use its new url",
         );
         check(
             "https://h/x/TAIL",
             "https://evil/x/TAIL",
-            "it redirects to https://evil, another host, which is not followed: use the url it has now",
+            "it redirects to https://evil, another host, which is not followed: use its new url",
         );
         check(
             "https://h/x/TAIL",
             "https://h:444/x/TAIL",
-            "it redirects to https://h, another host, which is not followed: use the url it has now",
+            "it redirects to https://h, another host, which is not followed: use its new url",
         );
         check(
             "https://h/x/TAIL",
             "https://h/login",
-            "it redirects to https://h, a page that is no git repository: check the path",
+            "it redirects to https://h, a page that is not a git repository: check the path",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Takes a pack off the wire into a repository.
+//! Writes a received pack into a repository.
 
 use std::{io::BufRead, sync::atomic::AtomicBool};
 
@@ -6,18 +6,17 @@ use gix::odb::pack;
 
 use crate::limits::Limits;
 
-/// Room for the table of a few million objects.
+/// Enough for a few million objects.
 const TABLE_BYTES_MAX: u64 = 512 << 20;
 
-/// Writes pack and index; gives the number of objects. The pack's checksum and every object in
-/// it are verified on the way.
+/// Verifies the pack's checksum and every object. Returns the number of objects.
 pub(super) fn receive(
     pack: &mut dyn BufRead,
     repository: &gix::Repository,
     limits: &Limits,
     interrupt: &AtomicBool,
 ) -> gix::Result<u32> {
-    // One object and what it is a delta of, or the table of all objects.
+    // One object with its delta base, or the table of all objects.
     let allocation = limits
         .blob_bytes_max
         .saturating_mul(2)
@@ -37,7 +36,7 @@ pub(super) fn receive(
         options,
     )?;
     if let Some(keep) = written.keep_path {
-        // It says "in use" to a collector of garbage; nobody collects here.
+        // The file protects a pack from garbage collection, which never runs here.
         std::fs::remove_file(keep).map_err(gix::Error::from_error)?;
     }
     Ok(written.index.num_objects)

@@ -1,19 +1,19 @@
-//! SSH in this process, which takes nothing from anyone but us.
+//! SSH in this process, without outside configuration.
 //!
-//! No program, no configuration file, no agent, no environment, no other key, no known hosts but those
-//! given, no question to anyone, no forwarding. One connection is one command on the other side,
-//! `git-upload-pack`; the path is quoted for the shell there.
+//! It uses no program, configuration file, agent, environment or forwarding, no other key or known host
+//! than the given ones, and never prompts. One connection runs one command, `git-upload-pack`, with its
+//! path quoted for the remote shell.
 //!
-//! | | |
+//! | module | content |
 //! |---|---|
-//! | [`known_hosts`] | which keys the host may show |
-//! | [`key`] | the key we show, out of the formats people have |
-//! | [`algorithms`] | what both may agree on |
-//! | [`dial`] | reaching the host, through a proxy or not |
-//! | [`host`] | comparing its key, being let in |
-//! | [`proof`] | its key is proved with what was agreed on |
+//! | [`known_hosts`] | keys that the host may present |
+//! | [`key`] | the private key, in the usual formats |
+//! | [`algorithms`] | algorithms to negotiate |
+//! | [`dial`] | the connection, direct or through a proxy |
+//! | [`host`] | host key check and authentication |
+//! | [`proof`] | the host's key and signature match the negotiated algorithm |
 //! | [`channel`] | the command as a reader and a writer |
-//! | [`words`] | what it says when it has no answer |
+//! | [`message`] | the host's error messages |
 
 use std::sync::{Arc, Weak};
 
@@ -34,14 +34,13 @@ mod dial;
 mod host;
 mod key;
 mod known_hosts;
+mod message;
 mod proof;
-mod words;
 
 pub use algorithms::{SshAlgorithmError, SshAlgorithms};
 use channel::{Command, Line};
 use known_hosts::Known;
 
-/// Ends a conversation at once, whoever waits for what.
 #[derive(Debug)]
 pub(super) struct Cut(Weak<Line>);
 
@@ -53,7 +52,6 @@ impl Cut {
     }
 }
 
-/// Connects, and asks for the command.
 pub(super) fn connect(
     clients: &Clients,
     endpoint: &Endpoint,
@@ -71,10 +69,10 @@ pub(super) fn connect(
     };
     let unusable = |problem, error| Failure::new(Kind::Authentication, problem).because(error);
     let known = Known::read(known_hosts, endpoint.bare_host(), endpoint.ssh_port())
-        .map_err(|error| Failure::new(Kind::Limit, "known_hosts is not read").because(error))?;
+        .map_err(|error| Failure::new(Kind::Limit, "cannot read known_hosts").because(error))?;
     let key = key::read(identity, passphrase.as_ref())
         .map_err(|error| unusable("the private key cannot be used", error))?;
-    // What a passphrase costs has its own limits, and counts.
+    // Decrypting a key has its own limits, and its time counts.
     if shared.is_over() {
         return Err(over(shared));
     }
@@ -82,9 +80,9 @@ pub(super) fn connect(
     let runtime = clients.runtime()?;
     let conversation = async {
         let open = host::open(endpoint, proxy, known, preferred, key).await?;
-        let ended =
-            |error| Failure::new(Kind::RemoteFailure, "the host ended the conversation").because(error);
-        // A host that refuses it, as most do by default but git's own, is spoken to in the first protocol.
+        let ended = |error| Failure::new(Kind::RemoteFailure, "the host ended the session").because(error);
+        // Most hosts refuse environment variables, except git's own; the session then uses protocol version
+        // 1.
         let asked = open.channel.set_env(false, "GIT_PROTOCOL", "version=2").await;
         asked.map_err(ended)?;
         let command = format!("git-upload-pack {}", quoted(&remote_path(endpoint)));
@@ -110,14 +108,13 @@ pub(super) fn connect(
     Ok((Box::new(connection), cut))
 }
 
-/// The deadline has passed.
 fn over(shared: &Shared) -> Failure {
     shared.timed_out();
     let noted = shared.noted();
-    noted.unwrap_or_else(|| Failure::new(Kind::Timeout, "no connection in time"))
+    noted.unwrap_or_else(|| Failure::new(Kind::Timeout, "connecting took too long"))
 }
 
-/// `/~user/x` means the home directory, as git reads it.
+/// As in git, `/~user/x` is below the home directory.
 fn remote_path(endpoint: &Endpoint) -> String {
     let path = endpoint.decoded_path();
     match path.strip_prefix('/') {
@@ -126,7 +123,7 @@ fn remote_path(endpoint: &Endpoint) -> String {
     }
 }
 
-/// One word for a POSIX shell. `!` too, for shells that expand it.
+/// Quotes `!` too, which some shells expand.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("'");
     for c in text.chars() {
@@ -148,7 +145,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn paths_are_one_word() {
+    fn paths_are_quoted_as_one_word() {
         assert_eq!(quoted("/a b/$(id)`id`"), "'/a b/$(id)`id`'");
         assert_eq!(quoted("/it's!"), r"'/it'\''s'\!''");
     }

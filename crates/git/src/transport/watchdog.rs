@@ -1,4 +1,4 @@
-//! Acts at a deadline unless it is dropped before.
+//! A deadline that runs an action unless it is dropped before.
 
 use std::{
     io,
@@ -6,7 +6,6 @@ use std::{
     time::Instant,
 };
 
-/// A thread that waits for the deadline. Dropping it ends the wait at once.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     _alive: Sender<()>,

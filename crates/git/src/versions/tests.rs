@@ -1,6 +1,6 @@
 use super::{Range, version};
 
-/// Which of these a range takes, in order; the same list for every row.
+/// The versions that every range below selects from.
 const VERSIONS: &[&str] = &[
     "0.0.0",
     "0.0.3",
@@ -36,7 +36,7 @@ fn check(range: &str, want: &str) {
     assert_eq!(got, want, "range {range:?}");
 }
 
-/// What Masterminds/semver v3.5.0 said to these ranges and versions (`!`: no range).
+/// The results of Masterminds/semver v3.5.0 for these ranges and versions (`!`: not a range).
 #[test]
 fn agrees_with_masterminds() {
     let recorded = include_str!("masterminds-3.5.0.tsv");
@@ -60,7 +60,7 @@ fn agrees_with_masterminds() {
 }
 
 #[test]
-fn operators() {
+fn operators_select_intervals() {
     check("1.2.3", "1.2.3");
     check("=1.2.3", "1.2.3");
     check("= v1.2.3", "1.2.3");
@@ -80,7 +80,7 @@ fn operators() {
 }
 
 #[test]
-fn ranges_with_parts_left_open() {
+fn partial_versions_are_ranges() {
     let any = "0.0.0 0.0.3 0.0.4 0.1.0 0.2.3 0.2.9 0.3.0 1.0.0 1.2.0 1.2.3 1.2.9 1.3.0 2.0.0 11.1.0";
     check("*", any);
     check("x", any);
@@ -103,7 +103,7 @@ fn ranges_with_parts_left_open() {
 }
 
 #[test]
-fn and_or_hyphen() {
+fn constraints_are_combined() {
     check(">=1.0.0 <2.0.0", "1.0.0 1.2.0 1.2.3 1.2.9 1.3.0");
     check(">=1.0.0, <2.0.0", "1.0.0 1.2.0 1.2.3 1.2.9 1.3.0");
     check(">=1.0.0,<2.0.0", "1.0.0 1.2.0 1.2.3 1.2.9 1.3.0");
@@ -117,7 +117,7 @@ fn and_or_hyphen() {
 }
 
 #[test]
-fn prereleases_only_when_asked_for() {
+fn prereleases_need_a_prerelease_constraint() {
     check(">=1.2.3-0 <1.3.0", "1.2.3-rc.1 1.2.3 1.2.9 1.3.0-rc.1");
     check("^1.2.3-0", "1.2.3-rc.1 1.2.3 1.2.9 1.3.0-rc.1 1.3.0");
     check("~1.2.0-0", "1.2.0 1.2.3-rc.1 1.2.3 1.2.9");
@@ -127,21 +127,21 @@ fn prereleases_only_when_asked_for() {
 }
 
 #[test]
-fn what_is_no_range() {
+fn invalid_ranges_are_refused() {
     check("", "! a version is missing");
     check(">=", "! a version is missing");
     check(">=1.0.0 ||", "! a version is missing");
     check(">=1.0<2.0", "! a blank or a comma is missing before \"<2.0\"");
-    check("main", "! \"main\" is no version");
-    check("1.2.3.4", "! \"1.2.3.4\" is no version");
-    check("1.2-", "! \"1.2-\" is no version");
+    check("main", "! \"main\" is not a version");
+    check("1.2.3.4", "! \"1.2.3.4\" is not a version");
+    check("1.2-", "! \"1.2-\" is not a version");
     check("><1", "! operator \"><\" is unknown");
     check(&"1".repeat(513), "! longer than 512 bytes");
     check(&vec!["1"; 33].join("||"), "! more than 32 alternatives");
 }
 
 #[test]
-fn the_highest_tag() {
+fn highest_tag_is_selected() {
     #[track_caller]
     fn check(range: &str, tags: &[&str], want: Option<&str>) {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Remotes over HTTP, well and unwell.
+//! Remotes over HTTP, working and failing.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use equate_testkit::git::{Fault, Guard, Repository};
 
 use crate::{Fixture, chain, remote};
 
-/// Three commits on main, a tag of each kind, another branch.
+/// A repository with three commits on main, a tag of each kind, and another branch.
 fn fleet() -> (Repository, Vec<String>) {
     let repository = Repository::init_bare().unwrap();
     let first = repository
@@ -186,7 +186,7 @@ fn later_fetches_bring_only_what_is_new() {
 }
 
 #[test]
-fn a_commit_that_is_gone_is_said_to_be() {
+fn a_deleted_commit_has_its_own_error() {
     let (repository, commits) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -197,7 +197,7 @@ fn a_commit_that_is_gone_is_said_to_be() {
         .resolve(&remote(&server), &Reference::branch("main"))
         .unwrap();
     repository.set_branch("main", &commits[0]).unwrap();
-    // Still in the remote's objects, so it can still be had.
+    // The remote still has the object, so it can be fetched.
     fixture.mirrors.fetch(&remote(&server), &resolved).unwrap();
 
     let never = "f".repeat(40);
@@ -217,7 +217,7 @@ fn a_commit_that_is_gone_is_said_to_be() {
         )
     );
 
-    // Asked for again it costs no history again.
+    // A second fetch brings no history again.
     server.take();
     fixture.mirrors.fetch(&remote(&server), &revision).unwrap_err();
     assert!(server.take().iter().all(|answered| answered.objects.is_none()));
@@ -232,7 +232,7 @@ fn a_commit_that_is_gone_is_said_to_be() {
 }
 
 #[test]
-fn an_exact_commit_from_a_server_that_only_gives_tips() {
+fn an_exact_commit_is_found_through_tips() {
     let (repository, commits) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -248,7 +248,7 @@ fn an_exact_commit_from_a_server_that_only_gives_tips() {
         let commit = fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
         assert_eq!(commit.tree().entries().unwrap().len(), 3);
         assert_eq!(commit.revision().commit(), commits[1]);
-        // The same again, and a tip, in a mirror that has history now.
+        // Fetch it again, and then a tip, into a mirror that has history.
         fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
         let tip = fixture
             .mirrors
@@ -260,7 +260,7 @@ fn an_exact_commit_from_a_server_that_only_gives_tips() {
 }
 
 #[test]
-fn credentials_open_and_never_show() {
+fn credentials_are_sent_and_never_shown() {
     let (repository, _) = fleet();
     let Some(server) = repository
         .serve(Guard::Basic("me".to_owned(), "hunter2".to_owned()), false)
@@ -284,11 +284,11 @@ fn credentials_open_and_never_show() {
         username: "me".to_owned(),
         password: Secret::from(password),
     };
-    let hint = "(check the credentials and what they are allowed to read)";
+    let hint = "(check the credentials and their read permissions)";
     check(&remote(&server).with_credentials(basic("hunter2")), "fetched");
     check(
         &remote(&server),
-        &format!("Authentication: cannot connect to URL: the host wants credentials (HTTP 401) {hint}"),
+        &format!("Authentication: cannot connect to URL: the host requires credentials (HTTP 401) {hint}"),
     );
     check(
         &remote(&server).with_credentials(basic("hunter3")),
@@ -301,7 +301,7 @@ fn credentials_open_and_never_show() {
     let inside = server.url().replace("http://", "http://me:hunter2@");
     check(&Remote::new(&inside), "fetched");
 
-    // What one credential opened is not there for another, though the commit is known.
+    // Content fetched with one credential is not served to another, even for a known commit.
     let revision = fixture
         .mirrors
         .resolve(&Remote::new(&inside), &Reference::branch("main"))
@@ -348,7 +348,7 @@ fn credentials_open_and_never_show() {
 }
 
 #[test]
-fn hosts_that_fail_are_told_apart() {
+fn host_failures_have_their_own_kinds() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -371,7 +371,7 @@ fn hosts_that_fail_are_told_apart() {
     check(
         Fault::Status(403),
         Kind::Authentication,
-        "the host forbids it (HTTP 403)",
+        "the host forbids access (HTTP 403)",
     );
     check(
         Fault::Status(404),
@@ -381,15 +381,15 @@ fn hosts_that_fail_are_told_apart() {
     check(
         Fault::Status(429),
         Kind::RemoteFailure,
-        "the host wants fewer requests (HTTP 429)",
+        "the host limits requests (HTTP 429)",
     );
     check(
         Fault::Status(503),
         Kind::RemoteFailure,
         "the host failed (HTTP 503)",
     );
-    check(Fault::Garbage, Kind::Protocol, "it does not answer as git does");
-    check(Fault::Page, Kind::Protocol, "it does not answer as git does");
+    check(Fault::Garbage, Kind::Protocol, "its answer is not git's protocol");
+    check(Fault::Page, Kind::Protocol, "its answer is not git's protocol");
     check(Fault::Cut(10), Kind::Unreachable, "the connection broke");
     check(
         Fault::Redirect("http://example.invalid/{path}".to_owned()),
@@ -410,7 +410,7 @@ fn hosts_that_fail_are_told_apart() {
         "{paths:?}"
     );
 
-    // A pack that breaks off leaves nothing behind that counts as fetched.
+    // A truncated pack leaves no commit marked as fetched.
     server.set(Fault::None);
     let fixture = Fixture::new();
     let revision = fixture
@@ -430,7 +430,7 @@ fn hosts_that_fail_are_told_apart() {
 }
 
 #[test]
-fn nobody_there() {
+fn unreachable_hosts_are_reported() {
     let fixture = Fixture::new();
     let check = |url: &str, kind: Kind, want: &str| {
         let error = fixture
@@ -440,7 +440,7 @@ fn nobody_there() {
         assert_eq!(error.kind(), kind, "{}", chain(&error));
         assert!(error.to_string().starts_with(want), "{error}");
     };
-    // a free port would be free until another test has it
+    // a free port could be taken by another test
     let url = "http://127.0.0.1:1/x";
     check(
         url,
@@ -460,7 +460,7 @@ fn nobody_there() {
 }
 
 #[test]
-fn slow_hosts_are_left_in_time() {
+fn slow_hosts_time_out() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -512,7 +512,7 @@ fn slow_hosts_are_left_in_time() {
 }
 
 #[test]
-fn certificates() {
+fn certificates_are_verified() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve(Guard::Open, true).unwrap() else {
         return;
@@ -535,7 +535,7 @@ fn certificates() {
         .resolve(&trusted, &Reference::branch("main"))
         .unwrap();
     fixture.mirrors.fetch(&trusted, &revision).unwrap();
-    // Someone who trusts it does not make others trust it.
+    // A ca of one remote is not trusted for others.
     let error = fixture
         .mirrors
         .resolve(&remote(&server), &Reference::branch("main"))
@@ -606,7 +606,7 @@ fn limits_are_named() {
             depth_max: 1,
             ..Limits::default()
         },
-        "\"apps/web\" lies deeper than 1 directories",
+        "\"apps/web\" is nested deeper than 1 directories",
     );
     check(
         Limits {
@@ -627,7 +627,7 @@ fn limits_are_named() {
             tree_bytes_max: 19,
             ..Limits::default()
         },
-        "more than 19 bytes together",
+        "more than 19 bytes in total",
     );
 }
 
@@ -685,7 +685,7 @@ fn mirrors_are_renewed_and_repaired() {
     assert_eq!(generations(), ["00000001.git"]);
     drop(third);
 
-    // Another process finds it, with what a killed one left in it.
+    // Another process finds the mirror with leftovers of a killed one.
     let mirror = std::fs::read_dir(fixture.directory.path().join("mirrors"))
         .unwrap()
         .flatten();
@@ -702,7 +702,7 @@ fn mirrors_are_renewed_and_repaired() {
     assert_eq!(pull(&again).1, 3);
     assert!(!mirror.join("objects/pack/.tmpabc").exists());
 
-    // Packs that were lost are fetched again.
+    // Lost packs are fetched again.
     for entry in std::fs::read_dir(mirror.join("objects/pack")).unwrap().flatten() {
         std::fs::remove_file(entry.path()).unwrap();
     }
@@ -712,7 +712,7 @@ fn mirrors_are_renewed_and_repaired() {
 }
 
 #[test]
-fn mirrors_nobody_uses_go() {
+fn unused_mirrors_are_removed() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;
@@ -755,7 +755,7 @@ fn mirrors_nobody_uses_go() {
 }
 
 #[test]
-fn many_at_once() {
+fn concurrent_calls_share_mirrors() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {
         return;

@@ -1,4 +1,4 @@
-//! Local directories: in place of a URL, watched, and described; moved by the real git program.
+//! Local directories: substituted for a URL, watched and inspected; changed by the real git program.
 
 use std::{
     path::Path,
@@ -14,7 +14,7 @@ use crate::{Fixture, chain};
 
 const URL: &str = "https://example.org/fleet.git";
 
-/// Runs git as a person would; `false` where it is not installed.
+/// Runs git; `false` if it is not installed.
 fn git(directory: &Path, arguments: &[&str]) -> bool {
     let mut command = Command::new("git");
     command
@@ -45,7 +45,7 @@ fn git(directory: &Path, arguments: &[&str]) -> bool {
 }
 
 #[test]
-fn a_directory_stands_in_for_a_url() {
+fn a_directory_is_substituted_for_a_url() {
     let repository = Repository::init().unwrap();
     let first = repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     let second = repository.commit(&[("b/c.yaml", Some("c: 1\n"))]).unwrap();
@@ -100,14 +100,14 @@ fn a_directory_stands_in_for_a_url() {
         .unwrap_err();
     assert_eq!(error.kind(), Kind::Storage);
     assert!(
-        chain(&error).contains("cannot be opened as a git repository"),
+        chain(&error).contains(" as a git repository"),
         "{}",
         chain(&error)
     );
 }
 
 #[test]
-fn what_a_repository_looks_like() {
+fn repository_state_is_inspected() {
     let repository = Repository::init().unwrap();
     let look = || LocalRepository::discover(repository.path()).unwrap();
     assert_eq!(look().head, Head::Unborn("main".to_owned()));
@@ -163,7 +163,7 @@ fn what_a_repository_looks_like() {
     assert!(LocalRepository::discover(nowhere.path()).is_err());
 }
 
-/// Waits until it is called, and then until it was quiet for a moment.
+/// Waits for a call, and then for a short pause.
 fn called(receive: &Receiver<()>) -> bool {
     let mut any = false;
     let mut patience = Duration::from_secs(60);
@@ -177,7 +177,7 @@ fn called(receive: &Receiver<()>) -> bool {
     }
 }
 
-/// Quiet for long enough that a wake-up would have come.
+/// Whether no call comes in a time that is long enough for one.
 fn quiet(receive: &Receiver<()>) -> bool {
     matches!(
         receive.recv_timeout(Duration::from_millis(300)),
@@ -186,7 +186,7 @@ fn quiet(receive: &Receiver<()>) -> bool {
 }
 
 #[test]
-fn commits_checkouts_and_packing_are_seen() {
+fn watch_reports_commits_checkouts_and_packing() {
     let repository = Repository::init().unwrap();
     repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     let (send, receive) = channel();
@@ -215,7 +215,7 @@ fn commits_checkouts_and_packing_are_seen() {
 }
 
 #[test]
-fn a_linked_worktree_has_a_head_of_its_own() {
+fn watch_reports_a_linked_worktrees_head() {
     let repository = Repository::init().unwrap();
     repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn a_linked_worktree_has_a_head_of_its_own() {
 }
 
 #[test]
-fn a_tree_by_any_name_git_has_for_it() {
+fn trees_are_read_by_any_git_revision() {
     let repository = Repository::init().unwrap();
     let first = repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     repository.commit(&[("b/c.yaml", Some("c: 1\n"))]).unwrap();
@@ -269,9 +269,12 @@ fn a_tree_by_any_name_git_has_for_it() {
         ("v1", Ok(1)),
         (&first[..8], Ok(1)),
         ("HEAD:b", Ok(1)),
-        ("HEAD:a.yaml", Err("\"HEAD:a.yaml\" is no commit or tree of HERE")),
-        ("absent", Err("\"absent\" is no commit or tree of HERE")),
-        ("", Err("\"\" is no commit or tree of HERE")),
+        (
+            "HEAD:a.yaml",
+            Err("\"HEAD:a.yaml\" is not a commit or tree of HERE"),
+        ),
+        ("absent", Err("\"absent\" is not a commit or tree of HERE")),
+        ("", Err("\"\" is not a commit or tree of HERE")),
     ] {
         assert_eq!(files(revision), expected.map_err(str::to_owned), "{revision}");
     }

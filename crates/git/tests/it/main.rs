@@ -1,4 +1,4 @@
-//! Against what is real: git's own `upload-pack` over HTTP, the git program, ssh servers.
+//! Tests with real peers: git's own `upload-pack` over HTTP, the git program, ssh servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ mod ssh_in_process;
 use equate_git::{Limits, Mirrors, Remote};
 use equate_testkit::git::HttpServer;
 
-/// What every test needs: mirrors in a directory of their own.
+/// Mirrors in a temporary directory.
 struct Fixture {
     mirrors: Mirrors,
     directory: tempfile::TempDir,
@@ -29,7 +29,7 @@ impl Fixture {
     }
 
     fn with(limits: Limits) -> Self {
-        // A provider that is installed already is the same one.
+        // An error means the same provider is installed already.
         rustls::crypto::ring::default_provider().install_default().ok();
         let directory = tempfile::tempdir().unwrap();
         let mirrors = Mirrors::new(directory.path().join("mirrors"), limits);
@@ -41,7 +41,7 @@ fn remote(server: &HttpServer) -> Remote {
     Remote::new(server.url())
 }
 
-/// An error and what is below it, as the rim prints it.
+/// An error and its causes, as the CLI prints them.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

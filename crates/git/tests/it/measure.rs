@@ -1,5 +1,5 @@
-//! How long things take with 10,000 files. Not judged, only printed:
-//! `cargo test -p equate-git --test it -- --ignored --nocapture measure`.
+//! Prints timings with 10,000 files and asserts nothing: `cargo test -p equate-git --test it -- --ignored
+//! --nocapture measure`.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::{Fixture, remote};
 
 const FILES: usize = 10_000;
 
-/// The best of five.
+/// The best of five runs.
 fn timed<T>(what: &str, work: impl Fn() -> T) -> T {
     let run = || {
         let begun = Instant::now();

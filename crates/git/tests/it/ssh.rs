@@ -14,7 +14,7 @@ use equate_testkit::git::Repository;
 
 use crate::{Fixture, chain};
 
-/// How often another free port is looked for.
+/// The number of attempts with another free port.
 const PORT_ATTEMPTS: usize = 3;
 
 struct Sshd {
@@ -39,7 +39,7 @@ fn key(path: &Path, passphrase: &str) {
     assert!(made.success());
 }
 
-/// `None`, with a line, where no server can be run.
+/// Starts a server. Prints a line and returns `None` where none can run.
 fn sshd() -> Option<Sshd> {
     let program = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"]
         .iter()
@@ -59,9 +59,9 @@ fn sshd() -> Option<Sshd> {
     let public = |name: &str| fs::read_to_string(file(name)).unwrap();
     fs::write(file("authorized"), public("user.pub") + &public("locked.pub")).unwrap();
     fs::set_permissions(file("authorized"), fs::Permissions::from_mode(0o600)).unwrap();
-    // Where it separates privileges it wants this directory.
+    // Servers with privilege separation need this directory.
     fs::create_dir_all("/run/sshd").ok();
-    // a port that is free may be another's by the time it is bound
+    // a free port may be taken before it is bound
     let found = (0..PORT_ATTEMPTS).find_map(|_| started(program, directory.path()));
     if found.is_none() {
         eprintln!("skipped: sshd does not start here");
@@ -74,7 +74,7 @@ fn sshd() -> Option<Sshd> {
     })
 }
 
-/// A server that answers at a free port; `None` where it has ended instead.
+/// Starts a server on a free port; `None` if it exits.
 fn started(program: &Path, directory: &Path) -> Option<(Child, u16)> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = free.local_addr().unwrap().port();
@@ -132,7 +132,7 @@ impl Sshd {
 }
 
 #[test]
-fn keys_open_and_unknown_hosts_are_refused() {
+fn keys_authenticate_and_unknown_hosts_are_refused() {
     let Some(server) = sshd() else { return };
     let repository = Repository::init_bare().unwrap();
     repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
@@ -184,7 +184,7 @@ fn keys_open_and_unknown_hosts_are_refused() {
         path(),
         server.credentials("user", "stranger.pub", None),
         Kind::Authentication,
-        "the host's key is not in known_hosts",
+        "the host's key does not match known_hosts",
     );
     check(
         PathBuf::from("/nowhere/x"),

@@ -1,4 +1,4 @@
-//! SSH hosts that do what no library's server does: the first exchange, written out by hand.
+//! SSH hosts that misbehave in ways that no library's server can: the first exchange, written by hand.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -18,13 +18,13 @@ const KEYS: &str = include_str!("../../testdata/ssh_keys.txt");
 
 const VERSION: &str = "SSH-2.0-by_hand";
 
-/// What a host says and does in its first exchange.
+/// The behaviour of a host in its first exchange.
 #[derive(Clone, Copy)]
 struct Host {
     kex: &'static str,
-    /// What it announces that it proves its key with.
+    /// The announced host key algorithm.
     announced: &'static str,
-    /// What it signs with; SHA-1 without one.
+    /// The hash of the signature; SHA-1 without one.
     hash: Option<HashAlg>,
 }
 
@@ -39,7 +39,7 @@ fn rsa() -> PrivateKey {
     russh::keys::decode_secret_key(rest.split("\n== ").next().unwrap(), None).unwrap()
 }
 
-/// Bytes with their length before them.
+/// Bytes with a length prefix.
 fn field(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).unwrap();
     [&length.to_be_bytes(), bytes].concat()
@@ -63,7 +63,7 @@ fn receive(wire: &mut impl io::Read) -> io::Result<Vec<u8>> {
 }
 
 impl Host {
-    /// One conversation; what the client said after it had heard what is announced.
+    /// Serves one session. Returns the bytes that the client sent after the algorithm lists.
     fn serve(self, listener: TcpListener) -> JoinHandle<io::Result<Vec<u8>>> {
         std::thread::spawn(move || {
             let (mut wire, _) = listener.accept()?;
@@ -130,14 +130,14 @@ impl Host {
         let reply = [field(&shown), field(public.as_ref()), field(&signature)].concat();
         send(wire, &[[31].as_slice(), &reply].concat())?;
         send(wire, &[21])?;
-        // the same from the client, and then all is secret
+        // the same from the client, then everything is encrypted
         assert_eq!(receive(&mut reader)?, [21]);
         let mut secret = [0; 1];
         reader.read(&mut secret).map(|read| secret[..read].to_vec())
     }
 }
 
-/// A number as SSH writes it: no zeros before it, but one where it would be negative.
+/// A number in SSH's encoding: no leading zeros, except one to keep it positive.
 fn number(bytes: &[u8]) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let mut number = bytes[zeros..].to_vec();
@@ -147,7 +147,7 @@ fn number(bytes: &[u8]) -> Vec<u8> {
     field(&number)
 }
 
-/// What a client is told of the host, and what the host heard.
+/// The client's error, and the bytes that the host received.
 fn asked(host: Host, kex: &[&str]) -> (Kind, String, io::Result<Vec<u8>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -167,19 +167,19 @@ fn asked(host: Host, kex: &[&str]) -> (Kind, String, io::Result<Vec<u8>>) {
 }
 
 #[test]
-fn a_host_holds_to_what_was_agreed_on() {
+fn deviation_from_the_negotiated_algorithm_is_refused() {
     let check = |host: Host, kind: Kind, want: &str, goes_on: bool| {
         let (got, told, heard) = asked(host, &[]);
         assert_eq!(got, kind, "{told}");
         assert!(told.contains(want), "{told}");
-        // what is said after the exchange is our name and key
+        // after the exchange come our user name and key
         let heard = heard.unwrap_or_default();
         assert_eq!(!heard.is_empty(), goes_on, "{told}");
     };
-    // it is shown our key, and goes
+    // it receives our key and closes
     check(HONEST, Kind::Authentication, "the host refused the key", true);
-    let problem = "the host does not prove its key with what was agreed on";
-    let other = "rsa-sha2-512 was agreed on, and it signs with another";
+    let problem = "the host's key does not match the negotiated algorithm";
+    let other = "the host negotiated rsa-sha2-512 but signed with another algorithm";
     for hash in [None, Some(HashAlg::Sha256)] {
         let host = Host { hash, ..HONEST };
         check(host, Kind::Authentication, problem, false);
@@ -187,13 +187,13 @@ fn a_host_holds_to_what_was_agreed_on() {
     }
     let announced = "ssh-ed25519";
     let host = Host { announced, ..HONEST };
-    let want = "ssh-ed25519 was agreed on, and it shows a key of type ssh-rsa";
+    let want = "the host negotiated ssh-ed25519 but presented a ssh-rsa key";
     check(host, Kind::Authentication, problem, false);
     check(host, Kind::Authentication, want, false);
 }
 
 #[test]
-fn groups_that_a_host_may_choose() {
+fn key_exchange_groups_are_limited() {
     let kex = "diffie-hellman-group-exchange-sha256";
     let (_, told, heard) = asked(Host { kex, ..HONEST }, &[kex]);
     let bits = [2048_u32, 3072, 4096].map(u32::to_be_bytes).concat();
@@ -201,7 +201,7 @@ fn groups_that_a_host_may_choose() {
 }
 
 #[test]
-fn words_of_a_host_are_one_short_line() {
+fn host_messages_are_one_short_line() {
     let announced = "\x1b[2J\x1b]0;x\x07\r\nfatal: yes,ssh-rsa".repeat(500).leak();
     let (kind, told, _) = asked(Host { announced, ..HONEST }, &[]);
     assert_eq!(kind, Kind::RemoteFailure);

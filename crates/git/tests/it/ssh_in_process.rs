@@ -1,5 +1,5 @@
-//! SSH against the server of `testkit`: no `ssh`, `sshd` or `ssh-keygen` is needed. What a real `sshd` says
-//! is [`crate::ssh`]'s matter.
+//! SSH against the server of `testkit`, without `ssh`, `sshd` or `ssh-keygen`. [`crate::ssh`] tests a real
+//! `sshd`.
 
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,12 @@ fn key(identity: &str, known_hosts: &str, passphrase: Option<&str>) -> Credentia
     }
 }
 
-/// What opens the server.
+/// The server's valid credentials.
 fn right(server: &SshServer) -> Credentials {
     key(&server.identity(), &server.known_hosts(), None)
 }
 
-/// How many files there are, or what went wrong.
+/// The number of files, or the failure.
 fn pull(mirrors: &Mirrors, remote: &Remote) -> Result<usize, (Kind, String)> {
     let revision = mirrors
         .resolve(remote, &Reference::branch("main"))
@@ -57,7 +57,7 @@ fn refused(remote: &Remote, kind: Kind, want: &str) {
 }
 
 #[test]
-fn what_is_asked() {
+fn fetch_runs_one_upload_pack() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -80,9 +80,9 @@ fn what_is_asked() {
     check("git@", "/fleet$(id)", "git git-upload-pack '/fleet$(id)'");
 }
 
-/// A host that only the proxy knows, by a proxy that asks who is there.
+/// A host that only the proxy can resolve, through a proxy that requires credentials.
 #[test]
-fn by_a_proxy() {
+fn proxies_resolve_the_host() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -107,7 +107,7 @@ fn by_a_proxy() {
         let right = through(&address, Some("s3cret"));
         assert_eq!(pull(&Fixture::new().mirrors, &right), Ok(1), "{address}");
         assert_eq!(server.take().len(), 2, "to resolve, and to fetch");
-        let wants = "the proxy wants credentials";
+        let wants = "the proxy requires credentials";
         refused(&through(&address, Some("wr0ng")), Kind::Authentication, wants);
         refused(&through(&address, None), Kind::Authentication, wants);
     }
@@ -123,9 +123,9 @@ fn by_a_proxy() {
         Kind::Unreachable,
         "the proxy cannot be reached",
     );
-    // who speaks SSH does not speak for others
+    // an ssh server is not a SOCKS proxy
     let other = format!("127.0.0.1:{}", server.port());
-    let no_answer = "the proxy does not speak SOCKS version 5";
+    let no_answer = "the proxy does not support SOCKS version 5";
     refused(
         &through(&format!("socks5h://{other}"), None),
         Kind::RemoteFailure,
@@ -139,7 +139,7 @@ fn by_a_proxy() {
 }
 
 #[test]
-fn keys_and_signatures() {
+fn every_key_type_authenticates() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -169,21 +169,21 @@ fn keys_and_signatures() {
         let want = format!("cannot connect to URL: the private key cannot be used{want}");
         refused(&remote, Kind::Authentication, &want);
     };
-    let hint = " (check the credentials and what they are allowed to read)";
+    let hint = " (check the credentials and their read permissions)";
     check(
         "ed25519 locked",
         None,
-        &format!("{hint}: it is encrypted, and there is no passphrase"),
+        &format!("{hint}: it is encrypted and no passphrase is given"),
     );
     check(
         "ed25519 locked",
         Some("open barley"),
-        &format!("{hint}: the passphrase does not open it"),
+        &format!("{hint}: the passphrase does not decrypt it"),
     );
 }
 
 #[test]
-fn hosts_that_are_not_trusted() {
+fn untrusted_hosts_are_refused() {
     let repository = repository();
     let hosts = [
         SshKey::ed25519(0),
@@ -198,7 +198,7 @@ fn hosts_that_are_not_trusted() {
         Remote::new(server.url()).with_credentials(credentials)
     };
     let name = format!("[127.0.0.1]:{}", server.port());
-    // Each of a host's keys is enough, whichever it would show first.
+    // Each of a host's keys is enough, whichever it prefers.
     for host in &hosts {
         let known_hosts = format!("{name} {}\n", host.public());
         assert_eq!(
@@ -216,13 +216,13 @@ fn hosts_that_are_not_trusted() {
     );
 
     let check = |known_hosts: &str, want: &str| {
-        let problem = "the host's key is not in known_hosts, or another one is";
-        let hint = "(check the credentials and what they are allowed to read)";
+        let problem = "the host's key does not match known_hosts";
+        let hint = "(check the credentials and their read permissions)";
         let want = format!("cannot connect to URL: {problem} {hint}: {want}");
         refused(&remote(known_hosts), Kind::Authentication, &want);
     };
-    let shown = "the host shows ssh-ed25519 SHA256:";
-    check("", &format!("no line of it is for {name}; {shown}"));
+    let shown = "the host presented ssh-ed25519 SHA256:";
+    check("", &format!("no line is for {name}; {shown}"));
     check(
         &format!("{name} {}\n", SshKey::ed25519(9).public()),
         &format!("line 1 has another ssh-ed25519 key for {name}; {shown}"),
@@ -239,7 +239,7 @@ fn hosts_that_are_not_trusted() {
 }
 
 #[test]
-fn refusals() {
+fn refusals_have_their_own_errors() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -249,20 +249,20 @@ fn refusals() {
     refused(
         &Remote::new(server.url()).with_credentials(stranger),
         Kind::Authentication,
-        "cannot connect to URL: the host refused the key (check the credentials and what they are allowed to \
-         read): of user \"git\"; it takes ",
+        "cannot connect to URL: the host refused the key (check the credentials and their read \
+         permissions): of user \"git\"; it accepts ",
     );
     refused(
         &at("/nowhere"),
         Kind::RepositoryNotFound,
-        "no such repository (check the path; hosts also say so when credentials are missing or may not read \
-         it): fatal: '/nowhere' does not appear to be a git repository",
+        "no such repository (check the path; hosts also answer this when credentials are missing or lack read \
+         access): fatal: '/nowhere' does not appear to be a git repository",
     );
     let check = |fault: SshFault, kind: Kind, want: &str| {
         server.set(fault);
         refused(&at("/fleet.git"), kind, want);
     };
-    let ended = "the host ended the conversation: ";
+    let ended = "the host ended the session: ";
     check(
         SshFault::Refuse("ERROR: Repository not found.\n"),
         Kind::RepositoryNotFound,
@@ -292,25 +292,25 @@ fn refusals() {
 }
 
 #[test]
-fn answers_that_are_not_as_usual() {
+fn unusual_answers_are_handled() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
     };
     let remote = Remote::new(server.url()).with_credentials(right(&server));
-    // the first protocol
+    // protocol version 1
     server.set(SshFault::Old);
     assert_eq!(pull(&Fixture::new().mirrors, &remote), Ok(1));
     let protocols: Vec<_> = server.take().into_iter().map(|asked| asked.protocol).collect();
     assert_eq!(protocols, [None, None], "to resolve, and to fetch");
-    // more on the side than a window and every queue hold
+    // more error output than a window and every queue hold
     server.set(SshFault::Flood(8 << 20));
     assert_eq!(pull(&Fixture::new().mirrors, &remote), Ok(1));
 }
 
-/// Nothing is forwarded: whatever a host opens is refused, and the conversation goes on.
+/// Nothing is forwarded: channels that a host opens are refused, and the session goes on.
 #[test]
-fn channels_that_the_host_opens() {
+fn channels_opened_by_the_host_are_refused() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -336,7 +336,7 @@ fn channels_that_the_host_opens() {
 }
 
 #[test]
-fn a_pack_that_breaks_off() {
+fn a_truncated_pack_is_an_error() {
     let repository = repository();
     let filling: String = (0_u32..40_000)
         .map(|n| format!("x{:x}\n", n.wrapping_mul(2_654_435_761)))
@@ -355,10 +355,10 @@ fn a_pack_that_breaks_off() {
     let error = fixture.mirrors.fetch(&remote, &revision).unwrap_err();
     assert_eq!(error.kind(), Kind::RemoteFailure, "{}", chain(&error));
     let told = chain(&error);
-    assert!(told.contains("the host ended the conversation: "), "{told}");
+    assert!(told.contains("the host ended the session: "), "{told}");
     server.set(SshFault::None);
     assert_eq!(pull(&fixture.mirrors, &remote), Ok(2));
-    // and a large one comes whole, though it is more than a window
+    // an answer larger than a window arrives complete
     let more: String = (0_u32..1_000_000)
         .map(|n| format!("x{:x}\n", n.wrapping_mul(2_654_435_761)))
         .collect();
@@ -378,7 +378,7 @@ async fn all_gone(server: &SshServer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_waits_past_the_deadline_and_nothing_stays() {
+async fn deadline_ends_every_wait_and_connection() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -392,7 +392,7 @@ async fn nothing_waits_past_the_deadline_and_nothing_stays() {
         .unwrap();
     assert_eq!(pulled, Ok(1));
     all_gone(&server).await;
-    // the one that does not notice is the last
+    // a server that notices nothing is the last
     for fault in [SshFault::Silence, SshFault::Stall, SshFault::Deaf] {
         server.set(fault);
         let remote = remote.clone().with_timeout(Duration::from_secs(2));
@@ -411,7 +411,7 @@ async fn nothing_waits_past_the_deadline_and_nothing_stays() {
 }
 
 #[test]
-fn algorithms_that_are_named() {
+fn only_configured_algorithms_are_offered() {
     let repository = repository();
     let Some(server) = repository.serve_ssh().unwrap() else {
         return;
@@ -427,12 +427,12 @@ fn algorithms_that_are_named() {
     let (kind, told) = pull(&[], &["rsa-sha2-512"]).unwrap_err();
     assert_eq!(kind, Kind::RemoteFailure);
     assert!(
-        told.contains("it has no host key algorithm that is accepted here: it offers ssh-ed25519"),
+        told.contains("it has no accepted host key algorithm: it offers ssh-ed25519"),
         "{told}"
     );
     let (_, told) = pull(&["ecdh-sha2-nistp256"], &[]).unwrap_err();
     assert!(
-        told.contains("it has no key exchange algorithm that is accepted here: it offers "),
+        told.contains("it has no accepted key exchange algorithm: it offers "),
         "{told}"
     );
 }

@@ -16,14 +16,16 @@ mod tests;
 
 use equate_manifest::json::type_name;
 use equate_manifest::yaml::{self, YamlError};
-use equate_openpgp::{Certificate, Flaw, MalformedSignature, Signature, Verdict, Worthless};
+use equate_openpgp::{
+    Certificate, InvalidSignature, KeyFlaw, MalformedSignature, Signature, SignatureValidity,
+};
 use equate_template::quote;
 use message::Message;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::time::SystemTime;
 
-pub use equate_openpgp::{KeyRing, NoKeyRing, RING_BYTES_MAX};
+pub use equate_openpgp::{KeyRing, KeyRingError, RING_BYTES_MAX};
 
 /// What the name of a chart's archive ends in when it is that of its provenance.
 pub const EXTENSION: &str = ".prov";
@@ -64,15 +66,15 @@ pub enum ProvenanceError {
     #[error("openpgp: signature made by unknown entity")]
     UnknownSigner,
     /// The signature proves nothing, whoever made it.
-    #[error("openpgp: {}", of_worthless(.0))]
-    Worthless(#[source] Worthless),
+    #[error("openpgp: {}", of_invalid(.0))]
+    InvalidSignature(#[source] InvalidSignature),
     /// The key that is named did not sign this, or may not.
     #[error("openpgp: {}: key {key} {flaw}", of_flaw(*flaw))]
     NotSigned {
         /// Its id.
         key: String,
         /// Why.
-        flaw: Flaw,
+        flaw: KeyFlaw,
     },
     /// There are no sums in the text.
     #[error("message block must have at least two parts")]
@@ -104,22 +106,24 @@ pub enum ProvenanceError {
 }
 
 /// Go's words.
-fn of_worthless(worthless: &Worthless) -> &'static str {
-    match worthless {
-        Worthless::Future | Worthless::Expired => "signature expired",
+fn of_invalid(invalid: &InvalidSignature) -> &'static str {
+    match invalid {
+        InvalidSignature::Future | InvalidSignature::Expired => "signature expired",
         _ => "invalid signature",
     }
 }
 
 /// Go's words, as far as it tells flaws apart.
-fn of_flaw(flaw: Flaw) -> &'static str {
+fn of_flaw(flaw: KeyFlaw) -> &'static str {
     match flaw {
-        Flaw::OtherContent => "invalid signature",
-        Flaw::Revoked | Flaw::SubkeyRevoked => "signature made by revoked key",
-        Flaw::Expired | Flaw::SubkeyExpired => "key expired",
-        Flaw::Silent | Flaw::MayNotSign | Flaw::SubkeyUnbound | Flaw::SubkeyMayNotSign | Flaw::SubkeyWeak => {
-            "signature made by unknown entity"
-        }
+        KeyFlaw::OtherContent => "invalid signature",
+        KeyFlaw::Revoked | KeyFlaw::SubkeyRevoked => "signature made by revoked key",
+        KeyFlaw::Expired | KeyFlaw::SubkeyExpired => "key expired",
+        KeyFlaw::NoSelfSignature
+        | KeyFlaw::MayNotSign
+        | KeyFlaw::SubkeyUnbound
+        | KeyFlaw::SubkeyMayNotSign
+        | KeyFlaw::SubkeyWeak => "signature made by unknown entity",
     }
 }
 
@@ -169,16 +173,14 @@ fn signer<'k>(
     for signature in signatures {
         let mut flaw = None;
         for key in ring.certificates() {
-            if !key.is_named_by(signature) {
+            if !key.is_issuer_of(signature) {
                 continue;
             }
-            signature
-                .is_worth_something(now)
-                .map_err(ProvenanceError::Worthless)?;
-            match key.judge(signature, signed, now) {
-                Verdict::Signed => return Ok(key),
-                Verdict::Unrelated => {}
-                Verdict::Not(why) => flaw = flaw.or(Some((key.id(), why))),
+            signature.check(now).map_err(ProvenanceError::InvalidSignature)?;
+            match key.verify(signature, signed, now) {
+                SignatureValidity::Valid => return Ok(key),
+                SignatureValidity::OtherKey => {}
+                SignatureValidity::Invalid(why) => flaw = flaw.or(Some((key.id(), why))),
             }
         }
         if let Some((key, flaw)) = flaw {

@@ -29,7 +29,7 @@ fn of_ours(case: &Value) -> Option<&'static str> {
     if is("good", "both.asc") {
         return Some("Signed by: alice <alice@example.com>");
     }
-    is("sha1", "rsa.asc").then_some("Error: openpgp: invalid signature: SHA1 proves nothing any more")
+    is("sha1", "rsa.asc").then_some("Error: openpgp: invalid signature: SHA1 is no longer secure")
 }
 
 /// What helm 4.3.1 has said of the files in `testdata/provenance`.

@@ -6,10 +6,9 @@ use base64::engine::general_purpose::STANDARD;
 const BEGIN: &str = "-----BEGIN AGE ENCRYPTED FILE-----";
 const END: &str = "-----END AGE ENCRYPTED FILE-----";
 
-/// The longest armored text that is read: a sealed data key is a few hundred bytes.
+/// An encrypted data key has a few hundred bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// The bytes in an armored text.
 pub(super) fn remove(text: &str) -> Option<Vec<u8>> {
     if text.len() > BYTES_MAX {
         return None;
@@ -19,7 +18,6 @@ pub(super) fn remove(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(packed).ok()
 }
 
-/// The armored text of bytes.
 #[cfg(test)]
 pub(super) fn add(bytes: &[u8]) -> String {
     let packed = STANDARD.encode(bytes);

@@ -1,5 +1,4 @@
-//! Bech32 (BIP 173), in which age spells its keys. Without the length limit, which age does not
-//! have, and in lower case.
+//! Bech32 (BIP 173) as age writes keys: in lower case and without the length limit.
 
 use zeroize::Zeroizing;
 
@@ -7,10 +6,8 @@ const ALPHABET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
 const GENERATOR: [u32; 5] = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd, 0x2a14_62b3];
 const CHECKSUM: usize = 6;
 
-/// The longest text that is read.
 const CHARS_MAX: usize = 8 << 10;
 
-/// The bytes of a text with this prefix.
 pub(super) fn decode(prefix: &str, text: &str) -> Option<Zeroizing<Vec<u8>>> {
     let rest = text.strip_prefix(prefix)?.strip_prefix('1')?;
     if rest.len() < CHECKSUM || rest.len() > CHARS_MAX {
@@ -30,7 +27,6 @@ pub(super) fn decode(prefix: &str, text: &str) -> Option<Zeroizing<Vec<u8>>> {
     regroup(&digits[..digits.len() - CHECKSUM], 5, 8, false)
 }
 
-/// The text of bytes, with a prefix.
 pub(super) fn encode(prefix: &str, bytes: &[u8]) -> String {
     let mut digits = regroup(bytes, 8, 5, true).unwrap_or_default();
     let data = digits.len();
@@ -45,7 +41,7 @@ pub(super) fn encode(prefix: &str, bytes: &[u8]) -> String {
     prefix.chars().chain(['1']).chain(letters).collect()
 }
 
-/// The checksum's polynomial over prefix and digits: 1 if the last six are right.
+/// Returns 1 if the last six digits are the right checksum.
 fn checksum(prefix: &str, digits: &[u8]) -> u32 {
     let high = prefix.bytes().map(|byte| byte >> 5);
     let low = prefix.bytes().map(|byte| byte & 31);
@@ -63,8 +59,7 @@ fn checksum(prefix: &str, digits: &[u8]) -> u32 {
     })
 }
 
-/// Groups of `from` bits as groups of `to` bits. Without padding what is left over must be zeros,
-/// fewer than a group.
+/// Without padding, the remainder must be zeros and shorter than a group.
 fn regroup(groups: &[u8], from: u32, to: u32, pad: bool) -> Option<Zeroizing<Vec<u8>>> {
     let mut out = Zeroizing::new(Vec::with_capacity(groups.len() * from as usize / to as usize + 1));
     let (mut bits, mut kept) = (0u32, 0u32);

@@ -1,6 +1,6 @@
-//! The file itself: a header that seals a file key for each recipient, and the payload.
+//! The age file: a header that seals a file key for each recipient, and the payload.
 //!
-//! Only payloads of one chunk are read, for a data key is 32 bytes.
+//! Only payloads of one chunk are read, because a data key has 32 bytes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -17,18 +17,17 @@ const FILE_KEY_BYTES: usize = 16;
 const PAYLOAD_NONCE_BYTES: usize = 16;
 const CHUNK_BYTES: usize = 64 << 10;
 const TAG_BYTES: usize = 16;
-/// The nonce of the first chunk that is also the last.
+/// The nonce of a chunk that is both first and last.
 const ONLY_CHUNK: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const NO_NONCE: [u8; 12] = [0; 12];
 
-/// The most recipients a file may be sealed for.
 const STANZAS_MAX: usize = 100;
 
-/// A file whose header is read and not yet authenticated.
+/// A file whose header is not authenticated yet.
 pub(super) struct File<'b> {
-    /// The X25519 ones; what is for others is passed over.
+    /// The X25519 stanzas; others are skipped.
     stanzas: Vec<Stanza>,
-    /// The header up to and with `---`.
+    /// The header up to `---`, inclusive.
     signed: &'b [u8],
     mac: Vec<u8>,
     nonce: &'b [u8],
@@ -78,7 +77,6 @@ impl<'b> File<'b> {
         None
     }
 
-    /// What the file holds, if it is sealed for this identity.
     pub(super) fn open(&self, identity: &Identity) -> Option<Zeroizing<Vec<u8>>> {
         let mut keys = self.stanzas.iter().filter_map(|stanza| stanza.file_key(identity));
         let file_key = keys.next()?;
@@ -101,7 +99,6 @@ impl Stanza {
     }
 }
 
-/// The header's lines.
 struct Lines<'b> {
     all: &'b [u8],
     at: usize,
@@ -115,7 +112,7 @@ impl<'b> Lines<'b> {
         std::str::from_utf8(&rest[..end]).ok()
     }
 
-    /// A stanza's body: lines of 64 characters, the last one shorter.
+    /// Lines of 64 characters, the last one shorter.
     fn body(&mut self) -> Option<Vec<u8>> {
         let mut text = String::new();
         loop {
@@ -135,7 +132,6 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     STANDARD_NO_PAD.decode(text).ok()
 }
 
-/// HKDF with SHA-256, 32 bytes.
 fn derive(salt: &[u8], secret: &[u8], info: &[u8]) -> Option<Zeroizing<[u8; 32]>> {
     let mut key = Zeroizing::new([0; 32]);
     let pseudorandom = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(secret);
@@ -162,7 +158,6 @@ fn unseal(key: &[u8; 32], nonce: [u8; 12], sealed: &[u8]) -> Option<Zeroizing<Ve
     Some(buffer)
 }
 
-/// An armored file for one identity's recipient.
 #[cfg(test)]
 pub(crate) fn seal(identity: &Identity, random: &[u8; 64], secret: &[u8]) -> Option<String> {
     let seal = |key: &[u8; 32], nonce, secret: &[u8]| {

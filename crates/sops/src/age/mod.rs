@@ -1,10 +1,10 @@
-//! age, as far as SOPS needs it: opening a short armored file with an X25519 identity.
+//! Decrypts short armored age files with X25519 identities.
 //!
-//! The format is age-encryption.org/v1. The age crate is not used, because it brings a hundred
-//! crates for what these few functions over `ring` and `x25519-dalek` do (decision 0009).
+//! The format is age-encryption.org/v1. The age crate would add a hundred dependencies for these few
+//! functions over `ring` and `x25519-dalek` (decision 0009).
 //!
-//! Refused by name: post-quantum and plugin identities and recipients, ssh keys as recipients. A
-//! SOPS recipient is never a passphrase.
+//! Not supported: post-quantum and plugin identities and recipients, and ssh keys. A SOPS recipient is
+//! never a passphrase.
 
 mod armor;
 mod bech32;
@@ -24,19 +24,19 @@ use crate::data_key::KeyFault;
 const SECRET_PREFIX: &str = "age-secret-key-";
 const RECIPIENT_PREFIX: &str = "age";
 
-/// The kinds of recipients that are refused, by what they begin with.
+/// Prefixes of unsupported recipients.
 const REFUSED_RECIPIENTS: [&str; 2] = ["age1pq1", "ssh-"];
 
-/// Why a text is no list of identities.
+/// The reason why a text is not a list of identities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     /// It is not UTF-8.
     #[error("it is not text")]
     NotText,
-    /// A line that is no identity.
-    #[error("line {0} is no age identity, which begins with AGE-SECRET-KEY-1")]
+    /// A line is not an identity.
+    #[error("line {0} is not an age identity: it must begin with AGE-SECRET-KEY-1")]
     Unknown(usize),
-    /// A line that is one, but damaged.
+    /// An identity is damaged.
     #[error("the age identity in line {0} is damaged: its checksum or length is wrong")]
     Damaged(usize),
     /// A post-quantum identity.
@@ -45,19 +45,18 @@ pub enum IdentityError {
     )]
     PostQuantum(usize),
     /// An identity of a plugin.
-    #[error("the age identity in line {0} needs a plugin, and plugins are not run")]
+    #[error("the age identity in line {0} needs a plugin, and plugins are not supported")]
     Plugin(usize),
-    /// No identity at all.
-    #[error("it holds no age identity")]
+    /// There is no identity.
+    #[error("it contains no age identity")]
     Empty,
 }
 
-/// An X25519 private key.
 #[derive(Clone)]
 pub(crate) struct Identity {
     secret: StaticSecret,
     public: PublicKey,
-    /// The public key, spelled as a recipient.
+    /// The public key as a recipient.
     recipient: String,
 }
 
@@ -83,7 +82,7 @@ impl Identity {
         &self.recipient
     }
 
-    /// An identity file: one to a line, with empty lines and comments.
+    /// One identity per line, with empty lines and comments.
     pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<Self>, IdentityError> {
         let text = std::str::from_utf8(bytes).map_err(|_| IdentityError::NotText)?;
         let mut identities = Vec::new();
@@ -120,8 +119,7 @@ impl Identity {
     }
 }
 
-/// What is sealed for a recipient, opened by whichever identity can: the name of a recipient in a
-/// document is for people, the file itself says who can open it.
+/// Tries all identities: the recipient's name in a document is only for people, the file itself decides.
 pub(crate) fn open(
     recipient: &str,
     sealed: &str,

@@ -1,5 +1,5 @@
-//! dotenv: a line for each value, comments, `\n` for line breaks. The metadata is flattened into
-//! lines as well, `sops_age__list_0__map_enc=…`.
+//! dotenv: one value per line, comments, and `\n` for line breaks. The metadata is flattened,
+//! `sops_age__list_0__map_enc=…`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const PREFIX: &str = "sops_";
 const MAP: &str = "__map_";
 const LIST: &str = "__list_";
 
-/// The deepest a flattened key may lead.
+/// The nesting of a flattened key.
 const DEPTH_MAX: usize = 16;
 
 pub(super) fn read_encrypted(
@@ -61,7 +61,7 @@ pub(super) fn read(bytes: &[u8], budget: &Budget<'_>) -> Result<Vec<Entry>, Form
             }));
             continue;
         }
-        // never the line itself: it may be a secret
+        // never the line itself: it may contain a secret
         let fault = |fault: &str| FormatError::Syntax {
             line: at + 1,
             column: 1,
@@ -128,7 +128,6 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Zeroizing<Vec<u8>> {
     out
 }
 
-/// A place in the metadata while its lines are gathered.
 #[derive(Default)]
 struct Place {
     value: Option<Node>,
@@ -137,7 +136,7 @@ struct Place {
 }
 
 impl Place {
-    /// Puts a value where its key leads: `age__list_0__map_enc`.
+    /// Inserts a value at its flattened key: `age__list_0__map_enc`.
     fn put(&mut self, key: &str, value: Node) -> Result<(), MetadataError> {
         let wrong = || MetadataError::Flattened(format!("{PREFIX}{key}"));
         let mut place = self;
@@ -191,7 +190,6 @@ impl Place {
     }
 }
 
-/// Writes a mapping as lines of its values, each under the keys that lead to it.
 #[cfg(test)]
 pub(super) fn flatten(prefix: &str, entries: &[Entry], out: &mut Vec<Entry>) {
     fn value(key: String, node: &Node, out: &mut Vec<Entry>) {

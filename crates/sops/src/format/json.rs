@@ -1,4 +1,4 @@
-//! JSON, in the order it stands in. Written as SOPS does: tabs, Go's spelling of texts and numbers.
+//! JSON in document order, written as SOPS does: tabs, and Go's format of texts and numbers.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::FormatError;
 use crate::budget::Budget;
 use crate::tree::{Entry, Node, Text};
 
-/// Reads an object. A repeated key is refused, as is what is beyond the budget.
+/// Refuses repeated keys and input beyond the budget.
 pub(super) fn read(bytes: &[u8], budget: &Budget<'_>) -> Result<Vec<Entry>, FormatError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let reader = Reader {
@@ -36,14 +36,14 @@ fn fault(error: &serde_json::Error, budget: &Budget<'_>) -> FormatError {
     if let Some(source) = budget.exhausted() {
         return FormatError::Exhausted { line, column, source };
     }
-    // serde_json's messages quote no values but numbers and short strings of the wrong type,
-    // and no type is wrong here
+    // serde_json quotes only numbers and short strings of the wrong type in its messages, and types cannot
+    // be wrong here
     let text = error.to_string();
     let fault = text.split(" at line ").next().unwrap_or_default().to_owned();
     FormatError::Syntax { line, column, fault }
 }
 
-/// Reads a value, and as many levels below it.
+/// Carries the remaining depth.
 #[derive(Clone, Copy)]
 struct Reader<'b> {
     budget: &'b Budget<'b>,
@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_u64<E: Error>(self, number: u64) -> Result<Node, E> {
         self.count(0)?;
         let number = i64::try_from(number);
-        let number = number.map_err(|_| E::custom("a number beyond 64 bits, which SOPS cannot hold"))?;
+        let number = number.map_err(|_| E::custom("a number beyond 64 bits, which SOPS cannot store"))?;
         Ok(Node::Int(number))
     }
 
@@ -130,7 +130,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         while let Some(key) = access.next_key::<String>()? {
             self.budget.key(&key).map_err(A::Error::custom)?;
             if !keys.insert(key.clone()) {
-                return Err(A::Error::custom(format!("the key {key:?} stands there twice")));
+                return Err(A::Error::custom(format!("the key {key:?} appears twice")));
             }
             let value = access.next_value_seed(below)?;
             entries.push(Entry::Pair { key, value });
@@ -139,7 +139,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-/// Writes an object, with a line break behind it. Comments go.
+/// Leaves comments out.
 pub(super) fn write(entries: &[Entry]) -> Zeroizing<Vec<u8>> {
     let mut out = Zeroizing::new(String::new());
     map(&mut out, entries, 0);
@@ -206,7 +206,7 @@ fn node(out: &mut String, node: &Node, depth: usize) {
     }
 }
 
-/// What is not UTF-8 becomes U+FFFD, byte by byte, as in Go.
+/// As in Go, each invalid byte becomes U+FFFD.
 fn lossy(text: &Text) -> Zeroizing<String> {
     let mut out = Zeroizing::new(String::with_capacity(text.as_bytes().len()));
     for chunk in text.as_bytes().utf8_chunks() {

@@ -1,7 +1,7 @@
-//! The formats: a text to a tree and back, as SOPS reads and writes them.
+//! Reads and writes the formats of SOPS.
 //!
-//! An encrypted file is told from a plain one by a few bytes that SOPS writes and Flux looks for;
-//! so a file is left alone exactly when Flux leaves it alone.
+//! An encrypted file is recognized by a few bytes that SOPS writes. Flux looks for the same bytes, so both
+//! skip the same files.
 
 mod dotenv;
 mod json;
@@ -15,18 +15,18 @@ use crate::budget::{Budget, Exhausted};
 use crate::metadata::{self, Metadata, MetadataError};
 use crate::tree::{Entry, Node, get};
 
-/// A format SOPS knows.
+/// A format that SOPS knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// YAML, of one or several documents.
+    /// YAML with one or several documents.
     Yaml,
     /// A JSON object.
     Json,
     /// Lines of `NAME=value`.
     Dotenv,
-    /// Anything: sealed as the only value of a JSON object.
+    /// Any content, encrypted as the only value of a JSON object.
     Binary,
-    /// INI files. Known, so that they can be refused by name.
+    /// INI files, which are refused by name.
     Ini,
 }
 
@@ -42,44 +42,43 @@ impl std::fmt::Display for Format {
     }
 }
 
-/// Why a text is not in its format.
+/// The reason why a text is not in its format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// It is not UTF-8.
     #[error("it is not text")]
     NotText,
-    /// It does not parse.
+    /// A syntax error.
     #[error("{line}:{column}: {fault}")]
     Syntax {
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// From 1.
+        /// The column, from 1.
         column: usize,
-        /// What is wrong.
+        /// The reason.
         fault: String,
     },
-    /// There is too much of it.
+    /// A limit is exceeded.
     #[error("{line}:{column}")]
     Exhausted {
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// From 1.
+        /// The column, from 1.
         column: usize,
-        /// Of what.
+        /// The limit.
         #[source]
         source: Exhausted,
     },
-    /// What is written does not go into the format.
+    /// The document cannot be written in the format.
     #[error("{0} cannot be written as {1}")]
     NotWritable(&'static str, Format),
-    /// INI.
+    /// The format is INI.
     #[error("INI files are not supported; use dotenv, YAML or binary")]
     Ini,
 }
 
 impl Format {
-    /// The format that a file's name says, as SOPS and Flux read it: what has no ending they know
-    /// is binary.
+    /// The format by a file's name, as SOPS and Flux decide. A name without a known ending is binary.
     pub fn of_path(path: &str) -> Self {
         let ends = |endings: &[&str]| endings.iter().any(|ending| path.ends_with(ending));
         if ends(&[".yaml", ".yml"]) {
@@ -95,7 +94,7 @@ impl Format {
         }
     }
 
-    /// The same for an `envs` entry of a generator, where a name that says nothing means dotenv.
+    /// The format of a generator's `envs` entry, where a name without a known ending is dotenv.
     pub fn of_env_path(path: &str) -> Self {
         match Self::of_path(path) {
             Self::Binary => Self::Dotenv,
@@ -103,7 +102,7 @@ impl Format {
         }
     }
 
-    /// What an encrypted text of the format has in it and others hardly have.
+    /// A text that encrypted files of the format contain and others rarely do.
     fn marker(self) -> &'static [u8] {
         match self {
             Self::Yaml => b"mac: ENC[",
@@ -113,20 +112,20 @@ impl Format {
         }
     }
 
-    /// Whether a text of this format is encrypted. What is not is left as it is.
+    /// Whether a text of this format is encrypted.
     pub fn is_encrypted(self, bytes: &[u8]) -> bool {
         let marker = self.marker();
         bytes.windows(marker.len()).any(|window| window == marker)
     }
 
-    /// The format of an encrypted text whose name says nothing, by what is in it; none if it is
-    /// not encrypted. What is binary reads as JSON.
+    /// The format of an encrypted text by its content, `None` if it is not encrypted. Binary content is
+    /// read as JSON.
     pub fn of_encrypted(bytes: &[u8]) -> Option<Self> {
         let mut all = [Self::Json, Self::Dotenv, Self::Ini, Self::Yaml].into_iter();
         all.find(|format| format.is_encrypted(bytes))
     }
 
-    /// Reads an encrypted text: its documents without their metadata, and the metadata.
+    /// Returns the documents without metadata, and the metadata.
     pub(crate) fn read(
         self,
         bytes: &[u8],
@@ -143,7 +142,6 @@ impl Format {
         Ok((documents, metadata))
     }
 
-    /// Writes a decrypted text.
     pub(crate) fn write(self, documents: &[Vec<Entry>]) -> Result<Zeroizing<Vec<u8>>, FormatError> {
         let first = documents.first().map(Vec::as_slice).unwrap_or_default();
         match self {
@@ -153,7 +151,7 @@ impl Format {
             Self::Binary => match (documents, get(first, "data")) {
                 ([_], Some(Node::Text(text))) => Ok(Zeroizing::new(text.as_bytes().to_vec())),
                 _ => Err(FormatError::NotWritable(
-                    "what is not one text under `data`",
+                    "a document that is not one text under `data`",
                     self,
                 )),
             },
@@ -162,7 +160,6 @@ impl Format {
     }
 }
 
-/// Why an encrypted text cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error(transparent)]
@@ -178,7 +175,6 @@ mod plain {
     use crate::metadata::KEY;
 
     impl Format {
-        /// Reads a text that is not encrypted.
         pub(crate) fn read_plain(self, bytes: &[u8]) -> Result<Vec<Vec<Entry>>, FormatError> {
             let text = || std::str::from_utf8(bytes).map_err(|_| FormatError::NotText);
             let budget = Budget::new(Limits::default(), None);
@@ -194,7 +190,6 @@ mod plain {
             }
         }
 
-        /// Writes documents with their metadata.
         pub(crate) fn write_encrypted(self, mut documents: Vec<Vec<Entry>>, metadata: &[Entry]) -> Vec<u8> {
             for document in &mut documents {
                 match self {

@@ -1,4 +1,4 @@
-//! Plain scalars of YAML as go-yaml v3 reads and writes them, which is what SOPS is built on.
+//! YAML's plain scalars as go-yaml v3, the base of SOPS, reads and writes them.
 
 use equate_manifest::calendar::days_in_month;
 use equate_manifest::yaml::{Dialect, scalar, to_string};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::tree::Node;
 
-/// What a plain scalar means. `None`: an infinity, NaN, or an integer beyond 64 bits.
+/// Returns `None` for an infinity, NaN, or an integer beyond 64 bits.
 pub(super) fn resolve(text: &str) -> Option<Node> {
     if let Some(time) = time(text) {
         return Some(Node::Time(time));
@@ -23,8 +23,7 @@ pub(super) fn resolve(text: &str) -> Option<Node> {
     })
 }
 
-/// A date or a time, in RFC 3339: `2001-12-14`, `2001-12-14t21:59:43.10-05:00`,
-/// `2001-12-14 21:59:43`.
+/// A date or a time, in RFC 3339: `2001-12-14`, `2001-12-14t21:59:43.10-05:00`, `2001-12-14 21:59:43`.
 fn time(text: &str) -> Option<String> {
     let mut rest = Rest(text);
     let year = rest.digits(4, 4)?;
@@ -63,7 +62,7 @@ fn time(text: &str) -> Option<String> {
     ))
 }
 
-/// `+05:30`; none at all is spelled `Z`.
+/// `+05:30`; a missing zone becomes `Z`.
 fn offset(zone: &str) -> Option<String> {
     let sign = zone.chars().next().filter(|sign| matches!(sign, '+' | '-'))?;
     let mut rest = Rest(&zone[1..]);
@@ -78,7 +77,6 @@ fn offset(zone: &str) -> Option<String> {
     })
 }
 
-/// What of a time is not read yet.
 struct Rest<'t>(&'t str);
 
 impl Rest<'_> {
@@ -99,20 +97,18 @@ impl Rest<'_> {
     }
 }
 
-/// How a text is written.
 pub(super) enum Style {
     /// As it is.
     Plain,
-    /// In single or double quotes, which are here already.
+    /// With its quotes.
     Quoted(String),
-    /// As a block, line by line.
     Literal,
 }
 
-/// How go-yaml v3 writes a text. The style is that of v2, whose emitter there is, but that v3 never
-/// breaks long lines and takes a few more texts for numbers.
+/// go-yaml v3 uses v2's emitter, but never breaks long lines and quotes a few more texts that look like
+/// numbers.
 pub(super) fn style(text: &str) -> Style {
-    // to v2 a tab is a character that only double quotes can show
+    // in v2, only double quotes can show a tab
     if text.contains('\n')
         && text.contains('\t')
         && let Style::Literal = style(&text.replace('\t', "x"))
@@ -131,7 +127,6 @@ pub(super) fn style(text: &str) -> Style {
     }
 }
 
-/// A double-quoted scalar on one line.
 fn unbroken(written: &str) -> String {
     let mut lines = written.trim_end_matches('\n').split('\n');
     let mut out = lines.next().unwrap_or_default().to_owned();

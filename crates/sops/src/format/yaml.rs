@@ -1,17 +1,15 @@
-//! YAML, with its order and its comments.
+//! YAML with its order and comments.
 //!
-//! `manifest`'s loader gives sorted maps without comments, which is right for manifests; a MAC
-//! needs the order, and some rules the comments. So this is a second, smaller loader over the same
-//! parser. It reads what go-yaml v3 writes, for SOPS writes every encrypted file anew: plain
-//! scalars, quotes, blocks, block collections. Aliases are followed, and `<<` is a key as any
-//! other, as in SOPS.
+//! The loader of `manifest` returns sorted maps without comments. A MAC needs the order, and some rules
+//! need comments, so this is a second, smaller loader over the same parser. It reads the subset that
+//! go-yaml v3 writes: plain scalars, quotes, blocks and block collections. Aliases are resolved, and as in
+//! SOPS, `<<` is an ordinary key.
 //!
-//! Refused: repeated keys, keys that are no strings, documents that are no mappings, tags but
-//! `!!str`, `!!merge` and `!!binary`, infinities, integers beyond 64 bits.
+//! Refused: repeated keys, keys other than strings, documents other than mappings, tags except `!!str`,
+//! `!!merge` and `!!binary`, infinities, and integers beyond 64 bits.
 //!
-//! A comment belongs to the key or item below it, if it stands as far to the right as its
-//! collection or further, else to one further out; a comment behind a value on its line stands
-//! before that value's key in the tree.
+//! A comment belongs to the key or item below it if it is indented at least as far as its collection,
+//! otherwise to an outer one. A comment behind a value precedes that value's key in the tree.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +22,6 @@ use crate::tree::{Comment, Entry, Node};
 
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
-/// The most documents.
 const DOCUMENTS_MAX: usize = 1_000;
 
 pub(super) fn read(text: &str, budget: &Budget<'_>) -> Result<Vec<Vec<Entry>>, FormatError> {
@@ -51,7 +48,6 @@ fn at(marker: &Marker, fault: impl Into<String>) -> FormatError {
     }
 }
 
-/// A comment that is not placed yet.
 struct Pending {
     comment: Comment,
     column: usize,
@@ -69,14 +65,12 @@ struct Reader<'b> {
     budget: &'b Budget<'b>,
     frames: Vec<Frame>,
     pending: Vec<Pending>,
-    /// What is named, and what it cost.
+    /// Anchored nodes and their costs.
     anchors: HashMap<usize, (Node, usize)>,
-    /// The current document's root.
     root: Option<Node>,
     done: Vec<Vec<Entry>>,
 }
 
-/// A collection that is open.
 struct Frame {
     column: usize,
     anchor: usize,
@@ -89,13 +83,12 @@ enum Content {
     Map {
         entries: Vec<Entry>,
         keys: HashSet<String>,
-        /// The key whose value is next.
+        /// The key of the next value.
         key: Option<String>,
     },
 }
 
 impl Content {
-    /// Adds a comment in front of what comes next.
     fn comment(&mut self, comment: Comment) {
         match self {
             Self::List(items) => items.push(Node::Comment(comment)),
@@ -103,7 +96,7 @@ impl Content {
         }
     }
 
-    /// Adds a comment in front of the last value, if that is a scalar.
+    /// Adds a comment before the last value, if that is a scalar.
     fn inline(&mut self, comment: Comment) {
         let scalar = |node: &Node| !matches!(node, Node::List(_) | Node::Map(_) | Node::Comment(_));
         match self {
@@ -129,7 +122,6 @@ impl Content {
         }
     }
 
-    /// Whether a key is next.
     fn wants_key(&self) -> bool {
         matches!(self, Self::Map { key: None, .. })
     }
@@ -187,8 +179,7 @@ impl<'b> Reader<'b> {
                     return Err(at(&span.start, "a key is an alias"));
                 }
                 let known = self.anchors.get(&id).cloned();
-                let (node, spent) =
-                    known.ok_or_else(|| at(&span.start, "an alias stands in what it names"))?;
+                let (node, spent) = known.ok_or_else(|| at(&span.start, "an alias refers to itself"))?;
                 self.place_pending();
                 self.finish(node, 0, spent, span)?;
             }
@@ -219,7 +210,6 @@ impl<'b> Reader<'b> {
         self.frames.last().is_some_and(|frame| frame.content.wants_key())
     }
 
-    /// The comments that wait stand above what comes next.
     fn place_pending(&mut self) {
         if let Some(frame) = self.frames.last_mut() {
             for pending in self.pending.drain(..) {
@@ -252,7 +242,7 @@ impl<'b> Reader<'b> {
             return Ok(());
         };
         if !keys.insert(name.to_owned()) {
-            return Err(at(&span.start, format!("the key {name:?} stands there twice")));
+            return Err(at(&span.start, format!("the key {name:?} appears twice")));
         }
         *key = Some(name.to_owned());
         Ok(())
@@ -282,7 +272,7 @@ impl<'b> Reader<'b> {
         let Some(mut frame) = self.frames.pop() else {
             return Ok(());
         };
-        // a list may stand no further right than the key it belongs to; what follows is the key's
+        // a list may be indented like its key; later comments belong to the key
         let outer = self.frames.last().map(|frame| frame.column);
         let mine = match (&frame.content, outer) {
             (Content::List(_), Some(outer)) if outer == frame.column => frame.column + 1,
@@ -351,14 +341,14 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// A scalar's value. Errors do not quote it.
+/// Errors do not quote the value.
 fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> Result<Node, FormatError> {
     let core = tag.map(|tag| tag.suffix_in_namespace(YAML_TAGS));
     match (tag, core.flatten().as_deref()) {
         (None, _) if style == ScalarStyle::Plain => scalar::resolve(text).ok_or_else(|| {
             at(
                 &span.start,
-                "a number that is infinite, none, or beyond 64 bits, which SOPS cannot hold",
+                "a number that is infinite, NaN or beyond 64 bits, which SOPS cannot store",
             )
         }),
         (None, _) | (Some(_), Some("str" | "merge")) => Ok(Node::Text(text.into())),
@@ -366,7 +356,7 @@ fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -
             let packed: String = text.split_ascii_whitespace().collect();
             match base64::engine::general_purpose::STANDARD.decode(packed) {
                 Ok(bytes) => Ok(Node::Text(bytes.as_slice().into())),
-                Err(_) => Err(at(&span.start, "what is tagged !!binary is not base64")),
+                Err(_) => Err(at(&span.start, "a value tagged !!binary is not base64")),
             }
         }
         (Some(tag), _) => Err(at(&span.start, format!("the tag {tag} is not supported"))),

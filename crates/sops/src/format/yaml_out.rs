@@ -1,8 +1,7 @@
-//! YAML as SOPS writes it: go-yaml v3 with an indentation of four.
+//! Writes YAML as SOPS does: go-yaml v3 with an indentation of four.
 //!
-//! Byte for byte, because the result becomes a Secret's value: another spelling would change the
-//! name suffix that a generator gives it. Scalars keep no style; comments stand above what they
-//! belong to, or behind it.
+//! The output must match byte for byte: it becomes a Secret's value, and any difference would change a
+//! generator's name suffix. Scalars lose their style; comments are written above their node or behind it.
 
 use base64::Engine as _;
 use zeroize::Zeroizing;
@@ -11,7 +10,7 @@ use super::scalar::{self, Style};
 use crate::tree::{Comment, Entry, Node, Text};
 
 const INDENT: usize = 4;
-/// Longer keys, and those with breaks, are written as `? key`.
+/// Longer keys and those with line breaks are written as `? key`.
 const SIMPLE_KEY_BYTES_MAX: usize = 128;
 
 pub(super) fn write(documents: &[Vec<Entry>]) -> Zeroizing<Vec<u8>> {
@@ -44,7 +43,7 @@ struct Writer<'o> {
 }
 
 impl Writer<'_> {
-    /// A mapping's entries. The first line is begun already, unless it is to be a new one.
+    /// The first line is begun already unless `new_line` is set.
     fn map(&mut self, entries: &[Entry], indent: usize, mut new_line: bool) {
         let mut heads = Vec::new();
         let mut inline = Vec::new();
@@ -60,7 +59,7 @@ impl Writer<'_> {
                     self.begin(&std::mem::take(&mut heads), indent, &mut new_line);
                     let simple = self.key(key, indent);
                     if !simple && !is_scalar {
-                        // on the colon's line, as far in as on one of its own
+                        // on the colon's line, with the indentation of its own line
                         self.indent(deeper(indent) - indent - 1);
                     }
                     self.value(value, deeper(indent), simple, &std::mem::take(&mut inline));
@@ -71,7 +70,7 @@ impl Writer<'_> {
         self.heads(&heads, indent);
     }
 
-    /// Whether it is a simple key.
+    /// Returns whether it is a simple key.
     fn key(&mut self, key: &str, indent: usize) -> bool {
         let simple = key.len() <= SIMPLE_KEY_BYTES_MAX && !key.contains('\n');
         if simple {
@@ -88,7 +87,6 @@ impl Writer<'_> {
         simple
     }
 
-    /// What stands behind a key, and the line's end.
     fn value(&mut self, value: &Node, indent: usize, new_line: bool, inline: &[&Comment]) {
         let is_empty = is_empty(value);
         if new_line && !is_empty {
@@ -122,7 +120,6 @@ impl Writer<'_> {
         self.heads(&heads, indent);
     }
 
-    /// What stands behind a dash, and the line's end.
     fn item(&mut self, item: &Node, indent: usize, inline: &[&Comment]) {
         match item {
             Node::Map(entries) if !is_empty(item) => self.map(entries, indent, false),
@@ -168,7 +165,7 @@ impl Writer<'_> {
     }
 
     fn plain(&mut self, text: &str) {
-        // so go-yaml has it, as a value too
+        // as in go-yaml, even for a value
         if text == "<<" {
             self.out.push_str("!!merge ");
         }
@@ -178,7 +175,7 @@ impl Writer<'_> {
     fn literal(&mut self, text: &str, indent: usize, inline: &[&Comment]) {
         self.out.push('|');
         if text.starts_with([' ', '\n']) {
-            // what it says is not always how far the lines are indented: so go-yaml has it
+            // as in go-yaml, the indicator may differ from the real indentation
             self.out.push_str(&INDENT.to_string());
         }
         let body = text.strip_suffix('\n');
@@ -197,7 +194,6 @@ impl Writer<'_> {
         }
     }
 
-    /// What stands behind a value, and the line's end.
     fn inline(&mut self, comments: &[&Comment]) {
         for (at, comment) in comments.iter().enumerate() {
             self.out.push_str(if at == 0 { " #" } else { "\n#" });
@@ -207,7 +203,6 @@ impl Writer<'_> {
         self.out.push('\n');
     }
 
-    /// Comments above an entry, and the beginning of its line.
     fn begin(&mut self, heads: &[&Comment], indent: usize, new_line: &mut bool) {
         let (first, rest) = match heads.split_first() {
             Some((first, rest)) if !*new_line => (Some(first), rest),
@@ -224,7 +219,6 @@ impl Writer<'_> {
         *new_line = true;
     }
 
-    /// Comments on lines of their own.
     fn heads(&mut self, comments: &[&Comment], indent: usize) {
         for comment in comments {
             self.indent(indent);
@@ -240,7 +234,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a value has its place behind its key: scalars, and collections of nothing but comments.
+/// Whether a value is written behind its key: scalars, and collections with comments only.
 fn is_empty(value: &Node) -> bool {
     match value {
         Node::Map(entries) => !entries.iter().any(|entry| matches!(entry, Entry::Pair { .. })),

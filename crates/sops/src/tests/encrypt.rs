@@ -1,4 +1,4 @@
-//! An encrypter, for the tests alone: what it writes, the real tool and this crate can read.
+//! An encrypter for the tests. The real tool and this crate can read its output.
 
 use aes_gcm::Nonce;
 use aes_gcm::aead::consts::U32;
@@ -16,18 +16,17 @@ use crate::tree::{Comment, Entry, Node, fixed};
 
 const LAST_MODIFIED: &str = "2026-11-22T00:00:00Z";
 
-/// What to seal, how, and for whom.
 pub(super) struct Order<'o> {
     pub(super) format: Format,
     /// The field of the metadata and its value.
     pub(super) rule: Option<(&'o str, &'o str)>,
     pub(super) mac_only_encrypted: bool,
-    /// Key groups of age recipients; several share the key, `threshold` of them open it.
+    /// Key groups of age recipients; of several, `threshold` are needed.
     pub(super) groups: Vec<Vec<Identity>>,
     pub(super) threshold: usize,
 }
 
-/// Bytes that differ from call to call, the same in every run.
+/// Pseudo-random bytes, the same in every run.
 struct Random {
     seed: String,
     calls: u64,
@@ -131,7 +130,7 @@ fn metadata(order: &Order<'_>, data_key: &[u8], mac: &str, random: &mut Random) 
     entries
 }
 
-/// Shares of a secret, the points 1, 2, … of a polynomial for each byte.
+/// Shares of a secret: the points 1, 2, … of a polynomial for each byte.
 pub(super) fn split(secret: &[u8], groups: usize, threshold: usize) -> Vec<Vec<u8>> {
     let coefficient = |byte: usize, degree: usize| match degree {
         0 => secret[byte],
@@ -206,7 +205,7 @@ impl Sealer<'_> {
                     if let Node::Comment(comment) = item {
                         let before = comment.clone();
                         self.comment(comment);
-                        // a sealed comment of a list is written as an item
+                        // an encrypted comment of a list is written as an item
                         if *comment != before {
                             *item = Node::Text(comment.text.clone());
                         }

@@ -1,9 +1,9 @@
-//! What the real tool encrypted, held against what it decrypted that to. The MACs are checked.
+//! Files encrypted by the real tool, compared with its decryption. MACs are checked.
 
 use super::{decrypted, keys, read};
 use crate::{Decrypter, Format};
 
-/// A file of `sealed/`, with which of the keys it opens.
+/// A file of `sealed/`, and the keys that decrypt it.
 fn check(rows: &[(&str, &[&str])]) {
     let mut wrong = Vec::new();
     for (name, given) in rows {
@@ -24,7 +24,7 @@ fn check(rows: &[(&str, &[&str])]) {
 }
 
 #[test]
-fn formats() {
+fn every_format_is_decrypted() {
     check(&[
         ("everything.yaml", &["one.agekey"]),
         ("values.json", &["one.agekey"]),
@@ -34,7 +34,7 @@ fn formats() {
 }
 
 #[test]
-fn rules() {
+fn every_rule_is_followed() {
     check(&[
         ("secret.yaml", &["one.agekey"]),
         ("suffix.yaml", &["one.agekey"]),
@@ -46,7 +46,7 @@ fn rules() {
 }
 
 #[test]
-fn recipients() {
+fn every_recipient_decrypts() {
     check(&[
         ("secret.yaml", &["two.agekey"]),
         ("secret.yaml", &["two.agekey", "one.agekey", "cv.asc"]),
@@ -58,7 +58,7 @@ fn recipients() {
 }
 
 #[test]
-fn groups() {
+fn key_groups_are_combined() {
     check(&[
         ("groups.yaml", &["one.agekey", "two.agekey"]),
         ("groups.yaml", &["one.agekey", "cv.asc"]),

@@ -1,4 +1,4 @@
-//! The crate as a whole: fixtures of the real tool, refusals, damaged input, the real tool itself.
+//! Fixtures of the real tool, refusals, damaged input, and the real tool itself.
 
 mod encrypt;
 mod fixtures;
@@ -29,7 +29,6 @@ fn keys(names: &[&str]) -> Keys {
     keys
 }
 
-/// An error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -41,7 +40,6 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The decrypted text, or the error.
 fn decrypted(decrypter: &Decrypter<'_>, bytes: &[u8], format: Format) -> Result<Vec<u8>, String> {
     match decrypter.decrypt(bytes, format, format) {
         Ok(opened) => Ok(opened.expose_secret().to_vec()),

@@ -1,12 +1,11 @@
-//! Damaged documents: an error or the right answer, never a panic.
+//! Damaged documents yield an error or the right answer, never a panic.
 
 use super::{decrypted, keys, read};
 use crate::{Decrypter, ExposeSecret as _, Format, Keys};
 
-/// How often each document is damaged.
 const ROUNDS: u64 = 150;
 
-/// A sequence of numbers that look random, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
@@ -43,7 +42,7 @@ fn damaged(bytes: &[u8], numbers: &mut Numbers) -> Vec<u8> {
 }
 
 #[test]
-fn documents() {
+fn damaged_documents_never_decrypt_wrongly() {
     let keys = keys(&["one.agekey", "two.agekey"]);
     let decrypter = Decrypter::new(&keys);
     let mut numbers = Numbers(0x5095);
@@ -59,7 +58,7 @@ fn documents() {
         for _ in 0..ROUNDS {
             let bytes = damaged(&sealed, &mut numbers);
             let found = decrypted(&decrypter, &bytes, Format::of_path(name));
-            // keys of values are not in the MAC, but this one has only the one it needs
+            // the MAC does not cover keys of values, but this document has only the required one
             if name == "blob.bin" && found.is_ok() {
                 assert_eq!(found.as_ref(), Ok(&opened));
             }
@@ -71,7 +70,7 @@ fn documents() {
 }
 
 #[test]
-fn keys_and_sealed_keys() {
+fn damaged_keys_never_panic() {
     let given = keys(&["one.agekey", "cv.asc"]);
     let mut numbers = Numbers(0x0a9e);
     for name in ["one.agekey", "cv.asc"] {

@@ -14,7 +14,7 @@ fn object(file: &str) -> Value {
     documents.remove(0).value
 }
 
-/// What comes out, or the error; the flag is whether anything was decrypted.
+/// The result and whether anything was decrypted, or the error.
 fn decrypt(mut object: Value) -> Result<(bool, Value), String> {
     let keys = keys(&["one.agekey"]);
     let any = Decrypter::new(&keys)
@@ -24,7 +24,7 @@ fn decrypt(mut object: Value) -> Result<(bool, Value), String> {
 }
 
 #[test]
-fn a_manifest_that_the_build_changed() {
+fn changed_manifests_are_decrypted() {
     let change = |object: &mut Value| {
         object["metadata"]["namespace"] = "tenant".into();
         object["metadata"]["labels"]["added"] = "yes".into();
@@ -37,9 +37,9 @@ fn a_manifest_that_the_build_changed() {
     }
 }
 
-/// The comments that say what is sealed are gone; what looks sealed is.
+/// Without the comments that rules look for, values that look encrypted are decrypted.
 #[test]
-fn a_rule_over_comments() {
+fn comment_rules_apply_without_comments() {
     for name in ["comments.yaml", "uncommented.yaml"] {
         let opened = object(&format!("opened/{name}"));
         assert_eq!(
@@ -51,7 +51,7 @@ fn a_rule_over_comments() {
 }
 
 #[test]
-fn a_secrets_entries() {
+fn encrypted_entries_of_a_secret_are_decrypted() {
     let names = ["settings.env", "values.json", "blob.bin"];
     let secret = |folder: &str, line: usize| {
         let mut data = json!({"plain": "aGk=", "broken": "%"});
@@ -77,7 +77,7 @@ fn a_secrets_entries() {
 }
 
 #[test]
-fn what_is_left_alone() {
+fn plain_objects_are_left_alone() {
     let mut excepted = object("sealed/secret.yaml");
     excepted["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/decrypt": "Disabled"});
     let data = STANDARD.encode(read("sealed/settings.env"));
@@ -91,14 +91,14 @@ fn what_is_left_alone() {
     }
 }
 
-/// What fails is what it was; what is a number stays the same number.
+/// After a failure an object is unchanged; numbers stay the same numbers.
 #[test]
-fn numbers_and_what_fails() {
+fn numbers_and_failed_objects_are_unchanged() {
     let keys = keys(&["one.agekey"]);
     for (number, expected) in [
         (
             json!(u64::MAX),
-            "the value at spec.sizes.0: a number beyond 64 bits, which SOPS cannot hold; quote it",
+            "the value at spec.sizes.0: a number beyond 64 bits, which SOPS cannot store; quote it",
         ),
         (
             json!(1),
@@ -117,9 +117,9 @@ fn numbers_and_what_fails() {
     }
 }
 
-/// Who masks what was opened is told of it: values alone, not what was readable before.
+/// The callback gets decrypted values, not the plain ones.
 #[test]
-fn what_was_opened_is_told() {
+fn decrypted_values_are_reported() {
     let keys = keys(&["one.agekey"]);
     let seen = std::cell::RefCell::new(Vec::new());
     let told = |value: &[u8]| {
@@ -127,7 +127,10 @@ fn what_was_opened_is_told() {
             .push(String::from_utf8_lossy(value).into_owned());
     };
     let mut found = object("sealed/secret.yaml");
-    Decrypter::new(&keys).with_told(&told).object(&mut found).unwrap();
+    Decrypter::new(&keys)
+        .with_value_callback(&told)
+        .object(&mut found)
+        .unwrap();
     let values = ["data", "stringData"].map(|field| found[field].as_object().unwrap().values());
     let mut expected: Vec<_> = values.into_iter().flatten().filter_map(Value::as_str).collect();
     expected.sort_unstable();
@@ -137,7 +140,7 @@ fn what_was_opened_is_told() {
 }
 
 #[test]
-fn refusals() {
+fn refusals_name_the_object_and_the_cause() {
     let mut moved = object("sealed/secret.yaml");
     let password = moved["stringData"]["password"].take();
     moved["stringData"] = json!({ "user": password });
@@ -147,8 +150,8 @@ fn refusals() {
     for (object, expected) in [
         (
             moved,
-            "it cannot be decrypted: the value at stringData.user: it does not open with this file's data \
-             key: it was changed, or moved here from another place",
+            "it cannot be decrypted: the value at stringData.user: it does not decrypt with this file's data \
+             key: it was changed or moved from another place",
         ),
         (
             readable,
@@ -158,9 +161,9 @@ fn refusals() {
         ),
         (
             json!({"kind": "Secret", "data": {"a.yaml": entry}}),
-            "data.a.yaml cannot be decrypted: none of the keys given opens its data key: PGP \
-             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given (a key in \
-             the Secret that ends in .asc)",
+            "data.a.yaml cannot be decrypted: none of the given keys decrypts its data key: PGP \
+             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given; add a key \
+             in the Secret that ends in .asc",
         ),
     ] {
         assert_eq!(decrypt(object), Err(expected.to_owned()));

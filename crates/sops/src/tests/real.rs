@@ -1,8 +1,7 @@
-//! The real sops, both ways: what it encrypts is decrypted here to what it decrypts it to, byte
-//! for byte, and it decrypts what the tests' encrypter writes to the same as this crate.
+//! Compares with the real sops, in both directions and byte for byte.
 //!
-//! `EQUATE_SOPS` and `EQUATE_BAO` name the programs (`cargo xtask test-peers` sets them), else they are looked for on the `PATH`; without
-//! them the tests are skipped, with a line that says so.
+//! `EQUATE_SOPS` and `EQUATE_BAO` name the programs (`cargo xtask test-peers` sets them); otherwise they
+//! are looked up on the `PATH`. Without them the tests print a line and are skipped.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -19,7 +18,6 @@ use crate::age::Identity;
 use crate::tree::{Comment, Entry, Node};
 use crate::{Decrypter, Format, Transit, TransitError, TransitKey};
 
-/// A program, or a line that it is not there.
 fn program(variable: &str, name: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -78,7 +76,6 @@ impl Sops {
     }
 }
 
-/// Both decrypt the same to the same.
 fn same(sops: &Sops, sealed: &[u8], name: &str) -> Result<Vec<u8>, String> {
     let keys = keys(&["one.agekey"]);
     let ours = decrypted(&Decrypter::new(&keys), sealed, Format::of_path(name));
@@ -148,7 +145,7 @@ const DOCUMENTS: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn what_it_encrypts() {
+fn output_of_real_sops_is_decrypted() {
     let Some(sops) = Sops::find() else { return };
     let mut wrong = Vec::new();
     for (name, plain) in DOCUMENTS {
@@ -164,7 +161,7 @@ fn what_it_encrypts() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// Documents that look random, the same in every run.
+/// Pseudo-random documents, the same in every run.
 struct Documents(Numbers);
 
 impl Documents {
@@ -229,9 +226,9 @@ impl Documents {
     }
 }
 
-/// Written by this crate's emitter, so that the real tool's reader is held against that as well.
+/// Written by this crate's emitter, which tests the real tool's reader, too.
 #[test]
-fn documents_that_look_random() {
+fn random_documents_match_real_sops() {
     let Some(sops) = Sops::find() else { return };
     let mut documents = Documents(Numbers(0xd0c5));
     let (mut wrong, mut compared) = (Vec::new(), 0);
@@ -251,9 +248,9 @@ fn documents_that_look_random() {
     assert!(compared > 15, "only {compared} documents could be read");
 }
 
-/// What the tests' encrypter writes; the result is what the real tool makes of the plain text.
+/// Compared with the real tool's result for the plain text.
 #[test]
-fn what_it_decrypts() {
+fn real_sops_decrypts_our_output() {
     let Some(sops) = Sops::find() else { return };
     let one = || keys(&["one.agekey"]).age;
     let two = || keys(&["two.agekey"]).age;
@@ -297,7 +294,6 @@ fn what_it_decrypts() {
     }
 }
 
-/// A transit engine asked over plain HTTP.
 struct Http {
     token: &'static str,
 }
@@ -334,10 +330,9 @@ impl Transit for Http {
     }
 }
 
-/// How often another free port is looked for.
 const PORT_ATTEMPTS: usize = 3;
 
-/// OpenBao, in memory.
+/// OpenBao with in-memory storage.
 struct Bao {
     child: Child,
     address: String,
@@ -352,12 +347,12 @@ impl Drop for Bao {
 
 impl Bao {
     fn start(program: &Path, folder: &Path) -> Self {
-        // a port that is free may be another's by the time it is bound
+        // a free port may be taken before it is bound
         let mut attempts = (0..PORT_ATTEMPTS).filter_map(|_| Self::started(program, folder));
         attempts.next().unwrap()
     }
 
-    /// With its key; `None` where it has ended instead.
+    /// `None` if it exits.
     fn started(program: &Path, folder: &Path) -> Option<Self> {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let listen = free.local_addr().unwrap().to_string();
@@ -397,7 +392,7 @@ impl Bao {
 }
 
 #[test]
-fn a_transit_engine() {
+fn a_real_transit_engine_decrypts() {
     let Some(sops) = Sops::find() else { return };
     let Some(program) = program("EQUATE_BAO", "bao") else {
         return;

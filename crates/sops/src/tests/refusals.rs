@@ -1,11 +1,11 @@
-//! What is refused, and how it is said. No message holds anything secret.
+//! Refused input and its messages, which contain no secrets.
 
 use super::encrypt::{Order, encrypt};
 use super::{chain, decrypted, keys, read, testdata};
 use crate::budget::Budget;
 use crate::{Decrypter, Format, Keys, Limits, Transit, TransitError, TransitKey};
 
-/// A fixture, one text in it and what replaces that, the keys given, and the error.
+/// A fixture, a text in it and its replacement, the given keys, and the error.
 type Row<'r> = (&'r str, (&'r str, &'r str), &'r [&'r str], &'r str);
 
 fn check(rows: &[Row<'_>]) {
@@ -29,7 +29,7 @@ fn check(rows: &[Row<'_>]) {
 const ONE: &[&str] = &["one.agekey"];
 
 #[test]
-fn changed_documents() {
+fn changed_documents_are_refused() {
     check(&[
         (
             "secret.yaml",
@@ -47,8 +47,8 @@ fn changed_documents() {
             "secret.yaml",
             ("    user:", "    usher:"),
             ONE,
-            "the value at stringData.usher: it does not open with this file's data key: it was changed, or \
-             moved here from another place",
+            "the value at stringData.usher: it does not decrypt with this file's data key: it was changed or \
+             moved from another place",
         ),
         (
             "secret.yaml",
@@ -60,7 +60,7 @@ fn changed_documents() {
             "secret.yaml",
             ("type:str]", "type:int]"),
             ONE,
-            "the value at stringData.user: what it holds is not the integer it says it is",
+            "the value at stringData.user: its value is not the integer that its type declares",
         ),
         (
             "secret.yaml",
@@ -72,21 +72,21 @@ fn changed_documents() {
             "secret.yaml",
             ("lastmodified: \"2026", "lastmodified: \"2025"),
             ONE,
-            "its MAC cannot be read: it does not open with this file's data key: it was changed, or moved \
-             here from another place",
+            "its MAC cannot be read: it does not decrypt with this file's data key: it was changed or moved \
+             from another place",
         ),
         (
             "groups.env",
             ("__map_recipient", "__map_enc"),
             ONE,
-            "sops_key_groups__list_0__map_age__list_0__map_enc and another key say different things of the \
-             same place",
+            "sops_key_groups__list_0__map_age__list_0__map_enc contradicts another key about the same \
+             value",
         ),
     ]);
 }
 
 #[test]
-fn damaged_metadata() {
+fn damaged_metadata_is_refused() {
     check(&[
         (
             "secret.yaml",
@@ -110,13 +110,13 @@ fn damaged_metadata() {
             "secret.yaml",
             ("    age:", "    ages:"),
             ONE,
-            "sops names no recipient that its data key is sealed for",
+            "sops names no recipient of its data key",
         ),
         (
             "secret.yaml",
             ("    age:", "    unencrypted_suffix: x\n    age:"),
             ONE,
-            "sops has both unencrypted_suffix and encrypted_regex, and only one of its rules can hold",
+            "sops has both unencrypted_suffix and encrypted_regex, and only one rule may be set",
         ),
         (
             "secret.yaml",
@@ -134,13 +134,13 @@ fn damaged_metadata() {
 }
 
 #[test]
-fn formats() {
+fn malformed_files_are_refused() {
     check(&[
         (
             "secret.yaml",
             ("kind:", "apiVersion:"),
             ONE,
-            "it cannot be read as YAML: 2:1: the key \"apiVersion\" stands there twice",
+            "it cannot be read as YAML: 2:1: the key \"apiVersion\" appears twice",
         ),
         (
             "secret.yaml",
@@ -158,7 +158,7 @@ fn formats() {
             "values.json",
             ("{", "{\"z\": 0,"),
             ONE,
-            "it cannot be read as JSON: 2:4: the key \"z\" stands there twice",
+            "it cannot be read as JSON: 2:4: the key \"z\" appears twice",
         ),
         (
             "settings.env",
@@ -176,28 +176,28 @@ fn formats() {
 }
 
 #[test]
-fn recipients() {
+fn missing_private_keys_are_named() {
     check(&[
         (
             "cv.yaml",
             ("kind", "kind"),
             &["one.agekey", "rsa.asc"],
-            "none of the keys given opens its data key: PGP 3FE20A9001A587678EC33BF2ACF9351DDBADB890: its \
-             private key is not among the 1 given (a key in the Secret that ends in .asc)",
+            "none of the given keys decrypts its data key: PGP 3FE20A9001A587678EC33BF2ACF9351DDBADB890: its \
+             private key is not among the 1 given; add a key in the Secret that ends in .asc",
         ),
         (
             "everything.yaml",
             ("kind", "kind"),
             &["two.agekey", "rsa.asc"],
-            "none of the keys given opens its data key: age \
+            "none of the given keys decrypts its data key: age \
              age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: its private key is not among the \
-             1 given (a key in the Secret that ends in .agekey)",
+             1 given; add a key in the Secret that ends in .agekey",
         ),
         (
             "everything.yaml",
             ("recipient: age1", "recipient: age1pq1"),
             ONE,
-            "none of the keys given opens its data key: age \
+            "none of the given keys decrypts its data key: age \
              age1pq12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: this kind of key is not \
              supported yet; add an age, PGP or Vault recipient",
         ),
@@ -205,24 +205,24 @@ fn recipients() {
             "everything.yaml",
             ("BEGIN AGE", "BEGIN OLD"),
             ONE,
-            "none of the keys given opens its data key: age \
-             age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: what is sealed for it is damaged \
+            "none of the given keys decrypts its data key: age \
+             age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: its encrypted data key is damaged \
              (age armor)",
         ),
         (
             "groups.yaml",
             ("kind", "kind"),
             &["two.agekey"],
-            "its data key needs 2 of 3 key groups, and 1 could be opened: age \
+            "its data key needs 2 of 3 key groups, and only 1 could be decrypted: age \
              age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: its private key is not among the \
-             1 given (a key in the Secret that ends in .agekey); PGP \
-             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given (a key in the \
-             Secret that ends in .asc)",
+             1 given; add a key in the Secret that ends in .agekey; PGP \
+             3FE20A9001A587678EC33BF2ACF9351DDBADB890: its private key is not among the 0 given; add a key in \
+             the Secret that ends in .asc",
         ),
     ]);
 }
 
-/// A document whose only recipient is this, in the shape the services' lists have.
+/// A document with this as its only recipient list.
 fn only_for(list: &str) -> String {
     format!(
         "a: ENC[AES256_GCM,data:AA==,iv:AA==,tag:AA==,type:str]\nsops:\n    {list}\n    lastmodified: \"2026\"\n    \
@@ -240,7 +240,7 @@ impl Transit for Refusing {
 }
 
 #[test]
-fn services() {
+fn unsupported_services_are_named() {
     let keys = keys(ONE);
     let alone = Decrypter::new(&keys);
     let asking = alone.with_transit(&Refusing);
@@ -287,7 +287,7 @@ fn services() {
         (
             vault("transit"),
             alone,
-            "Vault https://vault.example.com/v1/transit/keys/k: no token for it is given (sops.vault-token)"
+            "Vault https://vault.example.com/v1/transit/keys/k: no token is given for it (sops.vault-token)"
                 .to_owned(),
         ),
         (
@@ -298,28 +298,28 @@ fn services() {
         (
             vault("../sys"),
             asking,
-            "Vault https://vault.example.com/v1/../sys/keys/k: \"..\" is no name of a key or engine"
+            "Vault https://vault.example.com/v1/../sys/keys/k: \"..\" is not a valid key or engine name"
                 .to_owned(),
         ),
     ] {
         let found = decrypted(&decrypter, document.as_bytes(), Format::Yaml);
         assert_eq!(
             found,
-            Err(format!("none of the keys given opens its data key: {failure}"))
+            Err(format!("none of the given keys decrypts its data key: {failure}"))
         );
     }
 }
 
 #[test]
-fn key_entries() {
+fn invalid_key_entries_are_refused() {
     let pq = "AGE-SECRET-KEY-PQ-1QQQ";
     for (name, value, expected) in [
         (
             "a.agekey",
             "x",
-            "a.agekey: line 1 is no age identity, which begins with AGE-SECRET-KEY-1",
+            "a.agekey: line 1 is not an age identity: it must begin with AGE-SECRET-KEY-1",
         ),
-        ("a.agekey", "# only\n\n", "a.agekey: it holds no age identity"),
+        ("a.agekey", "# only\n\n", "a.agekey: it contains no age identity"),
         (
             "a.agekey",
             "\nAGE-SECRET-KEY-1QQQ",
@@ -334,7 +334,7 @@ fn key_entries() {
         (
             "a.agekey",
             "AGE-PLUGIN-YUBIKEY-1QQQ",
-            "a.agekey: the age identity in line 1 needs a plugin, and plugins are not run",
+            "a.agekey: the age identity in line 1 needs a plugin, and plugins are not supported",
         ),
         ("sops.aws-kms", "anything", "read"),
         ("notes.txt", "anything", "read"),
@@ -356,7 +356,7 @@ fn key_entries() {
 }
 
 #[test]
-fn limits() {
+fn input_limits_are_enforced() {
     let keys = keys(ONE);
     let check = |limits: Limits, text: &str, format, expected: &str| {
         let found = decrypted(
@@ -396,16 +396,16 @@ fn limits() {
     check(usual, &deep(99), Format::Json, missing);
 }
 
-/// Of anything that costs something there is only so much, in each format.
+/// Everything that costs something has a limit, in each format.
 #[test]
-fn how_much_there_may_be() {
+fn entry_limits_are_enforced() {
     let keys = keys(ONE);
     let check = |format, text: &str, expected: &str| {
         let found = decrypted(&Decrypter::new(&keys), text.as_bytes(), format);
         let found = found.map_or_else(|error| error, |_| "decrypted".to_owned());
         assert_eq!(found, format!("it cannot be read as {format}: {expected}"));
     };
-    let many = "there are more than 200000 values and comments, of which long ones count several times";
+    let many = "there are more than 200000 values and comments (long ones count several times)";
     let bomb = format!(
         "a: &a {}\nb: [{}]\nsops: {{mac: ENC[}}\n",
         "x".repeat(100_000),
@@ -437,13 +437,13 @@ fn how_much_there_may_be() {
     check(
         Format::Json,
         "{\"a\": 9223372036854775808}",
-        "1:25: a number beyond 64 bits, which SOPS cannot hold",
+        "1:25: a number beyond 64 bits, which SOPS cannot store",
     );
 }
 
-/// What leads to a value is authenticated with it, so it counts with each value below it.
+/// A value is authenticated with its path, so the path counts with each value.
 #[test]
-fn long_paths_above_many_values() {
+fn long_paths_count_with_every_value() {
     let keys = keys(ONE);
     let order = |format| Order {
         format,
@@ -460,17 +460,15 @@ fn long_paths_above_many_values() {
         let sealed = encrypt(plain.as_bytes(), &order(format));
         let found = decrypted(&Decrypter::new(&keys), &sealed, format).unwrap_err();
         assert!(
-            found.ends_with(
-                "there are more than 200000 values and comments, of which long ones count several times"
-            ),
+            found.ends_with("there are more than 200000 values and comments (long ones count several times)"),
             "{found}"
         );
     }
 }
 
-/// A comment is looked at once, however many stand above one value. JSON has none.
+/// A comment is matched once, however many are above a value. JSON has none.
 #[test]
-fn a_hundred_thousand_comments() {
+fn comments_are_matched_once() {
     let keys = keys(ONE);
     let comments = "#all of this\n".repeat(100_000);
     let yaml = format!("a:\n{}    b: c\n", comments.replace('#', "    #"));
@@ -488,7 +486,7 @@ fn a_hundred_thousand_comments() {
             threshold: 1,
         };
         let sealed = String::from_utf8(encrypt(plain.as_bytes(), &order)).unwrap();
-        // nothing is sealed under either rule
+        // nothing is encrypted under either rule
         let other = sealed
             .replace("encrypted_comment_regex", "unencrypted_comment_regex")
             .replace("^none$", "^all");
@@ -504,7 +502,7 @@ fn a_hundred_thousand_comments() {
 }
 
 #[test]
-fn nobody_waits_any_more() {
+fn cancelled_work_stops() {
     let keys = keys(ONE);
     for (name, format) in [
         ("secret.yaml", Format::Yaml),
@@ -519,20 +517,20 @@ fn nobody_waits_any_more() {
         };
         let decrypter = Decrypter::new(&keys);
         assert!(decrypted(&decrypter.with_stop(&never), &sealed, format).is_ok());
-        // wherever it is: reading, or opening
+        // while reading, and while decrypting
         for at in 0..asked.get() {
             let left = std::cell::Cell::new(at);
             let stop = || left.replace(left.get().saturating_sub(1)) == 0;
             let found = decrypted(&decrypter.with_stop(&stop), &sealed, format);
             let found = found.unwrap_err();
-            assert!(found.ends_with("nobody waits for it any more"), "{found}");
+            assert!(found.ends_with("it was cancelled"), "{found}");
         }
     }
 }
 
 /// Neither `Debug` nor an error shows a private key, a token or a value.
 #[test]
-fn nothing_secret_is_shown() {
+fn secrets_are_never_shown() {
     let mut keys = keys(&["one.agekey", "cv.asc"]);
     keys.add("sops.vault-token", b"hvs.token").unwrap();
     let shown = format!("{keys:?} {:?}", Decrypter::new(&keys).with_transit(&Refusing));

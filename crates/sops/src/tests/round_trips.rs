@@ -1,4 +1,4 @@
-//! What is written is read back, for any text; what is split is put together again.
+//! Round trips of formats, values and key shares.
 
 use proptest::prelude::{any, prop_assert_eq, proptest};
 use zeroize::Zeroizing;
@@ -18,7 +18,7 @@ fn document(key: &str, text: &str) -> Vec<Entry> {
 
 proptest! {
     #[test]
-    fn texts(key in "[a-zA-Z:# \n'\"-]{1,12}", text in "[\\x20-\\x7e\n\té🎉\u{1}\u{2028}]{0,60}") {
+    fn texts_round_trip_in_every_format(key in "[a-zA-Z:# \n'\"-]{1,12}", text in "[\\x20-\\x7e\n\té🎉\u{1}\u{2028}]{0,60}") {
         for format in [Format::Yaml, Format::Json] {
             let document = document(&key, &text);
             let written = format.write(std::slice::from_ref(&document)).unwrap();
@@ -28,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes(plain in proptest::collection::vec(any::<u8>(), 1..200)) {
+    fn bytes_round_trip(plain in proptest::collection::vec(any::<u8>(), 1..200)) {
         let keys = keys(&["one.agekey"]);
         let order = Order {
             format: Format::Binary,
@@ -37,13 +37,13 @@ proptest! {
             groups: vec![keys.age.clone()],
             threshold: 1,
         };
-        // what is not UTF-8 does not go through JSON before it is sealed, nor after it was opened
+        // JSON cannot carry bytes that are not UTF-8, before encryption or after decryption
         let sealed = encrypt(&plain, &order);
         prop_assert_eq!(decrypted(&Decrypter::new(&keys), &sealed, Format::Binary), Ok(plain));
     }
 
     #[test]
-    fn shares(secret in proptest::collection::vec(any::<u8>(), 1..40), groups in 2..9_usize, threshold in 2..9_usize) {
+    fn shares_combine_to_the_key(secret in proptest::collection::vec(any::<u8>(), 1..40), groups in 2..9_usize, threshold in 2..9_usize) {
         let threshold = threshold.min(groups);
         let mut shares: Vec<_> = split(&secret, groups, threshold)
             .into_iter()
@@ -56,7 +56,7 @@ proptest! {
 }
 
 #[test]
-fn shares_that_are_none() {
+fn invalid_shares_are_refused() {
     let shares = |all: &[&[u8]]| {
         let all: Vec<_> = all.iter().map(|share| Zeroizing::new(share.to_vec())).collect();
         shamir::combine(&all).map_err(|error| error.to_string())
@@ -64,11 +64,11 @@ fn shares_that_are_none() {
     for (all, expected) in [
         (
             &[&[1_u8, 1][..]][..],
-            "a key shared among groups needs two shares, and there are fewer",
+            "a key shared among groups needs at least two shares",
         ),
-        (&[&[1, 1], &[1, 2, 3]], "the groups' shares are not of one length"),
-        (&[&[1], &[2]], "the groups' shares are not of one length"),
-        (&[&[1, 7], &[2, 7]], "two groups hold the same share"),
+        (&[&[1, 1], &[1, 2, 3]], "the groups' shares differ in length"),
+        (&[&[1], &[2]], "the groups' shares differ in length"),
+        (&[&[1, 7], &[2, 7]], "two groups have the same share"),
     ] {
         assert_eq!(shares(all), Err(expected.to_owned()));
     }

@@ -1,6 +1,6 @@
-//! Readers that stop at a ceiling, and say that they did.
+//! Readers that stop at a limit and record which.
 //!
-//! The tar reader sees only an I/O error; which ceiling it was stays in a cell beside it.
+//! The tar reader shows only an I/O error, so the limit is kept in a cell beside it.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -8,11 +8,10 @@ use std::rc::Rc;
 
 use crate::limits::LimitExceeded;
 
-/// Set once a ceiling was reached.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reached(Rc<Cell<Option<LimitExceeded>>>);
+pub(super) struct ReachedLimit(Rc<Cell<Option<LimitExceeded>>>);
 
-impl Reached {
+impl ReachedLimit {
     pub(super) fn get(&self) -> Option<LimitExceeded> {
         self.0.get()
     }
@@ -23,12 +22,11 @@ impl Reached {
     }
 }
 
-/// Fails once more than `max` bytes came out of `inner`.
 pub(super) struct Bounded<R> {
     pub(super) inner: R,
     pub(super) max: u64,
     pub(super) limit: LimitExceeded,
-    pub(super) reached: Reached,
+    pub(super) reached: ReachedLimit,
     pub(super) read: Rc<Cell<u64>>,
 }
 
@@ -43,16 +41,16 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// What comes out of a decompressor, against what went in.
+/// Compares decompressed bytes with compressed ones.
 pub(super) struct Expanding<R> {
     pub(super) inner: R,
     pub(super) compressed: Rc<Cell<u64>>,
     pub(super) expanded: u64,
     pub(super) expansion_max: u64,
-    pub(super) reached: Reached,
+    pub(super) reached: ReachedLimit,
 }
 
-/// Small archives of padding and zeros expand a lot and harm nobody.
+/// Small archives of padding and zeros expand a lot without harm.
 const EXPANDED_FREE: u64 = 1 << 20;
 
 impl<R: Read> Read for Expanding<R> {

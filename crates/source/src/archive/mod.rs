@@ -1,10 +1,9 @@
-//! Trees as `tar.gz`, the form in which artifacts travel.
+//! Trees as `tar.gz`, the transport form of artifacts.
 //!
-//! Written, an archive is a function of the tree alone: entries sorted, times zero, no owners, the modes
-//! Flux gives (0600, 0700 for what may run, 0750 for directories), so that equal trees have equal digests.
-//! Read, it is a stranger's: everything in it is bounded by [`Limits`], and whatever is neither a file, a
-//! directory nor a symbolic link (which is skipped, as Flux's readers skip it) refuses the whole archive.
-//! (Flux: `fluxcd/pkg/artifact/storage` v0.18, `fluxcd/pkg/tar` v1.2.)
+//! Archives are deterministic: sorted entries, zero times, no owners, and Flux's modes (0600, 0700 for
+//! executables, 0750 for directories), so equal trees have equal digests. Archives that are read are
+//! untrusted: [`Limits`] apply. Symbolic links are skipped as in Flux; any other special entry refuses the
+//! whole archive. (Flux: `fluxcd/pkg/artifact/storage` v0.18, `fluxcd/pkg/tar` v1.2.)
 
 mod bounded;
 mod read;
@@ -19,53 +18,53 @@ use thiserror::Error;
 use crate::limits::LimitExceeded;
 use crate::tree::{PathError, ReadError};
 
-/// An archive as it was written.
+/// The digest and size of a written archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archived {
-    /// `sha256:` and the hex digits over the archive's bytes.
+    /// `sha256:` and the hexadecimal digits.
     pub digest: String,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
 }
 
-/// Why an archive could not be written or read.
+/// The reason why an archive could not be written or read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// It is larger than a tree may be.
+    /// A limit is exceeded.
     #[error("archive entry {path:?}: {limit}")]
     Limit {
-        /// The entry at which the limit was hit.
+        /// The entry that exceeds the limit.
         path: String,
-        /// Which.
+        /// The limit.
         limit: LimitExceeded,
     },
-    /// An entry has a path that cannot be part of a tree.
+    /// An entry has an invalid path.
     #[error("archive entry {path:?}: {why}")]
     Path {
         /// The path, as far as it is text.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// An entry is something no artifact holds.
+    /// An entry is neither a file nor a directory.
     #[error("archive entry {path:?} is a {kind}; an artifact holds files and directories")]
     Kind {
         /// The entry.
         path: String,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
     },
-    /// The bytes are no `tar.gz`, or they end too early.
-    #[error("not a whole tar.gz archive")]
+    /// The bytes are not a `tar.gz`, or they are truncated.
+    #[error("not a complete tar.gz archive")]
     Malformed(#[source] io::Error),
-    /// A file of the tree could not be read.
+    /// A file of the tree cannot be read.
     #[error("cannot read the tree")]
     Tree(#[source] ReadError),
-    /// The archive could not be written.
+    /// The archive cannot be written.
     #[error("cannot write the archive")]
     Write(#[source] io::Error),
-    /// There is no room for what is in it, or it may not be written.
+    /// The content cannot be written to disk.
     #[error("cannot unpack the archive")]
     Unpack(#[source] io::Error),
 }

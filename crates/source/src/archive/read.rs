@@ -1,4 +1,4 @@
-//! A stranger's `tar.gz` as a tree.
+//! Reads an untrusted `tar.gz` as a tree.
 
 use std::cell::Cell;
 use std::fs;
@@ -9,28 +9,28 @@ use flate2::read::MultiGzDecoder;
 use tar::{Archive, Entry, EntryType};
 
 use super::ArchiveError;
-use super::bounded::{Bounded, Expanding, Reached};
+use super::bounded::{Bounded, Expanding, ReachedLimit};
 use crate::limits::{LimitExceeded, Limits};
 use crate::tree::{Building, Content, Packing, Tree};
 
-/// What an archive may hold besides the files' own bytes, for each entry: a header, padding, a long name.
+/// The overhead of an entry: a header, padding, a long name.
 const OVERHEAD_BYTES: u64 = 4 * 512;
 
 impl Tree {
-    /// Reads a `tar.gz`, whole or not at all. Symbolic links are skipped, as Flux's readers skip them; a
-    /// file given twice is the later one.
+    /// Reads a `tar.gz`, whole or not at all. As in Flux, symbolic links are skipped, and of a file given
+    /// twice the later one counts.
     ///
     /// # Errors
-    /// Absolute paths, `..`, hard links, devices and other special files, sparse files, a limit, or bytes
-    /// that are no archive.
+    /// Absolute paths, `..`, hard links, special and sparse files, an exceeded limit, or bytes that are not
+    /// an archive.
     pub fn from_archive(archive: impl Read, limits: &Limits) -> Result<Tree, ArchiveError> {
         Tree::read_archive(archive, limits, None)
     }
 
-    /// The same, but what is in its files goes into `pack`, an empty file, and is read from there.
+    /// Like [`Tree::from_archive`], with the content of files in `pack`, an empty file.
     ///
     /// # Errors
-    /// As above, and when `pack` cannot be written.
+    /// As [`Tree::from_archive`], or `pack` cannot be written.
     pub(crate) fn unpack_archive(
         archive: impl Read,
         limits: &Limits,
@@ -44,7 +44,7 @@ impl Tree {
         limits: &Limits,
         mut pack: Option<Packing>,
     ) -> Result<Tree, ArchiveError> {
-        let reached = Reached::default();
+        let reached = ReachedLimit::default();
         let compressed = Rc::new(Cell::new(0));
         let bounded = Bounded {
             inner: archive,
@@ -79,7 +79,7 @@ impl Tree {
     }
 }
 
-/// `path` is the entry that is read, for the one who has to say where reading stopped.
+/// Sets `path` to the current entry, for errors.
 fn entries(
     archive: &mut impl Read,
     limits: &Limits,
@@ -114,13 +114,13 @@ fn entries(
             }
         }
     }
-    // the rest of the stream: its checksum has to hold, also behind the last entry
+    // the checksum covers the rest of the stream, after the last entry
     let mut archive = archive.into_inner();
     io::copy(&mut archive, &mut io::sink()).map_err(ArchiveError::Malformed)?;
     Ok(building.finish())
 }
 
-/// The entry's path as trees write it: `./a/` is `a`, `.` the root.
+/// The path in a tree: `./a/` is `a`, `.` the root.
 fn path(entry: &Entry<'_, impl Read>) -> Result<String, ArchiveError> {
     let bytes = entry.path_bytes();
     let text = std::str::from_utf8(&bytes).map_err(|_| ArchiveError::Path {
@@ -164,7 +164,7 @@ fn content(
     if size > building.bytes_left() {
         return Err(limit(LimitExceeded::TreeBytes(limits.tree_bytes_max)));
     }
-    // what a header claims is not reserved: only bytes that arrive take memory
+    // allocate for received bytes only, not for the size in the header
     let mut content = Vec::new();
     entry.read_to_end(&mut content).map_err(ArchiveError::Malformed)?;
     match content.len() as u64 == size {

@@ -1,4 +1,4 @@
-//! Archives: what is written, what is refused, and that nothing a stranger sends does more than fail.
+//! Writing archives, and refusing malicious ones.
 
 use std::io::{Read, Write};
 
@@ -32,7 +32,7 @@ fn archive(tree: &Tree) -> Vec<u8> {
     out
 }
 
-/// A tar of raw headers: what no honest writer would make.
+/// A tar of raw headers that no regular writer produces.
 fn raw(entries: &[(EntryType, &str, &[u8])]) -> Vec<u8> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (kind, path, content) in entries {
@@ -70,7 +70,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[test]
-fn an_archive_is_what_flux_would_write() {
+fn archives_match_fluxs() {
     let tree = tree(&[
         ("b/run.sh", "#!/bin/sh\n", true),
         ("b.yaml", "b: 1\n", false),
@@ -107,7 +107,7 @@ Regular b.yaml 600 0 0:0 """" "b: 1\n"
 }
 
 #[test]
-fn equal_trees_have_equal_archives_and_come_back_as_they_were() {
+fn equal_trees_have_equal_archives_and_round_trip() {
     let long = format!("{}/{}.yaml", "d".repeat(200), "f".repeat(220));
     let files = [
         ("z.yaml", "z", false),
@@ -134,7 +134,7 @@ fn equal_trees_have_equal_archives_and_come_back_as_they_were() {
 }
 
 #[test]
-fn what_no_artifact_holds_is_refused_by_name() {
+fn special_entries_are_refused_by_name() {
     let check = |entries: &[(EntryType, &str, &[u8])], expected: &str| {
         let read = Tree::from_archive(&raw(entries)[..], &Limits::default());
         let shown = read.map_or_else(|error| chain(&error), |tree| paths(&tree).join(" "));
@@ -298,7 +298,7 @@ fn every_limit_is_named() {
 }
 
 #[test]
-fn what_could_not_be_read_is_not_written() {
+fn oversized_archives_are_not_written() {
     let tree = tree(&[("a", "12345678", false), ("b", "12345678", false)]);
     let check = |limits: Limits, expected: &str| {
         let error = tree.write_archive(std::io::sink(), &limits).unwrap_err();
@@ -328,7 +328,7 @@ fn what_could_not_be_read_is_not_written() {
     );
 }
 
-/// A disk that is full after so many bytes.
+/// A disk that is full after this many bytes.
 struct Full(usize);
 
 impl Write for Full {
@@ -347,9 +347,9 @@ impl Write for Full {
     }
 }
 
-/// At whichever byte the disk is full, also in a buffer's last one, nobody is told of an archive.
+/// A full disk is reported at any byte, even in the last buffer.
 #[test]
-fn a_full_disk_is_never_an_archive() {
+fn a_full_disk_is_an_error() {
     let tree = tree(&[("a", "12345678", false)]);
     let length = archive(&tree).len();
     for room in 0..length {
@@ -368,7 +368,7 @@ fn a_full_disk_is_never_an_archive() {
 }
 
 #[test]
-fn half_an_archive_is_none() {
+fn truncated_archives_are_refused() {
     let whole = archive(&tree(&[("a", &"some text, some text".repeat(50), false)]));
     for length in [0, 1, 9, 10, 30, whole.len() / 2, whole.len() - 5, whole.len() - 1] {
         let read = Tree::from_archive(&whole[..length], &Limits::default());
@@ -387,7 +387,7 @@ fn half_an_archive_is_none() {
     ));
 }
 
-/// Whatever comes out of a stranger's bytes could have been put in by us.
+/// Anything read from an untrusted archive could be written again.
 fn is_sound(tree: &Tree, limits: &Limits) -> bool {
     let all = paths(tree);
     all.len() <= limits.entries_max
@@ -401,7 +401,7 @@ fn is_sound(tree: &Tree, limits: &Limits) -> bool {
 
 proptest! {
     #[test]
-    fn no_bytes_do_more_than_fail(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
+    fn random_bytes_only_fail(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         packed.write_all(&bytes).unwrap();
         for archive in [bytes, packed.finish().unwrap()] {
@@ -411,9 +411,9 @@ proptest! {
         }
     }
 
-    /// Bytes of a good tar changed here and there reach further than noise does.
+    /// Changed bytes of a valid tar reach further than noise.
     #[test]
-    fn no_damage_does_more_than_fail(changes in prop::collection::vec((0_usize..6000, any::<u8>()), 1..24), fix in any::<bool>()) {
+    fn damaged_archives_only_fail(changes in prop::collection::vec((0_usize..6000, any::<u8>()), 1..24), fix in any::<bool>()) {
         let whole = archive(&tree(&[("a/b.yaml", "kind: A\n", false), ("long/".repeat(40).trim_end_matches('/'), "x", true), ("c", "", false)]));
         let mut tar = Vec::new();
         GzDecoder::new(&whole[..]).read_to_end(&mut tar).unwrap();

@@ -1,4 +1,4 @@
-//! A tree as a deterministic `tar.gz`.
+//! Writes a tree as a deterministic `tar.gz`.
 
 use std::io::{self, Write};
 
@@ -14,16 +14,15 @@ const FILE_MODE: u32 = 0o600;
 const EXECUTABLE_MODE: u32 = 0o700;
 const DIRECTORY_MODE: u32 = 0o750;
 
-/// Manifests compress about as well at 4 as at the usual 6, in half the time, and an archive is written for
-/// every revision.
+/// Manifests compress about as well at 4 as at the usual 6, in half the time.
 const COMPRESSION: Compression = Compression::new(4);
 
 impl Tree {
     /// Writes the tree as `tar.gz`. Equal trees give equal bytes.
     ///
     /// # Errors
-    /// A file cannot be read, `out` cannot be written, or the archive would be one that nobody with the same
-    /// `limits` could read: the sizes of a commit's files are known only now.
+    /// A file cannot be read, `out` cannot be written, or a reader with the same `limits` would refuse the
+    /// archive: the sizes of a commit's files are known only now.
     pub fn write_archive(&self, out: impl Write, limits: &Limits) -> Result<Archived, ArchiveError> {
         let mut bytes = 0_u64;
         let counted = Counted {
@@ -51,7 +50,7 @@ impl Tree {
             .into_inner()
             .and_then(flate2::write::GzEncoder::finish)
             .map_err(ArchiveError::Write)?;
-        // a buffered writer that is dropped keeps its last failure to itself
+        // a dropped buffered writer hides its last failure
         counted.flush().map_err(ArchiveError::Write)?;
         if counted.size > limits.archive_bytes_max {
             let limit = LimitExceeded::ArchiveBytes(limits.archive_bytes_max);
@@ -99,7 +98,6 @@ fn append(
         .map_err(ArchiveError::Write)
 }
 
-/// Counts and hashes what goes through.
 struct Counted<W> {
     out: W,
     hash: Sha256,

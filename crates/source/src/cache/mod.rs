@@ -1,10 +1,9 @@
-//! Archives that others published, by digest: each is kept once, however many read it.
+//! A cache of downloaded archives by digest, each stored once for all readers.
 //!
-//! What arrives goes to disk beside its place while it is hashed, and nothing of it is looked at before the
-//! digest is what was asked for. Then it is unpacked into a file without a name, from which its tree is
-//! read: memory follows names, not bytes. The archive stays, so that a restart needs no network; it is
-//! hashed again then. What nobody asked for since the start is swept away, what nobody uses any more is
-//! forgotten, and a cache that is full of what is used keeps no more archives.
+//! A download goes to disk while it is hashed, and is read only if its digest matches. Then it is unpacked
+//! into an unnamed file that backs its tree, so memory grows with names, not with bytes. The archive stays
+//! for a restart, after which it is hashed again. Archives that nobody requested since the start are swept,
+//! unused ones are forgotten, and a full cache keeps no further archives.
 
 #[cfg(test)]
 mod tests;
@@ -24,12 +23,11 @@ use crate::digest::{Digest, Hasher};
 use crate::limits::{LimitExceeded, Limits};
 use crate::tree::Tree;
 
-/// Bytes of all archives together that stay for a restart.
+/// The total size of archives that are kept for a restart.
 const KEPT_BYTES_MAX: u64 = 2 << 30;
-/// How the name of what arrives begins.
 const ARRIVING: &str = ".arriving-";
 
-/// The cache. Cheap to clone; all clones are one cache.
+/// The cache. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Cache {
     shared: Arc<Shared>,
@@ -40,11 +38,11 @@ struct Shared {
     root: PathBuf,
     limits: Limits,
     kept_bytes_max: u64,
-    /// What somebody asked for since the start.
+    /// Requested since the start.
     used: Mutex<BTreeSet<Digest>>,
 }
 
-/// Why the disk does not do what is asked.
+/// A failure of the disk.
 #[derive(Debug, Error)]
 #[error("cannot {what} {}", path.display())]
 pub struct CacheError {
@@ -54,20 +52,20 @@ pub struct CacheError {
     source: io::Error,
 }
 
-/// Why what arrived is not taken.
+/// The reason why a download is refused.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReceiveError {
-    /// It is more than an archive may be.
+    /// It is too large.
     #[error("{0}")]
     Limit(LimitExceeded),
-    /// It is something else than what was asked for.
+    /// The digest does not match.
     #[error("computed digest doesn't match provided '{0}'")]
     Digest(Digest),
-    /// It is what was asked for, and no archive that can be read.
+    /// The digest matches, but the archive cannot be read.
     #[error("failed to extract archive")]
     Archive(#[source] ArchiveError),
-    /// The disk.
+    /// The disk failed.
     #[error(transparent)]
     Disk(#[from] CacheError),
 }
@@ -80,10 +78,10 @@ impl CacheError {
 }
 
 impl Cache {
-    /// The cache in `root`, which is made if need be. What a killed process left half written goes.
+    /// Opens or creates the cache in `root`, and removes partial files of a killed process.
     ///
     /// # Errors
-    /// The directory cannot be made or read.
+    /// The directory cannot be created or read.
     pub fn open(root: PathBuf) -> Result<Cache, CacheError> {
         Cache::with(root, Limits::default(), KEPT_BYTES_MAX)
     }
@@ -91,7 +89,7 @@ impl Cache {
     fn with(root: PathBuf, limits: Limits, kept_bytes_max: u64) -> Result<Cache, CacheError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
-        // for this user alone: artifacts may hold what a cluster should not show to every process
+        // only for this user: artifacts may contain secrets
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&root).map_err(CacheError::of("make", &root))?;
@@ -113,7 +111,7 @@ impl Cache {
         })
     }
 
-    /// The tree of an archive that is here. Its file is hashed, and one that is damaged goes.
+    /// The tree of a cached archive. The file is hashed, and removed if it is damaged.
     pub fn load(&self, digest: &Digest) -> Option<Tree> {
         self.used().insert(digest.clone());
         let path = self.path(digest);
@@ -121,7 +119,7 @@ impl Cache {
             Ok(file) => file,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(path = %path.display(), %error, "a kept artifact cannot be opened");
+                    tracing::warn!(path = %path.display(), %error, "cannot open a cached artifact");
                 }
                 return None;
             }
@@ -129,16 +127,16 @@ impl Cache {
         let tree = verified(&mut file, digest, &path).and_then(|()| self.unpacked(file));
         tree.inspect_err(|error| {
             let error = error as &dyn std::error::Error;
-            tracing::warn!(path = %path.display(), error, "a kept artifact is not usable, and goes");
+            tracing::warn!(path = %path.display(), error, "removing an unusable cached artifact");
             self.forget(digest);
         })
         .ok()
     }
 
-    /// Begins to take an archive.
+    /// Starts a download.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be created.
     pub fn receive(&self, digest: &Digest) -> Result<Receiving, CacheError> {
         self.used().insert(digest.clone());
         let root = &self.shared.root;
@@ -155,19 +153,19 @@ impl Cache {
         })
     }
 
-    /// Nobody uses it any more. Trees that were read from it stay whole.
+    /// Marks an archive as unused. Trees read from it stay valid.
     pub fn forget(&self, digest: &Digest) {
         self.used().remove(digest);
         self.remove(&self.path(digest));
     }
 
-    /// Removes what nobody has asked for since the start; how many archives that were.
+    /// Removes archives that nobody requested since the start, and returns their number.
     pub fn sweep(&self) -> usize {
         let unused = |(_, path, _): &(_, PathBuf, u64)| self.remove(path);
         self.unused().iter().filter(|kept| unused(kept)).count()
     }
 
-    /// Archives that nobody has asked for since the start, the oldest first: time, path and size.
+    /// Oldest first: time, path and size.
     fn unused(&self) -> Vec<(std::time::SystemTime, PathBuf, u64)> {
         let used = self.used();
         let mut unused: Vec<_> = self
@@ -180,9 +178,8 @@ impl Cache {
         unused
     }
 
-    /// All archives that are here.
     fn kept(&self) -> Vec<(Digest, std::time::SystemTime, PathBuf, u64)> {
-        // what cannot be read is as good as not there: it is never used without being hashed
+        // unreadable files count as missing: nothing is used without being hashed
         let entries = fs::read_dir(&self.shared.root).into_iter().flatten().flatten();
         let one = |entry: fs::DirEntry| {
             let digest = Digest::of_file_name(entry.file_name().to_str()?)?;
@@ -192,7 +189,7 @@ impl Cache {
         entries.filter_map(one).collect()
     }
 
-    /// Whether there is room for an archive; what is not used makes some.
+    /// Removes unused archives to make room.
     fn has_room(&self, bytes: u64) -> bool {
         let mut kept: u64 = self.kept().iter().map(|(.., bytes)| bytes).sum();
         let max = self.shared.kept_bytes_max;
@@ -216,7 +213,7 @@ impl Cache {
             Ok(()) => true,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(path = %path.display(), %error, "a kept artifact cannot be removed");
+                    tracing::warn!(path = %path.display(), %error, "cannot remove a cached artifact");
                 }
                 false
             }
@@ -225,7 +222,7 @@ impl Cache {
 
     fn unpacked(&self, archive: fs::File) -> Result<Tree, ReceiveError> {
         let root = &self.shared.root;
-        // it has no name from the beginning: the disk has it as long as a tree reads from it
+        // unnamed from the start, so the disk frees it with the last tree that reads it
         let pack = tempfile::tempfile_in(root).map_err(CacheError::of("unpack below", root))?;
         let unpacked = Tree::unpack_archive(io::BufReader::new(archive), &self.shared.limits, pack);
         unpacked.map_err(|error| match error {
@@ -238,13 +235,13 @@ impl Cache {
         self.shared.root.join(digest.file_name())
     }
 
-    /// A panic elsewhere leaves nothing half-done in it.
+    /// A panic elsewhere leaves no partial change.
     fn used(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
         self.shared.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An archive that arrives. One that is dropped before its end leaves nothing.
+/// A download in progress. Dropping it leaves nothing.
 pub struct Receiving {
     cache: Cache,
     digest: Digest,
@@ -263,10 +260,10 @@ impl fmt::Debug for Receiving {
 }
 
 impl Receiving {
-    /// Takes more of it.
+    /// Adds bytes.
     ///
     /// # Errors
-    /// It is too much, or cannot be written.
+    /// The limit is exceeded, or the file cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), ReceiveError> {
         let max = self.cache.shared.limits.archive_bytes_max;
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
@@ -278,10 +275,10 @@ impl Receiving {
         written.map_err(|source| CacheError::of("write", self.file.path())(source).into())
     }
 
-    /// All of it is here: its tree, if it is what was asked for.
+    /// Finishes the download and returns its tree.
     ///
     /// # Errors
-    /// Another digest, or an archive that cannot be read.
+    /// The digest does not match, or the archive cannot be read.
     pub fn finish(self) -> Result<Tree, ReceiveError> {
         let Receiving {
             cache,
@@ -302,13 +299,13 @@ impl Receiving {
             file.persist(&path)
                 .map_err(|error| CacheError::of("write", &path)(error.error))?;
         } else {
-            tracing::warn!(%digest, bytes, "no room to keep an artifact: a restart fetches it again");
+            tracing::warn!(%digest, bytes, "cannot cache an artifact: the cache is full, and a restart fetches it again");
         }
         Ok(tree)
     }
 }
 
-/// Reads it to its end, and rewinds it.
+/// Reads the file to its end and rewinds it.
 fn verified(file: &mut fs::File, digest: &Digest, path: &Path) -> Result<(), ReceiveError> {
     let hashed = hashes_to(file, digest).map_err(CacheError::of("read", path))?;
     if !hashed {

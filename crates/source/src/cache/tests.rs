@@ -1,5 +1,3 @@
-//! What a cache takes, what it keeps and for how long.
-
 use std::io::Write as _;
 
 use bytes::Bytes;
@@ -43,17 +41,17 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_hashes_to_its_digest_is_a_tree_and_stays_for_a_restart() {
+fn matching_archives_become_trees_and_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path().join("c")).unwrap();
     let bytes = archive("a: 1\n");
     let digest = sha256(&bytes);
     let tree = receive(&cache, &digest, &bytes).unwrap();
-    // as if it had been read into memory: ids, contents, modes
+    // equal to a tree read into memory: ids, contents, modes
     assert_eq!(tree, Tree::from_archive(&bytes[..], &Limits::default()).unwrap());
     assert_eq!(tree.read("app/a.yaml").unwrap(), "a: 1\n");
     assert_eq!(tree.read("app/empty").unwrap(), "");
-    // nothing but the archive has a name
+    // only the archive has a name
     assert_eq!(names(&folder.path().join("c")), [digest.file_name()]);
 
     let again = Cache::open(folder.path().join("c")).unwrap();
@@ -69,7 +67,7 @@ fn what_hashes_to_its_digest_is_a_tree_and_stays_for_a_restart() {
 }
 
 #[test]
-fn what_does_not_is_refused_and_leaves_nothing() {
+fn other_archives_are_refused_and_leave_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let limits = Limits {
         archive_bytes_max: 1000,
@@ -97,13 +95,13 @@ fn what_does_not_is_refused_and_leaves_nothing() {
     check(
         &sha256(b"x"),
         b"x",
-        "failed to extract archive: not a whole tar.gz archive",
+        "failed to extract archive: not a complete tar.gz archive",
     );
     check(&wanted, &[0; 1001], "an archive larger than 1000 bytes");
 }
 
 #[test]
-fn what_was_damaged_or_left_half_written_is_not_read() {
+fn damaged_and_partial_archives_are_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = archive("a");
     let digest = sha256(&bytes);
@@ -122,7 +120,7 @@ fn what_was_damaged_or_left_half_written_is_not_read() {
 }
 
 #[test]
-fn what_nobody_uses_makes_room_and_what_is_used_stays() {
+fn unused_archives_make_room_and_used_ones_stay() {
     let folder = tempfile::tempdir().unwrap();
     let archives: Vec<Vec<u8>> = ["a", "b", "c"].map(archive).into();
     let digests: Vec<Digest> = archives.iter().map(|bytes| sha256(bytes)).collect();
@@ -132,7 +130,7 @@ fn what_nobody_uses_makes_room_and_what_is_used_stays() {
     for (digest, bytes) in digests.iter().zip(&archives) {
         receive(&cache, digest, bytes).unwrap();
     }
-    // all three are in use: the last is a tree, and is not kept
+    // all three are in use: the last has a tree but is not kept on disk
     assert_eq!(cache.kept().len(), 2);
     assert_eq!(cache.sweep(), 0);
 
@@ -152,7 +150,7 @@ fn what_nobody_uses_makes_room_and_what_is_used_stays() {
 }
 
 #[test]
-fn any_digest_of_flux_will_do() {
+fn every_digest_algorithm_of_flux_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path().to_owned()).unwrap();
     let bytes = archive("a");

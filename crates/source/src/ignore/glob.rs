@@ -1,6 +1,6 @@
-//! One segment of a pattern against one name, as Go's `filepath.Match` compares them.
+//! Matches one segment of a pattern against one name, like Go's `filepath.Match`.
 
-/// A parsed segment: `*`, `?`, `[a-z]`, `[^a-z]` and `\` before a character that stands for itself.
+/// A parsed segment: `*`, `?`, `[a-z]`, `[^a-z]`, and `\` before a literal character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Glob(Vec<Token>);
 
@@ -16,7 +16,7 @@ enum Token {
 }
 
 impl Glob {
-    /// None: the segment is malformed, which matches no name.
+    /// `None` for a malformed segment, which matches no name.
     pub(crate) fn parse(text: &str) -> Option<Glob> {
         let mut rest = text.chars();
         let mut tokens = Vec::new();
@@ -35,7 +35,7 @@ impl Glob {
     pub(crate) fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut token, mut at) = (0, 0);
-        // where to go on when the last `*` takes one more character: only the last one ever has to
+        // the restart point when the last `*` takes one more character; only the last one ever has to
         let mut retry: Option<(usize, usize)> = None;
         loop {
             let matched = match self.0.get(token) {
@@ -79,7 +79,7 @@ impl Token {
     }
 }
 
-/// After a `[`: at least one range, ended by `]`.
+/// After a `[`: at least one range, then `]`.
 fn class(rest: &mut std::str::Chars<'_>) -> Option<Token> {
     let negated = rest.as_str().starts_with('^');
     if negated {

@@ -1,19 +1,19 @@
-//! Which files of a source are no part of its artifact, exactly as Flux decides it.
+//! Decides which files of a source are not part of its artifact, exactly as Flux does.
 //!
-//! The syntax is gitignore's, the semantics are those of Flux's matcher, which differs from git's in ways
-//! that change artifacts, so no general gitignore library is used:
+//! The syntax is gitignore's. Flux's matcher differs from git's in ways that change artifacts, so no
+//! gitignore library fits:
 //!
-//! - the last pattern that matches wins, also below an excluded directory: a file can be included again
+//! - the last matching pattern wins, even below an excluded directory: a file can be included again
 //!   although its directory is excluded;
 //! - a pattern that matches a directory matches everything below it;
 //! - `**` means "any directories" only as a whole segment; `/**` alone matches nothing, `a/**` also `a`;
-//! - segments are compared as Go's `filepath.Match` does: `[^a]` negates, `[!a]` does not, and a pattern
-//!   that is malformed matches nothing.
+//! - segments compare like Go's `filepath.Match`: `[^a]` negates, `[!a]` does not, and a malformed pattern
+//!   matches nothing.
 //!
-//! Which patterns apply, lowest first: the version control files, always; the default extensions and CI
-//! files, unless there is any pattern below; every `.sourceignore` of the tree, each for its own directory,
-//! parents before children; `spec.ignore`, from the root.
-//! (Flux: `fluxcd/pkg/sourceignore` v0.18, `fluxcd/pkg/artifact/storage` v0.18.)
+//! Patterns apply in this order, lowest first: version control files, always; default extensions and CI
+//! files, unless there is a pattern below; every `.sourceignore` for its own directory, parents first;
+//! `spec.ignore` from the root. (Flux: `fluxcd/pkg/sourceignore` v0.18, `fluxcd/pkg/artifact/storage`
+//! v0.18.)
 
 mod glob;
 mod pattern;
@@ -24,7 +24,6 @@ use sha2::{Digest, Sha256};
 
 use pattern::Pattern;
 
-/// The file in a directory that holds patterns for what is below it.
 pub(crate) const IGNORE_FILE: &str = ".sourceignore";
 
 const VERSION_CONTROL: &[&str] = &[".git/", ".gitignore", ".gitmodules", ".gitattributes"];
@@ -52,24 +51,21 @@ const DEFAULTS: &[&str] = &[
     "**/.flux.yaml",
 ];
 
-/// The patterns a source's object asks for (`spec.ignore`). What a tree adds by its `.sourceignore` files is
-/// found when the tree is made.
+/// The patterns of `spec.ignore`. A tree's `.sourceignore` files are found when the tree is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ignore {
     text: String,
 }
 
 impl Ignore {
-    /// The patterns of `spec.ignore`, one a line. None, an empty text and a text of comments alone leave the
-    /// defaults in place.
+    /// Parses `spec.ignore`, one pattern per line. Without a pattern, the defaults apply.
     pub fn new(spec: Option<&str>) -> Ignore {
         Ignore {
             text: spec.unwrap_or_default().to_owned(),
         }
     }
 
-    /// The rules for a tree in which these `.sourceignore` files were `found`: parents before children,
-    /// siblings by name.
+    /// The rules for a tree with these `.sourceignore` files: parents before children, siblings by name.
     pub(crate) fn rules(&self, found: &[IgnoreFile]) -> Rules {
         let mut given: Vec<Pattern> = Vec::new();
         for file in found {
@@ -102,16 +98,15 @@ impl Ignore {
     }
 }
 
-/// A `.sourceignore` that a tree holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IgnoreFile {
-    /// The directory it stands in, "" for the root.
+    /// "" for the root.
     pub(crate) directory: String,
     pub(crate) text: String,
 }
 
-/// The patterns of one file, as Flux reads lines: a `#` in the first column is a comment, blank lines are
-/// nothing, `\r` before the line's end is not part of it.
+/// Reads lines as Flux does: a `#` in the first column is a comment, blank lines are skipped, and `\r`
+/// before a line's end is dropped.
 fn patterns<'a>(text: &'a str, directory: &'a str) -> impl Iterator<Item = Pattern> + 'a {
     text.split('\n')
         .map(|line| line.strip_suffix('\r').unwrap_or(line))
@@ -119,51 +114,51 @@ fn patterns<'a>(text: &'a str, directory: &'a str) -> impl Iterator<Item = Patte
         .map(move |line| Pattern::parse(line, directory))
 }
 
-/// Everything that decides about one tree, in order of priority.
+/// All patterns for one tree, in order of priority.
 #[derive(Debug)]
 pub(crate) struct Rules {
     patterns: Vec<Pattern>,
     id: [u8; 32],
 }
 
-/// Which pattern decided about a path, if any did. A directory's verdict is where its children start.
+/// The pattern that decides a path, if any. Children start from their directory's match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    /// One more than the index of the pattern, 0 for none: patterns from here on can still decide.
+pub(crate) struct IgnoreDecision {
+    /// The index of the pattern plus one, or 0: only patterns from here on can still decide.
     decided: usize,
     excluded: bool,
 }
 
-impl Verdict {
+impl IgnoreDecision {
     pub(crate) fn is_excluded(self) -> bool {
         self.excluded
     }
 }
 
 impl Rules {
-    /// Equal for two trees whose patterns are the same, wherever they came from.
+    /// Equal for equal patterns, wherever they come from.
     pub(crate) fn id(&self) -> [u8; 32] {
         self.id
     }
 
-    /// What is decided about `path`, given what was decided about its directory. A pattern that matches a
-    /// directory matches everything below it, so only patterns of a higher priority are asked again.
-    pub(crate) fn verdict(&self, parent: Verdict, path: &[&str], is_directory: bool) -> Verdict {
+    /// Decides `path`, given its directory's match. A pattern that matches a directory matches everything
+    /// below it, so only patterns of a higher priority are tried.
+    pub(crate) fn decide(&self, parent: IgnoreDecision, path: &[&str], is_directory: bool) -> IgnoreDecision {
         let from = parent.decided;
         self.patterns[from..]
             .iter()
             .rposition(|pattern| pattern.matches(path, is_directory))
             .map(|at| from + at)
-            .map_or(parent, |at| Verdict {
+            .map_or(parent, |at| IgnoreDecision {
                 decided: at + 1,
                 excluded: !self.patterns[at].includes(),
             })
     }
 
-    /// Whether anything below the excluded directory `path` can be included again; if not, it need not be
-    /// walked. May say yes where nothing is.
-    pub(crate) fn may_include_below(&self, verdict: Verdict, path: &[&str]) -> bool {
-        self.patterns[verdict.decided..]
+    /// Whether anything below the excluded directory `path` can be included again; if not, skip the
+    /// directory. May return true without need.
+    pub(crate) fn may_include_below(&self, decision: IgnoreDecision, path: &[&str]) -> bool {
+        self.patterns[decision.decided..]
             .iter()
             .any(|pattern| pattern.includes() && pattern.may_match_below(path))
     }

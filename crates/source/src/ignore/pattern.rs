@@ -1,29 +1,29 @@
-//! One line of a file of patterns.
+//! One line of a pattern file.
 
 use super::glob::Glob;
 
-/// A line, and the directory it holds for.
+/// A line and the directory it applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     domain: Vec<String>,
     includes: bool,
     directories_only: bool,
-    what: What,
+    matcher: Matcher,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
-    /// No `/` inside: any name, at any depth.
+enum Matcher {
+    /// Without `/`: any name at any depth.
     Name(Glob),
     /// Compared from the domain on, segment by segment.
     Path(Vec<Segment>),
-    /// Malformed: matches nothing, as with Flux.
+    /// Malformed: matches nothing, as in Flux.
     Nothing,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Segment {
-    /// From a leading, or a doubled, `/`.
+    /// From a leading or doubled `/`.
     Empty,
     /// `**`
     AnyDirectories,
@@ -41,13 +41,13 @@ impl Pattern {
         };
         let directories_only = text.ends_with('/');
         let text = text.strip_suffix('/').unwrap_or(text);
-        let what = match text.contains('/') {
+        let matcher = match text.contains('/') {
             true => text
                 .split('/')
                 .map(segment)
                 .collect::<Option<_>>()
-                .map(What::Path),
-            false => Glob::parse(text).map(What::Name),
+                .map(Matcher::Path),
+            false => Glob::parse(text).map(Matcher::Name),
         };
         Pattern {
             domain: directory
@@ -57,42 +57,41 @@ impl Pattern {
                 .collect(),
             includes,
             directories_only,
-            what: what.unwrap_or(What::Nothing),
+            matcher: matcher.unwrap_or(Matcher::Nothing),
         }
     }
 
-    /// Whether it includes what it matches (`!`), instead of excluding it.
+    /// Whether the pattern includes (`!`) instead of excluding.
     pub(crate) fn includes(&self) -> bool {
         self.includes
     }
 
-    /// Whether it matches `path` itself. That it also matches what is below a directory it matches is for
-    /// the caller to carry on.
+    /// Whether it matches `path` itself. The caller extends a directory's match to its content.
     pub(crate) fn matches(&self, path: &[&str], is_directory: bool) -> bool {
         let Some(below) = self.below_domain(path).filter(|below| !below.is_empty()) else {
             return false;
         };
-        match &self.what {
-            What::Nothing => false,
-            What::Name(glob) => {
+        match &self.matcher {
+            Matcher::Nothing => false,
+            Matcher::Name(glob) => {
                 (is_directory || !self.directories_only)
                     && below.last().is_some_and(|name| glob.matches(name))
             }
-            What::Path(segments) => along(segments, below)
+            Matcher::Path(segments) => along(segments, below)
                 .is_some_and(|rest| is_directory || !self.directories_only || !rest.is_empty()),
         }
     }
 
-    /// Whether a path below the directory `path` could match. Errs towards yes.
+    /// Whether a path below the directory `path` could match. May return true without need.
     pub(crate) fn may_match_below(&self, path: &[&str]) -> bool {
         let shared = self.domain.len().min(path.len());
         if self.domain.iter().zip(path).any(|(own, name)| own != name) {
             return false;
         }
-        match &self.what {
-            What::Nothing => false,
-            What::Name(_) => true,
-            What::Path(segments) => {
+        match &self.matcher {
+            Matcher::Nothing => false,
+            Matcher::Name(_) => true,
+            Matcher::Path(segments) => {
                 let mut names = path[shared..].iter();
                 for segment in segments {
                     match segment {
@@ -116,7 +115,7 @@ impl Pattern {
     }
 }
 
-/// None also for `**` inside a longer segment, which Flux lets match nothing.
+/// `None` also for `**` inside a longer segment, which matches nothing in Flux.
 fn segment(text: &str) -> Option<Segment> {
     match text {
         "" => Some(Segment::Empty),
@@ -126,8 +125,8 @@ fn segment(text: &str) -> Option<Segment> {
     }
 }
 
-/// Goes along `path` by `segments`; what of the path is left when they are used up. After `**` the first
-/// name that matches is taken and never reconsidered.
+/// Consumes `segments` along `path` and returns the rest of the path. After `**` the first matching name is
+/// final.
 fn along<'p, 'n>(segments: &[Segment], path: &'p [&'n str]) -> Option<&'p [&'n str]> {
     let mut rest = path;
     let mut anywhere = false;

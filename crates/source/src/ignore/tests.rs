@@ -1,24 +1,24 @@
-//! Against what Flux's own matcher decided: `baseline/flux-0.18.jsonl`, recorded by `baseline/record.go`.
+//! Compares with decisions of Flux's matcher: `baseline/flux-0.18.jsonl`, recorded by `baseline/record.go`.
 
 use std::collections::BTreeMap;
 
 use super::glob::Glob;
-use super::{Ignore, IgnoreFile, Rules, Verdict};
+use super::{Ignore, IgnoreDecision, IgnoreFile, Rules};
 
-/// The verdict about `path`, from the root down as a walk of a tree gets there; also whether the walk would
-/// have got there, had it left out directories below which nothing can be included again.
+/// Decides `path` as a walk from the root would. Also returns whether the walk would reach it, skipping
+/// directories below which nothing can be included again.
 fn decide(rules: &Rules, path: &str) -> (bool, bool) {
     let names: Vec<&str> = path.trim_end_matches('/').split('/').collect();
-    let mut verdict = Verdict::default();
+    let mut decision = IgnoreDecision::default();
     let mut reached = true;
     for length in 1..=names.len() {
         let is_directory = length < names.len() || path.ends_with('/');
-        verdict = rules.verdict(verdict, &names[..length], is_directory);
-        if length < names.len() && verdict.is_excluded() {
-            reached &= rules.may_include_below(verdict, &names[..length]);
+        decision = rules.decide(decision, &names[..length], is_directory);
+        if length < names.len() && decision.is_excluded() {
+            reached &= rules.may_include_below(decision, &names[..length]);
         }
     }
-    (verdict.is_excluded(), reached)
+    (decision.is_excluded(), reached)
 }
 
 fn files(found: &BTreeMap<String, String>) -> Vec<IgnoreFile> {
@@ -34,7 +34,7 @@ fn files(found: &BTreeMap<String, String>) -> Vec<IgnoreFile> {
 }
 
 #[test]
-fn decisions_are_those_of_flux() {
+fn decisions_match_flux() {
     let strings = |value: &serde_json::Value| -> Vec<String> {
         value
             .as_array()
@@ -75,7 +75,7 @@ fn decisions_are_those_of_flux() {
 }
 
 #[test]
-fn names_match_as_go_matches_them() {
+fn names_match_like_gos_filepath_match() {
     let check = |pattern: &str, names: &[(&str, bool)]| {
         let glob = Glob::parse(pattern);
         for (name, matches) in names {
@@ -103,9 +103,9 @@ fn names_match_as_go_matches_them() {
     }
 }
 
-/// A pattern that takes exponential time elsewhere: one `*` is reconsidered at a time.
+/// Exponential in other matchers: here only the last `*` is retried.
 #[test]
-fn many_stars_take_no_time() {
+fn many_stars_match_in_bounded_time() {
     let glob = Glob::parse(&"a*".repeat(60)).unwrap();
     assert!(!glob.matches(&format!("{}b", "ab".repeat(30))[1..]));
     assert!(glob.matches(&"a".repeat(200)));

@@ -1,7 +1,7 @@
-//! Artifacts that are bytes: kept as they come, and read as they were kept.
+//! Artifacts that are bytes, stored and read unchanged.
 //!
-//! A Helm index, a chart and an OCI layer have digests that others name, so not a byte of them may change.
-//! They go through to disk while they are hashed; memory holds one buffer.
+//! The digests of a Helm index, a chart and an OCI layer are given by others, so no byte may change. Blobs
+//! stream to disk while they are hashed; memory holds one buffer.
 
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -16,22 +16,21 @@ use super::record::{self, Content, Fingerprint, Record};
 use super::{Place, Storage, StorageError, Stored};
 use crate::limits::LimitExceeded;
 
-/// How much is read and written at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How a blob is published.
+/// A blob to publish.
 #[derive(Clone, Copy, Debug)]
 pub struct Blob<'a> {
-    /// Its name in the place's directory: `index-<hex>.yaml`, `<chart>-<version>.tgz`, `<hex>.tar.gz`. The
-    /// ending gives the media type.
+    /// Its file name: `index-<hex>.yaml`, `<chart>-<version>.tgz`, `<hex>.tar.gz`. The ending determines
+    /// the media type.
     pub file: &'a str,
-    /// What it is the artifact of, as the source's status has it.
+    /// The revision in the source's status.
     pub revision: &'a str,
-    /// A larger one is refused.
+    /// The size limit.
     pub bytes_max: u64,
 }
 
-/// The bytes of an artifact, verified and open: they stay whole even if the artifact is removed meanwhile.
+/// An open artifact, verified. It stays readable even if the artifact is removed.
 #[derive(Debug)]
 pub struct StoredFile {
     file: File,
@@ -41,17 +40,17 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    /// How many bytes there are.
+    /// The size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// `sha256:` and hex digits.
+    /// `sha256:` and hexadecimal digits.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// How to read them.
+    /// The media type.
     pub fn media_type(&self) -> MediaType {
         self.media_type
     }
@@ -64,12 +63,12 @@ impl Read for StoredFile {
 }
 
 impl Storage {
-    /// Keeps `content`, byte for byte, as the artifact of `place` and lets go of older ones. Publishing what
-    /// the place holds already under this name changes nothing.
+    /// Stores `content`, byte for byte, as the artifact of `place`, and removes older ones. Publishing the
+    /// same content under the same name changes nothing.
     ///
     /// # Errors
-    /// The file's name, the limit, the content cannot be read, the disk; what was published before stays as
-    /// it was.
+    /// The file's name, the limit, a failure to read the content, or the disk. The published artifacts stay
+    /// unchanged.
     pub fn publish_blob(
         &self,
         place: &Place,
@@ -95,14 +94,13 @@ impl Storage {
         Ok(stored)
     }
 
-    /// The bytes of the artifact with this digest, blob or archive of a tree; none when it is not here, or
-    /// not what it was.
+    /// Opens the artifact with this digest, blob or archive. `None` if it is missing or damaged.
     pub fn open_blob(&self, digest: &str) -> Option<StoredFile> {
         let (place, record) = self.find(digest)?;
         self.open_whole(&place, &record)
     }
 
-    /// The file of a record, if it is what its digest says; none when it was never hashed.
+    /// `None` if it was never hashed or has changed.
     pub(super) fn open_whole(&self, place: &Place, record: &Record) -> Option<StoredFile> {
         let path = self.shared.root.join(place.path()).join(&record.file);
         let digest = record.digest.clone()?;
@@ -129,7 +127,7 @@ impl Storage {
         })
     }
 
-    /// A record of these very bytes under this name, whose file is still as it was written.
+    /// A record of these bytes under this name, with an unchanged file.
     fn same_blob(&self, place: &Place, file: &str, digest: &str) -> Option<Record> {
         let path = self.shared.root.join(place.path()).join(file);
         let record = self.record(place, file)?;
@@ -141,14 +139,13 @@ impl Storage {
     }
 }
 
-/// Bytes on disk that have no name yet.
+/// Bytes on disk without a name.
 struct Arrived {
     file: NamedTempFile,
     digest: String,
     size: u64,
 }
 
-/// Writes all of `content` beside its place.
 fn arrive(
     directory: &Path,
     place: &Place,

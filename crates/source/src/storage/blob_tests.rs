@@ -1,5 +1,3 @@
-//! Blobs: kept byte for byte, found again, served as what they are.
-
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -40,7 +38,7 @@ fn publish_at(storage: &Storage, file: &str, revision: &str, content: &[u8]) -> 
     published.map_err(|error| error.to_string())
 }
 
-/// Everything in the place's directory, also what has no business there.
+/// Everything in the place's directory, unexpected files included.
 fn files(root: &Path) -> Vec<String> {
     let mut files: Vec<String> = fs::read_dir(root.join(path("")))
         .into_iter()
@@ -59,7 +57,7 @@ fn bytes(storage: &Storage, digest: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What a reader is told: status, type, length and content.
+/// The response: status, type, length and content.
 async fn ask(storage: &Storage, method: Method, path: &str) -> String {
     let request = http::Request::builder()
         .method(method)
@@ -82,7 +80,7 @@ async fn ask(storage: &Storage, method: Method, path: &str) -> String {
     format!("{head} {}", String::from_utf8_lossy(&body))
 }
 
-/// `tree("1")` as somebody else would pack it: another compression, so other bytes.
+/// `tree("1")` with another compression, so other bytes.
 fn foreign_archive() -> Vec<u8> {
     let mut own = Vec::new();
     tree("1").write_archive(&mut own, &Limits::default()).unwrap();
@@ -99,7 +97,7 @@ fn foreign_archive() -> Vec<u8> {
 }
 
 #[test]
-fn a_blob_is_kept_byte_for_byte_under_its_name() {
+fn blobs_are_stored_byte_for_byte() {
     let check = |file: &str, content: &[u8], media_type: &str| {
         let root = tempfile::tempdir().unwrap();
         let storage = open(root.path());
@@ -116,7 +114,7 @@ fn a_blob_is_kept_byte_for_byte_under_its_name() {
     check(INDEX, b"", "application/yaml");
     check(CHART, b"a chart", "application/gzip");
     check(LAYER, b"a layer", "application/gzip");
-    // more than one buffer, and exactly as much as there may be
+    // more than one buffer, and exactly the limit
     check(
         LAYER,
         &vec![7; usize::try_from(BYTES_MAX).unwrap()],
@@ -129,7 +127,7 @@ fn a_blob_is_kept_byte_for_byte_under_its_name() {
 }
 
 #[test]
-fn what_cannot_be_a_file_is_refused_and_leaves_nothing() {
+fn invalid_blobs_are_refused_and_leave_nothing() {
     let check = |file: &str, content: &[u8], expected: &str| {
         let root = tempfile::tempdir().unwrap();
         let refused = publish(&open(root.path()), file, content).unwrap_err();
@@ -139,7 +137,7 @@ fn what_cannot_be_a_file_is_refused_and_leaves_nothing() {
     let name = |file: &str, why: &str| {
         check(file, b"", &format!("cannot store a file named {file:?}: {why}"));
     };
-    let characters = "it may hold letters, digits, `-`, `_`, `.` and `+`";
+    let characters = "it may contain letters, digits, `-`, `_`, `.` and `+`";
     name("", "the name is empty");
     name("../index.yaml", characters);
     name("a/b.yaml", characters);
@@ -152,10 +150,10 @@ fn what_cannot_be_a_file_is_refused_and_leaves_nothing() {
         ".writing-1.yaml",
         "it begins with a dot, as the store's own files do",
     );
-    name("latest.tar.gz", "the newest artifact is served under this name");
-    name("index.yaml", "the newest artifact is served under this name");
-    name("a.zip", "it ends in none of `.tar.gz`, `.tgz` and `.yaml`");
-    name("a.tgz.lock", "it ends in none of `.tar.gz`, `.tgz` and `.yaml`");
+    name("latest.tar.gz", "the name is reserved for the newest artifact");
+    name("index.yaml", "the name is reserved for the newest artifact");
+    name("a.zip", "it must end in `.tar.gz`, `.tgz` or `.yaml`");
+    name("a.tgz.lock", "it must end in `.tar.gz`, `.tgz` or `.yaml`");
     let long = format!("{}.yaml", "a".repeat(251));
     let shown = &long[..255];
     let why = "the name is longer than 255 bytes";
@@ -166,7 +164,7 @@ fn what_cannot_be_a_file_is_refused_and_leaves_nothing() {
     check(CHART, &larger, &limit);
 }
 
-/// Some bytes, then a failure, as of a connection that breaks.
+/// Some bytes, then a failure.
 struct Breaking(bool);
 
 impl Read for Breaking {
@@ -180,7 +178,7 @@ impl Read for Breaking {
 }
 
 #[test]
-fn a_failed_publish_leaves_what_was_published_before() {
+fn a_failed_publish_keeps_published_blobs() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let first = publish(&storage, CHART, b"first").unwrap();
@@ -220,11 +218,11 @@ fn publishing_the_same_bytes_again_changes_nothing() {
         (first.digest.clone(), "2")
     );
     assert_eq!(modified(), before, "nothing is written");
-    // other bytes under the same name take its place
+    // other bytes under the same name replace it
     let other = publish(&storage, CHART, b"two").unwrap();
     assert_eq!(bytes(&storage, &other.digest).unwrap(), b"two");
     assert_eq!(bytes(&storage, &first.digest), None);
-    // bytes that somebody wrote to are written again
+    // changed bytes are written again
     fs::write(root.path().join(path(CHART)), "damaged").unwrap();
     assert_eq!(publish(&storage, CHART, b"two").unwrap().digest, other.digest);
     assert_eq!(bytes(&storage, &other.digest).unwrap(), b"two");
@@ -236,7 +234,7 @@ fn a_blob_survives_a_restart() {
     let check = |file: &str, content: &[u8]| {
         let root = tempfile::tempdir().unwrap();
         let first = publish(&open(root.path()), file, content).unwrap();
-        // what Flux and a killed process leave beside it is no artifact
+        // files of Flux or of a killed process are not artifacts
         fs::write(root.path().join(path(".writing-abc")), "half").unwrap();
         fs::write(root.path().join(path(&format!("{file}.lock"))), "").unwrap();
         let storage = open(root.path());
@@ -258,7 +256,7 @@ fn a_blob_survives_a_restart() {
 }
 
 #[test]
-fn a_damaged_blob_is_no_artifact() {
+fn damaged_blobs_are_not_adopted() {
     let check = |damage: fn(&Path), asked: &str, digest: Option<&str>| {
         let root = tempfile::tempdir().unwrap();
         let first = publish(&open(root.path()), INDEX, b"entries: {}\n").unwrap();
@@ -284,7 +282,7 @@ fn a_damaged_blob_is_no_artifact() {
 }
 
 #[test]
-fn a_blob_has_a_tree_where_it_is_an_archive() {
+fn archive_blobs_have_a_tree() {
     let check = |file: &str, content: &[u8], expected: bool| {
         let root = tempfile::tempdir().unwrap();
         let storage = open(root.path());
@@ -300,12 +298,12 @@ fn a_blob_has_a_tree_where_it_is_an_archive() {
     check(CHART, &foreign_archive(), true);
     check(CHART, b"no archive", false);
     check(INDEX, b"entries: {}\n", false);
-    // its name says that it is none
+    // its name says that it is not an archive
     check(INDEX, &foreign_archive(), false);
 }
 
 #[test]
-fn a_blob_never_stands_in_for_the_archive_of_an_equal_tree() {
+fn blobs_do_not_replace_archives_of_equal_trees() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let foreign = publish(&storage, LAYER, &foreign_archive()).unwrap();
@@ -320,7 +318,7 @@ fn a_blob_never_stands_in_for_the_archive_of_an_equal_tree() {
         .write_archive(&mut expected, &Limits::default())
         .unwrap();
     assert_eq!(bytes(&storage, &archived.digest).unwrap(), expected);
-    // and back: the very bytes of the layer
+    // and back to the layer's bytes
     let again = publish(&storage, LAYER, &foreign_archive()).unwrap();
     assert_eq!((again.digest, again.tree), (foreign.digest, None));
 }
@@ -350,7 +348,7 @@ fn retention_and_removal_are_the_same_for_both_kinds() {
 }
 
 #[tokio::test]
-async fn only_whole_blobs_are_served_and_as_what_they_are() {
+async fn only_intact_blobs_are_served_with_their_type() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let index = publish(&storage, INDEX, b"entries: {}\n").unwrap();
@@ -366,7 +364,7 @@ async fn only_whole_blobs_are_served_and_as_what_they_are() {
         get(&storage, "podinfo-6.5.4%2Bbuild.1.tgz").await,
         format!("{gzip}a chart")
     );
-    // each type has its newest, as Flux's links have it
+    // each type has its newest, like Flux's links
     assert_eq!(
         get(&storage, "index.yaml").await,
         format!("{yaml}entries: {{}}\n")

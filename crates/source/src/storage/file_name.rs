@@ -1,19 +1,18 @@
-//! Names of artifacts' files, and the media type that a name stands for.
+//! File names of artifacts, and their media types.
 //!
-//! The ending of a name gives the media type. A restart finds files and their names, nothing else: a type
-//! kept in a second file could be lost, or belong to an earlier file of that name. So a name without a known
-//! ending is refused when it is published, not forgotten when the process starts again.
+//! The ending of a name determines the media type, because a restart finds only files and names; a second
+//! file for the type could be lost or outdated. So a name without a known ending is refused when it is
+//! published.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// The longest name a file system takes (`NAME_MAX`).
+/// `NAME_MAX` of file systems.
 const NAME_BYTES_MAX: usize = 255;
-/// How much of a refused name an error repeats.
 const SHOWN_CHARS_MAX: usize = NAME_BYTES_MAX;
 
-/// How an artifact's bytes are to be read.
+/// The media type of an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MediaType {
     /// Archives of trees, Helm charts and OCI layers: `.tar.gz` and `.tgz`.
@@ -22,7 +21,7 @@ pub enum MediaType {
     Yaml,
 }
 
-/// A file name that the store does not take.
+/// An error for an invalid file name.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("cannot store a file named {file:?}: {why}")]
 pub struct FileNameError {
@@ -33,7 +32,7 @@ pub struct FileNameError {
 impl MediaType {
     const ALL: [MediaType; 2] = [MediaType::Gzip, MediaType::Yaml];
 
-    /// As a `Content-Type` names it.
+    /// The `Content-Type`.
     pub fn as_str(self) -> &'static str {
         match self {
             MediaType::Gzip => "application/gzip",
@@ -48,8 +47,8 @@ impl MediaType {
         }
     }
 
-    /// The name under which the newest artifact of this type is served: Flux's symbolic links
-    /// (source-controller v1.9: `latest.tar.gz` of archives and charts, `index.yaml` of indexes).
+    /// The name that serves the newest artifact of this type: Flux's symbolic links (source-controller
+    /// v1.9: `latest.tar.gz` for archives and charts, `index.yaml` for indexes).
     fn newest(self) -> &'static str {
         match self {
             MediaType::Gzip => "latest.tar.gz",
@@ -57,12 +56,10 @@ impl MediaType {
         }
     }
 
-    /// The type whose newest artifact is served under `file`.
     pub(super) fn of_newest(file: &str) -> Option<MediaType> {
         MediaType::ALL.into_iter().find(|kind| kind.newest() == file)
     }
 
-    /// The type of a file that is, or is to be, in the store.
     pub(super) fn of_file(file: &str) -> Result<MediaType, FileNameError> {
         let refused = |why| FileNameError {
             file: file.chars().take(SHOWN_CHARS_MAX).collect(),
@@ -76,19 +73,19 @@ impl MediaType {
             return Err(refused("the name is longer than 255 bytes"));
         }
         if !file.bytes().all(is_taken) {
-            return Err(refused("it may hold letters, digits, `-`, `_`, `.` and `+`"));
+            return Err(refused("it may contain letters, digits, `-`, `_`, `.` and `+`"));
         }
         if file.starts_with('.') {
             return Err(refused("it begins with a dot, as the store's own files do"));
         }
         if MediaType::of_newest(file).is_some() {
-            return Err(refused("the newest artifact is served under this name"));
+            return Err(refused("the name is reserved for the newest artifact"));
         }
         let ends = |kind: &MediaType| kind.endings().iter().any(|ending| file.ends_with(ending));
         MediaType::ALL
             .into_iter()
             .find(ends)
-            .ok_or_else(|| refused("it ends in none of `.tar.gz`, `.tgz` and `.yaml`"))
+            .ok_or_else(|| refused("it must end in `.tar.gz`, `.tgz` or `.yaml`"))
     }
 }
 

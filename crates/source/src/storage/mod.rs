@@ -1,10 +1,10 @@
-//! Artifacts on disk: where Flux keeps its own, found by digest, served only when whole.
+//! Artifacts on disk in Flux's layout, found by digest, served only when intact.
 //!
-//! Each source has a directory `<kind>/<namespace>/<name>` with a file for each revision it published lately:
-//! the archive of a tree, or a blob, which is kept byte for byte. A file is written beside its place and renamed into it, so that no reader ever sees half of one.
-//! What this process wrote it trusts as long as the file's size and time stay; what it finds after a
-//! restart, or finds changed, it hashes before anyone may read it, and only a digest that someone asks for
-//! makes it an artifact again. A damaged file is never served: its source publishes again.
+//! Each source has a directory `<kind>/<namespace>/<name>` with a file per recent revision: the archive of
+//! a tree, or a blob. Files are written beside their place and renamed, so readers never see partial ones.
+//! Files of this process are trusted while size and time are unchanged. Files found after a restart, or
+//! found changed, are hashed before they are read, and only a request for their digest makes them artifacts
+//! again. Damaged files are never served: their source publishes again.
 
 mod blob;
 #[cfg(test)]
@@ -37,7 +37,7 @@ pub use place::{Place, PlaceError};
 use record::{Content, Fingerprint, Record, file_digest};
 pub use retention::Retention;
 
-/// The store of artifacts. Cheap to clone; all clones are one store.
+/// The store of artifacts. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Storage {
     shared: Arc<Shared>,
@@ -52,102 +52,102 @@ struct Shared {
     places: Mutex<BTreeMap<Place, Vec<Record>>>,
 }
 
-/// An artifact as its source's status names it.
+/// An artifact as in its source's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Below the store's root and its URL: `gitrepository/ns/name/<commit>.tar.gz`.
+    /// The path below root and URL: `gitrepository/ns/name/<commit>.tar.gz`.
     pub path: String,
-    /// Where it is served.
+    /// The URL.
     pub url: String,
-    /// `sha256:` and hex digits over the file.
+    /// `sha256:` and hexadecimal digits of the file.
     pub digest: String,
-    /// Bytes of the file.
+    /// The size in bytes.
     pub size: u64,
-    /// As what it is served.
+    /// The media type.
     pub media_type: MediaType,
-    /// The revision it was published for.
+    /// Its revision.
     pub revision: String,
-    /// When its file was written.
+    /// The time its file was written.
     pub updated: Timestamp,
-    /// The tree that it is the archive of; none of a blob.
+    /// The tree of an archive; `None` for a blob.
     pub tree: Option<Tree>,
 }
 
-/// Why the store could not do what was asked.
+/// The reason why an operation of the store failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// No file name can be made of the revision.
+    /// The revision contains no file name.
     #[error("revision {revision:?} names no artifact file")]
     Revision {
         /// The revision.
         revision: String,
     },
-    /// A file cannot have this name.
+    /// The file name is invalid.
     #[error(transparent)]
     FileName(#[from] FileNameError),
-    /// A blob has more bytes than it may have.
+    /// The blob is too large.
     #[error("cannot store {place}/{file}: {limit}")]
     TooLarge {
-        /// Whose artifact.
+        /// The artifact's place.
         place: Place,
         /// Its file.
         file: String,
-        /// The limit that its publisher gave.
+        /// The publisher's limit.
         limit: LimitExceeded,
     },
-    /// A blob could not be read to its end.
+    /// The content of a blob cannot be read.
     #[error("cannot read the content of {place}/{file}")]
     Content {
-        /// Whose artifact.
+        /// The artifact's place.
         place: Place,
         /// Its file.
         file: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: io::Error,
     },
-    /// The disk is full, or the quota used up.
+    /// The disk is full, or the quota is used up.
     #[error("no space left to {what} {}: free some, or place the store elsewhere", path.display())]
     Full {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The error from the system.
         #[source]
         source: io::Error,
     },
-    /// This process may not do it.
-    #[error("no permission to {what} {}: the store's directory has to belong to this user", path.display())]
+    /// The process lacks permission.
+    #[error("no permission to {what} {}: the store's directory must belong to this user", path.display())]
     Denied {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The error from the system.
         #[source]
         source: io::Error,
     },
     /// Another failure of the file system.
     #[error("cannot {what} {}", path.display())]
     Files {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The error from the system.
         #[source]
         source: io::Error,
     },
-    /// The tree could not be archived.
+    /// The tree cannot be archived.
     #[error("cannot archive {place} at {revision}")]
     Archive {
-        /// Whose artifact.
+        /// The artifact's place.
         place: Place,
-        /// Of which revision.
+        /// Its revision.
         revision: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<ArchiveError>,
     },
@@ -169,11 +169,10 @@ impl StorageError {
 }
 
 impl Storage {
-    /// The store in `root`, which is made if need be, whose artifacts are reached below `base_url`
-    /// (`http://host:port`).
+    /// Opens or creates the store in `root`, with artifacts served below `base_url` (`http://host:port`).
     ///
     /// # Errors
-    /// The directory cannot be made or read.
+    /// The directory cannot be created or read.
     pub fn open(root: PathBuf, base_url: &str, retention: Retention) -> Result<Storage, StorageError> {
         record::make_directory(&root)?;
         let shared = Shared {
@@ -188,11 +187,11 @@ impl Storage {
         })
     }
 
-    /// Keeps `tree` as the artifact of `place` at `revision` and lets go of older ones. Publishing what the
-    /// place holds already writes nothing; a tree it holds under another revision is not archived again.
+    /// Publishes `tree` as the artifact of `place` at `revision`, and removes older ones. Publishing the
+    /// current artifact writes nothing; a tree of another revision is not archived again.
     ///
     /// # Errors
-    /// The revision, the tree, the disk; what was published before stays as it was.
+    /// The revision, the tree or the disk. The published artifacts stay unchanged.
     pub fn publish(&self, place: &Place, revision: &str, tree: &Tree) -> Result<Stored, StorageError> {
         let file = place::file_name(revision).ok_or_else(|| StorageError::Revision {
             revision: revision.to_owned(),
@@ -212,11 +211,11 @@ impl Storage {
         Ok(stored)
     }
 
-    /// The tree that `place` published, with this path and digest, as a status remembers it, if it is still
-    /// here and whole. It becomes the place's newest.
+    /// Adopts the artifact with the path and digest from a status, if it is intact, and makes it the
+    /// place's newest.
     ///
     /// # Errors
-    /// The file is there but cannot be read; one that is damaged is removed and none.
+    /// The file cannot be read. A damaged file is removed and yields `None`.
     pub fn adopt(
         &self,
         place: &Place,
@@ -230,10 +229,10 @@ impl Storage {
         })
     }
 
-    /// The same for a blob, of which only the digest has to match.
+    /// Like [`Storage::adopt`] for a blob, where only the digest must match.
     ///
     /// # Errors
-    /// As above.
+    /// As [`Storage::adopt`].
     pub fn adopt_blob(
         &self,
         place: &Place,
@@ -289,9 +288,8 @@ impl Storage {
         Ok(Some(stored))
     }
 
-    /// The tree of the artifact with this digest. One that was stored before a restart is read from its
-    /// archive, once. So is a blob that is one: readers of artifacts unpack a chart or a layer as they unpack
-    /// an archive. An index has no tree, nor has a blob that is no `tar.gz`.
+    /// The tree of the artifact with this digest. After a restart it is read once from its archive. A chart
+    /// or a layer has a tree, too; an index and other blobs have none.
     pub fn tree(&self, digest: &str) -> Option<Tree> {
         let (place, mut record) = self.find(digest)?;
         if let Some(tree) = record.content.tree() {
@@ -310,7 +308,7 @@ impl Storage {
         Some(tree)
     }
 
-    /// Lets go of what `place` published and keeps longer than the retention says; how many files that were.
+    /// Removes artifacts of `place` beyond the retention, and returns their number.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -325,7 +323,7 @@ impl Storage {
         Ok(garbage.len())
     }
 
-    /// Removes everything `place` ever published.
+    /// Removes all artifacts of `place`.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -340,21 +338,21 @@ impl Storage {
         }
     }
 
-    /// Where an artifact with this path is served: the address may be another one than in an older status.
+    /// The URL of this path; the address may differ from that in an older status.
     pub fn url(&self, path: &str) -> String {
         format!("{}/{}", self.shared.base_url, path.trim_start_matches('/'))
     }
 
-    /// Where archives that others published are kept, below this store's own root and out of what it serves.
+    /// The cache for downloaded archives, below this store's root but never served.
     ///
     /// # Errors
-    /// The directory cannot be made or read.
+    /// The directory cannot be created or read.
     pub fn cache(&self) -> Result<Cache, CacheError> {
-        // no name of a place begins with a dot
+        // no place's name begins with a dot
         Cache::open(self.shared.root.join(".fetched"))
     }
 
-    /// The tree of the place's newest artifact, if this process knows it: what a newer one can share with.
+    /// The tree of the place's newest artifact, if known: a newer tree can share with it.
     pub fn newest(&self, place: &Place) -> Option<Tree> {
         self.places().get(place)?.last()?.content.tree().cloned()
     }
@@ -373,7 +371,7 @@ impl Storage {
         }
     }
 
-    /// A record of this very tree whose file is still as it was written.
+    /// A record of this tree with an unchanged file.
     fn same_tree(&self, place: &Place, tree: ContentId) -> Option<Record> {
         let directory = self.shared.root.join(place.path());
         let record = self
@@ -385,7 +383,6 @@ impl Storage {
         record.verified(&directory.join(&record.file)).then_some(record)
     }
 
-    /// The artifact with this digest.
     fn find(&self, digest: &str) -> Option<(Place, Record)> {
         let known = self.places().iter().find_map(|(place, records)| {
             let record = records
@@ -396,7 +393,7 @@ impl Storage {
         known.or_else(|| self.unhashed(digest))
     }
 
-    /// Hashes what was found at the start and never asked for, until one has this digest.
+    /// Hashes files found at the start until one has this digest.
     fn unhashed(&self, digest: &str) -> Option<(Place, Record)> {
         let open: Vec<(Place, Record)> = self
             .places()
@@ -428,7 +425,6 @@ impl Storage {
         .ok()
     }
 
-    /// The tree can be read from its archive, too.
     fn keep(&self, tree: &Tree, archive: PathBuf, digest: String) {
         let shared = Arc::downgrade(&self.shared);
         tree.keep(Arc::new(move || {
@@ -448,7 +444,7 @@ impl Storage {
             .cloned()
     }
 
-    /// Makes it the place's newest, instead of an older one with the same file.
+    /// Replaces an older record with the same file.
     fn add(&self, place: &Place, record: Record) {
         let mut places = self.places();
         let records = places.entry(place.clone()).or_default();
@@ -456,7 +452,7 @@ impl Storage {
         records.push(record);
     }
 
-    /// Writes back what was learnt about a record, unless it went meanwhile.
+    /// Updates a record unless it was removed meanwhile.
     fn replace(&self, place: &Place, record: Record) {
         let mut places = self.places();
         let own = places
@@ -480,7 +476,7 @@ impl Storage {
         }
     }
 
-    /// The index is whole after every statement: a panic elsewhere leaves nothing half-done in it.
+    /// Every statement leaves the index consistent, so a panic elsewhere is harmless.
     fn places(&self) -> MutexGuard<'_, BTreeMap<Place, Vec<Record>>> {
         self.shared.places.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Where a source's artifacts are: `<kind>/<namespace>/<name>`, as Flux lays them out.
+//! The place of a source's artifacts: `<kind>/<namespace>/<name>`, as in Flux.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::file_name::MediaType;
 
-/// Whose artifacts: a source's kind, namespace and name.
+/// The owner of artifacts: a source's kind, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     kind: String,
@@ -14,7 +14,7 @@ pub struct Place {
     name: String,
 }
 
-/// A part of a place that cannot be a directory's name.
+/// An error for an invalid directory name.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{what} {text:?} cannot be a directory of the store")]
 pub struct PlaceError {
@@ -23,10 +23,10 @@ pub struct PlaceError {
 }
 
 impl Place {
-    /// The place of `kind` (in any case: directories are lower case) `namespace/name`.
+    /// The place of `namespace/name`. `kind` may have any case; directories are lower case.
     ///
     /// # Errors
-    /// A part is empty, longer than a Kubernetes name, or has other characters than one.
+    /// A part is not a Kubernetes name.
     pub fn new(kind: &str, namespace: &str, name: &str) -> Result<Place, PlaceError> {
         let part = |what, text: String| match is_name(&text) {
             true => Ok(text),
@@ -51,7 +51,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The archive's name: what the revision says after its algorithm, as `main@sha1:<this>`.
+/// The archive's name: the part of the revision after its algorithm.
 pub(super) fn file_name(revision: &str) -> Option<String> {
     let (_, checksum) = revision.rsplit_once(':')?;
     let whole = !checksum.is_empty()
@@ -61,7 +61,7 @@ pub(super) fn file_name(revision: &str) -> Option<String> {
     MediaType::of_file(&file).is_ok().then_some(file)
 }
 
-/// Kubernetes' names for objects: they are names for directories as well, and never `.` or `..`.
+/// Kubernetes' object names, which are safe directory names and never `.` or `..`.
 fn is_name(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     let edge =

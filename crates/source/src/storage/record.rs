@@ -1,4 +1,4 @@
-//! One file on disk, and what is known about it.
+//! One file on disk and its known properties.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,36 +15,31 @@ use super::{Place, StorageError};
 use crate::limits::Limits;
 use crate::tree::Tree;
 
-/// How the name of a half-written file begins.
 const WRITING: &str = ".writing-";
 
 #[derive(Clone, Debug)]
 pub(super) struct Record {
-    /// Its name in the place's directory.
     pub(super) file: String,
     pub(super) media_type: MediaType,
-    /// None until it was hashed by this process.
+    /// `None` until this process has hashed it.
     pub(super) digest: Option<String>,
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) size: u64,
-    /// None for what was found at the start.
+    /// `None` for files found at the start.
     pub(super) revision: Option<String>,
     pub(super) updated: Timestamp,
     pub(super) content: Content,
 }
 
-/// What a file holds.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     /// The archive of this tree, written here: an equal tree has the same bytes.
     Tree(Tree),
-    /// Bytes that are not known to be written here, so an equal tree may have others. The tree is in them
-    /// where somebody asked for it.
+    /// Bytes from elsewhere: an equal tree may have others. The tree is set once it was requested.
     Blob(Option<Tree>),
 }
 
 impl Content {
-    /// The tree, as far as it is known.
     pub(super) fn tree(&self) -> Option<&Tree> {
         match self {
             Content::Tree(tree) => Some(tree),
@@ -53,7 +48,7 @@ impl Content {
     }
 }
 
-/// What of a file changes when someone writes to it: enough to notice, not to prove.
+/// The properties that change when a file is written to: a hint, not a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     size: u64,
@@ -74,13 +69,12 @@ impl Fingerprint {
 }
 
 impl Record {
-    /// Whether the file is what it was when its digest was taken.
     pub(super) fn verified(&self, path: &Path) -> bool {
         self.digest.is_some() && self.fingerprint.is_some() && Fingerprint::of(path).ok() == self.fingerprint
     }
 }
 
-/// Archives `tree`, beside its place first.
+/// Writes to a temporary file first.
 pub(super) fn write(
     directory: &Path,
     place: &Place,
@@ -115,12 +109,12 @@ pub(super) fn write(
     })
 }
 
-/// A file that becomes an artifact's when it is renamed: made with mode 0600, and removed when it is dropped.
+/// An unpublished file of mode 0600: renaming publishes it, dropping removes it.
 pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(WRITING).tempfile_in(directory)
 }
 
-/// The same archive under the name of another revision.
+/// Links the same archive for another revision.
 pub(super) fn again(
     directory: &Path,
     record: Record,
@@ -144,8 +138,8 @@ pub(super) fn again(
     })
 }
 
-/// The files below `root`, oldest first, nothing known about them yet but their names. What a killed process
-/// left half written is removed; a file whose name the store would not give (Flux's `.lock`) stays out.
+/// The files below `root`, oldest first. Removes partial files of a killed process, and skips names that
+/// the store does not use (Flux's `.lock`).
 pub(super) fn found(root: &Path) -> Result<BTreeMap<Place, Vec<Record>>, StorageError> {
     let mut places = BTreeMap::new();
     for kind in directories(root)? {
@@ -190,7 +184,7 @@ fn directories(path: &Path) -> Result<Vec<String>, StorageError> {
     names(path, fs::FileType::is_dir)
 }
 
-/// What in a directory is of a kind; a name that is not UTF-8 is not ours.
+/// Skips names that are not UTF-8, which the store never writes.
 fn names(path: &Path, kind: fn(&fs::FileType) -> bool) -> Result<Vec<String>, StorageError> {
     let failed = |source| StorageError::of("read", path, source);
     let mut names = Vec::new();
@@ -205,7 +199,7 @@ fn names(path: &Path, kind: fn(&fs::FileType) -> bool) -> Result<Vec<String>, St
     Ok(names)
 }
 
-/// The digest of a regular file; none when there is none.
+/// `None` if there is no regular file.
 pub(super) fn file_digest(path: &Path) -> io::Result<Option<String>> {
     let mut file = match fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -223,13 +217,12 @@ pub(super) fn file_digest(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(digest_text(hash)))
 }
 
-/// A digest as statuses have it.
 pub(super) fn digest_text(hash: Sha256) -> String {
     let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }
 
-/// Made for this user alone: artifacts may hold what a cluster should not show to every process.
+/// For this user only: artifacts may contain secrets.
 pub(super) fn make_directory(path: &Path) -> Result<(), StorageError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

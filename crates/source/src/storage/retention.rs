@@ -1,4 +1,4 @@
-//! How long an artifact stays after a newer one took its place, as Flux lets go of them.
+//! The retention of replaced artifacts, as in Flux.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use jiff::Timestamp;
 
 use super::record::Record;
 
-/// What is kept of a place besides its newest artifact.
+/// The retention of a place's older artifacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// How long an older artifact stays for those who read its address a moment ago.
+    /// The time an older artifact stays for readers that know its address.
     pub ttl: Duration,
-    /// How many artifacts stay at most, the newest among them.
+    /// The most artifacts, including the newest.
     pub records: usize,
 }
 
@@ -26,7 +26,7 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// The files to remove of `records`, oldest first; the newest always stays.
+    /// Returns the files to remove. `records` are oldest first; the newest always stays.
     pub(super) fn garbage(&self, records: &[Record], now: Timestamp) -> Vec<String> {
         let Some((_, older)) = records.split_last() else {
             return Vec::new();

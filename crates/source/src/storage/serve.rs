@@ -1,7 +1,7 @@
-//! Artifacts over HTTP, at the paths where Flux serves its own.
+//! Serves artifacts over HTTP at Flux's paths.
 //!
-//! Only what the store knows to be whole is served: a request names a place and a file, both are looked up
-//! in the index, and no path is ever made from what was asked. There are no listings.
+//! Only intact artifacts are served. A request is looked up in the index, so no file path is ever built
+//! from it. There are no listings.
 
 use std::io::Read;
 
@@ -17,12 +17,12 @@ use super::file_name::MediaType;
 use super::record::Record;
 use super::{Place, Storage, StoredFile};
 
-/// How much of a file is read at a time, by a thread that may block.
+/// The size of one read on a blocking thread.
 const CHUNK_BYTES: usize = 256 << 10;
 
 impl Storage {
-    /// Serves `GET` and `HEAD` of `/<kind>/<namespace>/<name>/<file>`, and there of the newest archive or
-    /// chart as `latest.tar.gz`, of the newest index as `index.yaml`.
+    /// Serves `GET` and `HEAD` of `/<kind>/<namespace>/<name>/<file>`. `latest.tar.gz` is the newest
+    /// archive or chart, `index.yaml` the newest index.
     pub fn router(&self) -> Router {
         Router::new()
             .route("/{kind}/{namespace}/{name}/{file}", get(serve))

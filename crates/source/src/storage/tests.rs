@@ -1,5 +1,3 @@
-//! The store: where artifacts are, how long they stay, what a restart finds, what is served.
-
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +53,7 @@ fn files(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_artifact_is_where_flux_puts_it() {
+fn artifacts_have_fluxs_paths() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let stored = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
@@ -86,7 +84,7 @@ fn an_artifact_is_where_flux_puts_it() {
 }
 
 #[test]
-fn publishing_again_costs_what_changed() {
+fn publishing_again_writes_only_changes() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let first = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
@@ -109,7 +107,7 @@ fn publishing_again_costs_what_changed() {
 }
 
 #[test]
-fn older_artifacts_go_as_the_retention_says() {
+fn retention_removes_older_artifacts() {
     let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
     let check = |ttl: u64, records: usize, ages: &[i64], expected: &[&str]| {
         let all: Vec<Record> = ages
@@ -139,12 +137,12 @@ fn older_artifacts_go_as_the_retention_says() {
     check(60, 2, &[500, 400, 1], &["500", "400"]);
     check(60, 4, &[61, 60, 0], &["61"]);
     check(60, 0, &[3, 2], &["3"]);
-    // a clock that went back never makes anything old
+    // after a clock went back, nothing is old
     check(60, 2, &[-10, 0], &[]);
 }
 
 #[test]
-fn what_was_stored_survives_a_restart() {
+fn artifacts_survive_a_restart() {
     let root = tempfile::tempdir().unwrap();
     let first = open(root.path()).publish(&fleet(), FIRST, &tree("1")).unwrap();
     let half = root.path().join("gitrepository/flux-system/fleet/.writing-abc");
@@ -165,13 +163,13 @@ fn what_was_stored_survives_a_restart() {
         (adopted.digest, adopted.size, adopted.tree),
         (first.digest.clone(), first.size, Some(tree("1")))
     );
-    // sharing with what is adopted: nothing is written
+    // the adopted artifact is shared: nothing is written
     storage.publish(&fleet(), SECOND, &tree("1")).unwrap();
     assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
 }
 
 #[test]
-fn what_is_not_whole_is_no_artifact() {
+fn damaged_artifacts_are_not_adopted() {
     let check = |damage: fn(&Path), path: &str, digest: Option<&str>| {
         let root = tempfile::tempdir().unwrap();
         let first = open(root.path()).publish(&fleet(), FIRST, &tree("1")).unwrap();
@@ -200,7 +198,7 @@ fn what_is_not_whole_is_no_artifact() {
 }
 
 #[test]
-fn only_names_become_directories() {
+fn unsafe_directory_names_are_refused() {
     let check = |kind: &str, namespace: &str, name: &str, expected: &str| {
         let shown = Place::new(kind, namespace, name)
             .map_or_else(|error| error.to_string(), |place| place.to_string());
@@ -256,14 +254,14 @@ fn only_names_become_directories() {
 }
 
 #[test]
-fn a_full_or_closed_disk_is_named() {
+fn disk_failures_have_their_own_errors() {
     let check = |code: std::io::ErrorKind, expected: &str| {
         let error = StorageError::of("write", Path::new("a/b"), code.into());
         assert_eq!(error.to_string(), expected);
     };
     use std::io::ErrorKind::{Other, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     let full = "no space left to write a/b: free some, or place the store elsewhere";
-    let denied = "no permission to write a/b: the store's directory has to belong to this user";
+    let denied = "no permission to write a/b: the store's directory must belong to this user";
     check(StorageFull, full);
     check(QuotaExceeded, full);
     check(PermissionDenied, denied);
@@ -277,14 +275,14 @@ fn a_full_or_closed_disk_is_named() {
     assert!(failed.to_string().starts_with("cannot make "), "{failed}");
 }
 
-/// A failure in the middle leaves what was published before.
+/// A failed publish keeps the published artifacts.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_failed_publish_changes_nothing() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let first = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
-    // a directory where the next archive should be
+    // a directory in the place of the next archive
     let next = root
         .path()
         .join("gitrepository/flux-system/fleet")
@@ -316,7 +314,7 @@ async fn ask(storage: &Storage, method: Method, path: &str) -> (u16, Option<Stri
 }
 
 #[tokio::test]
-async fn only_whole_artifacts_are_served() {
+async fn only_intact_artifacts_are_served() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("secret"), "secret").unwrap();
     let storage = open(root.path());
@@ -355,7 +353,7 @@ async fn only_whole_artifacts_are_served() {
         assert_eq!(ask(&storage, Method::GET, absent).await.0, 404, "{absent}");
     }
 
-    // after a restart nothing is served before its digest is asked for
+    // after a restart nothing is served before its digest is requested
     let storage = open(root.path());
     assert_eq!(ask(&storage, Method::GET, &url).await.0, 404);
     storage

@@ -1,4 +1,4 @@
-//! What a tree is made of, and how one is put together path by path.
+//! The nodes of a tree, and a builder that adds path by path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,28 +11,23 @@ use super::pack::Packed;
 use super::{ContentId, Entry, Tree, TreeError};
 use crate::limits::{LimitExceeded, Limits};
 
-/// A directory; immutable and shared.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) id: ContentId,
-    /// Sorted by name.
     pub(crate) entries: Vec<(Box<str>, Node)>,
-    /// Names of symbolic links that stood here. Not part of the id: no artifact holds them.
+    /// Symbolic links, which artifacts never contain; they are not part of the id.
     pub(crate) links: Vec<Box<str>>,
-    /// Everything below.
+    /// The number of entries below.
     pub(crate) count: usize,
-    /// The git tree it was made from.
     pub(crate) origin: Option<Origin>,
-    /// Git trees in it that are left out as a whole and hold no `.sourceignore`: they need no second look
-    /// as long as they stay the same.
+    /// Excluded git trees without any `.sourceignore`, which are skipped while they stay the same.
     hidden: Vec<(Box<str>, TreeId)>,
 }
 
-/// Where in git a directory comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub(crate) id: TreeId,
-    /// Whether no `.sourceignore` is below, also not in what is left out.
+    /// Whether there is no `.sourceignore` below, even in excluded directories.
     pub(crate) plain: bool,
 }
 
@@ -49,7 +44,6 @@ pub(crate) struct File {
     pub(crate) content: Content,
 }
 
-/// Where a file's bytes are.
 #[derive(Debug)]
 pub(crate) enum Content {
     Memory(Bytes),
@@ -64,7 +58,7 @@ impl Default for Directory {
 }
 
 impl Directory {
-    /// `entries` sorted by name, as everywhere here.
+    /// `entries` must be sorted by name.
     pub(crate) fn new(entries: Vec<(Box<str>, Node)>, links: Vec<Box<str>>) -> Directory {
         let mut hash = Sha256::new_with_prefix("equate directory 1\0");
         for (name, node) in &entries {
@@ -116,7 +110,7 @@ impl Directory {
         }
     }
 
-    /// Whether this git tree is left out here as a whole and known to hold no `.sourceignore`.
+    /// Whether this git tree is excluded here and known to contain no `.sourceignore`.
     pub(crate) fn hides(&self, name: &str, id: TreeId) -> bool {
         self.hidden
             .iter()
@@ -142,8 +136,8 @@ impl Node {
 }
 
 impl File {
-    /// A file's id is made of git's id of its content, wherever it was read: an artifact that comes back
-    /// from its archive is then known to be what git holds. None: the content is made to collide.
+    /// The id contains git's id of the content, so that a tree read back from its archive equals that of
+    /// its commit. `None` for content crafted to collide.
     pub(crate) fn of(bytes: &[u8], executable: bool, content: Content) -> Option<File> {
         let id = file_id(&BlobId::of(bytes)?, executable);
         Some(File {
@@ -169,7 +163,6 @@ fn file_id(blob: &BlobId, executable: bool) -> ContentId {
     ContentId(hash.finalize().into())
 }
 
-/// What cannot be put into a tree.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PathError {
     Limit { path: String, limit: LimitExceeded },
@@ -185,7 +178,7 @@ impl From<PathError> for TreeError {
     }
 }
 
-/// A tree that is put together path by path, in any order; a file given twice is the later one.
+/// A tree under construction, path by path in any order. Of a file given twice the later one counts.
 #[derive(Debug)]
 pub(crate) struct Building<'a> {
     limits: &'a Limits,
@@ -216,7 +209,6 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// How many more bytes of content fit.
     pub(crate) fn bytes_left(&self) -> u64 {
         self.limits.tree_bytes_max.saturating_sub(self.bytes)
     }
@@ -231,7 +223,7 @@ impl<'a> Building<'a> {
         self.file_in(path, &bytes, Content::Memory(content), executable)
     }
 
-    /// A file with these bytes, which are read from `content` later.
+    /// A file with these bytes; `content` says where to read them later.
     pub(crate) fn file_in(
         &mut self,
         path: &str,
@@ -248,14 +240,14 @@ impl<'a> Building<'a> {
         if bytes > self.limits.file_bytes_max {
             return Err(limit(LimitExceeded::FileBytes(self.limits.file_bytes_max)));
         }
-        // a file given twice counts twice: nothing that is read is free
+        // a repeated file counts twice, because each was read
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > self.limits.tree_bytes_max {
             return Err(limit(LimitExceeded::TreeBytes(self.limits.tree_bytes_max)));
         }
         let file = File::of(whole, executable, content).ok_or_else(|| PathError::Path {
             path: path.to_owned(),
-            why: "its content is made to have the id of another (a SHA-1 collision)",
+            why: "its content collides with another object's id (a SHA-1 collision)",
         })?;
         self.place(path, file)
     }
@@ -280,7 +272,6 @@ impl<'a> Building<'a> {
         Ok(())
     }
 
-    /// A file whose content is read from git when somebody asks.
     pub(crate) fn git_file(&mut self, path: &str, blob: BlobId, executable: bool) -> Result<(), PathError> {
         self.place(path, File::in_git(blob, executable))
     }
@@ -313,7 +304,7 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// The directory `names`, made where it is not there yet.
+    /// Creates the directory if it is missing.
     fn draft(&mut self, path: &str, names: &[&str]) -> Result<&mut Draft, PathError> {
         let (entries_max, mut entries) = (self.limits.entries_max, self.entries);
         let mut draft = &mut self.root;
@@ -358,7 +349,7 @@ impl Draft {
     }
 }
 
-/// The names along `path`, each of which could be part of a tree.
+/// Validates and splits a path.
 pub(crate) fn names<'p>(path: &'p str, limits: &Limits) -> Result<Vec<&'p str>, PathError> {
     let wrong = |why| {
         Err(PathError::Path {

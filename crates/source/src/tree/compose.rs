@@ -1,8 +1,7 @@
-//! A tree of several parts: some directories of a commit, its submodules, files of other trees.
+//! Composes a tree of directories of a commit, its submodules, and files of other trees.
 //!
-//! What the parts hold together is decided about as one: `.sourceignore` files and `spec.ignore` count
-//! wherever a part came from. A part never replaces what another one put there, but for an empty directory
-//! (where a submodule stands, say): it is refused, as Flux refuses it.
+//! `.sourceignore` files and `spec.ignore` apply to the result as a whole. As in Flux, a part may replace
+//! only an empty directory of another part, such as a submodule's.
 //!
 //! Files of the commit stay in git; those of other parts are held in memory.
 
@@ -15,17 +14,17 @@ use thiserror::Error;
 
 use super::build::names;
 use super::{Building, Node, ReadError, Source, Tree, TreeError};
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreFile, Verdict};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile};
 use crate::limits::{LimitExceeded, Limits};
 
-/// What a tree is put together of.
+/// The parts of a tree.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<'a> {
     /// The commit.
     pub git: &'a equate_git::Tree,
-    /// The directories and files of it that are taken; all of them when none is named.
+    /// The directories and files to take; all if empty.
     pub only: &'a [String],
-    /// The commits of its submodules, outer ones before those inside them.
+    /// The commits of its submodules, outer ones first.
     pub submodules: &'a [Submodule],
     /// Files of other trees.
     pub included: &'a [Included],
@@ -34,72 +33,72 @@ pub struct Parts<'a> {
 /// A submodule's commit.
 #[derive(Debug, Clone)]
 pub struct Submodule {
-    /// Where it stands.
+    /// Its path.
     pub path: String,
-    /// What it holds.
+    /// Its content.
     pub tree: equate_git::Tree,
 }
 
 /// Files of another tree.
 #[derive(Debug, Clone)]
 pub struct Included {
-    /// What people call the tree.
+    /// The name for errors.
     pub name: String,
     /// The tree.
     pub tree: Tree,
-    /// The directory or file that is taken, "" for all.
+    /// The directory or file to take, "" for all.
     pub from: String,
-    /// Where it goes.
+    /// The destination.
     pub to: String,
 }
 
-/// Why a tree cannot be put together.
+/// The reason why a tree cannot be composed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ComposeError {
-    /// A part of the commit that is to be taken and is not there.
+    /// A requested part of the commit does not exist.
     #[error("sparse checkout dir '{path}' does not exist in repository")]
     Absent {
-        /// Which.
+        /// The requested path.
         path: String,
     },
-    /// Files of another tree that cannot be put there.
+    /// Files of another tree cannot be included.
     #[error("failed to copy '{name}' include from {from:?} to {to:?}: {why}")]
     Include {
-        /// What people call the tree.
+        /// The name of the tree.
         name: String,
-        /// What was to be taken.
+        /// The path to take.
         from: String,
-        /// Where it was to go.
+        /// The destination.
         to: String,
-        /// What is in the way.
+        /// The reason.
         why: String,
     },
-    /// The tree itself.
+    /// The tree cannot be built.
     #[error(transparent)]
     Tree(#[from] TreeError),
 }
 
-/// What stands at a path before it is decided about. Directories are there only where they are empty.
+/// An entry before ignore rules apply. Only empty directories are listed.
 enum Item {
-    File(Where, bool),
+    File(FileContent, bool),
     Link,
     Directory,
 }
 
-enum Where {
+enum FileContent {
     /// In the commit itself.
     Git(BlobId),
-    /// In a submodule's.
+    /// In a submodule's commit.
     Submodule(usize, BlobId),
     Memory(Bytes),
 }
 
 impl Tree {
-    /// What the parts hold together, without what `ignore` and their own `.sourceignore` files leave out.
+    /// Composes the parts, without the files that `ignore` and their `.sourceignore` files exclude.
     ///
     /// # Errors
-    /// A part that is not there or in the way of another, a limit, or an object that cannot be read.
+    /// A part is missing or conflicts with another, a limit is exceeded, or an object cannot be read.
     pub fn compose(parts: &Parts<'_>, ignore: &Ignore, limits: &Limits) -> Result<Tree, ComposeError> {
         let mut composing = Composing {
             parts,
@@ -157,7 +156,7 @@ impl Composing<'_> {
             .map_err(|source| unread("", source))?;
         for entry in entries {
             if all || only.iter().any(|path| is_at_or_below(&entry.path, path)) {
-                let item = item(entry.mode, || Where::Git(entry.id));
+                let item = item(entry.mode, || FileContent::Git(entry.id));
                 self.put_below(entry.path, item)?;
             }
         }
@@ -168,13 +167,13 @@ impl Composing<'_> {
         let Some(Submodule { path, tree }) = self.parts.submodules.get(index) else {
             return Ok(());
         };
-        // one that the commit's selection leaves out is not there
+        // a submodule outside the selection does not exist
         if !matches!(self.items.get(path), Some(Item::Directory)) {
             return Ok(());
         }
         let entries = tree.entries().map_err(|source| unread(path, source))?;
         for entry in entries {
-            let item = item(entry.mode, || Where::Submodule(index, entry.id));
+            let item = item(entry.mode, || FileContent::Submodule(index, entry.id));
             self.put_below(format!("{path}/{}", entry.path), item)?;
         }
         Ok(())
@@ -197,16 +196,17 @@ impl Composing<'_> {
             (to, path) => format!("{to}/{path}"),
         };
         match source.entry(from) {
-            None => return Err(refuse("nothing stands there".to_owned())),
+            None => return Err(refuse("it does not exist".to_owned())),
             Some(super::Entry::File { .. }) if to.is_empty() => {
-                return Err(refuse(
-                    "a file cannot take the place of the whole tree".to_owned(),
-                ));
+                return Err(refuse("a file cannot replace the whole tree".to_owned()));
             }
             Some(super::Entry::File { executable, .. }) => {
                 let content = source.read(from).map_err(|error| read(from, error))?;
                 self.take(to, content.len())?;
-                return self.put_below(to.to_owned(), Item::File(Where::Memory(content), executable));
+                return self.put_below(
+                    to.to_owned(),
+                    Item::File(FileContent::Memory(content), executable),
+                );
             }
             Some(super::Entry::Directory { .. }) => {}
         }
@@ -226,23 +226,26 @@ impl Composing<'_> {
                 Node::File(file) => {
                     let content = source.content(path, file).map_err(|error| read(path, error))?;
                     self.take(path, content.len())?;
-                    self.put(place(below), Item::File(Where::Memory(content), file.executable))
+                    self.put(
+                        place(below),
+                        Item::File(FileContent::Memory(content), file.executable),
+                    )
                 }
             }
         })
     }
 
-    /// Nothing but an empty directory may stand where files are to go.
+    /// Only an empty directory may be replaced.
     fn make_room(&mut self, to: &str) -> Result<(), &'static str> {
         let mut parent = to;
         while let Some((above, _)) = parent.rsplit_once('/') {
             if matches!(self.items.get(above), Some(Item::File(..) | Item::Link)) {
-                return Err("a file stands on the way");
+                return Err("a parent directory is a file");
             }
             parent = above;
         }
         match self.items.get(to) {
-            Some(Item::File(..) | Item::Link) => return Err("a file stands there"),
+            Some(Item::File(..) | Item::Link) => return Err("a file exists there"),
             Some(Item::Directory) | None => {}
         }
         let mut below = self.items.range(to.to_owned()..);
@@ -253,7 +256,7 @@ impl Composing<'_> {
                 .is_some_and(|(path, _)| is_at_or_below(path, to)),
         };
         match taken {
-            true => Err("files are there already"),
+            true => Err("files already exist there"),
             false => Ok(()),
         }
     }
@@ -274,7 +277,7 @@ impl Composing<'_> {
         }
     }
 
-    /// With the directories above, which git does not list.
+    /// Adds parent directories, which git does not list.
     fn put_below(&mut self, path: String, item: Item) -> Result<(), ComposeError> {
         let mut above = path.as_str();
         while let Some((parent, _)) = above.rsplit_once('/') {
@@ -302,22 +305,24 @@ impl Composing<'_> {
         let mut building = Building::new(self.limits);
         for (path, item) in std::mem::take(&mut self.items) {
             let names: Vec<&str> = path.split('/').collect();
-            let mut verdict = Verdict::default();
+            let mut decision = IgnoreDecision::default();
             for depth in 1..names.len() {
-                verdict = rules.verdict(verdict, names.get(..depth).unwrap_or_default(), true);
+                decision = rules.decide(decision, names.get(..depth).unwrap_or_default(), true);
             }
-            verdict = rules.verdict(verdict, &names, matches!(item, Item::Directory));
-            if verdict.is_excluded() {
+            decision = rules.decide(decision, &names, matches!(item, Item::Directory));
+            if decision.is_excluded() {
                 continue;
             }
             match item {
                 Item::Directory => building.directory(&path)?,
                 Item::Link => building.link(&path)?,
-                Item::File(Where::Git(blob), executable) => building.git_file(&path, blob, executable)?,
-                Item::File(Where::Memory(content), executable) => {
+                Item::File(FileContent::Git(blob), executable) => {
+                    building.git_file(&path, blob, executable)?
+                }
+                Item::File(FileContent::Memory(content), executable) => {
                     building.file(&path, content, executable)?;
                 }
-                Item::File(Where::Submodule(index, blob), executable) => {
+                Item::File(FileContent::Submodule(index, blob), executable) => {
                     let content = self.of_submodule(&path, index, &blob)?;
                     building.file(&path, content, executable)?;
                 }
@@ -340,7 +345,7 @@ impl Composing<'_> {
         }
     }
 
-    /// The `.sourceignore` files of all parts, parents before children, siblings by name.
+    /// Parents before children, siblings by name.
     fn ignore_files(&self) -> Result<Vec<IgnoreFile>, TreeError> {
         let mut found = Vec::new();
         for (path, item) in &self.items {
@@ -357,11 +362,13 @@ impl Composing<'_> {
                         why,
                     });
                 }
-                Item::File(Where::Memory(content), _) => content.clone(),
-                Item::File(Where::Git(blob), _) => {
+                Item::File(FileContent::Memory(content), _) => content.clone(),
+                Item::File(FileContent::Git(blob), _) => {
                     self.parts.git.read(blob).map_err(|source| unread(path, source))?
                 }
-                Item::File(Where::Submodule(index, blob), _) => self.of_submodule(path, *index, blob)?,
+                Item::File(FileContent::Submodule(index, blob), _) => {
+                    self.of_submodule(path, *index, blob)?
+                }
             };
             let max = self.limits.ignore_bytes_max;
             if content.len() as u64 > max {
@@ -384,7 +391,7 @@ impl Composing<'_> {
     }
 }
 
-fn item(mode: Mode, content: impl FnOnce() -> Where) -> Item {
+fn item(mode: Mode, content: impl FnOnce() -> FileContent) -> Item {
     match mode {
         Mode::File => Item::File(content(), false),
         Mode::Executable => Item::File(content(), true),
@@ -400,7 +407,7 @@ fn unread(path: &str, source: equate_git::TreeError) -> TreeError {
     }
 }
 
-/// A path as people write one: `./a/b/` is `a/b`, `.` is everything.
+/// Normalizes a path written by people: `./a/b/` is `a/b`, `.` is everything.
 fn selected(path: &str) -> &str {
     let mut path = path;
     while let Some(rest) = path.strip_prefix("./") {
@@ -408,7 +415,7 @@ fn selected(path: &str) -> &str {
     }
     match path.trim_end_matches('/') {
         "." => "",
-        // what is absolute stays it, and is not found
+        // keep an absolute path, which is then not found
         "" if path.starts_with('/') => path,
         path => path,
     }
@@ -421,7 +428,7 @@ fn is_at_or_below(path: &str, directory: &str) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Sorted between a directory and what is below it: `a-b` stands before `a/b`.
+/// Sorted between a directory and its content: `a-b` precedes `a/b`.
 fn is_sibling(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory)
         .is_some_and(|rest| rest.chars().next().is_some_and(|next| next < '/'))

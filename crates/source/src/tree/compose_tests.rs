@@ -1,5 +1,4 @@
-//! Trees of parts: what stands in the way, what is decided about all, and that a commit alone is the same
-//! tree either way.
+//! Composed trees; a commit alone gives the same tree either way.
 
 use super::git_tests::Repository;
 use super::{Included, Parts, Submodule, Tree};
@@ -40,7 +39,7 @@ fn files(tree: &Tree) -> String {
 }
 
 #[test]
-fn a_commit_alone_is_the_same_tree() {
+fn composing_a_commit_alone_changes_nothing() {
     let repository = Repository::new();
     repository.write(&[
         ("a.yaml", "a"),
@@ -60,7 +59,7 @@ fn a_commit_alone_is_the_same_tree() {
 }
 
 #[test]
-fn parts_stand_beside_each_other() {
+fn parts_are_combined_or_conflict() {
     let repository = Repository::new();
     repository.write(&[("a/x.yaml", "x"), ("a-b/y.yaml", "y"), ("top.yaml", "t")]);
     let git = repository.commit();
@@ -115,31 +114,31 @@ fn parts_stand_beside_each_other() {
         &["a"],
         &[include("a", "a")],
         &limits,
-        &format!("{failed}\"a\" to \"a\": files are there already"),
+        &format!("{failed}\"a\" to \"a\": files already exist there"),
     );
     check(
         &["a"],
         &[include("a", "")],
         &limits,
-        &format!("{failed}\"a\" to \"\": files are there already"),
+        &format!("{failed}\"a\" to \"\": files already exist there"),
     );
     check(
         &["a"],
         &[include("a", "a/x.yaml")],
         &limits,
-        &format!("{failed}\"a\" to \"a/x.yaml\": a file stands there"),
+        &format!("{failed}\"a\" to \"a/x.yaml\": a file exists there"),
     );
     check(
         &["a"],
         &[include("a", "a/x.yaml/z")],
         &limits,
-        &format!("{failed}\"a\" to \"a/x.yaml/z\": a file stands on the way"),
+        &format!("{failed}\"a\" to \"a/x.yaml/z\": a parent directory is a file"),
     );
     check(
         &["a"],
         &[include("gone", "z")],
         &limits,
-        &format!("{failed}\"gone\" to \"z\": nothing stands there"),
+        &format!("{failed}\"gone\" to \"z\": it does not exist"),
     );
     check(
         &["a"],

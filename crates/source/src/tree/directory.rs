@@ -1,4 +1,4 @@
-//! A local directory as a tree: what a build of files that are in no repository reads.
+//! Reads a local directory as a tree, for builds of files outside of a repository.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,25 +6,24 @@ use std::io::Read;
 use std::path::Path;
 
 use super::{Building, Tree, TreeError};
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreFile, Rules, Verdict};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile, Rules};
 use crate::limits::{LimitExceeded, Limits};
 
 impl Tree {
-    /// The files of a local directory, read into memory, without what `ignore` and the directory's own
-    /// `.sourceignore` files leave out. Symbolic links are not followed and not part of the tree; `.git` is
-    /// never read.
+    /// Reads a local directory into memory, without the files that `ignore` and its `.sourceignore` files
+    /// exclude. Symbolic links and `.git` are skipped.
     ///
     /// # Errors
-    /// A limit, a name that is not UTF-8, or a file that cannot be read: nothing is left out silently.
+    /// A limit is exceeded, a name is not UTF-8, or a file cannot be read.
     pub fn from_directory(path: &Path, ignore: &Ignore, limits: &Limits) -> Result<Tree, TreeError> {
         Self::below(&Root { path, only: None }, ignore, limits)
     }
 
-    /// As [`Self::from_directory`], of these files alone: what is not listed is not even looked at, so a
-    /// directory full of build results beside the sources costs nothing.
+    /// Like [`Self::from_directory`], for these files only. Other files are not even listed, so build
+    /// results beside the sources cost nothing.
     ///
     /// # Errors
-    /// As [`Self::from_directory`]. A file that is listed and not there is not in the tree.
+    /// As [`Self::from_directory`]. Missing files are not errors.
     pub fn from_files(
         path: &Path,
         files: &BTreeSet<String>,
@@ -44,7 +43,7 @@ impl Tree {
         read(
             root,
             &mut Vec::new(),
-            Verdict::default(),
+            IgnoreDecision::default(),
             &rules,
             limits,
             &mut building,
@@ -53,7 +52,6 @@ impl Tree {
     }
 }
 
-/// A directory, and which of its files count.
 struct Root<'a> {
     path: &'a Path,
     only: Option<&'a BTreeSet<String>>,
@@ -79,7 +77,7 @@ struct Child {
     kind: fs::FileType,
 }
 
-/// The `.sourceignore` files below, parents before children, siblings by name.
+/// Finds `.sourceignore` files, parents before children, siblings by name.
 fn survey(
     root: &Root<'_>,
     directory: &str,
@@ -121,7 +119,7 @@ fn survey(
 fn read(
     root: &Root<'_>,
     directory: &mut Vec<String>,
-    verdict: Verdict,
+    decision: IgnoreDecision,
     rules: &Rules,
     limits: &Limits,
     building: &mut Building<'_>,
@@ -130,17 +128,17 @@ fn read(
         directory.push(child.name);
         let path = directory.join("/");
         let names: Vec<&str> = directory.iter().map(String::as_str).collect();
-        let verdict = rules.verdict(verdict, &names, child.kind.is_dir());
+        let decision = rules.decide(decision, &names, child.kind.is_dir());
         if child.kind.is_dir() {
-            if !verdict.is_excluded() {
+            if !decision.is_excluded() {
                 building.directory(&path)?;
             }
-            if !verdict.is_excluded() || rules.may_include_below(verdict, &names) {
-                read(root, directory, verdict, rules, limits, building)?;
+            if !decision.is_excluded() || rules.may_include_below(decision, &names) {
+                read(root, directory, decision, rules, limits, building)?;
             }
-        } else if !verdict.is_excluded() && child.kind.is_symlink() {
+        } else if !decision.is_excluded() && child.kind.is_symlink() {
             building.link(&path)?;
-        } else if !verdict.is_excluded() && child.kind.is_file() {
+        } else if !decision.is_excluded() && child.kind.is_file() {
             file(root.path, &path, limits, building)?;
         }
         directory.pop();
@@ -187,7 +185,7 @@ fn children(root: &Root<'_>, directory: &str) -> Result<Vec<Child>, TreeError> {
     Ok(children)
 }
 
-/// None: more than `max` bytes.
+/// `None` beyond `max` bytes.
 fn contents(path: &Path, max: u64) -> Result<Option<Vec<u8>>, TreeError> {
     let failed = |source| TreeError::Read {
         path: path.to_owned(),
@@ -201,7 +199,7 @@ fn contents(path: &Path, max: u64) -> Result<Option<Vec<u8>>, TreeError> {
     Ok((bytes.len() as u64 <= max).then_some(bytes))
 }
 
-/// Never through a symbolic link, also when one was put there after the directory was listed.
+/// Refuses symbolic links, even if one replaced the file after the listing.
 fn open(path: &Path) -> std::io::Result<fs::File> {
     let file = fs::File::open(path)?;
     let (opened, listed) = (file.metadata()?, fs::symlink_metadata(path)?);

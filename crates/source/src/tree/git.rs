@@ -1,8 +1,8 @@
-//! The tree of a commit: ids from git's own, contents read when somebody asks.
+//! The tree of a commit, with git's ids; contents are read on demand.
 //!
-//! Nothing is checked out and no file is read but `.sourceignore`s. What a tree of an earlier revision
-//! already knows is taken from it: a directory with the same git id and the same ignore rules is the same
-//! directory, so a commit costs the directories on the way to what it changed.
+//! Nothing is checked out, and only `.sourceignore` files are read. A directory with the same git id and
+//! ignore rules as in an earlier tree is shared, so a commit costs only the directories on the way to its
+//! changes.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,21 +12,20 @@ use equate_git::{Child, Mode, Node as GitNode, TreeId};
 
 use super::build::{Directory, File, Node, Origin};
 use super::{Source, Tree, TreeError};
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreFile, Rules, Verdict};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile, Rules};
 use crate::limits::{LimitExceeded, Limits};
 
 impl Tree {
-    /// What a commit holds, without what `ignore` and the tree's own `.sourceignore` files leave out.
-    /// Symbolic links are not part of the tree; a submodule is an empty directory, as in a checkout that
-    /// does not follow it.
+    /// The tree of a commit without the files that `ignore` and its `.sourceignore` files exclude. Symbolic
+    /// links are left out. A submodule is an empty directory, as in a plain checkout.
     ///
     /// # Errors
-    /// A limit, a name no tree may have, or an object that cannot be read.
+    /// A limit is exceeded, a name is invalid, or an object cannot be read.
     pub fn from_git(git: &equate_git::Tree, ignore: &Ignore, limits: &Limits) -> Result<Tree, TreeError> {
         Tree::from_git_after(git, ignore, limits, None)
     }
 
-    /// The same, shared with the tree of an earlier revision as far as both are the same.
+    /// Like [`Tree::from_git`], sharing unchanged directories with an earlier tree.
     ///
     /// # Errors
     /// As [`Tree::from_git`].
@@ -52,7 +51,14 @@ impl Tree {
             Source::Memory => false,
         });
         let before = before.filter(|_| same_rules);
-        let root = walk.build(git, &mut Vec::new(), Verdict::default(), false, &rules, before)?;
+        let root = walk.build(
+            git,
+            &mut Vec::new(),
+            IgnoreDecision::default(),
+            false,
+            &rules,
+            before,
+        )?;
         Ok(Tree {
             root,
             source: Source::Git {
@@ -67,14 +73,15 @@ impl Tree {
 struct Walk<'a> {
     limits: &'a Limits,
     listings: HashMap<TreeId, Rc<Vec<Child>>>,
-    /// Whether there is no `.sourceignore` anywhere below a directory.
+    /// Whether there is no `.sourceignore` below a directory.
     plain: HashMap<TreeId, bool>,
     found: Vec<IgnoreFile>,
     entries: usize,
 }
 
 impl Walk<'_> {
-    /// Finds the `.sourceignore` files, parents before children, siblings by name; whether there are none.
+    /// Finds `.sourceignore` files, parents before children, siblings by name. Returns whether there are
+    /// none.
     fn survey(
         &mut self,
         git: &equate_git::Tree,
@@ -155,7 +162,7 @@ impl Walk<'_> {
         &mut self,
         git: &equate_git::Tree,
         path: &mut Vec<String>,
-        verdict: Verdict,
+        decision: IgnoreDecision,
         plain: bool,
         rules: &Rules,
         before: Option<&Arc<Directory>>,
@@ -175,10 +182,10 @@ impl Walk<'_> {
                 child.node,
                 GitNode::Directory(_) | GitNode::Leaf(Mode::Submodule, _)
             );
-            let verdict = rules.verdict(verdict, &names, is_directory);
-            let excluded = verdict.is_excluded();
+            let decision = rules.decide(decision, &names, is_directory);
+            let excluded = decision.is_excluded();
             match child.node {
-                GitNode::Directory(below) if excluded && !rules.may_include_below(verdict, &names) => {
+                GitNode::Directory(below) if excluded && !rules.may_include_below(decision, &names) => {
                     if plain || self.plain.get(&below) == Some(&true) {
                         hidden.push((name, below));
                     }
@@ -186,7 +193,7 @@ impl Walk<'_> {
                 GitNode::Directory(below) => {
                     self.count(path, 1)?;
                     let before = before.and_then(|directory| directory.directory(&child.name));
-                    let directory = self.build(&git.at(below), path, verdict, plain, rules, before)?;
+                    let directory = self.build(&git.at(below), path, decision, plain, rules, before)?;
                     if !excluded || !directory.entries.is_empty() {
                         entries.push((name, Node::Directory(directory)));
                     }
@@ -212,7 +219,7 @@ impl Walk<'_> {
         )))
     }
 
-    /// Listed once for each git tree, however often it is met.
+    /// Lists each git tree only once.
     fn children(&mut self, git: &equate_git::Tree, path: &[String]) -> Result<Rc<Vec<Child>>, TreeError> {
         let limit = |limit| TreeError::Limit {
             path: path.join("/"),

@@ -1,4 +1,4 @@
-//! Trees of commits, made by the real git.
+//! Trees of commits made by the real git.
 
 use std::fs;
 use std::path::Path;
@@ -87,7 +87,7 @@ fn directory<'t>(tree: &'t Tree, path: &str) -> &'t Arc<Directory> {
 }
 
 #[test]
-fn a_commit_is_what_its_checkout_would_archive() {
+fn a_commits_tree_equals_its_checkout() {
     let repository = Repository::new();
     repository.write(&[
         ("app/deploy.yaml", "kind: Deployment\n"),
@@ -110,7 +110,7 @@ fn a_commit_is_what_its_checkout_would_archive() {
     let check = |ignore: Option<&str>, expected: &str| {
         let tree = tree(&commit, ignore, None);
         assert_eq!(show(&tree), expected, "{ignore:?}");
-        // from the checkout, and from the archive: the same tree, id for id
+        // the same tree, id for id, from the checkout and from the archive
         let checkout =
             Tree::from_directory(repository.place.path(), &Ignore::new(ignore), &Limits::default()).unwrap();
         assert_eq!(checkout, tree, "{ignore:?}");
@@ -122,7 +122,7 @@ fn a_commit_is_what_its_checkout_would_archive() {
             "{ignore:?}"
         );
     };
-    // a .sourceignore anywhere takes the place of the defaults, as with Flux
+    // as in Flux, a .sourceignore anywhere replaces the defaults
     check(
         None,
         ".github/ .github/workflows/ .github/workflows/ci.yaml=on: push app/ app/deploy.yaml=kind: Deployment\n \
@@ -142,7 +142,7 @@ fn a_commit_is_what_its_checkout_would_archive() {
 }
 
 #[test]
-fn what_did_not_change_is_shared() {
+fn unchanged_directories_are_shared() {
     let repository = Repository::new();
     repository.write(&[
         ("a/deep/x.yaml", "1"),
@@ -170,7 +170,7 @@ fn what_did_not_change_is_shared() {
         &second.root
     ));
 
-    // other rules, and every way in which rules come and go: never what an earlier tree made of it
+    // rules come and go in every way: nothing of an earlier tree's decisions remains
     let commits = [
         (
             repository
@@ -254,8 +254,7 @@ fn a_commit_has_limits() {
     Tree::from_git_after(&commit, &Ignore::default(), &few, Some(&shared)).unwrap_err();
 }
 
-/// A tree of three directories that each are the next level's three would be 3^20 entries: it takes as long
-/// as its limit allows, not longer.
+/// Three directories that each are the next level's three would be 3^20 entries: the limit bounds the time.
 #[test]
 fn a_bomb_of_trees_stops_at_the_limit() {
     let repository = Repository::new();
@@ -327,7 +326,7 @@ fn hash_object(root: &Path, kind: &str, content: &[u8]) -> String {
 }
 
 #[test]
-fn what_was_published_is_read_without_git() {
+fn published_trees_are_read_without_git() {
     let root = tempfile::tempdir().unwrap();
     let retention = crate::Retention::default();
     let storage = crate::Storage::open(root.path().to_owned(), "http://source.example", retention).unwrap();
@@ -346,7 +345,7 @@ fn what_was_published_is_read_without_git() {
     let (_, stored) = publish("value: 1\n", "main@sha1:1111111111111111111111111111111111111111");
     let tree = storage.tree(&stored.digest).unwrap();
     assert_eq!(&*tree.read("app/config.yaml").unwrap(), b"value: 1\n");
-    // an archive that somebody wrote to is not what was published
+    // a changed archive is not used
     let (tree, stored) = publish("value: 2\n", "main@sha1:2222222222222222222222222222222222222222");
     fs::write(root.path().join(&stored.path), b"something else").unwrap();
     let error = tree.read("app/config.yaml").unwrap_err();

@@ -1,11 +1,11 @@
 //! Immutable, content-addressed trees.
 //!
-//! A tree holds what an artifact holds: files and directories. Symbolic links are not part of a tree, as
-//! they are not part of Flux's artifacts; where one stood is remembered, so that a build which misses it
-//! can say why. Directories are shared between trees: the tree of a new revision costs what changed.
+//! A tree contains files and directories. As in Flux's artifacts, symbolic links are left out, but
+//! remembered so that a failed build can name them. Trees share directories: a new revision costs only its
+//! changes.
 //!
-//! A tree refuses what could mean two things or leave the tree: absolute paths, `.` and `..`, names that
-//! are not UTF-8, and anything beyond its [`Limits`].
+//! Ambiguous or unsafe paths are refused: absolute ones, `.` and `..`, names that are not UTF-8, and
+//! anything beyond [`Limits`].
 
 mod build;
 mod compose;
@@ -32,138 +32,137 @@ pub(crate) use build::{Building, Content, Directory, File, Node, PathError};
 pub use compose::{ComposeError, Included, Parts, Submodule};
 pub(crate) use pack::Packing;
 
-/// A tree of files, as an artifact holds them. Cheap to clone, free to share.
+/// The tree of an artifact's files. Clones are cheap.
 ///
-/// Paths are relative to the tree's root, separated by `/`, without `.`, `..` or empty segments; the root
-/// is "". A path in another form is not found.
+/// Paths are relative to the root "", separated by `/`, without `.`, `..` or empty segments. Other forms
+/// are not found.
 #[derive(Clone)]
 pub struct Tree {
     root: Arc<Directory>,
     source: Source,
 }
 
-/// What contents that are not in memory are read through. A directory that a tree shares with an earlier
-/// one is in its own commit too, so the tree's own handle reads it.
+/// The source of contents that are not in memory. A shared directory is also in its own commit, so the
+/// tree's own handle reads it.
 #[derive(Clone)]
 enum Source {
     Memory,
     Git {
         tree: equate_git::Tree,
         rules: [u8; 32],
-        kept: Arc<Kept>,
+        kept: Arc<StoredCopy>,
     },
 }
 
-/// Reads what was stored of a tree, whole; none when it is not there any more or not what it was.
+/// Reads the stored tree again; `None` if it is missing or damaged.
 pub(crate) type Reread = dyn Fn() -> Option<Tree> + Send + Sync;
 
-/// Where a tree's contents are when git cannot be read: a repository that is moved away, or rewritten and
-/// cleaned up, takes nothing from what was published of it.
+/// The fallback for git: a repository that is moved or rewritten takes nothing from published trees.
 #[derive(Default)]
-struct Kept {
+struct StoredCopy {
     stored: Mutex<Option<Arc<Reread>>>,
     read: OnceLock<Tree>,
 }
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A file; its id covers its content and whether it is executable.
+    /// A file; its id covers content and executable bit.
     File {
         /// Equal ids mean equal files.
         id: ContentId,
-        /// Whether it may be run.
+        /// The executable bit.
         executable: bool,
     },
-    /// A directory; its id covers the names, modes and contents of everything below it.
+    /// A directory; its id covers everything below it.
     Directory {
         /// Equal ids mean equal directories.
         id: ContentId,
     },
 }
 
-/// What a file or directory is known by. Equal ids mean equal content; trees read from different places
-/// (git, an archive, a directory) may name the same content differently.
+/// The id of a file or directory. Equal ids mean equal content; trees read from git, an archive or a
+/// directory may have different ids for the same content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContentId(pub [u8; 32]);
 
-/// Why a tree could not be made.
+/// The reason why a tree could not be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TreeError {
-    /// It is larger than a tree may be.
+    /// A limit is exceeded.
     #[error("{path:?}: {limit}")]
     Limit {
-        /// Where the limit was hit.
+        /// The path that exceeds it.
         path: String,
-        /// Which.
+        /// The limit.
         limit: LimitExceeded,
     },
-    /// A name that cannot be part of a tree.
+    /// A name is invalid.
     #[error("{path:?} cannot be part of a tree: {why}")]
     Path {
         /// The path, as far as it is text.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// An object of the commit could not be read.
+    /// An object of the commit cannot be read.
     #[error("cannot read {path:?} from git")]
     Git {
         /// The directory or file.
         path: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: equate_git::TreeError,
     },
-    /// A local directory or a file in it could not be read.
+    /// A local directory or file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// Why a file of a tree could not be read.
+/// The reason why a file could not be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// Nothing stands at the path.
+    /// The path does not exist.
     #[error("{path:?} does not exist")]
     Absent {
-        /// The path asked for.
+        /// The path.
         path: String,
     },
-    /// A directory stands there.
+    /// The path is a directory.
     #[error("{path:?} is a directory")]
     Directory {
-        /// The path asked for.
+        /// The path.
         path: String,
     },
-    /// A symbolic link stood there; artifacts hold none.
+    /// The path is a symbolic link, which artifacts leave out.
     #[error("{path:?} is a symbolic link, which is not part of an artifact")]
     Link {
-        /// The path asked for.
+        /// The path.
         path: String,
     },
-    /// Its object could not be read.
+    /// The git object cannot be read.
     #[error("cannot read {path:?} from git")]
     Git {
-        /// The path asked for.
+        /// The path.
         path: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: equate_git::TreeError,
     },
-    /// Its bytes, which were unpacked beside others, could not be read.
-    #[error("cannot read {path:?} from where the archive was unpacked")]
+    /// The unpacked archive cannot be read.
+    #[error("cannot read {path:?} from the unpacked archive")]
     Packed {
-        /// The path asked for.
+        /// The path.
         path: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
@@ -182,7 +181,7 @@ impl Tree {
         Tree::of(Arc::default())
     }
 
-    /// What stands at `path`.
+    /// The entry at `path`.
     pub fn entry(&self, path: &str) -> Option<Entry> {
         match path {
             "" => Some(Entry::Directory { id: self.root.id }),
@@ -190,7 +189,7 @@ impl Tree {
         }
     }
 
-    /// What stands in the directory `path`, sorted by name; none when it is no directory.
+    /// The entries of the directory `path`, sorted by name; `None` if it is not a directory.
     pub fn list(&self, path: &str) -> Option<Vec<(String, Entry)>> {
         let directory = self.directory(path)?;
         Some(
@@ -205,7 +204,7 @@ impl Tree {
     /// The content of the file `path`.
     ///
     /// # Errors
-    /// Nothing there, no file, or its content cannot be read from where the tree came from.
+    /// The path is not a file, or its content cannot be read from the tree's source.
     pub fn read(&self, path: &str) -> Result<Bytes, ReadError> {
         match self.find(path) {
             Some(Node::File(file)) => self.content(path, file),
@@ -224,19 +223,19 @@ impl Tree {
         }
     }
 
-    /// What the whole tree is known by.
+    /// The id of the whole tree.
     pub fn id(&self) -> ContentId {
         self.root.id
     }
 
-    /// Whether a symbolic link stood at `path` where the tree was read. It is not part of the tree.
+    /// Whether a symbolic link was left out at `path`.
     pub fn is_link(&self, path: &str) -> bool {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         self.directory(parent)
             .is_some_and(|directory| directory.links.iter().any(|link| **link == *name))
     }
 
-    /// Every file and directory below the root: a directory before what it holds, siblings by name.
+    /// Visits parents before children, siblings by name.
     pub(crate) fn walk<E>(&self, visit: &mut dyn FnMut(&str, &Node) -> Result<(), E>) -> Result<(), E> {
         fn below<E>(
             directory: &Directory,
@@ -279,7 +278,7 @@ impl Tree {
         }
     }
 
-    /// Says where else the contents are, from now on.
+    /// Sets the fallback for contents.
     pub(crate) fn keep(&self, stored: Arc<Reread>) {
         if let Source::Git { kept, .. } = &self.source {
             *kept.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some(stored);
@@ -303,8 +302,7 @@ impl Tree {
     }
 }
 
-impl Kept {
-    /// A file of what was stored, which is read once.
+impl StoredCopy {
     fn content(&self, path: &str) -> Option<Bytes> {
         if self.read.get().is_none() {
             let stored = self
@@ -312,14 +310,14 @@ impl Kept {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone()?;
-            // two who read at once read the same
+            // concurrent readers read the same
             let _again = self.read.set(stored()?);
         }
         self.read.get()?.read(path).ok()
     }
 }
 
-/// Directory and name; none for what is absolute.
+/// Returns directory and name; `None` for an absolute path.
 fn split(path: &str) -> Option<(&str, &str)> {
     match path.rsplit_once('/') {
         Some(("", _)) => None,
@@ -334,7 +332,7 @@ impl fmt::Debug for Tree {
     }
 }
 
-/// Trees are equal when their ids are.
+/// Compares ids.
 impl PartialEq for Tree {
     fn eq(&self, other: &Tree) -> bool {
         self.id() == other.id()

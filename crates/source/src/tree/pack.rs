@@ -1,8 +1,7 @@
-//! Contents of files one behind the other in a file on disk: an archive that was unpacked takes memory for
-//! its names, not for its bytes.
+//! The contents of files, concatenated in one file on disk: an unpacked archive takes memory only for its
+//! names.
 //!
-//! The file has no name any more when it is filled: nobody else writes to it, and it goes with the last
-//! tree that reads it.
+//! The file is unnamed, so nobody else writes to it, and it is freed with the last tree that reads it.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,7 +10,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// Where the bytes of one file are.
 #[derive(Clone, Debug)]
 pub(crate) struct Packed {
     pack: Arc<fs::File>,
@@ -27,7 +25,6 @@ impl Packed {
     }
 }
 
-/// A file that is being filled.
 #[derive(Debug)]
 pub(crate) struct Packing {
     pack: Arc<fs::File>,
@@ -35,7 +32,6 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// Fills an empty file.
     pub(crate) fn new(pack: fs::File) -> Packing {
         Packing {
             pack: Arc::new(pack),

@@ -1,5 +1,3 @@
-//! Trees: what is found where, what equal ids mean, and local directories.
-
 use std::fs;
 use std::path::Path;
 
@@ -46,7 +44,7 @@ pub(crate) fn show(tree: &Tree) -> String {
 }
 
 #[test]
-fn paths_lead_to_what_they_name() {
+fn paths_find_their_entries() {
     let tree = tree(&[("a/b/c.yaml", "c"), ("a.yaml", "a")]);
     let check = |path: &str, expected: &str| {
         let entry = match tree.entry(path) {
@@ -76,7 +74,7 @@ fn paths_lead_to_what_they_name() {
 }
 
 #[test]
-fn an_id_covers_everything_below_and_nothing_else() {
+fn ids_cover_everything_below_and_nothing_else() {
     let one = tree(&[("a/b/x", "1"), ("c/y", "2")]);
     let other = tree(&[("a/b/x", "1"), ("c/y", "3")]);
     assert_eq!(directory_id(&one, "a"), directory_id(&other, "a"));
@@ -86,7 +84,7 @@ fn an_id_covers_everything_below_and_nothing_else() {
         directory_id(&tree(&[("a/x", "1")]), "a"),
         directory_id(&tree(&[("a/y", "1")]), "a")
     );
-    // a name cannot flow into what follows it
+    // a name cannot merge with what follows it
     assert_ne!(tree(&[("ab", "c")]), tree(&[("a", "bc")]));
     let limits = Limits::default();
     let executable = |executable| {
@@ -104,7 +102,7 @@ fn write(root: &Path, path: &str, content: &str) {
 }
 
 #[test]
-fn a_local_directory_is_read_without_what_is_ignored() {
+fn ignored_files_of_a_local_directory_are_left_out() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("repository");
     for (path, content) in [
@@ -139,7 +137,7 @@ fn a_local_directory_is_read_without_what_is_ignored() {
 
 #[cfg(unix)]
 #[test]
-fn a_local_directory_is_never_left() {
+fn links_out_of_a_local_directory_are_not_followed() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("repository");
     write(place.path(), "outside/secret.yaml", "secret");

@@ -219,7 +219,7 @@ async fn git_repository_include_refuses_what_leaves_or_returns() {
     check(
         json!({ "repository": other, "toPath": "own.yaml" }),
         "CopyFailure",
-        "a file stands there",
+        "a file exists there",
     )
     .await;
     check(

@@ -145,15 +145,15 @@ async fn git_repository_recurse_submodules() {
     )
     .await;
     check("file:///etc", "the url's scheme \"file\" is not supported").await;
-    check("ext::sh -c id", "a remote helper is not run").await;
+    check("ext::sh -c id", "remote helpers are not supported").await;
     check("--upload-pack=id", "it looks like an option").await;
-    check("ssh://-oProxyCommand=id/x", "the url's host is not usable").await;
-    check("https://me:pw@elsewhere.invalid/x", "it holds a password").await;
-    check("../../../x", "it leads out of the parent's host").await;
+    check("ssh://-oProxyCommand=id/x", "the url's host is invalid").await;
+    check("https://me:pw@elsewhere.invalid/x", "it contains a password").await;
+    check("../../../x", "it leaves the parent's host").await;
     let text = modules(&[("-x", OTHER)]);
     let files = [(".gitmodules", Some(&*text))];
     let linked = commit(&session.repository, &files, &[("-x", &middle)]).unwrap();
-    let message = "\".gitmodules\" cannot be read: the path \"-x\" is not usable";
+    let message = "\".gitmodules\" cannot be read: the path \"-x\" is invalid";
     let status = session.ready("GitOperationFailed", message).await;
     let kept = status.artifact.unwrap().revision;
     assert_ne!(kept, format!("main@sha1:{linked}"));

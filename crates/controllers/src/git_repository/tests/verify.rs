@@ -291,7 +291,7 @@ async fn git_repository_verify_mode_tag_and_head() {
     session
         .patch(json!({ "spec": { "ref": { "tag": "v3.0.0" } } }))
         .await;
-    let message = "failed: the tag object is that of \"v2.0.0\", not of \"v3.0.0\"";
+    let message = "failed: the tag object names \"v2.0.0\", not \"v3.0.0\"";
     let status = session.ready("InvalidTagSignature", message).await;
     assert_eq!(status.artifact.unwrap().revision, format!("v2.0.0@sha1:{commit}"));
 }

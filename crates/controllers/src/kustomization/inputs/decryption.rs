@@ -287,7 +287,7 @@ impl<'a> Opening<'a> {
         let mut decrypter = Decrypter::new(&self.ring.keys)
             .with_integrity(Integrity::Skipped)
             .with_stop(&stop)
-            .with_told(&told);
+            .with_value_callback(&told);
         if self.ring.keys.token().is_some() {
             decrypter = decrypter.with_transit(&self.asking);
         }

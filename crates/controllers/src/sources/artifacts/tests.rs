@@ -275,7 +275,7 @@ async fn what_cannot_be_fetched_says_why_and_what_to_do() {
             format!("{base}/text"),
             &digest(b"no archive"),
             format!(
-                "failed to download archive from {base}/text: failed to extract archive: not a whole tar.gz \
+                "failed to download archive from {base}/text: failed to extract archive: not a complete tar.gz \
                  archive: invalid gzip header; leave files out of the artifact, or repair what makes it"
             ),
         ),

@@ -1,4 +1,4 @@
-//! What an HTTP status or a failed transfer was about.
+//! The failure class of an HTTP status or a failed transfer.
 
 use std::error::Error;
 
@@ -13,25 +13,24 @@ pub(super) fn status(status: StatusCode, credentials: bool) -> Failure {
             Kind::Authentication,
             "the host refused the credentials (HTTP 401)",
         ),
-        401 => Failure::new(Kind::Authentication, "the host wants credentials (HTTP 401)"),
-        407 => Failure::new(Kind::Authentication, "the proxy wants credentials (HTTP 407)"),
-        403 => Failure::new(Kind::Authentication, "the host forbids it (HTTP 403)"),
+        401 => Failure::new(Kind::Authentication, "the host requires credentials (HTTP 401)"),
+        407 => Failure::new(Kind::Authentication, "the proxy requires credentials (HTTP 407)"),
+        403 => Failure::new(Kind::Authentication, "the host forbids access (HTTP 403)"),
         404 | 410 => Failure::new(
             Kind::RepositoryNotFound,
             format!("no such repository (HTTP {code})"),
         ),
-        429 => Failure::new(Kind::RemoteFailure, "the host wants fewer requests (HTTP 429)"),
+        429 => Failure::new(Kind::RemoteFailure, "the host limits requests (HTTP 429)"),
         500.. => Failure::new(Kind::RemoteFailure, format!("the host failed (HTTP {code})")),
         _ => Failure::new(Kind::Protocol, format!("the host answers HTTP {code}")),
     }
 }
 
-/// No connection, or one that broke. TLS comes first: its failures look like connections that
-/// failed.
+/// TLS first: its failures look like failed connections.
 pub(super) fn transfer(error: reqwest::Error) -> Failure {
-    // The URL is in our own text already.
+    // Our own text already has the URL.
     let error = error.without_url();
-    let kind = if in_chain(&error, <dyn Error>::is::<rustls::Error>) {
+    let kind = if find_cause(&error, <dyn Error>::is::<rustls::Error>) {
         Kind::Tls
     } else if error.is_timeout() {
         Kind::Timeout
@@ -40,15 +39,15 @@ pub(super) fn transfer(error: reqwest::Error) -> Failure {
     };
     let problem = match kind {
         Kind::Tls => "the connection is not trusted",
-        Kind::Timeout => "no connection in time",
+        Kind::Timeout => "connecting took too long",
         _ if error.is_connect() => "no connection",
         _ => "the connection broke",
     };
     Failure::new(kind, problem).because(error)
 }
 
-/// Also looks inside `io::Error`, which hides what it wraps from `source`.
-fn in_chain(error: &(dyn Error + 'static), wanted: impl Fn(&(dyn Error + 'static)) -> bool) -> bool {
+/// `io::Error` hides its inner error from `source`.
+fn find_cause(error: &(dyn Error + 'static), wanted: impl Fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut next = Some(error);
     while let Some(cause) = next {
         if wanted(cause) {

@@ -1,5 +1,5 @@
-//! HTTP clients, one for each way to a host: certificates, proxy. They are kept for their connections, and
-//! hold what is secret of it; so there are not many, and what nobody uses goes.
+//! HTTP clients, one per combination of certificates and proxy, kept for their connections. They contain
+//! secrets, so their number is limited and unused ones are dropped.
 
 use std::{
     collections::HashMap,
@@ -22,16 +22,12 @@ use crate::{
     transport::{AGENT, Failure, Shared, SshAlgorithms},
 };
 
-/// Idle connections are kept for the next poll.
 const IDLE: Duration = Duration::from_secs(90);
-/// A host that does not even accept a connection is given up before the whole timeout is over.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// A client that was not used for so long goes, with the certificates and passwords in it.
 const UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
-/// More are not kept: whoever can edit one Secret can ask for any number.
+/// Whoever can edit one Secret can request any number.
 const CLIENTS_MAX: usize = 256;
 
-/// HTTP clients, what ssh hosts are offered, and what drives both, shared by all remotes of one [`crate::Mirrors`].
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     inner: Mutex<Inner>,
@@ -41,20 +37,19 @@ pub(crate) struct Clients {
 #[derive(Debug, Default)]
 struct Inner {
     runtime: Option<Arc<Runtime>>,
-    clients: HashMap<Trust, Kept>,
+    clients: HashMap<ClientKey, CachedClient>,
 }
 
-/// What makes one client differ from another, certificates and the way to the host, as a hash: what is
-/// secret of it is in the client alone.
-type Trust = [u8; 32];
+/// A hash of certificates and proxy; the secrets are in the client alone.
+type ClientKey = [u8; 32];
 
 #[derive(Debug)]
-struct Kept {
+struct CachedClient {
     client: reqwest::Client,
     used: Instant,
 }
 
-fn trust(remote: &Remote) -> Trust {
+fn trust(remote: &Remote) -> ClientKey {
     let client = remote.client_certificate.as_ref().map(Secret::expose);
     let proxy = remote.proxy.as_ref().map(Proxy::fields);
     let fields = [remote.ca.as_deref(), client]
@@ -69,8 +64,7 @@ fn trust(remote: &Remote) -> Trust {
     hash.finalize().into()
 }
 
-/// Drops what was not used for long, and the longest unused ones of what is too many.
-fn make_room(clients: &mut HashMap<Trust, Kept>, now: Instant) {
+fn make_room(clients: &mut HashMap<ClientKey, CachedClient>, now: Instant) {
     clients.retain(|_, kept| now.saturating_duration_since(kept.used) < UNUSED_MAX);
     while clients.len() >= CLIENTS_MAX {
         let oldest = clients.iter().min_by_key(|(_, kept)| kept.used);
@@ -81,37 +75,32 @@ fn make_room(clients: &mut HashMap<Trust, Kept>, now: Instant) {
     }
 }
 
-/// A request that is no git.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
-    /// Whether it asks for something to be made.
     pub(crate) post: bool,
     pub(crate) url: &'a str,
     pub(crate) accept: &'static str,
     pub(crate) bearer: &'a Secret,
-    /// Bytes of the answer.
     pub(crate) max: usize,
 }
 
-/// What came back. The body may be secret.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Secret,
 }
 
-/// A runtime that may be dropped anywhere, also in an asynchronous task.
+/// May be dropped anywhere, even in an asynchronous task.
 #[derive(Debug)]
 pub(in crate::transport) struct Runtime(Option<tokio::runtime::Runtime>);
 
 impl Runtime {
-    /// Waits for something of the network, at most until the deadline of a conversation.
     pub(in crate::transport) fn wait<T>(
         &self,
         shared: &Shared,
         what: impl Future<Output = T>,
     ) -> io::Result<T> {
         let Some(runtime) = &self.0 else {
-            return Err(io::Error::other("the runtime is gone"));
+            return Err(io::Error::other("the network thread has stopped"));
         };
         let deadline = tokio::time::Instant::from_std(shared.deadline);
         runtime
@@ -129,7 +118,6 @@ impl Drop for Runtime {
 }
 
 impl Clients {
-    /// With these algorithms for ssh.
     pub(crate) fn with_ssh(ssh: SshAlgorithms) -> Self {
         Self {
             ssh,
@@ -137,13 +125,11 @@ impl Clients {
         }
     }
 
-    /// What is offered to ssh hosts.
     pub(in crate::transport) fn ssh(&self) -> &SshAlgorithms {
         &self.ssh
     }
 
-    /// What drives all conversations, and whoever waits for them. Two threads: what an ssh host has us compute,
-    /// for keys as large as they may be, must not hold up everybody else.
+    /// Two threads: the computations of one ssh host must not block other sessions.
     pub(in crate::transport) fn runtime(&self) -> Result<Arc<Runtime>, Failure> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &inner.runtime {
@@ -154,8 +140,9 @@ impl Clients {
             .thread_name("git-net")
             .enable_all()
             .build();
-        let built =
-            built.map_err(|error| Failure::new(Kind::Storage, "no thread for the network").because(error))?;
+        let built = built.map_err(|error| {
+            Failure::new(Kind::Storage, "cannot start a thread for the network").because(error)
+        })?;
         let runtime = Arc::new(Runtime(Some(built)));
         inner.runtime = Some(Arc::clone(&runtime));
         Ok(runtime)
@@ -171,11 +158,11 @@ impl Clients {
             return Ok((runtime, kept.client.clone()));
         }
         drop(inner);
-        // reading certificates takes its time, and others have their clients already
+        // reading certificates is slow, and other remotes must not wait for it
         let client = client(remote)?;
         let mut inner = look();
         make_room(&mut inner.clients, now);
-        let kept = Kept {
+        let kept = CachedClient {
             client: client.clone(),
             used: now,
         };
@@ -191,7 +178,7 @@ impl Clients {
     ) -> Result<Answer, Failure> {
         let (runtime, client) = self.get(remote)?;
         let Some(runtime) = &runtime.0 else {
-            return Err(Failure::new(Kind::Storage, "the runtime is gone"));
+            return Err(Failure::new(Kind::Storage, "the network thread has stopped"));
         };
         let url = Url::parse(ask.url).map_err(|_| Failure::new(Kind::UrlInvalid, "the url is malformed"))?;
         let request = match ask.post {
@@ -227,7 +214,7 @@ impl Clients {
 }
 
 fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
-    // reqwest panics in a process that chose none. Where one is chosen, this changes nothing.
+    // reqwest panics in a process without a default provider. If there is one, this changes nothing.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         rustls::crypto::ring::default_provider().install_default().ok();
     }
@@ -237,27 +224,27 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
         .pool_idle_timeout(IDLE)
         .user_agent(AGENT);
     if let Some(pem) = &remote.ca {
-        let certificates = reqwest::Certificate::from_pem_bundle(pem)
-            .map_err(|error| Failure::new(Kind::Tls, "the given ca is no PEM certificate").because(error))?;
+        let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| {
+            Failure::new(Kind::Tls, "the given ca is not a PEM certificate").because(error)
+        })?;
         builder = builder.tls_certs_merge(certificates);
     }
     if let Some(pem) = &remote.client_certificate {
         let identity = reqwest::Identity::from_pem(pem.expose())
-            .map_err(|_| Failure::new(Kind::Tls, "the client certificate and its key are not usable PEM"))?;
+            .map_err(|_| Failure::new(Kind::Tls, "the client certificate and its key are not valid PEM"))?;
         builder = builder.identity(identity);
     }
     if let Some(proxy) = &remote.proxy {
-        // it is named for this remote: what the environment exempts goes through it too
+        // a proxy given for this remote overrides the environment's exceptions
         builder = builder.proxy(through(proxy)?);
     }
     builder
         .build()
-        .map_err(|error| Failure::new(Kind::Tls, "no http client can be made").because(error))
+        .map_err(|error| Failure::new(Kind::Tls, "cannot build an http client").because(error))
 }
 
-/// A proxy as the client takes it.
 fn through(proxy: &Proxy) -> Result<reqwest::Proxy, Failure> {
-    let unusable = || Failure::new(Kind::UrlInvalid, "the proxy's address is not usable");
+    let unusable = || Failure::new(Kind::UrlInvalid, "the proxy's address is invalid");
     let mut address = Url::parse(proxy.address()).map_err(|_| unusable())?;
     let mut header = None;
     if let Some((username, password)) = proxy.credentials() {
@@ -265,7 +252,7 @@ fn through(proxy: &Proxy) -> Result<reqwest::Proxy, Failure> {
             .map_err(|_| Failure::new(Kind::Authentication, "the proxy's password is not UTF-8"))?;
         match proxy.protocol() {
             ProxyProtocol::Http | ProxyProtocol::Https => header = Some((username, password)),
-            // it has no headers: the client takes them from the address
+            // SOCKS has no headers: the client takes credentials from the address
             ProxyProtocol::Socks5 => address
                 .set_username(username)
                 .and_then(|()| address.set_password(Some(password)))
@@ -284,18 +271,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_bounded_and_forgotten() {
+    fn unused_clients_are_dropped() {
         let begun = Instant::now();
         let made = client(&Remote::new("https://h/x")).unwrap();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut clients = HashMap::new();
-        let fill = |clients: &mut HashMap<Trust, Kept>, names: std::ops::Range<u16>, seconds| {
+        let fill = |clients: &mut HashMap<ClientKey, CachedClient>, names: std::ops::Range<u16>, seconds| {
             for name in names {
                 make_room(clients, at(seconds));
                 let mut trust = [0; 32];
                 trust[..2].copy_from_slice(&name.to_be_bytes());
                 let (client, used) = (made.clone(), at(seconds + u64::from(name)));
-                clients.insert(trust, Kept { client, used });
+                clients.insert(trust, CachedClient { client, used });
             }
         };
         fill(&mut clients, 0..300, 0);
@@ -307,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_trusted_tells_clients_apart() {
+    fn certificates_and_proxy_identify_a_client() {
         let remote = Remote::new("https://h/x");
         let proxy = |password: &str| Remote {
             proxy: Proxy::new("http://p:1", Some("me".to_owned()), Some(password.into())).ok(),

@@ -1,7 +1,7 @@
-//! Which algorithms are offered, in which order: OpenSSH's defaults, as far as the library has them.
+//! The algorithms that are offered, in order: OpenSSH's defaults, as far as the library supports them.
 //!
-//! Refused whatever is asked for: signatures and host keys with SHA-1 (`ssh-rsa`) and DSA, ciphers in CBC
-//! mode, no encryption. `hmac-sha1` is the last choice, as it is OpenSSH's.
+//! Always refused: SHA-1 (`ssh-rsa`) and DSA for host keys and signatures, ciphers in CBC mode, and no
+//! encryption. `hmac-sha1` is the last choice, as in OpenSSH.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use russh::{
 
 use super::known_hosts::Known;
 
-/// Agreements on a key, the best first.
+/// Preferred first.
 const KEX: [kex::Name; 11] = [
     kex::MLKEM768X25519_SHA256,
     kex::CURVE25519,
@@ -28,16 +28,15 @@ const KEX: [kex::Name; 11] = [
     kex::DH_G15_SHA512,
 ];
 
-/// Agreements that are offered only where they are named.
 const KEX_WHERE_NAMED: [kex::Name; 3] = [kex::DH_G17_SHA512, kex::DH_G14_SHA1, kex::DH_GEX_SHA1];
 
-/// Not algorithms, but said in the same list: extensions, and that nothing may be slipped in before keys.
+/// Not algorithms: extensions and strict key exchange.
 const KEX_MARKS: [kex::Name; 2] = [
     kex::EXTENSION_SUPPORT_AS_CLIENT,
     kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
 ];
 
-/// Proofs of a host's key.
+/// Accepted SSH host key algorithms, preferred first.
 const HOST_KEYS: [Algorithm; 6] = [
     Algorithm::Ed25519,
     Algorithm::Ecdsa {
@@ -75,18 +74,17 @@ const MACS: &[mac::Name] = &[
     mac::HMAC_SHA1,
 ];
 
-/// What is offered to ssh hosts to agree on a key, and to prove theirs with.
+/// The key exchange and host key algorithms that are offered to ssh hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshAlgorithms {
     kex: Vec<kex::Name>,
     host_keys: Vec<Algorithm>,
-    /// Offered as certificates, to hosts that `known_hosts` has an authority for.
     certificates: Vec<Algorithm>,
 }
 
-/// A name no algorithm that is spoken has.
+/// An error for an unsupported algorithm name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is no {what} algorithm that is spoken: {}", known.join(", "))]
+#[error("{name:?} is not a supported {what} algorithm: use one of {}", known.join(", "))]
 pub struct SshAlgorithmError {
     name: String,
     what: &'static str,
@@ -104,11 +102,11 @@ impl Default for SshAlgorithms {
 }
 
 impl SshAlgorithms {
-    /// Exactly these, in this order, by the names SSH gives them; an empty list stands for the default, and so
-    /// does one of a single empty name, which is what a flag without a value gives.
+    /// Offers exactly these SSH algorithm names, in this order. An empty list means the default, and so
+    /// does a single empty name, which a flag without a value gives.
     ///
     /// # Errors
-    /// A name is of no algorithm that is spoken.
+    /// A name is not a supported algorithm.
     pub fn new<S: AsRef<str>>(kex: &[S], host_keys: &[S]) -> Result<Self, SshAlgorithmError> {
         let mut chosen = Self::default();
         let given = |names: &[S]| {
@@ -135,7 +133,6 @@ impl SshAlgorithms {
         Ok(chosen)
     }
 
-    /// For one host.
     pub(super) fn preferred(&self, known: &Known) -> Preferred {
         let certificates = match known.has_authorities() {
             true => self.certificates.clone(),
@@ -162,7 +159,6 @@ fn kex_of(name: &str) -> Result<kex::Name, SshAlgorithmError> {
     })
 }
 
-/// The algorithm, and whether the name is the one of its certificates.
 fn host_key_of(name: &str) -> Result<(Algorithm, bool), SshAlgorithmError> {
     let plain = |known: &Algorithm| known.to_string() == name;
     let certificate = |known: &Algorithm| known.to_certificate_type() == name;
@@ -181,7 +177,7 @@ mod tests {
     use super::SshAlgorithms;
 
     #[test]
-    fn names() {
+    fn algorithm_names_are_validated() {
         #[track_caller]
         fn check(kex: &[&str], host_keys: &[&str], want: &str) {
             let got = match SshAlgorithms::new(kex, host_keys) {
@@ -216,7 +212,7 @@ mod tests {
         check(
             &["none"],
             &[],
-            "\"none\" is no key exchange algorithm that is spoken: mlkem768x25519-sha256, \
+            "\"none\" is not a supported key exchange algorithm: use one of mlkem768x25519-sha256, \
              curve25519-sha256, curve25519-sha256@libssh.org, ecdh-sha2-nistp256, ecdh-sha2-nistp384, \
              ecdh-sha2-nistp521, diffie-hellman-group-exchange-sha256, diffie-hellman-group16-sha512, \
              diffie-hellman-group18-sha512, diffie-hellman-group14-sha256, diffie-hellman-group15-sha512, \
@@ -226,7 +222,7 @@ mod tests {
         check(
             &[],
             &["ssh-rsa"],
-            "\"ssh-rsa\" is no host key algorithm that is spoken: ssh-ed25519, ecdsa-sha2-nistp256, \
+            "\"ssh-rsa\" is not a supported host key algorithm: use one of ssh-ed25519, ecdsa-sha2-nistp256, \
              ecdsa-sha2-nistp384, ecdsa-sha2-nistp521, rsa-sha2-512, rsa-sha2-256",
         );
     }

@@ -1,9 +1,8 @@
-//! The channel a command runs in, as the blocking reader and writer that gix wants.
+//! The channel of a command, as the blocking reader and writer that gix needs.
 //!
-//! What the other side sends waits in the library's queue, which holds it back from the socket when it is
-//! full; so memory is bounded by that queue, the ceiling below, and the window. Nothing waits past the
-//! deadline of the conversation, and everything ends when reader and writer are dropped: [`Line`] closes the
-//! socket under whoever still reads or writes it.
+//! Received data waits in the library's queue, which stops reading the socket when it is full. Memory is
+//! thus bounded by that queue, the limit below, and the window. Waits end at the session's deadline, or
+//! when reader and writer are dropped: [`Line`] closes the socket, and every pending read or write ends.
 
 use std::{
     collections::VecDeque,
@@ -20,28 +19,26 @@ use russh::{
 };
 
 use super::{
-    host::{Host, Open, Parting},
-    words::classify,
+    host::{CloseReason, Host, Open},
+    message::classify,
 };
 use crate::transport::{Shared, http::Runtime};
 
-/// What is kept of what the other side says beside its answer: enough for its last words.
-const WORDS_BYTES_MAX: usize = 16 << 10;
-/// What may come while we are still asking. Past that it waits until we listen.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// More waits until we read.
 const AHEAD_BYTES_MAX: usize = 1 << 20;
-/// One write: more than a packet, so that several are on their way.
+/// Several packets, so that several are in flight.
 const WRITE_BYTES_MAX: usize = 256 << 10;
 
-/// The other side's messages for standard error.
 const STDERR: u32 = 1;
 
-/// A socket that is closed when this goes, also under a task that waits for it.
+/// A socket that is closed on drop, even while a task waits for it.
 #[derive(Debug)]
 pub(super) struct Line(pub(super) TcpStream);
 
 impl Line {
     pub(super) fn cut(&self) {
-        // Fails only where it is closed already.
+        // Fails only if it is closed already.
         self.0.shutdown(Shutdown::Both).ok();
     }
 }
@@ -52,54 +49,51 @@ impl Drop for Line {
     }
 }
 
-/// A command that runs.
 pub(super) struct Command {
     runtime: Arc<Runtime>,
     shared: Shared,
     outgoing: ChannelWriteHalf<Msg>,
-    /// Both sides of one conversation, which speak in turn: it is never waited for.
+    /// Both sides take turns, so the lock is never waited for.
     incoming: Mutex<Incoming>,
-    parting: Parting,
+    close_reason: CloseReason,
     _handle: Handle<Host>,
     line: Arc<Line>,
 }
 
 struct Incoming {
     half: ChannelReadHalf,
-    heard: Heard,
+    received: Received,
 }
 
-/// What came, and is not read yet.
-struct Heard {
+struct Received {
     ahead: VecDeque<Bytes>,
     ahead_bytes: usize,
-    words: Vec<u8>,
+    message: Vec<u8>,
     status: Option<u32>,
     began: bool,
     end: End,
 }
 
-/// How far the other side has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// It may send more.
     Open,
-    /// The answer is whole; last words may follow.
+    /// The answer is complete; error messages may follow.
     Answered,
-    /// It said that nothing more comes.
+    /// It closed the channel.
     Closed,
-    /// It stopped without saying so.
+    /// It stopped without closing.
     Broken,
     /// It does not run the command.
     Refused,
 }
 
-impl Heard {
+impl Received {
     fn new() -> Self {
         Self {
             ahead: VecDeque::new(),
             ahead_bytes: 0,
-            words: Vec::new(),
+            message: Vec::new(),
             status: None,
             began: false,
             end: End::Open,
@@ -108,15 +102,15 @@ impl Heard {
 
     fn take(&mut self, message: Option<ChannelMsg>) {
         match message {
-            // None of it is an answer: what is empty, and what follows the end, which nobody would count.
+            // Ignored: empty data, and data after the end, which no limit would count.
             Some(ChannelMsg::Data { data }) if data.is_empty() || self.end != End::Open => {}
             Some(ChannelMsg::Data { data }) => {
                 self.ahead_bytes += data.len();
                 self.ahead.push_back(data);
             }
             Some(ChannelMsg::ExtendedData { data, ext: STDERR }) => {
-                let room = WORDS_BYTES_MAX.saturating_sub(self.words.len());
-                self.words.extend_from_slice(&data[..data.len().min(room)]);
+                let room = MESSAGE_BYTES_MAX.saturating_sub(self.message.len());
+                self.message.extend_from_slice(&data[..data.len().min(room)]);
             }
             Some(ChannelMsg::ExitStatus { exit_status }) => self.status = Some(exit_status),
             // The number a shell gives it.
@@ -126,7 +120,7 @@ impl Heard {
             Some(ChannelMsg::Close) => self.end = End::Closed,
             None if self.end == End::Open => self.end = End::Broken,
             None if self.end == End::Answered => self.end = End::Closed,
-            // What it says of windows is the library's matter; the rest is not for a client.
+            // The library handles windows; the rest is not for a client.
             Some(_) | None => {}
         }
     }
@@ -134,7 +128,7 @@ impl Heard {
     fn is_over(&self) -> bool {
         match self.end {
             End::Open => false,
-            // Not all hosts close what they have ended.
+            // Not all hosts close a channel they have ended.
             End::Answered => self.status.is_some(),
             End::Closed | End::Broken | End::Refused => true,
         }
@@ -142,25 +136,24 @@ impl Heard {
 }
 
 impl Command {
-    /// Of a channel in which the command was asked for.
     pub(super) fn pipes(runtime: Arc<Runtime>, shared: Shared, open: Open) -> (Reader, Writer) {
         let Open {
             handle,
             channel,
-            parting,
+            close_reason,
             line,
         } = open;
         let (half, outgoing) = channel.split();
         let incoming = Incoming {
             half,
-            heard: Heard::new(),
+            received: Received::new(),
         };
         let command = Arc::new(Self {
             runtime,
             shared,
             outgoing,
             incoming: Mutex::new(incoming),
-            parting,
+            close_reason,
             _handle: handle,
             line,
         });
@@ -171,60 +164,58 @@ impl Command {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits at most until the deadline.
     fn wait<T>(&self, what: impl Future<Output = T>) -> io::Result<T> {
         self.runtime.wait(&self.shared, what)
     }
 
-    /// Why it is over, where that is no end a conversation has.
     fn end(&self, incoming: &mut Incoming) -> io::Result<()> {
-        // Its last words and its status follow the answer.
-        while !incoming.heard.is_over() {
+        // Error messages and the status follow the answer.
+        while !incoming.received.is_over() {
             let message = self.wait(incoming.half.wait())?;
-            incoming.heard.take(message);
+            incoming.received.take(message);
         }
         if self.shared.is_over() {
             return Err(self.shared.timed_out());
         }
-        let heard = &incoming.heard;
-        let clean = matches!(heard.end, End::Answered | End::Closed) && heard.status.unwrap_or(0) == 0;
-        if heard.began && clean && heard.words.is_empty() {
+        let received = &incoming.received;
+        let clean = matches!(received.end, End::Answered | End::Closed) && received.status.unwrap_or(0) == 0;
+        if received.began && clean && received.message.is_empty() {
             return Ok(());
         }
-        let otherwise = match heard.end {
+        let otherwise = match received.end {
             End::Broken => self
-                .parting
-                .words()
+                .close_reason
+                .message()
                 .unwrap_or_else(|| "the connection broke".to_owned()),
-            End::Refused => "it does not run commands".to_owned(),
-            End::Open | End::Answered | End::Closed => match heard.status {
+            End::Refused => "it refuses to run commands".to_owned(),
+            End::Open | End::Answered | End::Closed => match received.status {
                 Some(status) if status != 0 => format!("its git ended with status {status}"),
                 _ => "it closed the connection".to_owned(),
             },
         };
-        Err(self.shared.fail(classify(&heard.words, otherwise)))
+        Err(self.shared.fail(classify(&received.message, otherwise)))
     }
 
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut incoming = self.incoming();
         loop {
-            if let Some(front) = incoming.heard.ahead.front_mut() {
+            if let Some(front) = incoming.received.ahead.front_mut() {
                 let read = front.len().min(buffer.len());
                 let piece = front.split_to(read);
                 buffer[..read].copy_from_slice(&piece);
                 if front.is_empty() {
-                    incoming.heard.ahead.pop_front();
+                    incoming.received.ahead.pop_front();
                 }
-                incoming.heard.ahead_bytes -= read;
-                incoming.heard.began = true;
+                incoming.received.ahead_bytes -= read;
+                incoming.received.began = true;
                 self.shared.count(read)?;
                 return Ok(read);
             }
-            if incoming.heard.end != End::Open {
+            if incoming.received.end != End::Open {
                 return self.end(&mut incoming).map(|()| 0);
             }
             let message = self.wait(incoming.half.wait())?;
-            incoming.heard.take(message);
+            incoming.received.take(message);
         }
     }
 
@@ -234,15 +225,15 @@ impl Command {
         let sending = async {
             let mut sent = pin!(self.outgoing.data_bytes(Bytes::copy_from_slice(bytes)));
             loop {
-                // Whoever only talks keeps the other side from hearing: it may have to say something first.
-                // After its last word it may still hang up.
-                let listens = incoming.heard.ahead_bytes < AHEAD_BYTES_MAX;
+                // Read while writing, because the remote may have to send before it reads on. It may still
+                // close after its last message.
+                let listens = incoming.received.ahead_bytes < AHEAD_BYTES_MAX;
                 tokio::select! {
                     biased;
                     sent = &mut sent => return sent.is_ok(),
-                    message = incoming.half.wait(), if listens => incoming.heard.take(message),
+                    message = incoming.half.wait(), if listens => incoming.received.take(message),
                 }
-                if matches!(incoming.heard.end, End::Closed | End::Broken | End::Refused) {
+                if matches!(incoming.received.end, End::Closed | End::Broken | End::Refused) {
                     return false;
                 }
             }
@@ -263,7 +254,6 @@ impl Drop for Command {
     }
 }
 
-/// What the command writes. Ends with an error where the command failed.
 pub(super) struct Reader(Arc<Command>);
 
 impl Read for Reader {
@@ -275,7 +265,6 @@ impl Read for Reader {
     }
 }
 
-/// What the command reads.
 pub(super) struct Writer(Arc<Command>);
 
 impl Write for Writer {
@@ -286,7 +275,6 @@ impl Write for Writer {
         }
     }
 
-    /// Every write is sent at once.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -297,28 +285,28 @@ mod tests {
     use bytes::Bytes;
     use russh::ChannelMsg;
 
-    use super::{End, Heard};
+    use super::{End, Received};
 
     #[test]
-    fn what_is_kept() {
+    fn data_after_the_end_is_dropped() {
         let data = |bytes: &'static [u8]| ChannelMsg::Data {
             data: Bytes::from_static(bytes),
         };
         #[track_caller]
         fn check(messages: Vec<ChannelMsg>, kept: usize, pieces: usize, end: End) {
-            let mut heard = Heard::new();
+            let mut received = Received::new();
             for message in messages {
-                heard.take(Some(message));
+                received.take(Some(message));
             }
             assert_eq!(
-                (heard.ahead_bytes, heard.ahead.len(), heard.end),
+                (received.ahead_bytes, received.ahead.len(), received.end),
                 (kept, pieces, end)
             );
         }
         check(vec![data(b"one"), data(b"two")], 6, 2, End::Open);
-        // a packet without bytes is not the end
+        // an empty packet is not the end
         check(vec![data(b""), data(b"one"), data(b"")], 3, 1, End::Open);
-        // what follows the end is nobody's
+        // data after the end is ignored
         check(
             vec![data(b"one"), ChannelMsg::Eof, data(b"more")],
             3,

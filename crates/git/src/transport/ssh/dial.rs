@@ -1,9 +1,9 @@
-//! The connection that a conversation runs on: to one of the host's addresses, or through a proxy.
+//! Connects to the host, at one of its addresses or through a proxy.
 //!
-//! A proxy is asked here, byte for byte, and not with the client that HTTP has: an ssh host speaks first, and
-//! what is read behind the proxy's answer would be missing from the host's. The name of the host is the proxy's
-//! to resolve. Spoken: `CONNECT` of HTTP/1.1, SOCKS version 5, both with a name and a password where they are
-//! wanted. Refused by name: a proxy that is itself reached over TLS.
+//! The proxy protocol is written here and not left to the HTTP client: an ssh host sends first, and that
+//! client would swallow bytes behind the proxy's answer. The proxy resolves the host's name. Supported are
+//! `CONNECT` of HTTP/1.1 and SOCKS version 5, both with optional passwords. A proxy that is reached over
+//! TLS is refused.
 
 use std::{io, net::IpAddr, net::SocketAddr, time::Duration};
 
@@ -21,25 +21,18 @@ use crate::{
     transport::Failure,
 };
 
-/// A host that does not even accept a connection is given up before the whole timeout is over.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// The next address is tried beside one that has not answered for so long.
+/// The delay before the next address is tried in parallel.
 const NEXT_ADDRESS: Duration = Duration::from_millis(300);
-/// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
-/// The status line and the headers of a proxy's answer.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// What SOCKS calls its version, and the version of its exchange of passwords.
 const SOCKS: u8 = 5;
 const PASSWORDS: u8 = 1;
-/// The ways to be let in: with nothing, with a password.
 const OPEN: u8 = 0;
 const PASSWORD: u8 = 2;
-/// None of the ways that were offered.
 const NEITHER: u8 = 0xff;
 
-/// Reaches the host, by its proxy if it has one.
 pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<TcpStream, Failure> {
     let (host, port) = (endpoint.bare_host(), endpoint.ssh_port());
     let dialled = tokio::time::timeout(CONNECT_MAX, async {
@@ -55,30 +48,30 @@ pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<T
         let no_proxy = |error| Failure::new(Kind::Unreachable, "the proxy cannot be reached").because(error);
         let mut stream = direct(at, its_port).await.map_err(no_proxy)?;
         match proxy.protocol() {
-            ProxyProtocol::Socks5 => by_socks(&mut stream, proxy, host, port).await?,
-            ProxyProtocol::Http | ProxyProtocol::Https => by_connect(&mut stream, proxy, host, port).await?,
+            ProxyProtocol::Socks5 => connect_by_socks5(&mut stream, proxy, host, port).await?,
+            ProxyProtocol::Http | ProxyProtocol::Https => {
+                connect_by_http(&mut stream, proxy, host, port).await?
+            }
         }
         Ok(stream)
     });
-    let late = |_| Failure::new(Kind::Timeout, "no connection in time");
+    let late = |_| Failure::new(Kind::Timeout, "connecting took too long");
     dialled.await.map_err(late)?
 }
 
 fn not_connected(error: io::Error) -> Failure {
     match error.kind() {
-        io::ErrorKind::TimedOut => Failure::new(Kind::Timeout, "no connection in time"),
+        io::ErrorKind::TimedOut => Failure::new(Kind::Timeout, "connecting took too long"),
         _ => Failure::new(Kind::Unreachable, "no connection"),
     }
     .because(error)
 }
 
-/// The first of a name's addresses that accepts.
 async fn direct(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses = tokio::net::lookup_host((host, port)).await?;
     first(addresses.take(ADDRESSES_MAX).collect()).await
 }
 
-/// One after the other, and beside each other where one does not answer.
 async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut left = addresses.into_iter();
     let mut tries = JoinSet::new();
@@ -109,17 +102,20 @@ async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     }
 }
 
-/// The proxy's answer breaks off or is none.
 fn broken(error: io::Error) -> Failure {
-    Failure::new(Kind::RemoteFailure, "the proxy does not answer as one").because(error)
+    Failure::new(Kind::RemoteFailure, "the proxy's answer is malformed").because(error)
 }
 
 fn wants_credentials() -> Failure {
-    Failure::new(Kind::Authentication, "the proxy wants credentials")
+    Failure::new(Kind::Authentication, "the proxy requires credentials")
 }
 
-/// Asks an HTTP proxy.
-async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
+async fn connect_by_http(
+    stream: &mut TcpStream,
+    proxy: &Proxy,
+    host: &str,
+    port: u16,
+) -> Result<(), Failure> {
     let place = match host.contains(':') {
         true => format!("[{host}]:{port}"),
         false => format!("{host}:{port}"),
@@ -135,7 +131,7 @@ async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16
     asked.push_str("\r\n");
     stream.write_all(asked.as_bytes()).await.map_err(broken)?;
 
-    // one byte at a time: what follows the headers is the host's
+    // byte by byte: everything after the headers is the host's
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == HEAD_BYTES_MAX {
@@ -150,18 +146,22 @@ async fn by_connect(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16
         Some("200") => Ok(()),
         Some("407") => Err(wants_credentials()),
         Some(status) if status.bytes().all(|byte| byte.is_ascii_digit()) => {
-            let problem = format!("the proxy does not connect (HTTP {status})");
+            let problem = format!("the proxy cannot connect (HTTP {status})");
             Err(Failure::new(Kind::RemoteFailure, problem))
         }
         _ => Err(Failure::new(
             Kind::RemoteFailure,
-            "the proxy does not speak HTTP/1.1",
+            "the proxy does not support HTTP/1.1",
         )),
     }
 }
 
-/// Asks a SOCKS proxy.
-async fn by_socks(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> Result<(), Failure> {
+async fn connect_by_socks5(
+    stream: &mut TcpStream,
+    proxy: &Proxy,
+    host: &str,
+    port: u16,
+) -> Result<(), Failure> {
     let offered: &[u8] = match proxy.credentials() {
         Some(_) => &[SOCKS, 2, OPEN, PASSWORD],
         None => &[SOCKS, 1, OPEN],
@@ -174,7 +174,7 @@ async fn by_socks(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) 
         ([SOCKS, PASSWORD], Some((name, password))) => let_in(stream, name, password).await?,
         ([SOCKS, NEITHER], _) => return Err(wants_credentials()),
         _ => {
-            let problem = "the proxy does not speak SOCKS version 5";
+            let problem = "the proxy does not support SOCKS version 5";
             return Err(Failure::new(Kind::RemoteFailure, problem));
         }
     }
@@ -183,7 +183,7 @@ async fn by_socks(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) 
 
 async fn let_in(stream: &mut TcpStream, name: &str, password: &[u8]) -> Result<(), Failure> {
     let long = |_| {
-        let problem = "a SOCKS proxy takes names and passwords of up to 255 bytes";
+        let problem = "a SOCKS proxy accepts usernames and passwords of up to 255 bytes";
         Failure::new(Kind::Authentication, problem)
     };
     let mut asked = Zeroizing::new(vec![PASSWORDS]);
@@ -230,13 +230,13 @@ async fn connect_by_socks(stream: &mut TcpStream, host: &str, port: u16) -> Resu
     if outcome != 0 {
         return Err(Failure::new(Kind::RemoteFailure, refusal(outcome)));
     }
-    // where it connects from; of no interest, and in the way
+    // skip the address that the proxy connects from
     let length = match kind {
         ADDRESS_4 => 4,
         ADDRESS_6 => 16,
         NAME => usize::from(stream.read_u8().await.map_err(broken)?),
         _ => {
-            let problem = "the proxy answers with an address of no known kind";
+            let problem = "the proxy's answer has an unknown address type";
             return Err(Failure::new(Kind::RemoteFailure, problem));
         }
     };
@@ -252,8 +252,8 @@ fn refusal(outcome: u8) -> String {
         3 => "the network is unreachable",
         4 => "the host is unreachable",
         5 => "the connection is refused",
-        6 => "it took too long",
-        _ => "it has failed",
+        6 => "the connection timed out",
+        _ => "it reports a general failure",
     };
-    format!("the proxy does not connect: {why} (SOCKS {outcome})")
+    format!("the proxy cannot connect: {why} (SOCKS {outcome})")
 }

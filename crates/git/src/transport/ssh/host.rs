@@ -1,4 +1,4 @@
-//! The host: how it is reached, that it is the one it should be, and that it lets us in.
+//! Connects to the host, verifies its key, and authenticates.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -19,8 +19,8 @@ use super::{
     channel::Line,
     dial::dial,
     known_hosts::Known,
-    proof::{self, Unagreed},
-    words::Words,
+    message::HostMessage,
+    proof::{self, NegotiationMismatch},
 };
 use crate::{
     kind::Kind,
@@ -28,45 +28,38 @@ use crate::{
     transport::Failure,
 };
 
-/// Packets of up to 32 KiB that wait to be read, before the socket is not read any further.
+/// Packets have up to 32 KiB.
 const PACKETS_AHEAD: usize = 32;
-/// The least, the preferred and the most bits of a group that a host may choose: with more of them one
-/// exchange takes a good part of a second, on the thread that all conversations share.
+/// Least, preferred and most bits. Larger groups block the shared thread for a good part of a second.
 const GROUP_BITS: [usize; 3] = [2048, 3072, 4096];
-/// Whom git hosts expect.
 const USER: &str = "git";
 
-/// What the other side of a connection is held against, and what it says when it goes.
 pub(super) struct Host {
     known: Known,
-    parting: Parting,
-    /// The type of the key it showed.
+    close_reason: CloseReason,
     shown: Option<Algorithm>,
-    /// What was agreed on, in the first exchange.
     agreed: Arc<OnceLock<Algorithm>>,
 }
 
-fn not_as_agreed(error: Unagreed) -> Failure {
-    let problem = "the host does not prove its key with what was agreed on";
+fn negotiation_mismatch(error: NegotiationMismatch) -> Failure {
+    let problem = "the host's key does not match the negotiated algorithm";
     Failure::new(Kind::Authentication, problem).because(error)
 }
 
-/// Why the connection ended, if that was said.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Parting(Arc<Mutex<Option<String>>>);
+pub(super) struct CloseReason(Arc<Mutex<Option<String>>>);
 
-impl Parting {
-    fn note(&self, words: &str) {
-        let words = Words::last_of(words).map(|words| words.to_string());
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = words;
+impl CloseReason {
+    fn note(&self, message: &str) {
+        let message = HostMessage::last_of(message).map(|message| message.to_string());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = message;
     }
 
-    pub(super) fn words(&self) -> Option<String> {
+    pub(super) fn message(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// The library's own error, or the one of this module.
 #[derive(Debug)]
 pub(super) enum HostError {
     Ours(Failure),
@@ -92,7 +85,7 @@ impl Handler for Host {
         };
         self.shown = Some(algorithm);
         checked.map(|()| true).map_err(|refusal| {
-            let problem = "the host's key is not in known_hosts, or another one is";
+            let problem = "the host's key does not match known_hosts";
             HostError::Ours(Failure::new(Kind::Authentication, problem).because(refusal))
         })
     }
@@ -103,16 +96,16 @@ impl Handler for Host {
         names: &Names,
         _session: &mut Session,
     ) -> Result<(), Self::Error> {
-        // Of the first exchange: no other has a key to show.
+        // Only the first exchange presents a key.
         let Some(shown) = self.shown.take() else {
             return Ok(());
         };
         let agreed = self.agreed.get_or_init(|| names.key.clone());
-        proof::key(agreed, &shown).map_err(|error| HostError::Ours(not_as_agreed(error)))
+        proof::key(agreed, &shown).map_err(|error| HostError::Ours(negotiation_mismatch(error)))
     }
 
-    // Nothing is forwarded, so a host has no channel to open; and the library takes each, and keeps it, if
-    // it is not told otherwise. Whoever drops the reply refuses.
+    // Nothing is forwarded, so every channel that a host opens is refused. The library accepts and keeps
+    // them by default; dropping the reply refuses.
 
     async fn server_channel_open_session(
         &mut self,
@@ -191,13 +184,13 @@ impl Handler for Host {
 
     async fn disconnected(&mut self, reason: DisconnectReason<Self::Error>) -> Result<(), Self::Error> {
         match reason {
-            DisconnectReason::ReceivedDisconnect(parting) => {
-                self.parting.note(&parting.message);
+            DisconnectReason::ReceivedDisconnect(reason) => {
+                self.close_reason.note(&reason.message);
                 Ok(())
             }
             DisconnectReason::Error(error) => {
                 if let HostError::Russh(error) = &error {
-                    self.parting.note(&error.to_string());
+                    self.close_reason.note(&error.to_string());
                 }
                 Err(error)
             }
@@ -205,15 +198,14 @@ impl Handler for Host {
     }
 }
 
-/// A host that has let us in, and a channel to it.
 pub(super) struct Open {
     pub(super) handle: Handle<Host>,
     pub(super) channel: Channel<Msg>,
-    pub(super) parting: Parting,
+    pub(super) close_reason: CloseReason,
     pub(super) line: Arc<Line>,
 }
 
-/// Connects, compares the host's key, and shows ours. Whoever drops this future ends the connection.
+/// Dropping the future closes the connection.
 pub(super) async fn open(
     endpoint: &Endpoint,
     proxy: Option<&Proxy>,
@@ -227,10 +219,11 @@ pub(super) async fn open(
     let line = Arc::new(Line(stream.try_clone().map_err(unusable)?));
     let stream = TcpStream::from_std(stream).map_err(unusable)?;
     stream.set_nodelay(true).map_err(unusable)?;
-    let parting = Parting::default();
+    let close_reason = CloseReason::default();
     let [least, preferred_bits, most] = GROUP_BITS;
-    let groups = GexParams::new(least, preferred_bits, most)
-        .map_err(|error| Failure::new(Kind::RemoteFailure, "no groups to agree in").because(error))?;
+    let groups = GexParams::new(least, preferred_bits, most).map_err(|error| {
+        Failure::new(Kind::RemoteFailure, "cannot set up the key exchange groups").because(error)
+    })?;
     let config = Config {
         client_id: SshId::Standard(concat!("SSH-2.0-equate_", env!("CARGO_PKG_VERSION")).into()),
         preferred,
@@ -241,7 +234,7 @@ pub(super) async fn open(
     let agreed = Arc::new(OnceLock::new());
     let host = Host {
         known,
-        parting: parting.clone(),
+        close_reason: close_reason.clone(),
         shown: None,
         agreed: Arc::clone(&agreed),
     };
@@ -249,17 +242,17 @@ pub(super) async fn open(
         .await
         .map_err(not_shaken)?;
     let signature = handle.agent_session_binding().map(AgentSessionBinding::signature);
-    proof::signature(agreed.get(), signature).map_err(not_as_agreed)?;
+    proof::signature(agreed.get(), signature).map_err(negotiation_mismatch)?;
     let user = endpoint.user.as_deref().unwrap_or(USER);
-    authenticate(&mut handle, user, key, &parting).await?;
+    authenticate(&mut handle, user, key, &close_reason).await?;
     let channel = handle
         .channel_open_session()
         .await
-        .map_err(|error| ended(&error, &parting))?;
+        .map_err(|error| ended(&error, &close_reason))?;
     Ok(Open {
         handle,
         channel,
-        parting,
+        close_reason,
         line,
     })
 }
@@ -278,28 +271,27 @@ fn not_shaken(error: HostError) -> Failure {
                 AlgorithmKind::Compression => "compression",
                 AlgorithmKind::Mac => "message authentication",
             };
-            let theirs = Words::of(&format!("it offers {}", theirs.join(", ")));
-            let problem = format!("it has no {what} algorithm that is accepted here");
+            let theirs = HostMessage::of(&format!("it offers {}", theirs.join(", ")));
+            let problem = format!("it has no accepted {what} algorithm");
             Failure::new(Kind::RemoteFailure, problem).because(theirs)
         }
-        russh::Error::Version => Failure::new(Kind::Protocol, "what answers is no ssh server"),
+        russh::Error::Version => Failure::new(Kind::Protocol, "the answer is not an ssh server's"),
         russh::Error::WrongServerSig | russh::Error::Signature(_) => {
-            let problem = "the host does not prove that its key is its own";
-            Failure::new(Kind::Authentication, problem).because(Words::of(&error.to_string()))
+            let problem = "the host's signature does not match its key";
+            Failure::new(Kind::Authentication, problem).because(HostMessage::of(&error.to_string()))
         }
         error => {
-            let failure = Failure::new(Kind::RemoteFailure, "the host ended the conversation");
-            failure.because(Words::of(&error.to_string()))
+            let failure = Failure::new(Kind::RemoteFailure, "the host ended the session");
+            failure.because(HostMessage::of(&error.to_string()))
         }
     }
 }
 
-/// A connection that was there, and is not.
-fn ended(error: &russh::Error, parting: &Parting) -> Failure {
-    let failure = Failure::new(Kind::RemoteFailure, "the host ended the conversation");
-    match parting.words() {
-        Some(words) => failure.because(words),
-        None => failure.because(Words::of(&error.to_string())),
+fn ended(error: &russh::Error, reason: &CloseReason) -> Failure {
+    let failure = Failure::new(Kind::RemoteFailure, "the host ended the session");
+    match reason.message() {
+        Some(message) => failure.because(message),
+        None => failure.because(HostMessage::of(&error.to_string())),
     }
 }
 
@@ -307,10 +299,10 @@ async fn authenticate(
     handle: &mut Handle<Host>,
     user: &str,
     key: PrivateKey,
-    parting: &Parting,
+    reason: &CloseReason,
 ) -> Result<(), Failure> {
     let hashes = match key.algorithm() {
-        Algorithm::Rsa { .. } => hashes(handle, parting).await?,
+        Algorithm::Rsa { .. } => hashes(handle, reason).await?,
         _ => vec![None],
     };
     let key = Arc::new(key);
@@ -318,13 +310,13 @@ async fn authenticate(
     for hash in hashes {
         let key = PrivateKeyWithHashAlg::new(Arc::clone(&key), hash);
         let answer = handle.authenticate_publickey(user, key).await;
-        match answer.map_err(|error| ended(&error, parting))? {
+        match answer.map_err(|error| ended(&error, reason))? {
             AuthResult::Success => return Ok(()),
             AuthResult::Failure {
                 partial_success: true,
                 remaining_methods,
             } => {
-                let problem = "the host wants more than a key";
+                let problem = "the host requires more than a key";
                 let wanted = methods(&remaining_methods);
                 return Err(Failure::new(Kind::Authentication, problem).because(wanted));
             }
@@ -334,9 +326,9 @@ async fn authenticate(
         }
     }
     let failure = Failure::new(Kind::Authentication, "the host refused the key");
-    Err(match parting.words() {
-        Some(words) => failure.because(words),
-        None => failure.because(format!("of user {user:?}; it takes {wants}")),
+    Err(match reason.message() {
+        Some(message) => failure.because(message),
+        None => failure.because(format!("of user {user:?}; it accepts {wants}")),
     })
 }
 
@@ -348,15 +340,15 @@ fn methods(methods: &russh::MethodSet) -> String {
     }
 }
 
-/// What an RSA key may sign with: what the host says it takes, else one after the other. Never SHA-1.
-async fn hashes(handle: &Handle<Host>, parting: &Parting) -> Result<Vec<Option<HashAlg>>, Failure> {
+/// The hashes that the host lists, or else all in turn. Never SHA-1.
+async fn hashes(handle: &Handle<Host>, reason: &CloseReason) -> Result<Vec<Option<HashAlg>>, Failure> {
     let best = handle.best_supported_rsa_hash().await;
-    match best.map_err(|error| ended(&error, parting))? {
+    match best.map_err(|error| ended(&error, reason))? {
         None => Ok(vec![Some(HashAlg::Sha512), Some(HashAlg::Sha256)]),
         Some(Some(hash)) => Ok(vec![Some(hash)]),
         Some(None) => Err(Failure::new(
             Kind::Authentication,
-            "the host takes signatures of RSA keys with SHA-1 only, which are not given: use another key",
+            "the host accepts RSA keys only with SHA-1, which is not supported: use another key",
         )),
     }
 }

@@ -1,10 +1,9 @@
-//! The private key that opens, out of the formats people have: OpenSSH's own, and PEM as OpenSSL writes it.
+//! Reads the private key: OpenSSH's format, and PEM as OpenSSL writes it.
 //!
-//! Refused by name: DSA, security keys, certificates, PuTTY's format, and legacy encryption (`DEK-Info`) but
-//! for RSA keys with AES-128-CBC. What a passphrase costs is chosen by whoever wrote the key, so that has
-//! limits. The library finds the format in the lines it is given, and takes the last that begins one: so it
-//! is given a text made here, of the label that was looked at and the bytes the limits were held against.
-//! The key and what is copied here on the way to it are wiped; what the library copies is not.
+//! Not supported: DSA, security keys, certificates, PuTTY's format, and legacy encryption (`DEK-Info`)
+//! except for RSA with AES-128-CBC. The author of a key chooses the cost of its passphrase, so that cost
+//! has limits. The library uses the last line that begins a key; it gets a text rebuilt from the checked
+//! label and bytes, so that it reads only checked data. Copies made here are wiped; the library's are not.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use pkcs8::{
@@ -19,45 +18,40 @@ use crate::secret::Secret;
 
 /// Four times a key of [`RSA_BITS_MAX`].
 const BYTES_MAX: usize = 32 << 10;
-/// What the types of certificates have in their names.
 const CERTIFICATE: &[u8] = b"-cert-v01@";
-/// `ssh-keygen` writes 16 or 24, and its manual speaks of 100. These take a second or two of a core.
+/// `ssh-keygen` writes 16 or 24, and its manual mentions 100. These take a second or two of a core.
 const ROUNDS_MAX: u32 = 256;
 /// OpenSSL writes 2048, and some recommend a million.
 const ITERATIONS_MAX: u32 = 1_000_000;
-/// What scrypt may take of memory. OpenSSL writes what takes 16 MiB.
+/// OpenSSL's default takes 16 MiB.
 const SCRYPT_BYTES_MAX: u64 = 64 << 20;
-/// The one header that is passed on.
 const CIPHER: &str = "DEK-Info";
-/// Past that a signature takes seconds.
+/// Larger keys take seconds for a signature.
 const RSA_BITS_MAX: u32 = 8192;
 
-/// Why a key is not used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyError {
-    #[error("it is {0} bytes, and {BYTES_MAX} are read at most")]
+    #[error("it has {0} bytes, more than the limit of {BYTES_MAX}")]
     Size(usize),
-    #[error("it is a public key, and the private one is needed")]
+    #[error("it is a public key: give the private key")]
     Public,
-    #[error("it does not begin as a private key does: -----BEGIN OPENSSH PRIVATE KEY-----")]
+    #[error("it does not begin like a private key, with -----BEGIN OPENSSH PRIVATE KEY-----")]
     Unknown,
     #[error("a \"{0}\" is not supported: convert it with ssh-keygen -p")]
     Format(String),
-    #[error("it is of type {0}, and ed25519, ecdsa and rsa are supported")]
+    #[error("its type {0} is not supported: use ed25519, ecdsa or rsa")]
     Type(String),
-    #[error("its modulus is {0} bits, and {RSA_BITS_MAX} are supported")]
+    #[error("its modulus has {0} bits, more than the limit of {RSA_BITS_MAX}")]
     Modulus(u32),
-    #[error("it is encrypted, and there is no passphrase")]
+    #[error("it is encrypted and no passphrase is given")]
     Locked,
-    #[error("the passphrase does not open it")]
+    #[error("the passphrase does not decrypt it")]
     Passphrase,
     #[error("its encryption {0} is not supported: convert it with ssh-keygen -p")]
     Cipher(String),
-    #[error("its passphrase costs more than is allowed: {0}")]
+    #[error("its passphrase takes too much work: {0}")]
     Cost(String),
-    #[error(
-        "a line of dashes stands within it: only one key, and nothing else, may stand between BEGIN and END"
-    )]
+    #[error("it contains a line of dashes: put one key and nothing else between BEGIN and END")]
     Nested,
     #[error("it is malformed")]
     Malformed(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -67,7 +61,7 @@ fn malformed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> KeyE
     KeyError::Malformed(error.into())
 }
 
-/// Reads a key, and opens it where it is locked. A passphrase for one that is not is not looked at.
+/// As with ssh, the passphrase of a plain key is ignored.
 pub(super) fn read(identity: &Secret, passphrase: Option<&Secret>) -> Result<PrivateKey, KeyError> {
     let bytes = identity.expose();
     if bytes.len() > BYTES_MAX {
@@ -88,7 +82,7 @@ pub(super) fn read(identity: &Secret, passphrase: Option<&Secret>) -> Result<Pri
         "PRIVATE KEY" => plain(&block, None, None)?,
         "ENCRYPTED PRIVATE KEY" => {
             let passphrase = passphrase.ok_or(KeyError::Locked)?;
-            affordable(&block)?;
+            check_cost(&block)?;
             plain(&block, None, Some(passphrase)).map_err(|_| KeyError::Passphrase)?
         }
         "DSA PRIVATE KEY" => return Err(KeyError::Type("dsa".to_owned())),
@@ -105,7 +99,6 @@ pub(super) fn read(identity: &Secret, passphrase: Option<&Secret>) -> Result<Pri
     }
 }
 
-/// What stands between `BEGIN` and `END`. Indented and wrapped as it may be.
 struct Block<'a> {
     label: &'a str,
     lines: Vec<&'a str>,
@@ -146,7 +139,7 @@ impl<'a> Block<'a> {
 
     fn body(&self) -> Result<Zeroizing<Vec<u8>>, KeyError> {
         let length = self.lines.iter().map(|line| line.len()).sum();
-        // room for all of it, so that no half of it is left where it was too narrow
+        // full capacity, because growing would leave copies behind
         let mut text = Zeroizing::new(String::with_capacity(length));
         for line in self.lines.iter().filter(|line| !line.contains(':')) {
             text.push_str(line);
@@ -154,7 +147,7 @@ impl<'a> Block<'a> {
         STANDARD.decode(&*text).map(Zeroizing::new).map_err(malformed)
     }
 
-    /// As the library wants to see it: what was looked at here, and no line it could read otherwise.
+    /// Only checked parts, and no line that the library could read differently.
     fn text(&self, cipher: Option<&str>) -> Result<Zeroizing<String>, KeyError> {
         let label = self.label;
         let header = cipher.map_or_else(String::new, |cipher| format!("{CIPHER}: {cipher}\n"));
@@ -168,7 +161,7 @@ impl<'a> Block<'a> {
 
 fn openssh(block: &Block<'_>, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
     let body = block.body()?;
-    // The library follows certificates of certificates as deep as they go.
+    // The library follows certificates of certificates without a limit.
     if body.windows(CERTIFICATE.len()).any(|bytes| bytes == CERTIFICATE) {
         return Err(KeyError::Type("certificate".to_owned()));
     }
@@ -194,7 +187,7 @@ fn plain(block: &Block<'_>, cipher: Option<&str>, passphrase: Option<&str>) -> R
     russh::keys::decode_secret_key(&block.text(cipher)?, passphrase).map_err(malformed)
 }
 
-/// Encryption as OpenSSL did it in the last century, and `ssh-keygen -m PEM` does.
+/// `ssh-keygen -m PEM` writes it.
 fn legacy(block: &Block<'_>, cipher: &str, passphrase: Option<&str>) -> Result<PrivateKey, KeyError> {
     let (name, start) = cipher.split_once(',').unwrap_or((cipher, ""));
     if name != "AES-128-CBC" || block.label != "RSA PRIVATE KEY" {
@@ -204,12 +197,11 @@ fn legacy(block: &Block<'_>, cipher: &str, passphrase: Option<&str>) -> Result<P
         return Err(malformed("its DEK-Info has no 32 hexadecimal digits"));
     }
     let passphrase = passphrase.ok_or(KeyError::Locked)?;
-    // There is no check but that what comes out is a key.
+    // A wrong passphrase shows only in a malformed key.
     plain(block, Some(cipher), Some(passphrase)).map_err(|_| KeyError::Passphrase)
 }
 
-/// Whether the passphrase of a PKCS#8 key may be tried.
-fn affordable(block: &Block<'_>) -> Result<(), KeyError> {
+fn check_cost(block: &Block<'_>) -> Result<(), KeyError> {
     let body = block.body()?;
     let other = || KeyError::Cipher("other than PBES2".to_owned());
     let info = EncryptedPrivateKeyInfoRef::try_from(body.as_slice()).map_err(|_| other())?;

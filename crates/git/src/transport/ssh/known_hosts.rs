@@ -1,55 +1,50 @@
-//! Which keys a host may show: the lines of a `known_hosts` file, as `sshd(8)` describes them.
+//! The keys that a host may present: lines of a `known_hosts` file, as described in `sshd(8)`.
 //!
-//! Names, lists of them, `[host]:port`, `*` and `?`, `!`, hashed names, `@revoked` and `@cert-authority`.
-//! Lines for other hosts are not looked at further than their names. A line for this host that cannot be
-//! read trusts nobody, and is told where nothing else does. Refused: a file beyond [`BYTES_MAX`], keys of
-//! types no host is asked for (DSA, security keys).
+//! Supported are lists, `[host]:port`, `*` and `?`, `!`, hashed names, `@revoked` and `@cert-authority`. An
+//! unreadable line for this host trusts no key, and is reported only if no other line applies. Lines for
+//! other hosts are skipped. Files beyond [`BYTES_MAX`] and keys of unsupported types (DSA, security keys)
+//! are refused.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use russh::keys::{Algorithm, Certificate, EcdsaCurve, HashAlg, PublicKey, ssh_key::certificate::CertType};
 
-/// More than the largest Secret, and than what a person gathers in a lifetime.
+/// More than the largest Secret.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The port a name without one means.
 const PORT: u16 = 22;
 
-/// What a file says about one host.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// As the file would name it.
     name: String,
     host: String,
     keys: Vec<(usize, PublicKey)>,
     authorities: Vec<PublicKey>,
     revoked: Vec<(usize, PublicKey)>,
-    /// Lines for this host whose key cannot be read.
     unread: Vec<usize>,
 }
 
-/// A host that is not let in, or a file that says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    #[error("known_hosts is {bytes} bytes, and {BYTES_MAX} are read at most")]
+    #[error("known_hosts has {bytes} bytes, more than the limit of {BYTES_MAX}")]
     Size { bytes: usize },
-    #[error("no line of it is for {name}; the host shows {shown}")]
+    #[error("no line is for {name}; the host presented {shown}")]
     Unknown { name: String, shown: String },
-    #[error("line {line} is for {name}, and its key cannot be read; the host shows {shown}")]
+    #[error("line {line} for {name} has an unreadable key; the host presented {shown}")]
     Unread {
         name: String,
         line: usize,
         shown: String,
     },
-    #[error("line {line} has another {algorithm} key for {name}; the host shows {shown}")]
+    #[error("line {line} has another {algorithm} key for {name}; the host presented {shown}")]
     Changed {
         name: String,
         line: usize,
         algorithm: String,
         shown: String,
     },
-    #[error("line {line} has a key of another type for {name}; the host shows {shown}")]
+    #[error("line {line} has a key of another type for {name}; the host presented {shown}")]
     OtherType {
         name: String,
         line: usize,
@@ -68,7 +63,6 @@ enum Marker {
 }
 
 impl Known {
-    /// The lines for a host; `host` without brackets.
     pub(super) fn read(text: &[u8], host: &str, port: u16) -> Result<Self, Refusal> {
         if text.len() > BYTES_MAX {
             return Err(Refusal::Size { bytes: text.len() });
@@ -80,21 +74,21 @@ impl Known {
             _ => &[&with_port],
         };
         let known = Self::of(text, &host, names);
-        if port == PORT || !known.says_nothing() {
+        if port == PORT || !known.has_no_keys() {
             return Ok(known);
         }
-        // As ssh reads it: a host that has no line for the port has those without one.
-        // What is revoked for the port stays revoked.
+        // As in ssh, a host without a line for its port uses those without a port. Keys revoked for the
+        // port stay revoked.
         let mut plain = Self::of(text, &host, &[&host]);
-        if plain.says_nothing() {
+        if plain.has_no_keys() {
             return Ok(known);
         }
         plain.revoked.extend(known.revoked);
         Ok(plain)
     }
 
-    /// Whether no line says which keys are the host's. Those that revoke some do not.
-    fn says_nothing(&self) -> bool {
+    /// Revocations do not count.
+    fn has_no_keys(&self) -> bool {
         self.keys.is_empty() && self.authorities.is_empty() && self.unread.is_empty()
     }
 
@@ -118,7 +112,7 @@ impl Known {
         let marker = match words.peek() {
             Some(&"@revoked") => Marker::Revoked,
             Some(&"@cert-authority") => Marker::Authority,
-            // a comment, nothing, or a marker nobody knows
+            // a comment, an empty line, or an unknown marker
             Some(word) if word.starts_with(['#', '@']) => return,
             Some(_) => Marker::None,
             None => return,
@@ -144,8 +138,7 @@ impl Known {
         }
     }
 
-    /// The algorithms a host proves its key with, those of known keys first: a host that has several keys
-    /// shows the first that is asked for.
+    /// Those of known keys first: a host with several keys presents the first that is requested.
     pub(super) fn algorithms(&self, accepted: &[Algorithm]) -> Vec<Algorithm> {
         let known: Vec<Algorithm> = (self.keys.iter())
             .flat_map(|(_, key)| preferred(&key.algorithm()))
@@ -158,12 +151,10 @@ impl Known {
         first
     }
 
-    /// Whether there are authorities whose certificates a host may show.
     pub(super) fn has_authorities(&self) -> bool {
         !self.authorities.is_empty()
     }
 
-    /// Whether the host may show this key.
     pub(super) fn check(&self, key: &PublicKey) -> Result<(), Refusal> {
         self.check_revoked(key)?;
         let same = |known: &&(usize, PublicKey)| known.1.key_data() == key.key_data();
@@ -194,7 +185,6 @@ impl Known {
         })
     }
 
-    /// Whether the host may show this certificate.
     pub(super) fn check_certificate(&self, certificate: &Certificate) -> Result<(), Refusal> {
         let key = PublicKey::new(certificate.public_key().clone(), "");
         let authority = PublicKey::new(certificate.signature_key().clone(), "");
@@ -208,17 +198,17 @@ impl Known {
         };
         let trusted = |known: &&PublicKey| known.key_data() == authority.key_data();
         let Some(trusted) = self.authorities.iter().find(trusted) else {
-            return refuse("is of an authority that known_hosts has no @cert-authority line for");
+            return refuse("is from an authority that has no @cert-authority line in known_hosts");
         };
         // The library verifies SHA-1 too.
         if !preferred(&authority.algorithm()).contains(&certificate.signature().algorithm()) {
-            return refuse("is signed with an algorithm that is not accepted, as ssh-rsa is with SHA-1");
+            return refuse("is signed with an algorithm that is not accepted, such as ssh-rsa with SHA-1");
         }
         if certificate.cert_type() != CertType::Host {
-            return refuse("is not a host's");
+            return refuse("is not a host certificate");
         }
         if certificate.critical_options().iter().next().is_some() {
-            return refuse("has critical options, and none is known for hosts");
+            return refuse("has critical options, which are not supported for hosts");
         }
         let principals = certificate.valid_principals();
         if !principals
@@ -254,13 +244,11 @@ impl Known {
     }
 }
 
-/// A key as people compare it.
 fn shown(key: &PublicKey) -> String {
     format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
 }
 
-/// What a key of this type is proved with; nothing where no host is asked for such a key. RSA never with
-/// SHA-1.
+/// None for unsupported types. RSA never uses SHA-1.
 pub(super) fn preferred(algorithm: &Algorithm) -> Vec<Algorithm> {
     match algorithm {
         Algorithm::Ed25519
@@ -274,7 +262,6 @@ pub(super) fn preferred(algorithm: &Algorithm) -> Vec<Algorithm> {
     }
 }
 
-/// Whether a field of names is about this one.
 fn matches(patterns: &str, name: &str) -> bool {
     if let Some(hashed) = patterns.strip_prefix("|1|") {
         return is_hash_of(hashed, name).unwrap_or(false);
@@ -299,11 +286,11 @@ fn is_hash_of(hashed: &str, name: &str) -> Option<bool> {
     Some(ring::hmac::verify(&key, name.as_bytes(), &hash).is_ok())
 }
 
-/// `*` and `?`, in time that is at most the product of both lengths.
+/// Takes at most the product of both lengths.
 fn glob(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // Where the last star is, and how much of the name it has taken.
+    // The position of the last star, and where its match ends.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

@@ -1,48 +1,48 @@
-//! What a host proves its key with is what was agreed on.
+//! Checks that the host's key and signature match the negotiated algorithm.
 //!
-//! The library takes a key of any type, and verifies a signature by the algorithm that the signature names,
-//! SHA-1 too: a host that agreed on one thing may do another. So both are compared here, the key before
-//! anything else is said, and the signature before ours is given. Not looked at: later exchanges of one
-//! conversation, which the first protects.
+//! The library accepts a key of any type, and verifies a signature by the algorithm it names, even SHA-1.
+//! So the key is checked on arrival, and the signature before ours is sent. Later exchanges are not
+//! checked, because the first protects them.
 
 use russh::keys::Algorithm;
 
-/// A host that does not do what it agreed on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unagreed {
-    #[error("{agreed} was agreed on, and it shows a key of type {shown}")]
+pub(super) enum NegotiationMismatch {
+    #[error("the host negotiated {agreed} but presented a {shown} key")]
     Key { agreed: Algorithm, shown: Algorithm },
-    #[error("{0} was agreed on, and it signs with another")]
+    #[error("the host negotiated {0} but signed with another algorithm")]
     Signature(Algorithm),
-    #[error("its signature is not there")]
+    #[error("its signature is missing")]
     Missing,
 }
 
-/// Whether a key of this type is of the algorithm.
-pub(super) fn key(agreed: &Algorithm, shown: &Algorithm) -> Result<(), Unagreed> {
-    // An RSA key is of one type, whatever it signs with.
+pub(super) fn key(agreed: &Algorithm, shown: &Algorithm) -> Result<(), NegotiationMismatch> {
+    // An RSA key has one type for all signature algorithms.
     let rsa = |algorithm: &Algorithm| matches!(algorithm, Algorithm::Rsa { .. });
     let same = agreed == shown || (rsa(agreed) && rsa(shown));
     match same {
         true => Ok(()),
-        false => Err(Unagreed::Key {
+        false => Err(NegotiationMismatch::Key {
             agreed: agreed.clone(),
             shown: shown.clone(),
         }),
     }
 }
 
-/// Whether a signature, as it came, is of the algorithm: it begins with its name.
-pub(super) fn signature(agreed: Option<&Algorithm>, signature: Option<&[u8]>) -> Result<(), Unagreed> {
+/// An encoded signature begins with its algorithm's name.
+pub(super) fn signature(
+    agreed: Option<&Algorithm>,
+    signature: Option<&[u8]>,
+) -> Result<(), NegotiationMismatch> {
     let (Some(agreed), Some(signature)) = (agreed, signature) else {
-        return Err(Unagreed::Missing);
+        return Err(NegotiationMismatch::Missing);
     };
     let name = agreed.to_string();
     let length = u32::try_from(name.len()).unwrap_or(u32::MAX).to_be_bytes();
     let rest = signature.strip_prefix(&length);
     match rest.is_some_and(|rest| rest.starts_with(name.as_bytes())) {
         true => Ok(()),
-        false => Err(Unagreed::Signature(agreed.clone())),
+        false => Err(NegotiationMismatch::Signature(agreed.clone())),
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn keys() {
+    fn host_key_must_fit_the_algorithm() {
         #[track_caller]
         fn check(agreed: &str, shown: &str, want: Result<(), &str>) {
             let got = key(&algorithm(agreed), &algorithm(shown)).map_err(|error| error.to_string());
@@ -70,17 +70,17 @@ mod tests {
         check(
             "ssh-ed25519",
             "ssh-rsa",
-            Err("ssh-ed25519 was agreed on, and it shows a key of type ssh-rsa"),
+            Err("the host negotiated ssh-ed25519 but presented a ssh-rsa key"),
         );
         check(
             "ecdsa-sha2-nistp256",
             "ecdsa-sha2-nistp384",
-            Err("ecdsa-sha2-nistp256 was agreed on, and it shows a key of type ecdsa-sha2-nistp384"),
+            Err("the host negotiated ecdsa-sha2-nistp256 but presented a ecdsa-sha2-nistp384 key"),
         );
     }
 
     #[test]
-    fn signatures() {
+    fn signature_must_fit_the_algorithm() {
         #[track_caller]
         fn check(agreed: &str, named: &str, want: Result<(), &str>) {
             let blob = [
@@ -95,7 +95,7 @@ mod tests {
         }
         check("ssh-ed25519", "ssh-ed25519", Ok(()));
         check("rsa-sha2-512", "rsa-sha2-512", Ok(()));
-        let other = Err("rsa-sha2-512 was agreed on, and it signs with another");
+        let other = Err("the host negotiated rsa-sha2-512 but signed with another algorithm");
         check("rsa-sha2-512", "rsa-sha2-256", other);
         check("rsa-sha2-512", "ssh-rsa", other);
         check("rsa-sha2-512", "rsa-sha2-5121", other);

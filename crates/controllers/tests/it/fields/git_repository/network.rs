@@ -163,7 +163,7 @@ async fn spec_secret_ref_name_ssh_password() {
     let locked = key.locked("open sesame").unwrap();
     let wrong = json!({ "identity": locked, "known_hosts": server.known_hosts(), "password": "open barley" });
     let right = json!({ "password": "open sesame" });
-    let expected = "the passphrase does not open it";
+    let expected = "the passphrase does not decrypt it";
     opened_by_ssh(wrong, right, expected, &session, &server.url()).await;
     session.end().await;
 }
@@ -226,7 +226,7 @@ async fn spec_proxy_secret_ref_name_credentials() {
     session.secret("proxy", wrong).await;
     session.ask("app", "wrong").await;
     session
-        .says("app", "GitOperationFailed", "the proxy wants credentials")
+        .says("app", "GitOperationFailed", "the proxy requires credentials")
         .await;
     let right = json!({ "stringData": { "password": "s3cret" } });
     session.merge::<Secret>("@home", "proxy", right).await;
@@ -368,7 +368,7 @@ async fn spec_provider_github() {
     session.secret("app", data).await;
     session.source("app", spec).await;
     let refused =
-        "the GitHub API does not give a token of the installation (HTTP 401): Integration not found";
+        "the GitHub API failed to issue an installation token (HTTP 401): Integration not found";
     session.says("app", "AuthenticationFailed", refused).await;
 
     let owner = json!({ "githubAppInstallationID": "", "githubAppInstallationOwner": "someone" });

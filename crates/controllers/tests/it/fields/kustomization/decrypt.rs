@@ -115,18 +115,18 @@ async fn spec_decryption_secret_ref_name_another_tenants_key() {
     session.kustomize("apps", "apps", spec()).await;
     session.kustomize("files", "files", spec()).await;
     let one = "age age12uqef4xwlk0dyhllr3xn5msa0yd5vthhvvf3s2qkdzvt5p2xf3yqrc469l: its private key is not among \
-               the 0 given (a key in the Secret that ends in .agekey)";
+               the 0 given; add a key in the Secret that ends in .agekey";
     assert_eq!(
         session.fails("files", "BuildFailed").await,
         format!(
             "error decrypting sources: files/kustomization.yaml:2:3: 'settings.env' cannot be decrypted: none of \
-             the keys given opens its data key: {one}"
+             the given keys decrypts its data key: {one}"
         )
     );
     let message = session.fails("apps", "BuildFailed").await;
     let begins = format!(
         "decryption failed for 'Secret.v1.[noGrp]/database': apps/secret.yaml:1:1: it cannot be decrypted: none of \
-         the keys given opens its data key: {one}"
+         the given keys decrypts its data key: {one}"
     );
     assert!(message.starts_with(&begins), "{message}");
     session.exists("Secret", "database", false).await;
@@ -139,8 +139,8 @@ async fn spec_decryption_secret_ref_name_what_it_holds() {
     let home = session.here("@home");
     session.kustomize("apps", "apps", spec()).await;
     let damaged = format!(
-        "failed to import 'age.agekey' data from sops decryption Secret '{home}/keys': line 1 is no age identity, \
-         which begins with AGE-SECRET-KEY-1"
+        "failed to import 'age.agekey' data from sops decryption Secret '{home}/keys': line 1 is not an age \
+         identity: it must begin with AGE-SECRET-KEY-1"
     );
     assert_eq!(session.fails("apps", "BuildFailed").await, damaged);
     let mut lost = spec();
@@ -184,7 +184,7 @@ async fn spec_decryption_provider_sops_with_a_key_for_all() {
     session.kustomize("files", "files", unnamed).await;
     let message = session.fails("files", "BuildFailed").await;
     assert!(
-        message.contains("none of the keys given opens its data key"),
+        message.contains("none of the given keys decrypts its data key"),
         "{message}"
     );
     session.kustomize("named", "apps", spec()).await;
@@ -287,8 +287,8 @@ async fn spec_decryption_secret_ref_name_where_its_token_may_go() {
     let message = session.fails("apps", "BuildFailed").await;
     assert!(
         message.ends_with(
-            "Vault https://evil.example/v1/transit/keys/k: https://evil.example is not an address that its token \
-             may be sent to (sops.vault-address in the Secret of the keys)"
+            "Vault https://evil.example/v1/transit/keys/k: https://evil.example may not receive its token: check \
+             sops.vault-address in the Secret of the keys"
         ),
         "{message}"
     );

@@ -6,7 +6,7 @@ use crate::secret::Secret;
 
 const KEYS: &str = include_str!("../../../../testdata/ssh_keys.txt");
 
-/// What `ssh-keygen -l` says of them.
+/// The fingerprints by `ssh-keygen -l`.
 const ED25519: &str = "ssh-ed25519 SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4";
 const ED25519_PKCS8: &str = "ssh-ed25519 SHA256:dG2OiLQ3VG5OcCqooTOruBA1BAQjo9kyVWvv0gCUkjE";
 const ECDSA_256: &str = "ecdsa-sha2-nistp256 SHA256:qVATRSi+vFGd5S5bjmv7If9BTrB6uE5bfIMkY2i9OJQ";
@@ -28,16 +28,16 @@ fn told(text: &str, passphrase: Option<&str>) -> String {
 }
 
 #[test]
-fn formats() {
+fn every_key_format_is_read() {
     #[track_caller]
     fn check(name: &str, passphrase: Option<&str>, want: &str) {
         assert_eq!(told(fixture(name), passphrase), want, "{name}");
     }
     let right = Some("open sesame");
-    let locked = "refused: it is encrypted, and there is no passphrase";
-    let wrong = "refused: the passphrase does not open it";
+    let locked = "refused: it is encrypted and no passphrase is given";
+    let wrong = "refused: the passphrase does not decrypt it";
     check("ed25519", None, ED25519);
-    // as with ssh, where it is not asked for
+    // as with ssh, an unnecessary passphrase is ignored
     check("ed25519", right, ED25519);
     check("ed25519 locked", right, ED25519);
     check("ed25519 locked", None, locked);
@@ -47,7 +47,7 @@ fn formats() {
     check(
         "ed25519 locked with 3000 rounds",
         right,
-        "refused: its passphrase costs more than is allowed: 3000 rounds of bcrypt, of 256 at most",
+        "refused: its passphrase takes too much work: 3000 rounds of bcrypt, of 256 at most",
     );
     check("ed25519 pkcs8", None, ED25519_PKCS8);
     for (bits, want) in [("256", ECDSA_256), ("384", ECDSA_384), ("521", ECDSA_521)] {
@@ -84,7 +84,7 @@ fn formats() {
     check(
         "rsa pkcs8 locked with 6000000 iterations",
         right,
-        "refused: its passphrase costs more than is allowed: 6000000 iterations, of 1000000 at most",
+        "refused: its passphrase takes too much work: 6000000 iterations, of 1000000 at most",
     );
     check(
         "rsa pkcs8 locked as in pkcs5 v1",
@@ -94,7 +94,7 @@ fn formats() {
 }
 
 #[test]
-fn texts() {
+fn surrounding_text_and_wrong_labels_are_handled() {
     #[track_caller]
     fn check(text: &str, want: &str) {
         assert_eq!(told(text, None), want, "{text}");
@@ -104,14 +104,14 @@ fn texts() {
     check(&key.replace('\n', "\r\n"), ED25519);
     check(&key.replace('\n', "\n  "), ED25519);
     check(&format!("my key\n\n{key}"), ED25519);
-    let unknown = "refused: it does not begin as a private key does: -----BEGIN OPENSSH PRIVATE KEY-----";
+    let unknown = "refused: it does not begin like a private key, with -----BEGIN OPENSSH PRIVATE KEY-----";
     check("", unknown);
     check("no key", unknown);
     check(
         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
         unknown,
     );
-    let public = "refused: it is a public key, and the private one is needed";
+    let public = "refused: it is a public key: give the private key";
     check("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAA me@here", public);
     check(
         "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
@@ -119,7 +119,7 @@ fn texts() {
     );
     check(
         "-----BEGIN DSA PRIVATE KEY-----\nAAAA\n-----END DSA PRIVATE KEY-----\n",
-        "refused: it is of type dsa, and ed25519, ecdsa and rsa are supported",
+        "refused: its type dsa is not supported: use ed25519, ecdsa or rsa",
     );
     check(
         "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nAAAA\n---- END SSH2 ENCRYPTED PRIVATE KEY ----\n",
@@ -139,11 +139,11 @@ fn texts() {
     check(&half, malformed);
     check(
         &"x".repeat(40_000),
-        "refused: it is 40000 bytes, and 32768 are read at most",
+        "refused: it has 40000 bytes, more than the limit of 32768",
     );
 }
 
-/// A key of OpenSSH's format with certificates within certificates, as deep as fits.
+/// An OpenSSH key with the deepest nesting of certificates that fits.
 fn nested_certificates() -> Vec<u8> {
     let field = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes(), bytes].concat();
     let head = [
@@ -152,7 +152,7 @@ fn nested_certificates() -> Vec<u8> {
         field(&[0; 32]),
     ]
     .concat();
-    // serial, type, id, principals, from, until, options, extensions, reserved; then who signed
+    // serial, type, id, principals, from, until, options, extensions, reserved; then the signer
     let rest = [[0; 8].as_slice(), &[0, 0, 0, 2], &[0; 8], &[0; 16], &[0; 12]].concat();
     let mut public = field(b"ssh-ed25519");
     while public.len() < 15_000 {
@@ -178,19 +178,19 @@ fn body(name: &str) -> String {
 }
 
 #[test]
-fn certificates_in_certificates_are_not_followed() {
+fn nested_certificates_are_refused() {
     let text = STANDARD.encode(nested_certificates());
     assert_eq!(
         told(
             &format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{text}\n-----END OPENSSH PRIVATE KEY-----\n"),
             None
         ),
-        "refused: it is of type certificate, and ed25519, ecdsa and rsa are supported"
+        "refused: its type certificate is not supported: use ed25519, ecdsa or rsa"
     );
 }
 
 #[test]
-fn what_scrypt_may_take() {
+fn scrypt_cost_is_limited() {
     let der = STANDARD
         .decode(body("rsa pkcs8 locked with scrypt").replace('\n', ""))
         .unwrap();
@@ -206,14 +206,14 @@ fn what_scrypt_may_take() {
     assert_eq!(told(&text(&der), Some("open sesame")), RSA);
     assert_eq!(
         told(&text(&more), Some("open sesame")),
-        "refused: its passphrase costs more than is allowed: scrypt with 266338304 bytes, 1 times, of 67108864 \
+        "refused: its passphrase takes too much work: scrypt with 266338304 bytes, 1 times, of 67108864 \
          and 4 at most"
     );
 }
 
-/// The library would take the last `BEGIN`, whatever was looked at.
+/// The library alone would read the last `BEGIN`, not the checked one.
 #[test]
-fn a_key_within_a_key_is_not_read() {
+fn nested_keys_are_refused() {
     let nested = STANDARD.encode(nested_certificates());
     let within = [
         ("OPENSSH PRIVATE KEY", body("ed25519 locked with 3000 rounds")),
@@ -240,20 +240,20 @@ fn a_key_within_a_key_is_not_read() {
                 );
                 assert_eq!(
                     told(&text, Some("open sesame")),
-                    "refused: a line of dashes stands within it: only one key, and nothing else, may stand \
-                     between BEGIN and END",
+                    "refused: it contains a line of dashes: put one key and nothing else between BEGIN and \
+                     END",
                     "{text}"
                 );
-                // and the label decides what the bytes are
+                // and the label decides how the bytes are read
                 let text = format!("-----BEGIN {outer}-----\n{header}{body}\n-----END {outer}-----\n");
                 let got = told(&text, Some("open sesame"));
-                // what is not locked costs nothing, under whichever label it comes
+                // a plain key has no cost, under any label
                 let plain = (outer == *inner || *inner == "PRIVATE KEY") && got == RSA;
                 assert!(plain || got.starts_with("refused: "), "{got}: {text}");
             }
         }
     }
-    // and a header is what it has to be, and no more
+    // and only the exact header is passed on
     let text = format!(
         "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: AES-128-CBC,0 0\n{nested}\n-----END RSA PRIVATE KEY-----\n"
     );

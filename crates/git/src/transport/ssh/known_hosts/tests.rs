@@ -4,7 +4,7 @@ use super::{Known, glob};
 
 const CERTIFICATES: &str = include_str!("../../../../testdata/ssh_certificates.txt");
 
-/// Two keys of hosts, one of another type, and the first one's name and the second's by `ssh-keygen -H`.
+/// Two host keys, one of another type, and the names of the first two by `ssh-keygen -H`.
 const ONE: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBQs30lGZPrISqtMBRoOJzhZnIjqS9XsJ7ToeGBfYNzo";
 const TWO: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5NFQOaWloQp/D78FIuF7uEHlQiI5nsbqHNUqRjJr0A";
 const CURVE: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBPT7YI7OeKhPQY6BJsrwP0ixfj6XXgU1kIQPuuj9T8XAYoJGh+aG2c2JP7ELTHM46tzwoMu88WU0e4ryyqHDqqc=";
@@ -23,7 +23,7 @@ fn certificate(name: &str) -> &'static str {
     rest.lines().next().unwrap()
 }
 
-/// What is said of a host that shows the key.
+/// The result for a host that presents the key.
 fn told(lines: &str, host: &str, port: u16, shown: &str) -> String {
     match Known::read(lines.as_bytes(), host, port).and_then(|known| known.check(&key(shown))) {
         Ok(()) => "trusted".to_owned(),
@@ -32,11 +32,11 @@ fn told(lines: &str, host: &str, port: u16, shown: &str) -> String {
 }
 
 #[test]
-fn names_of_hosts() {
+fn host_names_are_matched() {
     #[track_caller]
     fn check(names: &str, host: &str, port: u16, want: bool) {
         let got = told(&format!("{names} {ONE} comment\n"), host, port, ONE);
-        let unknown = got.starts_with("no line of it is for ");
+        let unknown = got.starts_with("no line is for ");
         assert!(got == "trusted" || unknown, "{got}");
         assert_eq!(got == "trusted", want, "{names} for {host}:{port}");
     }
@@ -75,18 +75,18 @@ fn names_of_hosts() {
 }
 
 #[test]
-fn lines() {
+fn lines_decide_trust() {
     #[track_caller]
     fn check(lines: &str, shown: &str, want: &str) {
         assert_eq!(told(lines, HOST, 22, shown), want, "{lines}");
     }
-    let shown = "the host shows ssh-ed25519 SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4";
+    let shown = "the host presented ssh-ed25519 SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4";
     let two = "ssh-ed25519 SHA256:";
-    check("", ONE, &format!("no line of it is for git.example.org; {shown}"));
+    check("", ONE, &format!("no line is for git.example.org; {shown}"));
     check(
         &format!("# {HOST} {ONE}\n\n   \n@marker {HOST} {ONE}\n\u{fffd}\n"),
         ONE,
-        &format!("no line of it is for git.example.org; {shown}"),
+        &format!("no line is for git.example.org; {shown}"),
     );
     check(&format!("\r\n  {HOST}\t{ONE}\r\n"), ONE, "trusted");
     check(
@@ -109,7 +109,7 @@ fn lines() {
         ONE,
         &format!("line 2 has another ssh-ed25519 key for git.example.org; {shown}"),
     );
-    let unread = format!("line 1 is for git.example.org, and its key cannot be read; {shown}");
+    let unread = format!("line 1 for git.example.org has an unreadable key; {shown}");
     check(&format!("{HOST} ssh-ed25519 AAAA\n"), ONE, &unread);
     check(&format!("{HOST} ssh-ed25519\n"), ONE, &unread);
     check(HOST, ONE, &unread);
@@ -133,30 +133,30 @@ fn lines() {
     );
     check(&format!("@revoked other {ONE}\n{HOST} {ONE}\n"), ONE, "trusted");
     check(&format!("@revoked * {TWO}\n{HOST} {ONE}\n"), ONE, "trusted");
-    // an authority's key is not a host's
+    // an authority's key is not a host certificate
     let got = told(&format!("@cert-authority {HOST} {ONE}\n"), HOST, 22, ONE);
-    assert_eq!(got, format!("no line of it is for git.example.org; {shown}"));
+    assert_eq!(got, format!("no line is for git.example.org; {shown}"));
     assert!(!got.contains(two) || got.contains(shown));
     check(
         &"x".repeat((4 << 20) + 1),
         ONE,
-        "known_hosts is 4194305 bytes, and 4194304 are read at most",
+        "known_hosts has 4194305 bytes, more than the limit of 4194304",
     );
 }
 
 #[test]
-fn a_line_for_the_port_stands_before_one_without() {
+fn lines_with_the_port_take_precedence() {
     let lines = format!("{HOST} {ONE}\n[{HOST}]:2222 {TWO}\n");
     assert_eq!(told(&lines, HOST, 2222, TWO), "trusted");
     assert_eq!(
         told(&lines, HOST, 2222, ONE),
-        "line 2 has another ssh-ed25519 key for [git.example.org]:2222; the host shows ssh-ed25519 \
+        "line 2 has another ssh-ed25519 key for [git.example.org]:2222; the host presented ssh-ed25519 \
          SHA256:EAb6gKcq3yXwBBLV255XBLQpLN7bWMilFg5GtoIbZn4"
     );
-    // revoked is revoked at every port it is named for
+    // a key is revoked at every port its line names
     let lines = format!("[{HOST}]:2222 {ONE}\n@revoked [{HOST}]:* {ONE}\n");
     assert!(told(&lines, HOST, 2222, ONE).starts_with("line 2 revokes"));
-    // also where the port has no other line, and those without one count
+    // even if only lines without a port apply
     for names in [format!("[{HOST}]:2222"), format!("[{HOST}]:*"), "*".to_owned()] {
         let lines = format!("{HOST} {ONE}\n@revoked {names} {ONE}\n");
         let got = told(&lines, HOST, 2222, ONE);
@@ -180,7 +180,7 @@ fn a_line_for_the_port_stands_before_one_without() {
 }
 
 #[test]
-fn known_types_are_asked_for_first() {
+fn known_key_types_are_offered_first() {
     let rsa = |hash| Algorithm::Rsa { hash: Some(hash) };
     let accepted = [
         Algorithm::Ed25519,
@@ -223,7 +223,7 @@ fn known_types_are_asked_for_first() {
 }
 
 #[test]
-fn certificates() {
+fn host_certificates_are_verified() {
     #[track_caller]
     fn check(lines: &str, host: &str, name: &str, want: &str) {
         let known = Known::read(lines.as_bytes(), host, 22).unwrap();
@@ -252,7 +252,7 @@ fn certificates() {
         good,
         "its certificate ecdsa-sha2-nistp256 is for other hosts",
     );
-    let none = "is of an authority that known_hosts has no @cert-authority line for";
+    let none = "is from an authority that has no @cert-authority line in known_hosts";
     check(
         &authority,
         "git.example.com",
@@ -281,7 +281,7 @@ fn certificates() {
         &authority,
         HOST,
         "of a person",
-        "its certificate ecdsa-sha2-nistp521 is not a host's",
+        "its certificate ecdsa-sha2-nistp521 is not a host certificate",
     );
     let rsa = format!("@cert-authority {HOST} {}\n", certificate("the rsa authority"));
     check(&rsa, HOST, "of the rsa authority with sha-512", "trusted");
@@ -289,10 +289,10 @@ fn certificates() {
         &rsa,
         HOST,
         "of the rsa authority with sha-1",
-        "its certificate ssh-ed25519 is signed with an algorithm that is not accepted, as ssh-rsa is with \
+        "its certificate ssh-ed25519 is signed with an algorithm that is not accepted, such as ssh-rsa with \
          SHA-1",
     );
-    // by the authority's key, or by the host's
+    // revoked by the authority's key, or by the host's
     let authority_key = certificate("the authority");
     let known = Known::read(
         format!("{authority}@revoked * {authority_key}\n").as_bytes(),
@@ -319,7 +319,7 @@ fn certificates() {
 }
 
 #[test]
-fn patterns() {
+fn patterns_are_matched_in_bounded_time() {
     #[track_caller]
     fn check(pattern: &str, name: &str, want: bool) {
         assert_eq!(glob(pattern, name), want, "{pattern} {name}");
@@ -334,7 +334,7 @@ fn patterns() {
     check("**a", "bca", true);
     check("a?c", "abc", true);
     check("a?c", "ac", false);
-    // would take forever where every star is tried with every rest
+    // exponential if every star is tried with every rest
     check(&"a*".repeat(2000), &"a".repeat(250), false);
     check(&format!("{}b", "*a".repeat(100)), &"a".repeat(250), false);
 }

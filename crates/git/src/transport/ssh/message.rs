@@ -1,35 +1,32 @@
-//! What a host says when it has no answer: git and its hosts have one exit status for everything, so their
-//! words have to be read.
+//! Classifies a host's error messages: git and its hosts use one exit status for every failure, so the text
+//! decides.
 
 use crate::{kind::Kind, transport::Failure};
 
-/// Of one line, which is all that is told.
-const WORDS_CHARS_MAX: usize = 200;
+const MESSAGE_CHARS_MAX: usize = 200;
 
-/// The last line the other side wrote, or what is told with its words in it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Words(String);
+pub(super) struct HostMessage(String);
 
-impl Words {
-    /// The last line with something on it, without what a terminal would obey.
-    pub(super) fn last_of(words: &str) -> Option<Self> {
-        let last = words.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+impl HostMessage {
+    /// Without control characters.
+    pub(super) fn last_of(message: &str) -> Option<Self> {
+        let last = message.lines().map(str::trim).rfind(|line| !line.is_empty())?;
         Some(Self::of(last))
     }
 
-    /// All of it, as one line without what a terminal would obey, and not longer than any.
-    pub(super) fn of(words: &str) -> Self {
-        let plain = words.chars().filter(|c| !c.is_control());
-        Self(plain.take(WORDS_CHARS_MAX).collect())
+    /// One short line without control characters.
+    pub(super) fn of(message: &str) -> Self {
+        let plain = message.chars().filter(|c| !c.is_control());
+        Self(plain.take(MESSAGE_CHARS_MAX).collect())
     }
 }
 
-/// A failure for what was said; `otherwise` is told where nothing was.
-pub(super) fn classify(words: &[u8], otherwise: String) -> Failure {
-    let words = String::from_utf8_lossy(words);
-    let last = Words::last_of(&words).unwrap_or(Words(otherwise));
-    let any = |needles: &[&str]| needles.iter().any(|needle| words.contains(needle));
+pub(super) fn classify(message: &[u8], otherwise: String) -> Failure {
+    let message = String::from_utf8_lossy(message);
+    let last = HostMessage::last_of(&message).unwrap_or(HostMessage(otherwise));
+    let any = |needles: &[&str]| needles.iter().any(|needle| message.contains(needle));
     if any(&[
         "does not appear to be a git repository",
         "not a git repository",
@@ -41,7 +38,7 @@ pub(super) fn classify(words: &[u8], otherwise: String) -> Failure {
     if any(&["ermission", "ccess denied", "nauthorized"]) {
         return Failure::new(Kind::Authentication, "the host refused the key").because(last);
     }
-    Failure::new(Kind::RemoteFailure, "the host ended the conversation").because(last)
+    Failure::new(Kind::RemoteFailure, "the host ended the session").because(last)
 }
 
 #[cfg(test)]
@@ -49,10 +46,10 @@ mod tests {
     use super::classify;
 
     #[test]
-    fn last_words() {
+    fn last_line_is_classified() {
         #[track_caller]
-        fn check(words: &str, want: &str) {
-            let failure = classify(words.as_bytes(), "it closed the connection".to_owned());
+        fn check(message: &str, want: &str) {
+            let failure = classify(message.as_bytes(), "it closed the connection".to_owned());
             let cause = failure
                 .source
                 .map(|source| source.to_string())
@@ -73,11 +70,11 @@ mod tests {
         );
         check(
             "sh: git-upload-pack: not found",
-            "RemoteFailure: the host ended the conversation: sh: git-upload-pack: not found",
+            "RemoteFailure: the host ended the session: sh: git-upload-pack: not found",
         );
         check(
             "",
-            "RemoteFailure: the host ended the conversation: it closed the connection",
+            "RemoteFailure: the host ended the session: it closed the connection",
         );
     }
 }
