@@ -1,5 +1,5 @@
-//! What a process counts of itself, as lines of `/metrics`: the same lines of `equate controllers` and of
-//! `equate up`, under the names of client-go and controller-runtime where they have one.
+//! The counters of an engine and of API requests, for `/metrics` of `equate controllers` and `equate up`.
+//! Names are those of client-go and controller-runtime where these have the metric.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,12 +14,12 @@ use http::{Request, Response};
 use kube::client::Body;
 use tower::{Layer, Service};
 
-/// What controller-runtime calls the controller of a kind, and client-go its queue.
+/// The name that controller-runtime gives to the controller of a kind, and client-go to its queue.
 pub(crate) fn queue_name(about: &About) -> String {
     about.kind.to_lowercase()
 }
 
-/// What an engine did so far, and how the queue of each kind stands.
+/// Writes the engine's counters and the length of each kind's queue.
 pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About, Counts)]) {
     let Stats {
         runs,
@@ -30,7 +30,7 @@ pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About
         corrections,
         status_patches,
         prune_checks,
-        // of those that apply alone: all queues are told below
+        // of the kinds that apply alone; all queues are written below
         queue: _,
     } = *stats;
     for (name, value) in [
@@ -41,7 +41,7 @@ pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About
         ("equate_objects_pruned", prunes),
         ("equate_objects_corrected", corrections),
         ("equate_status_patches", status_patches),
-        ("equate_hearings", prune_checks),
+        ("equate_prune_checks", prune_checks),
     ] {
         let _infallible = writeln!(text, "# TYPE {name} counter\n{name}_total {value}");
     }
@@ -52,7 +52,7 @@ pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About
     }
 }
 
-/// Requests to the API server so far, by method and status. A clone counts into the same place.
+/// Requests to the API server by method and status code. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Requests(Arc<Mutex<BTreeMap<(String, u16), u64>>>);
 
@@ -62,7 +62,6 @@ impl Requests {
         *counts.entry((method, status)).or_default() += 1;
     }
 
-    /// All of them.
     pub(crate) fn write(&self, text: &mut String) {
         text.push_str("# TYPE rest_client_requests counter\n");
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +85,7 @@ impl<S> Layer<S> for Requests {
     }
 }
 
-/// A way to the API server whose answers are counted; a request without one is not.
+/// An HTTP service that counts its responses; a request without a response is not counted.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted<S> {
     inner: S,
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_counted_under_names_that_are_known() {
+    fn counters_have_established_names() {
         let requests = Requests::default();
         for (method, status) in [("GET", 200), ("GET", 200), ("PATCH", 409)] {
             requests.count(method.to_owned(), status);

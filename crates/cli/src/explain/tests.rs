@@ -8,7 +8,7 @@ struct Line {
     args: Args,
 }
 
-/// Whether it is ready, and what is printed.
+/// The readiness and the printed text.
 async fn said(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
     let words = std::iter::once("explain").chain(line.split_whitespace());
     let args = Line::try_parse_from(words).unwrap().args;
@@ -23,7 +23,7 @@ async fn said(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
     }
 }
 
-/// A Kustomization of FLEET's source; `spec` and `status` are the insides of flow mappings.
+/// A Kustomization of FLEET's source; `spec` and `status` are the content of YAML flow mappings.
 fn kustomization(name: &str, spec: &str, status: &str) -> String {
     format!(
         "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n\
@@ -40,7 +40,7 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str) -> String {
     )
 }
 
-/// What the status of one says that is not ready.
+/// The status of a failed Kustomization.
 fn failed(reason: &str, message: &str) -> String {
     format!(
         "observedGeneration: -1, conditions: [{}]",
@@ -50,21 +50,21 @@ fn failed(reason: &str, message: &str) -> String {
 
 const HASH: &str = "main@sha1:0123456789012345678901234567890123456789";
 
-/// A step's line, its state and its words, without the ages that are others each day.
+/// The state and message of a step, without its age.
 fn step<'t>(text: &'t str, name: &str) -> (&'t str, String) {
     let mut lines = text
         .lines()
         .skip_while(|line| line.split_whitespace().next() != Some(name));
     let first = lines.next().unwrap_or_else(|| panic!("{name} in {text}"));
-    let mut words: Vec<&str> = first[30..].split_whitespace().collect();
+    let mut words: Vec<&str> = first[33..].split_whitespace().collect();
     for line in lines.take_while(|line| line.starts_with("      ")) {
         words.extend(line.split_whitespace());
     }
-    (first[14..22].trim(), words.join(" "))
+    (first[14..25].trim(), words.join(" "))
 }
 
 #[tokio::test]
-async fn every_reason_stands_at_its_step() {
+async fn every_reason_has_its_step() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let check = async |text: &str, at: &str, state: &str, words: &str, next: &str| {
@@ -92,8 +92,8 @@ async fn every_reason_stands_at_its_step() {
         )
         .await;
     };
-    let again = "tried again within 10m0s, and at any change";
-    let revision = "goes on with the next revision, or a change of its spec";
+    let again = "retried within 10m0s, or at any change";
+    let revision = "retried with the next revision or a change of its spec";
     fails(
         "BuildFailed",
         "kustomize build failed: no",
@@ -104,7 +104,7 @@ async fn every_reason_stands_at_its_step() {
     .await;
     let absent = "kustomization path not found: ./x is not in the artifact";
     fails("ArtifactFailed", absent, "build", "failed", revision).await;
-    let source = "goes on as soon as GitRepository/flux-system/fleet has what it needs";
+    let source = "continues when GitRepository/flux-system/fleet has the artifact it needs";
     fails(
         "ArtifactFailed",
         "Source artifact not found",
@@ -125,7 +125,7 @@ async fn every_reason_stands_at_its_step() {
             condition("Stalled", "True", "AccessDenied", "blocked")
         ),
     );
-    let nothing = "nothing until its spec, its annotations or the revision change";
+    let nothing = "not retried until its spec, annotations or source revision change";
     check(&denied, "policy", "failed", "blocked", nothing).await;
     let running = format!(
         "observedGeneration: -1, conditions: [{}, {}]",
@@ -146,22 +146,22 @@ async fn every_reason_stands_at_its_step() {
         &running,
         "health",
         "waits",
-        "Running health checks for a └ spec.healthCheckExprs[0] waits v1 ConfigMap is healthy when: data.ok == 'yes'",
-        "given up after 9m30s, and then tried again every 10m0s",
+        "Running health checks for a └ spec.healthCheckExprs[0] waiting v1 ConfigMap is healthy when: data.ok == 'yes'",
+        "fails after 9m30s, then retried every 10m0s",
     )
     .await;
     check(
         &kustomization("one", ", suspend: true", &failed("BuildFailed", "no")),
         "build",
         "rests",
-        "it is suspended: nothing is looked at until it is resumed; before: no",
-        "`equate -n flux-system resume kustomization one` lets it work again",
+        "suspended: not reconciled until it is resumed; last status: no",
+        "resume it with `equate -n flux-system resume kustomization one`",
     )
     .await;
 }
 
 #[tokio::test]
-async fn what_would_delete_too_much_names_the_command_once_and_whole() {
+async fn exceeded_prune_budget_shows_the_confirmation_command_once() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let command = format!("kubectl -n flux-system annotate kustomization/many confirm={HASH}");
@@ -184,11 +184,11 @@ async fn what_would_delete_too_much_names_the_command_once_and_whole() {
     };
     let refused = "revision main@sha1:01234567 is not applied: 12 of 13 objects would be deleted.";
     check("prune", "failed", refused);
-    check("apply", "-", "0 objects at old@sha1:01234567 until then");
+    check("apply", "-", "0 objects at old@sha1:01234567 stay applied");
 }
 
 #[tokio::test]
-async fn a_dependency_is_followed_to_what_is_in_the_way() {
+async fn dependencies_are_followed_to_the_blocking_one() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let waits = |on: &str| {
@@ -219,7 +219,7 @@ async fn a_dependency_is_followed_to_what_is_in_the_way() {
     }
     let (is_ready, text) = said(&fixture, "ks/top").await;
     assert_eq!(is_ready, Some(false));
-    // ages are others each day
+    // ages change
     let without_ages = |line: &str| {
         line.trim()
             .trim_end_matches(|c: char| c.is_ascii_digit() || c == 'd')
@@ -232,16 +232,16 @@ async fn a_dependency_is_followed_to_what_is_in_the_way() {
         .map(without_ages)
         .collect();
     let expected = [
-        "├ Kustomization/flux-system/middle waits",
+        "├ Kustomization/flux-system/middle waiting",
         "│   dependency 'flux-system/base' is not ready",
         "│ └ Kustomization/flux-system/base failed",
         "│     timeout",
         "├ Kustomization/flux-system/good done",
-        "└ Kustomization/flux-system/base waits",
+        "└ Kustomization/flux-system/base waiting",
     ];
     assert_eq!(tree, expected, "{text}");
     assert!(
-        text.contains("next: goes on as soon as Kustomization/flux-system/base is ready\n"),
+        text.contains("next: continues when Kustomization/flux-system/base is ready\n"),
         "{text}"
     );
     let (_, lost) = said(&fixture, "ks/lost").await;
@@ -268,7 +268,7 @@ async fn a_dependency_is_followed_to_what_is_in_the_way() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_explained_says_why() {
+async fn unexplainable_objects_name_the_cause() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let check = async |line: &str, expected: &str| {
@@ -280,23 +280,23 @@ async fn what_cannot_be_explained_says_why() {
     };
     check(
         "ks/nobody",
-        "Kustomization nobody is not in namespace flux-system",
+        "Kustomization nobody not found in namespace flux-system",
     )
     .await;
     check(
         "ks/apps -n default",
-        "Kustomization apps is not in namespace default; there is one in flux-system",
+        "Kustomization apps not found in namespace default; it exists in flux-system",
     )
     .await;
-    check("ks", "which Kustomization? say its name").await;
+    check("ks", "missing the name of the Kustomization").await;
     check(
         "gitrepo/fleet",
-        "a GitRepository has no chain to explain; a Kustomization has. `equate get` shows how it stands",
+        "a GitRepository cannot be explained, only a Kustomization; see its status with `equate get`",
     )
     .await;
     check(
         "ks/apps -A",
-        "one Kustomization lives in one namespace: say which, not --all-namespaces",
+        "a Kustomization is in one namespace: use --namespace instead of --all-namespaces",
     )
     .await;
 }

@@ -1,4 +1,4 @@
-//! The binary as a person runs it, on the example fleet.
+//! The binary as a process, on the example fleet.
 
 #![expect(
     clippy::unwrap_used,
