@@ -26,7 +26,6 @@ pub(crate) struct Args {
     persist: Option<PathBuf>,
 }
 
-/// Why no API was served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
     #[error("could not start the embedded API")]
@@ -92,7 +91,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ApiError> {
             path: path.clone(),
             source,
         })?;
-    say(&path, &serving.url());
+    print_path(&path, &serving.url());
     crate::interrupt::interrupted().await.map_err(ApiError::Signal)?;
     serving.stop().await;
     cluster.stop().await;
@@ -123,7 +122,7 @@ fn own_directory() -> std::io::Result<tempfile::TempDir> {
 
 /// Prints the path alone to standard output, for scripts.
 #[expect(clippy::print_stdout, reason = "the path is the command's result")]
-fn say(path: &Path, url: &str) {
+fn print_path(path: &Path, url: &str) {
     println!("{}", path.display());
     eprintln!("serving the Kubernetes API on {url}");
     eprintln!("try: kubectl --kubeconfig {} get namespaces", path.display());

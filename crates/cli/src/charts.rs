@@ -27,7 +27,6 @@ use std::sync::atomic::AtomicBool;
 pub(crate) struct Renderer {
     /// Kubernetes version; empty for Helm's default.
     pub(crate) kube_version: String,
-    /// API versions besides the built-in ones.
     pub(crate) api_versions: Vec<String>,
     /// Whether the error of a chart that fails includes its output.
     pub(crate) debug: bool,
@@ -52,7 +51,6 @@ struct ChartNotLocal {
 }
 
 impl ChartNotLocal {
-    /// The helm command that fetches the chart.
     fn pull(&self) -> String {
         let Self {
             name,

@@ -97,7 +97,6 @@ struct Selection {
 }
 
 impl Connection {
-    /// Whether the cluster is that of a running `equate up`.
     pub(crate) fn is_up(&self) -> bool {
         self.source == UP
     }

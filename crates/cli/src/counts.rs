@@ -19,7 +19,6 @@ pub(crate) fn queue_name(about: &About) -> String {
     about.kind.to_lowercase()
 }
 
-/// Writes the engine's counters and the length of each kind's queue.
 pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About, Counts)]) {
     let Stats {
         runs,
@@ -33,23 +32,58 @@ pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About
         // of the kinds that apply alone; all queues are written below
         queue: _,
     } = *stats;
-    for (name, value) in [
-        ("equate_runs", runs),
-        ("equate_builds", builds),
-        ("equate_builds_skipped", builds_skipped),
-        ("equate_objects_applied", applies),
-        ("equate_objects_pruned", prunes),
-        ("equate_objects_corrected", corrections),
-        ("equate_status_patches", status_patches),
-        ("equate_prune_checks", prune_checks),
+    for (name, value, help) in [
+        (
+            "equate_runs",
+            runs,
+            "Total number of reconciliations of Kustomizations",
+        ),
+        (
+            "equate_builds",
+            builds,
+            "Total number of builds of Kustomizations",
+        ),
+        (
+            "equate_builds_skipped",
+            builds_skipped,
+            "Total number of new revisions without a build, because its inputs did not change",
+        ),
+        (
+            "equate_objects_applied",
+            applies,
+            "Total number of objects applied",
+        ),
+        ("equate_objects_pruned", prunes, "Total number of objects pruned"),
+        (
+            "equate_objects_corrected",
+            corrections,
+            "Total number of objects corrected after drift",
+        ),
+        (
+            "equate_status_patches",
+            status_patches,
+            "Total number of status patches of Kustomizations",
+        ),
+        (
+            "equate_prune_checks",
+            prune_checks,
+            "Total number of checks whether other Kustomizations want an object that would be pruned",
+        ),
     ] {
-        let _infallible = writeln!(text, "# TYPE {name} counter\n{name}_total {value}");
+        describe(text, name, "counter", help);
+        let _infallible = writeln!(text, "{name}_total {value}");
     }
-    text.push_str("# TYPE workqueue_depth gauge\n");
+    // client-go's text
+    describe(text, "workqueue_depth", "gauge", "Current depth of workqueue");
     for (about, counts) in queues {
         let (name, depth) = (queue_name(about), counts.ready + counts.running);
         let _infallible = writeln!(text, "workqueue_depth{{name=\"{name}\"}} {depth}");
     }
+}
+
+/// Writes the metadata of a metric, with the full stop that the registry's encoder adds to the help.
+pub(crate) fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _infallible = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
 }
 
 /// Requests to the API server by method and status code. Clones share the counts.
@@ -57,13 +91,14 @@ pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About
 pub(crate) struct Requests(Arc<Mutex<BTreeMap<(String, u16), u64>>>);
 
 impl Requests {
-    fn count(&self, method: String, status: u16) {
+    pub(crate) fn count(&self, method: String, status: u16) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((method, status)).or_default() += 1;
     }
 
     pub(crate) fn write(&self, text: &mut String) {
-        text.push_str("# TYPE rest_client_requests counter\n");
+        let help = "Total number of requests to the API server, by method and status code";
+        describe(text, "rest_client_requests", "counter", help);
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for ((method, status), count) in counts.iter() {
             let _infallible = writeln!(

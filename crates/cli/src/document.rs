@@ -9,7 +9,6 @@ pub(crate) enum Form {
     Yaml,
 }
 
-/// Formats one value, ending in a line break.
 pub(crate) fn document(value: &Value, form: Form) -> String {
     match form {
         Form::Yaml => yaml::to_string(value),

@@ -182,7 +182,6 @@ async fn events(
     }
 }
 
-/// The object of `--for`, and its source.
 async fn subjects(
     client: &Client,
     kinds: &Kinds,
@@ -210,7 +209,6 @@ async fn subjects(
 }
 
 impl Filter<'_> {
-    /// Whether events outside a namespace are listed.
     fn spans(&self, namespace: &str) -> bool {
         self.subjects
             .iter()
@@ -237,7 +235,6 @@ impl Filter<'_> {
     }
 }
 
-/// The time of the last occurrence.
 pub(crate) fn last_seen(event: &Event) -> Option<Timestamp> {
     let series = event
         .series
@@ -295,7 +292,6 @@ fn version(event: &Event) -> (Option<String>, Option<String>) {
     (event.uid(), event.resource_version())
 }
 
-/// The event without managedFields.
 fn shown(mut event: Event) -> Result<serde_json::Value, EventsError> {
     event.metadata.managed_fields = None;
     serde_json::to_value(event).map_err(EventsError::Json)

@@ -4,7 +4,6 @@ use crate::failure::Failure;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// The exit code of a command; prints its error on standard error.
 pub(crate) fn finish(result: Result<ExitCode, Box<dyn Failure>>) -> ExitCode {
     match result {
         Ok(code) => code,

@@ -124,7 +124,6 @@ pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, ExplainEr
     })
 }
 
-/// Prints the chain; returns whether the Kustomization is ready.
 async fn explain(
     client: &Client,
     kinds: &Kinds,
@@ -211,7 +210,7 @@ impl Reader<'_> {
             let source = self.source(&object).await?;
             let mut dependencies = Vec::new();
             for on in &object.spec.depends_on {
-                let (namespace, name) = chain::near(&object, on);
+                let (namespace, name) = chain::dependency_key(&object, on);
                 let called = chain::called(namespace, name);
                 let known = if looked.len() >= CHAIN_MAX || !looked.insert(called.clone()) {
                     Dependency::Elsewhere

@@ -6,9 +6,7 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-/// An error of a command.
 pub(crate) trait Failure: Error {
-    /// The next step for the user.
     fn hint(&self) -> Option<&'static str> {
         None
     }
@@ -30,7 +28,6 @@ impl<F: Failure + 'static> From<F> for Box<dyn Failure> {
     }
 }
 
-/// Whether writing failed because the reader closed the pipe.
 pub(crate) fn is_broken_pipe(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }

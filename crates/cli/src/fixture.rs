@@ -11,7 +11,6 @@ use kube::runtime::wait::{await_condition, conditions};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// A running cluster, and the options that select it.
 pub(crate) struct Fixture {
     pub(crate) connection: Connection,
     pub(crate) kinds: Kinds,
@@ -69,7 +68,6 @@ impl Fixture {
         }
     }
 
-    /// Applies objects and their status.
     pub(crate) async fn apply(&self, text: &str) {
         let cluster = equate_apply::cluster::Cluster::new(self.connection.client.clone());
         for mut document in documents(text) {

@@ -213,7 +213,7 @@ impl Query<'_> {
             .object
             .as_ref()
             .is_none_or(|name| object.metadata.name.as_ref() == Some(name));
-        let stands = self.args.status_selector.as_ref().is_none_or(|(kind, status)| {
+        let selected = self.args.status_selector.as_ref().is_none_or(|(kind, status)| {
             let conditions = object.data["status"]["conditions"].as_array();
             conditions.into_iter().flatten().any(|condition| {
                 let is = |field: &str, text: &str| {
@@ -224,7 +224,7 @@ impl Query<'_> {
                 is("type", kind) && is("status", status)
             })
         });
-        named && stands
+        named && selected
     }
 
     fn print(&self, found: Vec<(Kind, Vec<DynamicObject>)>, colour: bool) -> Result<String, GetError> {
@@ -390,7 +390,6 @@ impl Query<'_> {
     }
 }
 
-/// The headers of the kinds' own columns.
 fn columns(kinds: &[Kind]) -> Vec<&'static str> {
     let mut headers = Vec::new();
     for kind in kinds {
@@ -461,7 +460,6 @@ fn suspended(object: &DynamicObject) -> &'static str {
     }
 }
 
-/// The status and message of `Ready`.
 pub(crate) fn readiness<'a>(kind: &Kind, object: &'a DynamicObject) -> (&'a str, &'a str) {
     let ready = condition(object, "Ready");
     match (ready, kind.controller) {
@@ -491,7 +489,6 @@ fn name_line(kind: &Kind, object: &DynamicObject) -> String {
     format!("{}/{}\n", kind.qualified(), names(object).1)
 }
 
-/// The object without managedFields, as kubectl prints it.
 fn shown(mut object: DynamicObject) -> Result<serde_json::Value, GetError> {
     object.metadata.managed_fields = None;
     serde_json::to_value(object).map_err(GetError::Json)

@@ -15,7 +15,6 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Starts to listen.
     #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
@@ -30,7 +29,6 @@ impl Interrupts {
         Ok(Self {})
     }
 
-    /// Waits for a signal.
     pub(crate) async fn received(&mut self) -> io::Result<()> {
         #[cfg(unix)]
         tokio::select! {
@@ -42,7 +40,6 @@ impl Interrupts {
     }
 }
 
-/// Waits for Ctrl-C or SIGTERM.
 pub(crate) async fn interrupted() -> io::Result<()> {
     Interrupts::listen()?.received().await
 }

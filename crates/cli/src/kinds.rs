@@ -19,7 +19,6 @@ pub(crate) struct Kind {
     aliases: &'static [&'static str],
     /// The word that groups kinds on Flux's command line, such as `sources`.
     family: Option<&'static str>,
-    /// Whether it has `spec.suspend`.
     pub(crate) suspends: bool,
     /// Whether it has a status with conditions.
     pub(crate) reports: bool,
@@ -27,7 +26,6 @@ pub(crate) struct Kind {
     pub(crate) controller: Option<&'static About>,
 }
 
-/// The kinds of this program's controllers, and Flux's other kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Kinds(Vec<Kind>);
 
@@ -223,7 +221,6 @@ impl Kind {
         ApiResource::from_gvk_with_plural(&gvk, self.plural)
     }
 
-    /// The name in output about one object.
     pub(crate) fn singular(&self) -> String {
         self.kind.to_lowercase()
     }
@@ -248,7 +245,6 @@ impl Kind {
 }
 
 impl Kinds {
-    /// The kinds of a program with these controllers.
     pub(crate) fn of(controllers: impl IntoIterator<Item = &'static About>) -> Self {
         let mut kinds: Vec<Kind> = controllers.into_iter().map(Kind::of).collect();
         for other in WITHOUT_CONTROLLER {
@@ -265,17 +261,14 @@ impl Kinds {
         Self(kinds)
     }
 
-    /// All kinds, in the order they are listed.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Kind> {
         self.0.iter()
     }
 
-    /// The kind with this name in manifests.
     pub(crate) fn named(&self, kind: &str) -> Option<&Kind> {
         self.0.iter().find(|known| known.kind == kind)
     }
 
-    /// The kind with this name in a group.
     pub(crate) fn find(&self, group: &str, kind: &str) -> Option<&Kind> {
         self.0.iter().find(|known| known.is(group, kind))
     }
@@ -310,7 +303,6 @@ impl Kinds {
         }
     }
 
-    /// Parses one kind and an optional name.
     pub(crate) fn parse_one(&self, words: &[String]) -> Result<(Kind, Option<String>), KindError> {
         match self.parse(words)? {
             (kinds, object) if kinds.len() == 1 => Ok((kinds[0], object)),
@@ -392,7 +384,6 @@ mod tests {
         check("ks a b", "unexpected argument \"b\"");
     }
 
-    /// A controller for a kind of the table.
     const HELM_RELEASES: About = About {
         kind: "HelmRelease",
         plural: "helmreleases",

@@ -24,6 +24,8 @@ mod kinds;
 mod line;
 mod objects;
 mod reconcile;
+#[cfg(test)]
+mod reference;
 mod suspend;
 mod table;
 mod template;
@@ -41,7 +43,6 @@ use std::io::Write;
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
-/// The async runtime could not start.
 #[derive(Debug, thiserror::Error)]
 #[error("could not start the runtime")]
 struct RuntimeError(#[from] std::io::Error);

@@ -91,7 +91,6 @@ const NEEDS_PATH: [&str; 3] = ["no_remote_bases", "instead_of", "cache_dir"];
 /// Arguments whose values are names of Flux's controllers: the command and the argument.
 const CONTROLLER_ARGUMENTS: [(&str, &str); 2] = [("controllers", "controllers"), ("install", "components")];
 
-/// The command line of a program with these controllers.
 pub(crate) fn command(controllers: &ControllerSet) -> clap::Command {
     let command = WITHOUT_CLUSTER.iter().fold(Cli::command(), |command, name| {
         command.mut_subcommand(name, hide_cluster_options)

@@ -6,13 +6,11 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::Value;
 
-/// The field manager of changes.
 const FIELD_MANAGER: &str = "equate";
 
 /// Compared by code: the answer for a group that is not served is plain text without a reason.
 const NOT_FOUND: u16 = 404;
 
-/// The hint if a kind is not served.
 pub(crate) const NOT_SERVED: &str =
     "Flux's CRDs are not installed in this cluster; check --kubeconfig and --context";
 
@@ -94,7 +92,6 @@ pub(crate) async fn get(
     }
 }
 
-/// All objects of a kind, sorted by namespace and name.
 pub(crate) async fn list(
     client: &Client,
     kind: &Kind,
@@ -124,7 +121,6 @@ pub(crate) async fn list(
     }
 }
 
-/// Changes an object by a merge patch.
 pub(crate) async fn patch(
     client: &Client,
     kind: &Kind,
@@ -152,20 +148,17 @@ pub(crate) fn failed(verb: &'static str, kind: &Kind, name: &str) -> impl Fn(kub
     }
 }
 
-/// The condition of a type.
 pub(crate) fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
     let conditions = object.data["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == kind)
 }
 
-/// A field of a condition as text.
 pub(crate) fn text<'a>(condition: Option<&'a Value>, field: &str) -> &'a str {
     condition
         .and_then(|condition| condition[field].as_str())
         .unwrap_or_default()
 }
 
-/// The namespace and name, empty if absent.
 pub(crate) fn names(object: &DynamicObject) -> (&str, &str) {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     (namespace, object.metadata.name.as_deref().unwrap_or_default())

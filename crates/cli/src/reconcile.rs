@@ -124,13 +124,12 @@ async fn reconcile(
     let object = objects::get(client, &kind, &namespace, &name).await?;
     if args.with_source {
         let (kind, namespace, name) = source(kinds, &kind, &object)?;
-        once(client, &kind, &namespace, &name, args.timeout, out).await?;
+        reconcile_one(client, &kind, &namespace, &name, args.timeout, out).await?;
     }
-    once(client, &kind, &namespace, &name, args.timeout, out).await
+    reconcile_one(client, &kind, &namespace, &name, args.timeout, out).await
 }
 
-/// Reconciles one object and prints the result.
-async fn once(
+async fn reconcile_one(
     client: &Client,
     kind: &Kind,
     namespace: &str,
@@ -147,11 +146,10 @@ async fn once(
     let token = Timestamp::now().to_string();
     let request = json!({ "metadata": { "annotations": { REQUESTED_AT: token } } });
     objects::patch(client, kind, namespace, name, &request).await?;
-    let done = settle(client, kind, namespace, name, &Goal::Answered(token), timeout).await?;
+    let done = wait_until_ready(client, kind, namespace, name, &Goal::Answered(token), timeout).await?;
     writeln!(out, "{}", outcome(kind, &done)).map_err(ReconcileError::Output)
 }
 
-/// The result of a run in one line.
 pub(crate) fn outcome(kind: &Kind, object: &DynamicObject) -> String {
     let message = text(condition(object, "Ready"), "message");
     let detail = if message.is_empty() {
@@ -162,8 +160,7 @@ pub(crate) fn outcome(kind: &Kind, object: &DynamicObject) -> String {
     format!("{}/{} is ready: {detail}", kind.singular(), names(object).1)
 }
 
-/// Waits until a run succeeds.
-pub(crate) async fn settle(
+pub(crate) async fn wait_until_ready(
     client: &Client,
     kind: &Kind,
     namespace: &str,
@@ -244,7 +241,6 @@ fn run_state(object: &DynamicObject, goal: &Goal) -> RunState {
     }
 }
 
-/// The source that an object refers to.
 pub(crate) fn source(
     kinds: &Kinds,
     kind: &Kind,

@@ -5,7 +5,7 @@ use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
 use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, RequestError, names};
-use crate::reconcile::{Goal, ReconcileError, outcome, settle};
+use crate::reconcile::{Goal, ReconcileError, outcome, wait_until_ready};
 use equate_api::meta::Duration;
 use kube::Client;
 use kube::api::DynamicObject;
@@ -137,7 +137,7 @@ async fn resume(
     for object in resumed {
         let (namespace, name) = names(&object);
         let goal = Goal::Generation(object.metadata.generation.unwrap_or_default());
-        let done = settle(client, &kind, namespace, name, &goal, args.timeout).await?;
+        let done = wait_until_ready(client, &kind, namespace, name, &goal, args.timeout).await?;
         writeln!(out, "{}", outcome(&kind, &done)).map_err(SuspendError::Output)?;
     }
     Ok(())

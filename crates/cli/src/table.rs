@@ -143,7 +143,6 @@ pub(crate) fn age(duration: Duration) -> String {
     }
 }
 
-/// The age of a time.
 pub(crate) fn since(time: jiff::Timestamp, now: jiff::Timestamp) -> String {
     age(now.duration_since(time).unsigned_abs())
 }

@@ -100,7 +100,6 @@ impl Failure for TreeError {
     }
 }
 
-/// An object and the objects it applied.
 #[derive(Debug)]
 struct Node {
     id: ObjectId,
@@ -243,7 +242,6 @@ impl Reader<'_> {
     }
 }
 
-/// The applied objects with the API versions they were applied in.
 fn inventory(object: &DynamicObject) -> Result<Vec<(ObjectId, String)>, ParseIdError> {
     let entries = object.data["status"]["inventory"]["entries"].as_array();
     let ids = entries.into_iter().flatten().map(|entry| {

@@ -43,7 +43,6 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Claims `.equate/` in a directory for this process.
     pub(crate) fn claim(parent: &Path) -> Result<Self, ClaimError> {
         let directory = parent.join(DIRECTORY);
         // a repository's author could redirect writes through a link
@@ -125,7 +124,6 @@ impl Drop for Workspace {
     }
 }
 
-/// Creates the directory and locks its claim file.
 fn lock(parent: &Path, directory: &Path, path: &Path) -> Result<File, ClaimError> {
     let mut last = None;
     for _ in 0..TRIES {
@@ -165,7 +163,6 @@ fn lock(parent: &Path, directory: &Path, path: &Path) -> Result<File, ClaimError
     })))
 }
 
-/// Whether the open file is the one at this path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

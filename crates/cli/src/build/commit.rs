@@ -13,7 +13,6 @@ pub(crate) struct Commit(pub(crate) equate_git::Tree);
 struct Submodule;
 
 impl Commit {
-    /// The submodule that contains the path.
     fn is_in_submodule(&self, path: &str) -> bool {
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         ends.into_iter().any(|end| {

@@ -13,7 +13,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 const FILE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The SSH keys to try, in order.
 const KEYS: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
 
 #[derive(Debug, Clone, Default, clap::Args)]

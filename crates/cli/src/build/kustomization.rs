@@ -28,7 +28,6 @@ const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 /// The API group of kustomize's own files, which are not applied.
 const FILES_GROUP: &str = "kustomize.config.k8s.io/";
 
-/// Selects a Kustomization, and how to build it from the command's `--path`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name of the Kustomization.
@@ -181,7 +180,6 @@ impl<'a> Renderer<'a> {
         Ok(found)
     }
 
-    /// The Kustomization in the cluster; none if no cluster is used.
     pub(crate) fn live(
         &self,
         name: &str,
@@ -396,7 +394,6 @@ fn is_applied(object: &Object) -> bool {
     !own && !object.name().is_empty() && !object.kind().is_empty() && !object.api_version().is_empty()
 }
 
-/// Finds a Kustomization in a file with one or several documents.
 fn read(path: &Path, name: &str, namespace: &str) -> Result<Kustomization, KustomizationError> {
     let text = std::fs::read_to_string(path).map_err(|source| KustomizationError::Read {
         path: path.to_owned(),

@@ -21,13 +21,11 @@ pub(crate) struct MaskError {
     key: String,
 }
 
-/// Whether SOPS encrypted the object as a whole.
 pub(super) fn is_encrypted(object: &Object) -> bool {
     let text = yaml::to_string(&Value::Object(object.0.clone()));
     text.contains("sops:") && text.contains("mac: ENC[")
 }
 
-/// Masks the SOPS-encrypted values of a Secret.
 pub(super) fn mask(object: &mut Object) -> Result<(), MaskError> {
     if object.kind() != "Secret" {
         return Ok(());
@@ -64,7 +62,6 @@ pub(super) fn mask(object: &mut Object) -> Result<(), MaskError> {
     Ok(())
 }
 
-/// Whether a value is a SOPS-encrypted file.
 fn is_document(text: &str) -> bool {
     text.contains("sops") && text.contains("ENC[")
 }

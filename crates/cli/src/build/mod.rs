@@ -47,7 +47,6 @@ enum Command {
     Kustomization(kustomization::BuildArgs),
 }
 
-/// The options of the kustomize CLI.
 #[derive(Debug, clap::Args)]
 struct Directory {
     /// Directory with a kustomization file, REPO@REV:PATH of a local repository, or URL of a git repository.
@@ -73,7 +72,6 @@ struct Directory {
     fetch: fetch::FetchOptions,
 }
 
-/// The options of the kustomize CLI for charts.
 #[derive(Debug, clap::Args)]
 struct ChartArgs {
     /// Render helmCharts.
@@ -249,7 +247,6 @@ fn local(path: &str) -> String {
     format!("./{path}")
 }
 
-/// Prints the messages of a failed build.
 fn print_notes(lines: &[String]) {
     for line in lines {
         eprintln!("{line}");

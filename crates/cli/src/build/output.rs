@@ -25,7 +25,6 @@ pub(crate) enum OutputError {
     },
 }
 
-/// Writes objects like the kustomize CLI.
 pub(super) fn write(objects: Vec<Resource>, to: Option<&Path>) -> Result<(), OutputError> {
     match to {
         Some(directory) if directory.is_dir() => each(objects, directory),

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A directory on this machine.
     Directory(PathBuf),
     /// A directory of a commit: `REPO@REV:PATH`.
     Commit {
@@ -15,7 +14,6 @@ pub(super) enum Target {
         /// The part before the path, as given.
         given: String,
     },
-    /// A URL, as given.
     Url(String),
 }
 
@@ -59,7 +57,6 @@ impl Target {
         }
     }
 
-    /// Parses `REPO@REV:PATH` if REPO is a directory.
     fn commit(given: &str) -> Option<Self> {
         given.match_indices('@').find_map(|(at, _)| {
             let repository = Path::new(&given[..at]);

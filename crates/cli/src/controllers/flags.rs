@@ -66,7 +66,6 @@ pub(crate) struct Args {
     pub(crate) ignored: IgnoredFluxFlags,
 }
 
-/// The objects to reconcile.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Scope {
     /// Reconcile only objects with these labels, such as `sharding.fluxcd.io/key=shard1`.
@@ -103,7 +102,6 @@ impl Scope {
     }
 }
 
-/// Restrictions of Kustomizations.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TenancyFlags {
     /// Refuse sources in other namespaces.
@@ -208,7 +206,6 @@ impl StorageFlags {
     }
 }
 
-/// Algorithms for repositories over SSH.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SshFlags {
     /// Accepted SSH key exchange algorithms, preferred first (default: those of OpenSSH).
@@ -225,7 +222,6 @@ impl SshFlags {
     }
 }
 
-/// Intervals and delays of retries.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryFlags {
     /// Interval at which to check dependencies that are not ready; a change of them wakes the object earlier.
@@ -251,7 +247,6 @@ impl RetryFlags {
     }
 }
 
-/// Addresses of this process, and of the receiver of events.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Endpoints {
     /// Post events to this URL, such as `http://notification-controller.flux-system.svc.cluster.local./`.
@@ -293,7 +288,6 @@ pub(crate) struct ElectionFlags {
 }
 
 impl ElectionFlags {
-    /// The configuration of one Lease.
     pub(crate) fn lease_config(
         &self,
         namespace: &str,

@@ -5,7 +5,6 @@
 
 use super::value::boolean;
 
-/// The effect of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     /// Accepts both values: the gate controls Flux's internals, not the result.
@@ -18,7 +17,6 @@ enum Meaning {
     Choice,
 }
 
-/// The parsed gates.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gates {
     /// Warnings about gates without effect.
@@ -82,7 +80,6 @@ const GATES: [(&str, Meaning); 12] = [
     ),
 ];
 
-/// Parses `Name=true,Other=false`.
 pub(crate) fn read(text: &str) -> Result<Gates, String> {
     let mut gates = Gates::default();
     let warnings = &mut gates.warnings;

@@ -77,7 +77,6 @@ const REFUSED: [Flag; 4] = [
     flag("custom-apply-stage-kinds", "stages are Flux's default ones"),
 ];
 
-/// The flags on the command line.
 #[derive(Debug, Default)]
 pub(crate) struct IgnoredFluxFlags {
     given: Vec<&'static Flag>,
@@ -85,13 +84,11 @@ pub(crate) struct IgnoredFluxFlags {
 }
 
 impl IgnoredFluxFlags {
-    /// Warnings about accepted flags.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let given = self.given.iter();
         given.map(|flag| format!("--{} has no effect: {}", flag.name, flag.why))
     }
 
-    /// The error for the first refused flag.
     pub(crate) fn refusal(&self) -> Option<String> {
         let flag = self.refused?;
         Some(format!("--{} is not supported: {}", flag.name, flag.why))

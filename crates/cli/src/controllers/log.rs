@@ -92,7 +92,6 @@ where
     }
 }
 
-/// The fields of an event by name.
 #[derive(Default)]
 struct Fields(BTreeMap<&'static str, Value>);
 

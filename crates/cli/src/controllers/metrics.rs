@@ -170,7 +170,6 @@ impl Metrics {
         &self.requests
     }
 
-    /// Records each reconciliation.
     pub(crate) fn observer(self: &Arc<Self>) -> Observer {
         let metrics = Arc::clone(self);
         Arc::new(move |ran| metrics.ran(ran))
@@ -238,15 +237,14 @@ impl Metrics {
 fn process(text: &mut String) {
     let read_proc = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).ok();
     if let Some(cpu) = read_proc("stat").and_then(|stat| cpu(&stat)) {
-        text.push_str(&format!(
-            "# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total {}\n",
-            cpu.as_secs_f64()
-        ));
+        let help = "Total user and system CPU time spent in seconds";
+        counts::describe(text, "process_cpu_seconds", "counter", help);
+        text.push_str(&format!("process_cpu_seconds_total {}\n", cpu.as_secs_f64()));
     }
     if let Some(bytes) = read_proc("status").and_then(|status| resident_bytes(&status)) {
-        text.push_str(&format!(
-            "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {bytes}\n"
-        ));
+        let help = "Resident memory size in bytes";
+        counts::describe(text, "process_resident_memory_bytes", "gauge", help);
+        text.push_str(&format!("process_resident_memory_bytes {bytes}\n"));
     }
 }
 

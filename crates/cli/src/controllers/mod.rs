@@ -19,7 +19,7 @@ pub(crate) mod flags;
 mod gates;
 mod ignored_flux_flags;
 pub(crate) mod log;
-mod metrics;
+pub(crate) mod metrics;
 mod probe;
 mod run;
 mod value;

@@ -32,7 +32,7 @@ impl Probe {
     }
 
     /// Marks the process as ready until the engine is dropped.
-    pub(crate) fn works(&self, engine: &Arc<Engine>) {
+    pub(crate) fn mark_ready(&self, engine: &Arc<Engine>) {
         *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(engine);
     }
 

@@ -154,7 +154,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
         end = End::of(&mut interrupts, &leases) => return end.shut_down(leases, listeners, &args).await,
         started = start(&args, engine) => Arc::new(started?),
     };
-    probe.works(&engine);
+    probe.mark_ready(&engine);
     tracing::info!(controllers = components, "starting");
     let end = End::of(&mut interrupts, &leases).await;
     if let End::Asked(_) = end {
@@ -167,7 +167,6 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     end.shut_down(leases, listeners, &args).await
 }
 
-/// Waits for running reconciliations, up to a limit.
 async fn stop(engine: Arc<Engine>) {
     // a scrape may hold the engine for a moment; dropping that reference ends it
     if let Some(engine) = Arc::into_inner(engine)
@@ -181,11 +180,9 @@ async fn stop(engine: Arc<Engine>) {
     }
 }
 
-/// The cause of the shutdown.
 enum End {
     /// A signal, or a failure to listen for one.
     Asked(std::io::Result<()>),
-    /// The loss of this Lease.
     Lost(String),
 }
 
@@ -216,7 +213,6 @@ impl End {
     }
 }
 
-/// Starts an engine configured by the flags.
 async fn start(args: &Args, engine: Builder) -> Result<Engine, ControllersError> {
     let events = Some(args.endpoints.events_addr.as_str()).filter(|address| !address.is_empty());
     let notifier = events
@@ -350,7 +346,6 @@ impl Listeners {
         });
     }
 
-    /// Waits for open responses, up to a limit.
     async fn end(mut self) {
         self.stop.cancel();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
@@ -359,7 +354,6 @@ impl Listeners {
     }
 }
 
-/// The name of this machine; in a cluster, of the pod.
 fn host() -> String {
     let named = std::env::var("HOSTNAME").ok();
     let named = named.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
@@ -388,7 +382,6 @@ async fn bind(at: &Listen, what: &'static str) -> Result<Option<TcpListener>, Co
     bound.map_err(|source| ControllersError::Listen(what, source))
 }
 
-/// Opens the artifact store, with the address at which others reach it.
 fn open(args: &Args, listener: Option<&TcpListener>) -> Result<Storage, ControllersError> {
     let flags = &args.storage;
     let root = flags.storage_path.join("artifacts");

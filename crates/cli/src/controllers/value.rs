@@ -17,7 +17,6 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Listen {
     Off,
-    /// On this host, or on all addresses.
     At(Option<String>, u16),
 }
 

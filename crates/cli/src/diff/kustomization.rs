@@ -19,7 +19,6 @@ use std::error::Error;
 use std::path::Path;
 use tokio::runtime::Runtime;
 
-/// Compares the named Kustomization, and with `--recursive` those it declares.
 pub(super) fn compare(
     args: &Args,
     path: &Path,
@@ -54,7 +53,7 @@ pub(super) fn compare(
                 }
                 let hidden = mask_secrets(&mut objects).map_err(RenderError::from)?;
                 sealed.insert(name.clone(), hidden);
-                let declared = alone(kustomization);
+                let declared = without_apply_settings(kustomization);
                 let settings = own(&declared);
                 runtime.block_on(fleet.put(&cluster, declared.clone(), objects, &settings));
                 Ok(declared)
@@ -73,7 +72,7 @@ pub(super) fn compare(
     let compared = built.into_iter().map(|(name, path, outcome)| Compared {
         outcome: match outcome {
             Ok(one) => runtime.block_on(fleet.preview(&one)).map(|mut preview| {
-                by_keys(&mut preview, sealed.get(&name));
+                reduce_to_keys(&mut preview, sealed.get(&name));
                 preview
             }),
             Err(error) => Err(error),
@@ -107,7 +106,7 @@ fn nested(
 }
 
 /// Reduces encrypted Secrets to their keys, like Flux: their values are unknown here.
-fn by_keys(preview: &mut Preview, sealed: Option<&HashSet<String>>) {
+fn reduce_to_keys(preview: &mut Preview, sealed: Option<&HashSet<String>>) {
     let Some(sealed) = sealed else { return };
     for step in preview.plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
         let Step::Patch { id, changes, .. } = step else {
@@ -128,7 +127,7 @@ fn by_keys(preview: &mut Preview, sealed: Option<&HashSet<String>>) {
 
 /// The Kustomization without the fields that say how it is applied. The build has substituted its variables;
 /// encrypted values stay encrypted.
-fn alone(mut kustomization: Kustomization) -> Kustomization {
+fn without_apply_settings(mut kustomization: Kustomization) -> Kustomization {
     let spec = &mut kustomization.spec;
     if let Some(post) = &mut spec.post_build {
         post.substitute_from.clear();

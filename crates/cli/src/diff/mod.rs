@@ -133,14 +133,12 @@ fn among(names: &[String]) -> String {
     }
 }
 
-/// The comparison of one Kustomization.
 struct Compared {
     name: String,
     path: String,
     outcome: Result<Preview, PreviewError>,
 }
 
-/// Compares and prints; returns the exit code.
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError> {
     let mut chosen = Selected {
         directory: &args.directory,
@@ -180,7 +178,6 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError>
     Ok(ExitCode::from(code))
 }
 
-/// The selected Kustomizations, and the repository to render them from.
 struct Selected<'a> {
     directory: &'a Path,
     kustomizations: &'a [String],

@@ -17,7 +17,6 @@ pub(super) fn code(compared: &Compared) -> u8 {
     }
 }
 
-/// Formats one Kustomization; empty without changes.
 pub(super) fn describe(compared: &Compared) -> String {
     let mut text = String::new();
     match &compared.outcome {
@@ -93,7 +92,6 @@ pub(super) fn why_kept(step: &Step) -> Option<String> {
     Some(why.trim_end().to_owned())
 }
 
-/// The summary line.
 pub(super) fn summary(all: &[Compared]) -> String {
     let previews = || all.iter().filter_map(|one| one.outcome.as_ref().ok());
     let count = |of: fn(&Step) -> bool| previews().flat_map(steps).filter(|step| of(step)).count();

@@ -36,7 +36,6 @@ impl State {
     }
 }
 
-/// The steps in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Source,
@@ -81,7 +80,6 @@ pub(crate) struct Source {
     pub(crate) trouble: Option<String>,
 }
 
-/// A Kustomization and the objects that explain it.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) object: Kustomization,
@@ -133,7 +131,6 @@ pub(crate) struct Chain {
     pub(crate) next: Option<String>,
 }
 
-/// The current step, and its state.
 struct CurrentStep<'s> {
     state: State,
     at: Option<Stage>,
@@ -160,8 +157,10 @@ fn names(object: &Kustomization) -> (&str, &str) {
     )
 }
 
-/// The namespace and name of a dependency.
-pub(crate) fn near<'o>(object: &'o Kustomization, on: &'o DependencyReference) -> (&'o str, &'o str) {
+pub(crate) fn dependency_key<'o>(
+    object: &'o Kustomization,
+    on: &'o DependencyReference,
+) -> (&'o str, &'o str) {
     let own = object.metadata.namespace.as_deref().unwrap_or_default();
     (on.namespace.as_deref().unwrap_or(own), &on.name)
 }
@@ -185,7 +184,7 @@ fn standing(object: &Kustomization) -> CurrentStep<'_> {
     if !object.spec.suspend || object.metadata.deletion_timestamp.is_some() {
         return standing;
     }
-    let mut message = "suspended: not reconciled until it is resumed".to_owned();
+    let mut message = "not reconciled until it is resumed".to_owned();
     if !standing.ready {
         message.push_str(&format!("; last status: {}", standing.message));
     }
@@ -331,7 +330,7 @@ fn step(seen: &Seen, standing: &CurrentStep<'_>, stage: Stage) -> Step {
     let (since, what) = match (stage, state) {
         _ if here && !standing.message.is_empty() => (standing.since, standing.message.clone()),
         (Stage::Source, _) => (seen.source.updated, source(&seen.source)),
-        (Stage::Apply, State::Ahead) => (None, still(status)),
+        (Stage::Apply, State::Ahead) => (None, kept_objects(status)),
         (_, State::Ahead) => (None, String::new()),
         (Stage::Policy, _) => (None, policy(object)),
         (Stage::Dependencies, _) => (None, dependencies(seen)),
@@ -365,7 +364,6 @@ fn state(seen: &Seen, standing: &CurrentStep<'_>, stage: Stage) -> State {
     }
 }
 
-/// The unhealthy objects, and the custom health expressions.
 fn unhealthy(seen: &Seen) -> Vec<Link> {
     let link = |(object, what): (String, String)| Link {
         object,
@@ -431,7 +429,6 @@ fn dependencies(seen: &Seen) -> String {
     }
 }
 
-/// The time and digest of the build, if the status is of this revision.
 fn built(status: &KustomizationStatus, revision: Option<&str>) -> (Option<Timestamp>, String) {
     let of = |last: &&HistoryRecord| last.metadata.get("revision").map(String::as_str) == revision;
     let Some(last) = status.history.first().filter(of) else {
@@ -454,7 +451,7 @@ fn objects(status: &KustomizationStatus) -> String {
 }
 
 /// The objects that stay while no new revision is applied.
-fn still(status: &KustomizationStatus) -> String {
+fn kept_objects(status: &KustomizationStatus) -> String {
     match &status.last_applied_revision {
         Some(revision) => format!("{} at {revision} stay applied", objects(status)),
         None => "nothing is applied yet".to_owned(),
@@ -507,7 +504,6 @@ fn health(object: &Kustomization, status: &KustomizationStatus) -> (Option<Times
     }
 }
 
-/// A dependency with its own dependencies.
 fn dependency((called, known): &(String, Dependency)) -> Link {
     let link = |state, since, what: String, below| Link {
         object: called.clone(),

@@ -8,8 +8,7 @@ struct Line {
     args: Args,
 }
 
-/// The readiness and the printed text.
-async fn said(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
+async fn explain_line(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
     let words = std::iter::once("explain").chain(line.split_whitespace());
     let args = Line::try_parse_from(words).unwrap().args;
     let mut out = Vec::new();
@@ -40,7 +39,6 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str) -> String {
     )
 }
 
-/// The status of a failed Kustomization.
 fn failed(reason: &str, message: &str) -> String {
     format!(
         "observedGeneration: -1, conditions: [{}]",
@@ -69,16 +67,16 @@ async fn every_reason_has_its_step() {
     fixture.apply(FLEET).await;
     let check = async |text: &str, at: &str, state: &str, words: &str, next: &str| {
         fixture.apply(text).await;
-        let (ready, text) = said(&fixture, "ks one").await;
+        let (ready, text) = explain_line(&fixture, "ks one").await;
         assert_eq!(ready, Some(false), "{text}");
         let (is, what) = step(&text, at);
         assert_eq!((is, what.as_str()), (state, words), "{text}");
-        let said = text
+        let next_line = text
             .split_once("\nnext: ")
             .map(|(_, next)| next)
             .unwrap_or_default();
-        let said: Vec<&str> = said.split_whitespace().collect();
-        assert_eq!(said.join(" "), next, "{text}");
+        let next_line: Vec<&str> = next_line.split_whitespace().collect();
+        assert_eq!(next_line.join(" "), next, "{text}");
         let wide = text.lines().filter(|line| !line.starts_with("  kubectl"));
         assert_eq!(wide.filter(|line| line.chars().count() > 80).count(), 0, "{text}");
     };
@@ -109,7 +107,7 @@ async fn every_reason_has_its_step() {
         "ArtifactFailed",
         "Source artifact not found",
         "source",
-        "waits",
+        "waiting",
         source,
     )
     .await;
@@ -145,7 +143,7 @@ async fn every_reason_has_its_step() {
     check(
         &running,
         "health",
-        "waits",
+        "waiting",
         "Running health checks for a └ spec.healthCheckExprs[0] waiting v1 ConfigMap is healthy when: data.ok == 'yes'",
         "fails after 9m30s, then retried every 10m0s",
     )
@@ -153,8 +151,8 @@ async fn every_reason_has_its_step() {
     check(
         &kustomization("one", ", suspend: true", &failed("BuildFailed", "no")),
         "build",
-        "rests",
-        "suspended: not reconciled until it is resumed; last status: no",
+        "suspended",
+        "not reconciled until it is resumed; last status: no",
         "resume it with `equate -n flux-system resume kustomization one`",
     )
     .await;
@@ -175,7 +173,7 @@ async fn exceeded_prune_budget_shows_the_confirmation_command_once() {
         condition("Stalled", "True", "PruneBudgetExceeded", &message),
     );
     fixture.apply(&kustomization("many", "", &status)).await;
-    let (ready, text) = said(&fixture, "kustomization many").await;
+    let (ready, text) = explain_line(&fixture, "kustomization many").await;
     assert_eq!(ready, Some(false));
     assert_eq!(text.matches(&format!("\n  {command}\n")).count(), 1, "{text}");
     assert_eq!(text.matches("kubectl").count(), 1, "{text}");
@@ -217,7 +215,7 @@ async fn dependencies_are_followed_to_the_blocking_one() {
     ] {
         fixture.apply(&kustomization(name, spec, &status)).await;
     }
-    let (is_ready, text) = said(&fixture, "ks/top").await;
+    let (is_ready, text) = explain_line(&fixture, "ks/top").await;
     assert_eq!(is_ready, Some(false));
     // ages change
     let without_ages = |line: &str| {
@@ -244,19 +242,19 @@ async fn dependencies_are_followed_to_the_blocking_one() {
         text.contains("next: continues when Kustomization/flux-system/base is ready\n"),
         "{text}"
     );
-    let (_, lost) = said(&fixture, "ks/lost").await;
+    let (_, lost) = explain_line(&fixture, "ks/lost").await;
     assert!(
         lost.contains("Kustomization/flux-system/nowhere failed"),
         "{lost}"
     );
 
-    let (is_ready, good) = said(&fixture, "ks/good").await;
+    let (is_ready, good) = explain_line(&fixture, "ks/good").await;
     assert_eq!(is_ready, Some(true));
     assert_eq!(step(&good, "build"), ("done", "sha256:001122334455".to_owned()));
     let applied = "0 objects at main@sha1:01234567, the last run took 60ms";
     assert_eq!(step(&good, "apply"), ("done", applied.to_owned()));
 
-    let (is_ready, data) = said(&fixture, "ks/top -o json").await;
+    let (is_ready, data) = explain_line(&fixture, "ks/top -o json").await;
     assert_eq!(is_ready, Some(false));
     let data: serde_json::Value = serde_json::from_str(&data).unwrap();
     assert_eq!(
@@ -273,7 +271,7 @@ async fn unexplainable_objects_name_the_cause() {
     fixture.apply(FLEET).await;
     let check = async |line: &str, expected: &str| {
         assert_eq!(
-            said(&fixture, line).await,
+            explain_line(&fixture, line).await,
             (None, format!("error: {expected}\n")),
             "{line}"
         );

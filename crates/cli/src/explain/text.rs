@@ -80,7 +80,6 @@ fn head(chain: &Chain, now: Timestamp) -> String {
     }
 }
 
-/// The first line, with the number of further lines.
 fn headline(message: &str) -> String {
     let first = message.lines().next().unwrap_or_default();
     match message.lines().count() {
@@ -104,7 +103,7 @@ impl Page {
         };
         let mut line = start.to_owned();
         let mut fresh = true;
-        for word in words.split_whitespace().map(brief) {
+        for word in words.split_whitespace().map(shorten) {
             let wide = console::measure_text_width(&line) + 1 + word.chars().count();
             if !fresh && wide > self.size.width {
                 self.line(&line);
@@ -159,8 +158,7 @@ impl Page {
     }
 }
 
-/// A word with shortened revision hash.
-fn brief(word: &str) -> String {
+fn shorten(word: &str) -> String {
     let end = word.trim_end_matches([',', ';', '.', ':', ')', '\'', '"']);
     let rest = &word[end.len()..];
     format!("{}{rest}", crate::get::short(end))

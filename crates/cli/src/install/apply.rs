@@ -23,11 +23,9 @@ use super::manifests::{DefinitionError, NAME, Settings};
 use crate::connection::ConnectError;
 use crate::failure::{Failure, is_broken_pipe};
 
-/// The field manager of this command's objects.
 const MANAGER: &str = "equate";
 /// Maximum number of concurrent writes of one kind.
 const CONCURRENCY: usize = 8;
-/// Timeout of one request.
 const ANSWER: Duration = Duration::from_secs(30);
 /// Timeout until the kind of a CRD is served.
 const ESTABLISHED: Duration = Duration::from_secs(60);
@@ -129,7 +127,6 @@ impl Failure for InstallError {
     }
 }
 
-/// The result of applying an object.
 #[derive(Debug, PartialEq)]
 enum Change {
     Created,
@@ -137,7 +134,6 @@ enum Change {
     Unchanged,
 }
 
-/// Applies all objects, or with a dry run reports the changes.
 pub(super) async fn apply(
     client: &Client,
     settings: &Settings,
@@ -268,7 +264,6 @@ fn ours(object: &Object) -> Option<&Value> {
         .find(|entry| entry["manager"] == MANAGER && entry["operation"] == "Apply")
 }
 
-/// Waits until the kinds of the CRDs are served.
 async fn established(client: &Client, objects: &[Object]) -> Result<(), InstallError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definitions = objects
@@ -349,7 +344,6 @@ async fn pod_status(client: &Client, settings: &Settings) -> String {
     }
 }
 
-/// The pod's problems: no node, no image, a crash.
 fn pod_problems(pod: &Pod) -> Vec<String> {
     let Some(status) = &pod.status else {
         return Vec::new();

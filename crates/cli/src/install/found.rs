@@ -11,22 +11,17 @@ use super::manifests::Settings;
 
 /// The CRD whose labels tell Flux's own tools who manages the installation.
 const DEFINITION: &str = "gitrepositories.source.toolkit.fluxcd.io";
-/// Labels of objects applied by a Kustomization.
 const OWNER_LABELS: [&str; 2] = [
     "kustomize.toolkit.fluxcd.io/namespace",
     "kustomize.toolkit.fluxcd.io/name",
 ];
-/// Label of objects installed by another tool.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// The state of Flux in the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Whether Flux's kinds are defined.
     defined: bool,
     /// The manager that would revert changes of Flux's objects.
     managed_by: Option<String>,
-    /// Whether the ServiceAccount of the pod exists.
     account: bool,
     /// Namespace and name of running Flux controllers that Equate replaces.
     running: Vec<(String, String)>,

@@ -17,7 +17,6 @@ pub(super) const NAME: &str = "equate";
 pub(super) struct Settings {
     pub(super) namespace: String,
     pub(super) image: String,
-    /// The controllers that run.
     pub(super) running: ControllerSet,
     /// All controllers of this program; the kinds of those that do not run are only read.
     pub(super) known: ControllerSet,
@@ -63,7 +62,6 @@ impl Settings {
         Ok(all)
     }
 
-    /// The running controllers, by Flux's names.
     pub(super) fn components(&self) -> Vec<&'static str> {
         self.running.components()
     }
@@ -91,7 +89,6 @@ impl Settings {
         self.applier().or(first).unwrap_or(NAME)
     }
 
-    /// Flux's labels, by which its tools find the objects.
     pub(super) fn labels(&self, more: &[(&str, &str)]) -> Value {
         let mut labels = json!({
             "app.kubernetes.io/instance": self.namespace,

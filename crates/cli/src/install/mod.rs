@@ -183,7 +183,6 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), I
     Ok(())
 }
 
-/// All manifests as a YAML stream, in the order of their creation.
 fn export(settings: &Settings) -> Result<String, DefinitionError> {
     let objects = settings.manifests()?;
     let documents = objects

@@ -20,7 +20,6 @@ const GROUPS: [&str; 6] = [
     "kustomize.toolkit.fluxcd.io",
 ];
 
-/// The Flux ServiceAccounts of the running controllers.
 pub(super) fn accounts(settings: &Settings) -> Vec<Value> {
     let accounts = settings.components().into_iter().map(
         |name| json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": settings.meta(name, &[]) }),
@@ -50,7 +49,6 @@ pub(super) fn user_roles(settings: &Settings) -> [Value; 2] {
     ]
 }
 
-/// The roles of Equate's pod.
 pub(super) fn controller_roles(settings: &Settings) -> Vec<Value> {
     let name = format!("{NAME}-controllers");
     let mut all = vec![
@@ -89,7 +87,6 @@ fn rules(settings: &Settings) -> Value {
     own.chain(others).collect()
 }
 
-/// The API groups of controllers, each once.
 fn groups(controllers: &ControllerSet) -> Vec<&'static str> {
     let mut groups = Vec::new();
     for about in controllers.iter() {

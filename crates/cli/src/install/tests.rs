@@ -109,7 +109,6 @@ fn service_and_deployment_select_the_pod() {
     assert!(own.get("app").is_none());
 }
 
-/// The removed and the added lines.
 fn difference(a: &Settings, b: &Settings) -> (Vec<String>, Vec<String>) {
     let lines = |settings: &Settings| -> BTreeSet<String> {
         let text = shown(settings);

@@ -140,7 +140,6 @@ impl Cluster {
         })
     }
 
-    /// The object at a path, if there is one.
     fn read(&mut self, path: &str) -> Result<Option<serde_json::Value>, Fault> {
         let failed = |error: &dyn std::error::Error| Fault::message(error.to_string());
         let request = Request::get(path)

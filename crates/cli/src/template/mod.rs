@@ -390,7 +390,6 @@ impl Args {
     }
 }
 
-/// Renders `--name-template`.
 pub(crate) fn render_name_template(template: &str) -> Result<String, TemplateError> {
     let mut set = TemplateSet::new(Library::Sprig);
     set.parse("name-template", template)

@@ -26,12 +26,10 @@ impl FromStr for Switch {
     }
 }
 
-/// The option's value, if not empty.
 pub(super) fn non_empty(option: Option<&String>) -> Option<&String> {
     option.filter(|text| !text.is_empty())
 }
 
-/// The option's path, if not empty.
 pub(super) fn non_empty_path(option: Option<&Path>) -> Option<&Path> {
     option.filter(|path| !path.as_os_str().is_empty())
 }

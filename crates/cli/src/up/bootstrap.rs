@@ -13,11 +13,8 @@ use kube::runtime::wait;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-/// The name and namespace of the loop's own objects.
 pub(crate) const NAME: &str = "flux-system";
-/// The kinds of the loop's own objects.
 pub(crate) const OWN_KINDS: [&str; 2] = ["GitRepository", "Kustomization"];
-/// The field manager of the applied objects.
 const MANAGER: &str = "equate";
 /// Maximum number of concurrent writes of CRDs.
 const CONCURRENCY: usize = 8;
@@ -44,7 +41,6 @@ pub(crate) enum BootstrapError {
     },
 }
 
-/// The repository, and the path in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Root {
     pub(crate) url: String,
@@ -55,7 +51,6 @@ pub(crate) struct Root {
     pub(crate) interval: String,
 }
 
-/// Applies the CRDs and waits until they are served.
 pub(crate) async fn definitions(client: &Client) -> Result<(), BootstrapError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     stream::iter(equate_api::definitions())
@@ -90,7 +85,6 @@ async fn establish(
     Ok(())
 }
 
-/// Applies the namespace, the GitRepository and the Kustomization.
 pub(crate) async fn root(client: &Client, root: &Root) -> Result<(), BootstrapError> {
     let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Namespace"));
     apply(&namespaces, &namespace()).await?;

@@ -15,14 +15,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Digits of a shortened commit.
 const COMMIT_DIGITS: usize = 7;
 
 pub(crate) struct Known<'a> {
     pub(crate) title: String,
     pub(crate) hints: Vec<String>,
     pub(crate) kinds: &'a Kinds,
-    /// The reconciled objects, by kind.
     pub(crate) reconciled: &'a [(&'static About, Vec<Arc<dyn Listed>>)],
     pub(crate) observed: &'a dyn Fn(&ObjectId) -> Option<Arc<Observed>>,
     /// Files whose objects this loop replaces, with the number of objects.
@@ -105,26 +103,22 @@ fn listed<'a>(known: &Known<'a>) -> HashSet<(&'a str, &'a str, &'a str, &'a str)
     listed
 }
 
-/// Whether the object's kind has its own group.
 fn is_reconciled(known: &Known<'_>, id: &ObjectId) -> bool {
     let mut kinds = known.reconciled.iter();
     kinds.any(|(about, _)| *about.group == *id.group && *about.kind == *id.kind)
 }
 
-/// Whether only Flux has a controller for the object.
 fn lacks_controller(known: &Known<'_>, id: &ObjectId) -> bool {
     let kind = known.kinds.find(&id.group, &id.kind);
     // a kind without a status does not become ready
     kind.is_some_and(|kind| kind.reports && kind.controller.is_none())
 }
 
-/// The objects of an inventory; the controller reports invalid entries.
 fn inventory(entries: &[InventoryEntry]) -> impl Iterator<Item = ObjectId> {
     let ids = entries.iter();
     ids.filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
 }
 
-/// The row of a reconciled object.
 fn row(about: &About, object: &dyn Listed, now: Timestamp) -> Row {
     let meta = object.metadata();
     let (conditions, observed_generation) = object.observed();

@@ -20,10 +20,8 @@ use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// The operations of the loop behind the routes.
 pub(crate) trait Loop: Send + Sync + 'static {
     fn wake_sources(&self);
-    /// Metrics in Prometheus text format.
     fn metrics(&self) -> String;
 }
 
@@ -36,7 +34,6 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Binds a free port on loopback.
     pub(crate) async fn bind() -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         Ok(Self {
@@ -50,7 +47,6 @@ impl Endpoints {
         format!("http://{}", self.address)
     }
 
-    /// The content of `.equate/endpoints.json`.
     pub(crate) fn description(&self) -> String {
         let url = self.url();
         let description = json!({
@@ -61,7 +57,6 @@ impl Endpoints {
         format!("{description:#}\n")
     }
 
-    /// Serves until `stop`.
     pub(crate) async fn serve(
         self,
         artifacts: Router,

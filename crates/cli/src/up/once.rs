@@ -6,14 +6,11 @@ use std::time::Duration;
 /// Time without changes after which a failure is final.
 pub(crate) const FINAL_AFTER: Duration = Duration::from_secs(3);
 
-/// The state of all objects of a dashboard.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// Everything is ready.
     Ready,
     /// An object failed; others may be waiting for it.
     Failed(Vec<String>),
-    /// In progress.
     Waiting(Vec<String>),
 }
 

@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Repository {
-    /// The `spec.url`.
     pub(crate) url: String,
     pub(crate) reference: Reference,
     /// The directory to read instead of the URL.
     pub(crate) directory: Option<PathBuf>,
-    /// The name in output: `fleet`.
     pub(crate) name: String,
     /// Whether the directory has uncommitted changes, which are not applied.
     pub(crate) uncommitted: bool,
@@ -38,7 +36,6 @@ pub(crate) enum RepositoryError {
 }
 
 impl Repository {
-    /// Parses the arguments REPO and `--branch`.
     pub(crate) fn choose(given: &str, branch: Option<&str>) -> Result<Self, RepositoryError> {
         let path = Path::new(given);
         if path.is_dir() {

@@ -17,7 +17,6 @@ fn write(directory: &Path, files: &[(&str, &str)]) {
     }
 }
 
-/// A base, an overlay beside it, and a directory outside the base.
 fn tree() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     write(

@@ -54,7 +54,6 @@ const ELECTION: [&str; 4] = [
 /// Objects of each Kustomization that do not change.
 const STEADY: usize = 20;
 
-/// A cluster, a repository, and processes that reconcile it.
 struct Place {
     client: Client,
     kubeconfig: PathBuf,
@@ -68,7 +67,7 @@ struct Place {
 }
 
 /// Objects at one time: uid and resource version.
-type Was = BTreeMap<String, (String, String)>;
+type Versions = BTreeMap<String, (String, String)>;
 
 impl Place {
     async fn start(name: &str) -> Place {
@@ -126,7 +125,6 @@ impl Place {
         eventually(&format!("{name} is created"), DEADLINE, create).await;
     }
 
-    /// Creates a Kustomization of the directory with its name.
     async fn kustomize(&self, name: &str, shard: &str, source: &str) {
         let gate = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": GATE, "namespace": self.home });
         let spec = json!({
@@ -162,7 +160,6 @@ impl Place {
         }
     }
 
-    /// Starts a process with this shard selector.
     fn run(&mut self, name: &str, selector: &str, arguments: &[&str]) {
         let log = self.folder.path().join(format!("{name}.log"));
         let storage = self.folder.path().join(name);
@@ -196,7 +193,6 @@ impl Place {
         self.processes.remove(name).unwrap().kill();
     }
 
-    /// Commits, and requests a reconciliation of the source.
     async fn commit(&self, files: &BTreeMap<String, Option<String>>, source: &str) -> String {
         let files: Vec<(&str, Option<&str>)> = files
             .iter()
@@ -224,7 +220,6 @@ impl Place {
         Some(map.to_string())
     }
 
-    /// The first commit of these Kustomizations.
     fn first(&self, names: &[String]) -> BTreeMap<String, Option<String>> {
         let mut files = BTreeMap::new();
         for name in names {
@@ -242,7 +237,6 @@ impl Place {
         files
     }
 
-    /// The second commit: one object changes, one is removed, and many are added.
     fn second(&self, names: &[String]) -> BTreeMap<String, Option<String>> {
         let mut files = BTreeMap::new();
         for name in names {
@@ -257,8 +251,7 @@ impl Place {
         files
     }
 
-    /// All objects of this session's Kustomizations.
-    async fn objects(&self) -> Was {
+    async fn objects(&self) -> Versions {
         let managed = ListParams::default().labels(OWNER);
         let list = self.all::<ConfigMap>().list(&managed).await.unwrap();
         let was = |map: ConfigMap| {
@@ -272,7 +265,6 @@ impl Place {
         list.items.into_iter().map(was).collect()
     }
 
-    /// Waits until a status passes.
     async fn until(&self, name: &str, what: &str, passes: impl Fn(&KustomizationStatus) -> bool) {
         let look = async || {
             let found = self.all::<Kustomization>().get(name).await;
@@ -306,7 +298,6 @@ impl Place {
         .await;
     }
 
-    /// Waits for a leader; returns its name.
     async fn leader(&self) -> String {
         let look = async || {
             let mut processes = self.processes.iter();
@@ -317,7 +308,7 @@ impl Place {
     }
 
     /// Waits until the cluster matches the second commit, and checks that unchanged objects were not written.
-    async fn compare(&self, names: &[String], before: &Was) {
+    async fn compare(&self, names: &[String], before: &Versions) {
         let mut expected: Vec<String> = Vec::new();
         for name in names {
             for number in 0..STEADY {
@@ -334,7 +325,7 @@ impl Place {
                 false => Err(format!("{:?}", after.keys())),
             }
         };
-        let after = eventually("there is what is declared, and nothing else", DEADLINE, all).await;
+        let after = eventually("the declared objects exist and no others", DEADLINE, all).await;
         for name in names {
             for number in 0..STEADY {
                 let steady = format!("{name}-steady-{number}");
@@ -370,7 +361,6 @@ fn object<K: DeserializeOwned + Resource<DynamicType = ()>>(mut value: Value) ->
     serde_json::from_value(value).unwrap()
 }
 
-/// The administrator of the real cluster.
 async fn client_of(path: &std::path::Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(path).unwrap();
     // a second installation of the process's one provider
@@ -400,13 +390,7 @@ enum Moment {
 }
 
 /// The first share has the source.
-async fn an_owner_is_killed(
-    mut place: Place,
-    shares: [Share; 3],
-    source: &str,
-    victim: usize,
-    moment: Moment,
-) {
+async fn kill_one_process(mut place: Place, shares: [Share; 3], source: &str, victim: usize, moment: Moment) {
     let names: Vec<String> = shares.iter().map(|share| share.kustomization.clone()).collect();
     place.source(source, &shares[0].label).await;
     for share in &shares {
@@ -473,7 +457,7 @@ async fn by_label(victim: usize, moment: Moment) {
         label: process.to_owned(),
     };
     let shares = [share("one", "red"), share("two", "green"), share("three", "blue")];
-    an_owner_is_killed(place, shares, "fleet", victim, moment).await;
+    kill_one_process(place, shares, "fleet", victim, moment).await;
 }
 
 async fn by_hash(victim: usize, moment: Moment) {
@@ -497,7 +481,7 @@ async fn by_hash(victim: usize, moment: Moment) {
         share("three", 2, "2/3"),
     ];
     let source = named("fleet", 0);
-    an_owner_is_killed(place, shares, &source, victim, moment).await;
+    kill_one_process(place, shares, &source, victim, moment).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -580,14 +564,14 @@ async fn single_lease_is_released() {
             .and_then(|spec| spec.holder_identity)
             .unwrap_or_default()
     };
-    let given_back = async || {
+    let released = async || {
         let holder = leases.get_opt(&own).await.unwrap().map(holder);
         match holder {
             Some(nobody) if nobody.is_empty() => Ok(()),
             other => Err(format!("{other:?}")),
         }
     };
-    eventually("it is given back", DEADLINE, given_back).await;
+    eventually("it is released", DEADLINE, released).await;
     leases.delete(&other, &DeleteParams::default()).await.unwrap();
     let held = async || {
         let mut holders = Vec::new();

@@ -27,7 +27,6 @@ fn write(case: &Case, root: &Path) {
     }
 }
 
-/// The difference from a case's answer.
 fn fault(case: &Case) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();

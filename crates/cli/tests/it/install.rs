@@ -64,7 +64,6 @@ impl World {
         tokio::task::block_in_place(|| command.output().unwrap())
     }
 
-    /// The output for each object.
     fn install(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let (printed, complained) = (
@@ -75,7 +74,6 @@ impl World {
         printed
     }
 
-    /// The error of a refused installation.
     fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -102,7 +100,6 @@ impl World {
         })
     }
 
-    /// The resource versions of all installed objects.
     async fn versions(&self) -> BTreeMap<String, String> {
         let mut versions = BTreeMap::new();
         for object in documents(&self.install(&["--export"])) {
@@ -123,7 +120,6 @@ impl World {
         versions
     }
 
-    /// Applies an object as another manager.
     async fn apply(&self, object: Value) {
         let gvk = match object["apiVersion"].as_str().unwrap().split_once('/') {
             Some((group, version)) => GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap()),

@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test that cannot go on says so"
+    reason = "a test that cannot continue panics"
 )]
 
 mod build;

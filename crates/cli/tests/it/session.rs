@@ -33,7 +33,6 @@ impl Fleet {
         fleet
     }
 
-    /// A repository without a commit.
     pub(crate) fn empty() -> Self {
         Self {
             repository: Repository::init().unwrap(),
@@ -62,7 +61,6 @@ impl Fleet {
         fs::write(self.path().join(path), text).unwrap();
     }
 
-    /// Runs the binary here until it ends.
     pub(crate) fn equate(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
@@ -117,7 +115,6 @@ pub(crate) fn in_directory(program: &Path, directory: &Path, arguments: &[&str])
     command
 }
 
-/// A running `equate up`.
 pub(crate) struct Up {
     process: Child,
     lines: Receiver<String>,
@@ -181,7 +178,6 @@ impl Process {
         Self { child, log }
     }
 
-    /// The output so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
@@ -199,7 +195,6 @@ impl Process {
         assert!(sent.success());
     }
 
-    /// Waits for the exit status.
     pub(crate) async fn ended(mut self) -> ExitStatus {
         let child = std::sync::Mutex::new(&mut self.child);
         let look = async || child.lock().unwrap().try_wait().unwrap().ok_or("it runs");

@@ -3,7 +3,7 @@
 
 #[path = "../../../helm/tests/it/chart_case.rs"]
 mod chart_case;
-#[expect(dead_code, reason = "what the builds of kustomize ask of a case")]
+#[expect(dead_code, reason = "used by the builds of kustomize")]
 #[path = "../../../kustomize/tests/it/cases/format.rs"]
 pub(super) mod format;
 
@@ -39,7 +39,6 @@ fn unquoted(line: &str) -> String {
     text
 }
 
-/// The difference from a case's answer.
 fn fault(case: &Case) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
@@ -113,7 +112,6 @@ fn fault(case: &Case) -> Option<String> {
     (!faults.is_empty()).then_some(faults)
 }
 
-/// The differences of all cases.
 fn faults(paths: &[PathBuf]) -> String {
     let mut faults = String::new();
     for path in paths {

@@ -38,7 +38,6 @@ fn example() -> PathBuf {
     example
 }
 
-/// A cluster that knows Greetings, and the program.
 struct Place {
     client: Client,
     cluster: Cluster,
@@ -92,7 +91,6 @@ impl Place {
         Process::start(&mut command, self.folder.path().join("log"))
     }
 
-    /// The output of a command of the program, or its error.
     fn run_command(&self, words: &str) -> String {
         let words: Vec<&str> = words.split_whitespace().collect();
         let output = in_directory(&example(), self.folder.path(), &words)
@@ -106,7 +104,6 @@ impl Place {
         }
     }
 
-    /// Waits until the status has this greeting.
     async fn greeted(&self, greeting: &str) {
         let look = async || {
             let object = self.greetings().get(GREETING).await;
@@ -119,7 +116,6 @@ impl Place {
     }
 }
 
-/// The metrics address in the log of the process.
 async fn metrics_address(process: &Process) -> http::Uri {
     let look = async || {
         let log = process.log();
@@ -299,6 +295,5 @@ fn manifests_have_the_account_and_the_rights_of_an_added_controller() {
     assert!(rights.contains(rule), "{rights}");
     let pod = of("Deployment", "equate").unwrap();
     assert!(pod.contains("serviceAccountName: greeting-controller\n"), "{pod}");
-    // it applies nothing
     assert!(!text.contains("cluster-admin"), "{text}");
 }
