@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     watch: bool,
     /// Output format (default: a table); with --watch, one document per event.
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Form>,
     /// Omit the table header.
     #[arg(long)]

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     scope: Scope,
     /// Output format (default: text).
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Form>,
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct Scope {
 #[derive(Debug, Clone, Default, clap::Args)]
 struct Form {
     /// Output format (default: a table).
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Output>,
     /// Omit the table header.
     #[arg(long)]

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long)]
     compact: bool,
     /// Output format (default: a tree).
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Output>,
 }
 

@@ -7,7 +7,7 @@ use std::io::Write;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Output format (default: one line).
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Form>,
 }
 

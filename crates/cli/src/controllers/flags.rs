@@ -125,7 +125,7 @@ pub(crate) struct Identity {
     /// ServiceAccount to decrypt with when a Kustomization names none.
     #[arg(long, value_name = "NAME")]
     default_decryption_service_account: Option<String>,
-    /// ServiceAccount to authenticate as on another cluster when its kubeconfig ConfigMap names none.
+    /// ServiceAccount to authenticate as on another cluster when the ConfigMap of its kubeconfig names none.
     #[arg(long, value_name = "NAME")]
     default_kubeconfig_service_account: Option<String>,
     /// Secret in RUNTIME_NAMESPACE with age keys for Kustomizations that decrypt and name no Secret.
@@ -224,7 +224,7 @@ impl SshFlags {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryFlags {
-    /// Interval at which to check dependencies that are not ready; a change of them wakes the object earlier.
+    /// Interval at which to check dependencies that are not ready; their changes wake it earlier.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     pub(crate) requeue_dependency: Duration,
     /// Percentage by which to vary intervals, so that objects do not all reconcile at the same time.

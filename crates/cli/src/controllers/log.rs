@@ -19,7 +19,7 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, default_value = "info", value_name = "LEVEL")]
     log_level: Verbosity,
     /// Log format.
-    #[arg(long, value_enum, default_value = "json", value_name = "FORM")]
+    #[arg(long, value_enum, default_value = "json", value_name = "FORMAT")]
     log_encoding: Encoding,
 }
 

@@ -45,11 +45,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) enum ControllersError {
     #[error("{0}")]
     Refused(String),
-    #[error("--feature-gates: {0}")]
+    #[error("invalid --feature-gates: {0}")]
     Gate(String),
-    #[error("--watch-label-selector")]
+    #[error("invalid --watch-label-selector")]
     Selector(#[from] SelectorError),
-    #[error("--ssh-kex-algos, --ssh-hostkey-algos")]
+    #[error("invalid --ssh-kex-algos or --ssh-hostkey-algos")]
     Ssh(#[from] SshAlgorithmError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -75,7 +75,7 @@ pub(crate) enum ControllersError {
     LeaseConfig(#[from] LeaseConfigError),
     #[error("leader election lost: the Lease {0} could not be renewed in time")]
     Lost(String),
-    #[error("--events-addr")]
+    #[error("invalid --events-addr")]
     Events(#[from] NotifyError),
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),

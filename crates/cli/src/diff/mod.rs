@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     namespace: Option<String>,
     /// Output format (default: text).
-    #[arg(short, long, value_enum, value_name = "FORM", global = true)]
+    #[arg(short, long, value_enum, value_name = "FORMAT", global = true)]
     output: Option<Form>,
     #[command(flatten)]
     cluster: connection::Options,

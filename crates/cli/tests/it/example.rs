@@ -125,7 +125,7 @@ fn session_of_the_readme_works() {
     run(
         &["up"],
         1,
-        &["`equate up` already runs in", "run in another directory"],
+        &["`equate up` already runs in", "run this in another directory"],
     );
     run(
         &["get", "kustomizations"],
