@@ -7,7 +7,7 @@ use super::disk::{Disk, tree_path};
 use super::fetch::{self, Fetcher};
 use super::mask::{self, MaskError};
 use super::output;
-use super::{RenderError, tell, warn};
+use super::{RenderError, print_notes, warn};
 use crate::connection::{self, ConnectError};
 use equate_api::kustomize::Kustomization;
 use equate_controllers::kustomization::declared::Declared;
@@ -234,7 +234,7 @@ impl<'a> Renderer<'a> {
             disk,
         };
         let built = build_with(&tree, &spec, loaders).map_err(|error| {
-            tell(&error.told);
+            print_notes(&error.told);
             error.seen_from(&tree_path(&self.here))
         })?;
         warn(&built);
