@@ -1,7 +1,7 @@
-//! A controller for an invented kind: the example of `docs/write-a-controller.md`.
+//! The example of `docs/write-a-controller.md`: a controller for an invented kind.
 //!
-//! A Greeting names somebody, and its status says hello. This program is `equate` with one kind more;
-//! `--crd` prints the definition that a cluster needs first.
+//! The status of a Greeting greets the name in its spec. This program is `equate` with one more kind; `--crd`
+//! prints the CRD that the cluster needs first.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Reconcilable for Greeting {
     }
 }
 
-/// The controller of Greetings. It needs nothing of the kit.
+/// The controller of Greetings. It uses nothing of the kit.
 struct Greetings;
 
 struct Declared {
@@ -66,9 +66,9 @@ impl Controller for Greetings {
     type Declared = Declared;
     type Memory = ();
     type Seen = String;
-    /// The greeting to write; none where it stands already.
+    /// The greeting to write; none if the status has it already.
     type Plan = Option<String>;
-    /// The greeting that is new.
+    /// The new greeting.
     type Done = Option<String>;
 
     const ABOUT: &'static About = &About {
@@ -116,7 +116,7 @@ impl Controller for Greetings {
         _: String,
         plan: Option<String>,
     ) -> Result<Acted<Option<String>>, Stop> {
-        // a greeting is its status: there is nothing to write but the report
+        // a greeting is part of the status: the report writes it
         Ok(Acted::Done(plan))
     }
 

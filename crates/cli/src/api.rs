@@ -1,7 +1,7 @@
 //! `equate api`: the embedded Kubernetes API on a loopback port.
 //!
-//! Its `--kubeconfig` is a file that it writes. Elsewhere the same option names one to read, so a
-//! file that something else wrote is never overwritten.
+//! `--kubeconfig` names a file to write here, and a file to read in every other command, so a file of another
+//! program is never overwritten.
 
 use crate::failure::Failure;
 use equate_apiserver::EmbeddedCluster;
@@ -10,48 +10,36 @@ use kube::config::Kubeconfig;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// Serve the embedded Kubernetes API until interrupted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The port to listen on; 0 picks a free one.
+    /// Port to listen on; 0 picks a free one.
     #[arg(long, default_value_t = 6443)]
     port: u16,
-    /// The address to listen on.
+    /// Address to listen on.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     bind: IpAddr,
-    /// Where to write the kubeconfig; a file that something else wrote is not overwritten. Without it a file of the run's own is made and removed at the end.
+    /// Write the kubeconfig to this file, unless another program wrote it (default: a temporary file).
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Keep the state in this file, so that it survives a restart.
+    /// Keep the state in this file across restarts.
     #[arg(long, value_name = "FILE")]
     persist: Option<PathBuf>,
 }
 
-/// Why no API was served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
-    /// The cluster could not be built.
     #[error("could not start the embedded API")]
     Build(#[source] Box<BuildError>),
-    /// The address could not be served.
     #[error("could not serve the embedded API")]
     Serve(#[source] ServeError),
-    /// The kubeconfig could not be written.
     #[error("could not write the kubeconfig {path}")]
     Kubeconfig {
-        /// Where.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// Something else wrote the file that a kubeconfig was to be written to.
-    #[error("the kubeconfig {path} is there and was not written by `equate api`: it is not overwritten")]
-    KubeconfigTaken {
-        /// Where.
-        path: PathBuf,
-    },
-    /// Waiting for the interrupt failed.
+    #[error("will not overwrite the kubeconfig {path}: `equate api` did not write it")]
+    KubeconfigTaken { path: PathBuf },
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),
 }
@@ -62,12 +50,12 @@ impl Failure for ApiError {
             Self::Serve(ServeError::Listen { .. }) => {
                 Some("choose another port with --port, or 0 for any free one")
             }
-            Self::Kubeconfig { .. } => Some("choose another place with --kubeconfig"),
+            Self::Kubeconfig { .. } => Some("choose another path with --kubeconfig"),
             Self::KubeconfigTaken { .. } => Some(
-                "`equate api` runs a cluster of its own and writes the way to it there: choose another file, or none",
+                "`equate api` writes the kubeconfig of its own cluster to this path; choose another, or omit --kubeconfig",
             ),
             Self::Build(error) if matches!(**error, BuildError::Store(_)) => {
-                Some("name another file with --persist, or leave it out to keep everything in memory")
+                Some("choose another file with --persist, or omit it to keep the state in memory")
             }
             Self::Build(_) | Self::Serve(_) | Self::Signal(_) => None,
         }
@@ -103,7 +91,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ApiError> {
             path: path.clone(),
             source,
         })?;
-    say(&path, &serving.url());
+    print_path(&path, &serving.url());
     crate::interrupt::interrupted().await.map_err(ApiError::Signal)?;
     serving.stop().await;
     cluster.stop().await;
@@ -111,10 +99,10 @@ pub(crate) async fn run(args: Args) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether a kubeconfig may be written there: nothing is, or nothing is in it, or what an earlier run wrote.
+/// Returns whether the path is absent or empty, or contains the kubeconfig of an earlier run.
 fn is_free(path: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(path) else {
-        // what stands in the way is said when it is written
+        // writing the file reports the error
         return true;
     };
     if metadata.is_file() && metadata.len() == 0 {
@@ -132,9 +120,9 @@ fn own_directory() -> std::io::Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix("equate-").tempdir()
 }
 
-/// The path alone goes to standard output, for scripts; the rest is for people.
+/// Prints the path alone to standard output, for scripts.
 #[expect(clippy::print_stdout, reason = "the path is the command's result")]
-fn say(path: &Path, url: &str) {
+fn print_path(path: &Path, url: &str) {
     println!("{}", path.display());
     eprintln!("serving the Kubernetes API on {url}");
     eprintln!("try: kubectl --kubeconfig {} get namespaces", path.display());
@@ -145,7 +133,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_something_else_wrote_is_not_overwritten() {
+    async fn foreign_kubeconfig_is_not_overwritten() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("kubeconfig");
         assert!(is_free(&path), "there is none");

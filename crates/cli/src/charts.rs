@@ -1,13 +1,12 @@
-//! The charts of a kustomization, rendered in process.
+//! Renders the charts of a kustomization in process.
 //!
-//! What the kustomize crate asks for meets what the helm crate does; neither knows the other. A chart gets
-//! here as files: where they may lie, and what they may lead to, was settled by the build. No helm is run, no
-//! cluster is asked, and `lookup` finds nothing. Controllers have no use for this: Flux renders no
-//! `helmCharts`.
+//! Connects the kustomize crate to the helm crate; neither knows the other. The build has checked where the
+//! files of a chart may be. No helm program runs, no cluster is read, and `lookup` finds nothing. Controllers
+//! do not use this: Flux renders no `helmCharts`.
 //!
-//! Refused: charts that would have to be fetched, and whatever Helm refuses, in its words.
+//! Refuses charts that would have to be fetched, and everything that Helm refuses, with Helm's text.
 
-use crate::template::{self, NAME_DEFAULT, TemplateError, world::Real};
+use crate::template::{self, NAME_DEFAULT, TemplateError, world::SystemWorld};
 use bytes::Bytes;
 use equate_helm::cache::Cache;
 use equate_helm::capabilities::{Capabilities, KubeVersion};
@@ -23,29 +22,27 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Renders the charts of a build. What the fields say is for charts that do not say it themselves.
+/// Renders the charts of a build. The fields are defaults for charts that do not set them.
 #[derive(Debug, Default)]
 pub(crate) struct Renderer {
-    /// The version of Kubernetes; empty for what Helm assumes.
+    /// Kubernetes version; empty for Helm's default.
     pub(crate) kube_version: String,
-    /// API versions, besides the usual ones.
     pub(crate) api_versions: Vec<String>,
-    /// Whether the text of a chart that is refused is told.
+    /// Whether the error of a chart that fails includes its output.
     pub(crate) debug: bool,
-    /// Templates that were read: a chart may be asked for more than once.
+    /// Parsed templates: one chart may be rendered several times.
     pub(crate) cache: Cache,
-    /// Ends every render.
+    /// Stops every render when set.
     pub(crate) stop: Option<Arc<AtomicBool>>,
 }
 
-/// A chart is elsewhere.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{name} of {repo} is not in {directory}, and charts are not fetched yet: \
-     `{pull}` puts it there",
+    "chart {name} of {repo} is not in {directory}, and charts are not fetched yet; \
+     fetch it with `{pull}`",
     pull = self.pull()
 )]
-struct Elsewhere {
+struct ChartNotLocal {
     name: String,
     version: String,
     /// Without credentials.
@@ -53,8 +50,7 @@ struct Elsewhere {
     directory: String,
 }
 
-impl Elsewhere {
-    /// What puts the chart where it is looked for.
+impl ChartNotLocal {
     fn pull(&self) -> String {
         let Self {
             name,
@@ -77,7 +73,7 @@ impl Elsewhere {
 
 impl Charts for Renderer {
     fn fetch(&self, chart: &Chart) -> Result<BTreeMap<String, Bytes>, ChartError> {
-        Err(Box::new(Elsewhere {
+        Err(Box::new(ChartNotLocal {
             name: chart.name.clone(),
             version: chart.version.clone(),
             repo: chart.repo_shown(),
@@ -110,7 +106,7 @@ impl Renderer {
             stop: self.stop.clone(),
             ..Bounds::default()
         };
-        let rendered = render::render(request, &self.cache, Box::new(Real::new(None)?), bounds);
+        let rendered = render::render(request, &self.cache, Box::new(SystemWorld::new(None)?), bounds);
         let rendered = rendered.map_err(|error| self.refused(asked, error))?;
         let crds = match asked.include_crds {
             true => listing::crds(&rendered.chart),
@@ -165,11 +161,11 @@ impl Renderer {
     }
 }
 
-/// The release. As with `helm template --generate-name`, one without a name gets the usual one.
+/// The release. One without a name gets the same default as with `helm template --generate-name`.
 fn release(asked: &Chart) -> Result<Release, TemplateError> {
     let name = match (asked.release_name.as_str(), asked.name_template.as_str()) {
         ("", "") => NAME_DEFAULT.to_owned(),
-        ("", template) => template::named_by(template)?,
+        ("", template) => template::render_name_template(template)?,
         (name, "") => name.to_owned(),
         (_, _) => return Err(TemplateError::Named("--name-template")),
     };
@@ -191,12 +187,12 @@ fn values(asked: &Chart) -> Result<Values, TemplateError> {
         files: files.map(|file| (file.name.clone(), file.text.clone())).collect(),
         ..UserValues::default()
     };
-    // nothing of a kustomization names files beside these
+    // a kustomization's values name no files
     let none = &mut |_: &str| Err(io::ErrorKind::NotFound.into());
     Ok(user.values(&Limits::default(), none)?)
 }
 
-/// The chart, if it can become a release.
+/// The chart, if it is installable.
 fn chart(asked: &Chart) -> Result<equate_helm::Chart, TemplateError> {
     let files = asked.files.iter().map(|(name, data)| File {
         name: name.as_str().into(),

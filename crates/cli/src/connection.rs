@@ -1,9 +1,8 @@
-//! Which cluster a command talks to.
+//! Selects the cluster of a command.
 //!
-//! What the user names (`--kubeconfig`, `--context`), else `KUBECONFIG`, else the
-//! `equate up` that runs in this directory or above it. Never silently another: without
-//! one of these the command ends with an error that says what to do, and the cluster
-//! that was chosen is named on standard error.
+//! In this order: `--kubeconfig` and `--context`, `KUBECONFIG`, the `equate up` that runs in this directory
+//! or above it. Without any of them the command fails: it never falls back to another cluster silently. The
+//! selected cluster is printed on standard error.
 
 use crate::failure::Failure;
 use crate::workspace;
@@ -13,71 +12,53 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long opening a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which cluster, as the command line says it.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Options {
-    /// The kubeconfig to use; without it KUBECONFIG, else that of the `equate up` running here.
+    /// Path to the kubeconfig (default: KUBECONFIG, then the `equate up` running here).
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig to use.
+    /// Context of the kubeconfig to use.
     #[arg(long, alias = "kube-context", value_name = "NAME")]
     pub(crate) context: Option<String>,
 }
 
-/// The same before the command, or after it: `crate::line` has them reach the command that asks.
+/// The options of every command that reads a cluster, accepted before or after the command's name.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Anywhere {
-    /// The kubeconfig to use; without it KUBECONFIG, else that of the `equate up` running here.
+pub(crate) struct ClusterOptions {
+    /// Path to the kubeconfig (default: KUBECONFIG, then the `equate up` running here).
     #[arg(long, value_name = "FILE", global = true)]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig to use.
+    /// Context of the kubeconfig to use.
     #[arg(long, value_name = "NAME", global = true)]
     context: Option<String>,
-    /// The namespace to look in.
+    /// Namespace to look in.
     #[arg(short, long, value_name = "NAMESPACE", global = true)]
     namespace: Option<String>,
 }
 
-/// Why there is no cluster to talk to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
-    /// Nothing says which.
-    #[error("no cluster is chosen, and no `equate up` runs in {directory} or above it")]
-    Unchosen {
-        /// Where the command runs.
-        directory: PathBuf,
-    },
-    /// The working directory is not known.
-    #[error("could not tell the working directory")]
+    #[error("no cluster selected, and no `equate up` runs in {directory} or above it")]
+    NoneSelected { directory: PathBuf },
+    #[error("could not determine the working directory")]
     Directory(#[source] std::io::Error),
-    /// A kubeconfig cannot be read.
     #[error("could not read the kubeconfig {}", paths(.files))]
     Read {
-        /// The files.
         files: Vec<PathBuf>,
-        /// Why.
         #[source]
         source: Box<KubeconfigError>,
     },
-    /// The kubeconfig has no such context.
     #[error("kubeconfig {} has no context {context:?}; it has {known}", paths(.files))]
     Context {
-        /// The files.
         files: Vec<PathBuf>,
-        /// The context asked for.
         context: String,
-        /// Those there are.
         known: String,
     },
-    /// The kubeconfig does not lead to a client.
     #[error("could not use the kubeconfig {}", paths(.files))]
     Use {
-        /// The files.
         files: Vec<PathBuf>,
-        /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -86,55 +67,51 @@ pub(crate) enum ConnectError {
 impl Failure for ConnectError {
     fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Unchosen { .. } => {
-                Some("run `equate up` here, set KUBECONFIG, or name a cluster with --kubeconfig or --context")
-            }
-            Self::Read { .. } | Self::Context { .. } => Some("name another with --kubeconfig or --context"),
+            Self::NoneSelected { .. } => Some(
+                "run `equate up` here, set KUBECONFIG, or select a cluster with --kubeconfig or --context",
+            ),
+            Self::Read { .. } | Self::Context { .. } => Some("select another with --kubeconfig or --context"),
             Self::Directory(_) | Self::Use { .. } => None,
         }
     }
 }
 
-/// Installs the one implementation of cryptography of the whole process; clients need it.
+/// Installs the TLS provider that all clients of the process share.
 pub(crate) fn install_tls() {
-    // Refused only when one is there already, as in tests.
+    // refused only if one is installed already, as in tests
     drop(rustls::crypto::ring::default_provider().install_default());
 }
 
-/// A cluster to talk to.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    /// Its client.
     pub(crate) client: Client,
     context: Option<String>,
     url: String,
     source: &'static str,
 }
 
-/// What a choice fell on.
 #[derive(Debug, PartialEq, Eq)]
-struct Choice {
+struct Selection {
     files: Vec<PathBuf>,
     source: &'static str,
 }
 
 impl Connection {
-    /// Whether it leads to an `equate up` that was found here, not to a cluster that was named.
     pub(crate) fn is_up(&self) -> bool {
         self.source == UP
     }
 }
 
-/// What [`Connection`] says of a cluster that was found here.
+/// The source of a cluster that was found in this directory.
 const UP: &str = "equate up";
 
 impl Options {
-    /// Reads the kubeconfig that is chosen and prepares a client. Nothing is asked of the cluster yet.
+    /// Selects and reads the kubeconfig, and prepares a client. Sends no request.
     pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
         self.connect_by(Client::try_from).await
     }
 
-    /// As [`Self::connect`], with a client of the caller's making.
+    /// [`Self::connect`] with the caller's way to make a client.
     pub(crate) async fn connect_by(
         &self,
         make: impl FnOnce(Config) -> Result<Client, kube::Error>,
@@ -148,15 +125,15 @@ impl Options {
         self.open(choice, make).await
     }
 
-    /// As [`Self::connect`], and says on standard error which cluster it is.
-    pub(crate) async fn connect_aloud(&self) -> Result<Connection, ConnectError> {
+    /// [`Self::connect`], and prints the cluster on standard error.
+    pub(crate) async fn connect_and_print(&self) -> Result<Connection, ConnectError> {
         let connection = self.connect().await?;
         eprintln!("cluster: {connection}");
         Ok(connection)
     }
 
-    /// The namespace of the context, as kubectl finds it; nothing where no kubeconfig names one. Where no
-    /// cluster is chosen the user's own kubeconfig still says it.
+    /// The namespace of the context, as kubectl finds it. Also reads the user's own kubeconfig if no cluster
+    /// is selected.
     pub(crate) fn namespace(&self) -> Option<String> {
         let directory = std::env::current_dir().ok()?;
         let (variable, home) = (std::env::var_os("KUBECONFIG"), std::env::home_dir());
@@ -176,9 +153,9 @@ impl Options {
         variable: Option<&OsStr>,
         home: Option<PathBuf>,
         directory: &Path,
-    ) -> Result<Choice, ConnectError> {
+    ) -> Result<Selection, ConnectError> {
         if let Some(file) = &self.kubeconfig {
-            return Ok(Choice {
+            return Ok(Selection {
                 files: vec![file.clone()],
                 source: "--kubeconfig",
             });
@@ -189,24 +166,24 @@ impl Options {
             .filter(|file| !file.as_os_str().is_empty())
             .collect();
         if !files.is_empty() {
-            return Ok(Choice {
+            return Ok(Selection {
                 files,
                 source: "KUBECONFIG",
             });
         }
-        // A context that is named is a choice: it is looked for where kubectl would.
+        // a named context selects a cluster: search for it where kubectl does
         if let (Some(_), Some(home)) = (&self.context, home) {
-            return Ok(Choice {
+            return Ok(Selection {
                 files: vec![home.join(".kube").join("config")],
                 source: "--context",
             });
         }
         match workspace::live_kubeconfig(directory) {
-            Some(file) => Ok(Choice {
+            Some(file) => Ok(Selection {
                 files: vec![file],
                 source: UP,
             }),
-            None => Err(ConnectError::Unchosen {
+            None => Err(ConnectError::NoneSelected {
                 directory: directory.to_path_buf(),
             }),
         }
@@ -214,10 +191,10 @@ impl Options {
 
     async fn open(
         &self,
-        choice: Choice,
+        choice: Selection,
         make: impl FnOnce(Config) -> Result<Client, kube::Error>,
     ) -> Result<Connection, ConnectError> {
-        let Choice { files, source } = choice;
+        let Selection { files, source } = choice;
         let kubeconfig = read(&files)?;
         if let Some(context) = &self.context
             && !kubeconfig.contexts.iter().any(|known| known.name == *context)
@@ -264,8 +241,8 @@ impl Options {
     }
 }
 
-/// The kubeconfigs, merged as kubectl does: what comes first wins, what does not exist is passed over
-/// where there are several.
+/// The kubeconfigs, merged like kubectl: the first value wins. Missing files are skipped if there are
+/// several.
 fn read(files: &[PathBuf]) -> Result<Kubeconfig, ConnectError> {
     let failed = |source| ConnectError::Read {
         files: files.to_vec(),
@@ -296,7 +273,7 @@ impl std::fmt::Display for Connection {
     }
 }
 
-/// No client: it may hold credentials.
+/// Without the client, which may contain credentials.
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection")
@@ -313,7 +290,7 @@ mod tests {
     use crate::workspace::Workspace;
 
     #[test]
-    fn the_first_that_is_named_is_chosen() {
+    fn first_named_cluster_is_selected() {
         let place = tempfile::tempdir().unwrap();
         let running = place.path().join("running");
         std::fs::create_dir(&running).unwrap();
@@ -367,7 +344,7 @@ mod tests {
             None,
             "",
             place.path(),
-            "no cluster is chosen, and no `equate up` runs in PLACE or above it",
+            "no cluster selected, and no `equate up` runs in PLACE or above it",
         );
     }
 
@@ -381,7 +358,7 @@ users: [{name: u, user: {token: secret}}]
 ";
 
     #[tokio::test]
-    async fn the_cluster_is_named_and_its_token_is_not() {
+    async fn cluster_is_printed_without_its_token() {
         install_tls();
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("kubeconfig");

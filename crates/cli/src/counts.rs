@@ -1,5 +1,5 @@
-//! What a process counts of itself, as lines of `/metrics`: the same lines of `equate controllers` and of
-//! `equate up`, under the names of client-go and controller-runtime where they have one.
+//! The counters of an engine and of API requests, for `/metrics` of `equate controllers` and `equate up`.
+//! Names are those of client-go and controller-runtime where these have the metric.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,12 +14,11 @@ use http::{Request, Response};
 use kube::client::Body;
 use tower::{Layer, Service};
 
-/// What controller-runtime calls the controller of a kind, and client-go its queue.
+/// The name that controller-runtime gives to the controller of a kind, and client-go to its queue.
 pub(crate) fn queue_name(about: &About) -> String {
     about.kind.to_lowercase()
 }
 
-/// What an engine did so far, and how the queue of each kind stands.
 pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About, Counts)]) {
     let Stats {
         runs,
@@ -30,41 +29,76 @@ pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About
         corrections,
         status_patches,
         prune_checks,
-        // of those that apply alone: all queues are told below
+        // of the kinds that apply alone; all queues are written below
         queue: _,
     } = *stats;
-    for (name, value) in [
-        ("equate_runs", runs),
-        ("equate_builds", builds),
-        ("equate_builds_skipped", builds_skipped),
-        ("equate_objects_applied", applies),
-        ("equate_objects_pruned", prunes),
-        ("equate_objects_corrected", corrections),
-        ("equate_status_patches", status_patches),
-        ("equate_hearings", prune_checks),
+    for (name, value, help) in [
+        (
+            "equate_runs",
+            runs,
+            "Total number of reconciliations of Kustomizations",
+        ),
+        (
+            "equate_builds",
+            builds,
+            "Total number of builds of Kustomizations",
+        ),
+        (
+            "equate_builds_skipped",
+            builds_skipped,
+            "Total number of new revisions without a build, because its inputs did not change",
+        ),
+        (
+            "equate_objects_applied",
+            applies,
+            "Total number of objects applied",
+        ),
+        ("equate_objects_pruned", prunes, "Total number of objects pruned"),
+        (
+            "equate_objects_corrected",
+            corrections,
+            "Total number of objects corrected after drift",
+        ),
+        (
+            "equate_status_patches",
+            status_patches,
+            "Total number of status patches of Kustomizations",
+        ),
+        (
+            "equate_prune_checks",
+            prune_checks,
+            "Total number of checks whether other Kustomizations want an object that would be pruned",
+        ),
     ] {
-        let _infallible = writeln!(text, "# TYPE {name} counter\n{name}_total {value}");
+        describe(text, name, "counter", help);
+        let _infallible = writeln!(text, "{name}_total {value}");
     }
-    text.push_str("# TYPE workqueue_depth gauge\n");
+    // client-go's text
+    describe(text, "workqueue_depth", "gauge", "Current depth of workqueue");
     for (about, counts) in queues {
         let (name, depth) = (queue_name(about), counts.ready + counts.running);
         let _infallible = writeln!(text, "workqueue_depth{{name=\"{name}\"}} {depth}");
     }
 }
 
-/// Requests to the API server so far, by method and status. A clone counts into the same place.
+/// Writes the metadata of a metric, with the full stop that the registry's encoder adds to the help.
+pub(crate) fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _infallible = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
+}
+
+/// Requests to the API server by method and status code. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Requests(Arc<Mutex<BTreeMap<(String, u16), u64>>>);
 
 impl Requests {
-    fn count(&self, method: String, status: u16) {
+    pub(crate) fn count(&self, method: String, status: u16) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((method, status)).or_default() += 1;
     }
 
-    /// All of them.
     pub(crate) fn write(&self, text: &mut String) {
-        text.push_str("# TYPE rest_client_requests counter\n");
+        let help = "Total number of requests to the API server, by method and status code";
+        describe(text, "rest_client_requests", "counter", help);
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for ((method, status), count) in counts.iter() {
             let _infallible = writeln!(
@@ -86,7 +120,7 @@ impl<S> Layer<S> for Requests {
     }
 }
 
-/// A way to the API server whose answers are counted; a request without one is not.
+/// An HTTP service that counts its responses; a request without a response is not counted.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted<S> {
     inner: S,
@@ -122,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_counted_under_names_that_are_known() {
+    fn counters_have_established_names() {
         let requests = Requests::default();
         for (method, status) in [("GET", 200), ("GET", 200), ("PATCH", 409)] {
             requests.count(method.to_owned(), status);

@@ -1,4 +1,4 @@
-//! `equate events`: what controllers said, oldest first.
+//! `equate events`: lists the Events of controllers, oldest first.
 
 use crate::connection::{self, ConnectError};
 use crate::document::{Form, document};
@@ -20,52 +20,43 @@ use serde_json::json;
 use std::collections::HashSet;
 use std::io::Write;
 
-/// List the events of sources, Kustomizations and the other kinds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: connection::Options,
     #[command(flatten)]
     scope: Scope,
-    /// Only events of this object and of its source, such as Kustomization/apps.
+    /// Show only events of this object and its source, such as Kustomization/apps.
     #[arg(long = "for", value_name = "KIND/NAME")]
     object: Option<String>,
-    /// Only events of these types: Normal, Warning.
+    /// Show only events of these types: Normal, Warning.
     #[arg(long, value_delimiter = ',', value_name = "TYPES")]
     types: Vec<String>,
-    /// Go on listing what is said, until interrupted.
+    /// Watch for new events until interrupted.
     #[arg(short, long)]
     watch: bool,
-    /// How to print: a table, or the events as they are. With --watch each is a document of its own.
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    /// Output format (default: a table); with --watch, one document per event.
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Form>,
-    /// Leave the table's header out.
+    /// Omit the table header.
     #[arg(long)]
     no_header: bool,
 }
 
-/// Why no events were listed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EventsError {
-    /// There is no cluster to talk to.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// `--for` without a name.
-    #[error("--for takes KIND/NAME, not {0:?}")]
+    #[error("--for expects KIND/NAME, got {0:?}")]
     For(String),
-    /// `--for` with all namespaces.
-    #[error("one object lives in one namespace: say which, not --all-namespaces")]
-    Everywhere,
-    /// The cluster did not answer.
+    #[error("--for names an object of one namespace: use --namespace instead of --all-namespaces")]
+    AllNamespaces,
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// An event could not be printed.
     #[error("could not write an event as JSON")]
     Json(#[source] serde_json::Error),
-    /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
 }
@@ -76,7 +67,7 @@ impl Failure for EventsError {
             Self::Connect(error) => error.hint(),
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
-            Self::For(_) | Self::Everywhere | Self::Json(_) | Self::Output(_) => None,
+            Self::For(_) | Self::AllNamespaces | Self::Json(_) | Self::Output(_) => None,
         }
     }
 
@@ -85,10 +76,9 @@ impl Failure for EventsError {
     }
 }
 
-/// An object whose events count: kind, namespace, name.
+/// An object whose events are listed: kind, namespace, name.
 type Subject = (&'static str, String, String);
 
-/// Which events count.
 struct Filter<'a> {
     kinds: &'a Kinds,
     subjects: Option<Vec<Subject>>,
@@ -96,11 +86,11 @@ struct Filter<'a> {
 }
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), EventsError> {
-    let connection = args.cluster.connect_aloud().await?;
+    let connection = args.cluster.connect_and_print().await?;
     let mut out = std::io::stdout();
     let end = async {
         if let Err(error) = interrupted().await {
-            tracing::warn!(%error, "cannot hear an interrupt");
+            tracing::warn!(%error, "cannot listen for an interrupt");
         }
     };
     events(&connection.client, kinds, &args, &mut out, table::colour(), end).await
@@ -120,7 +110,7 @@ async fn events(
         subjects: subjects(client, kinds, args, &namespaces).await?,
         types: &args.types,
     };
-    // The events of an object are in its namespace; those of its source may be in another.
+    // the events of an object are in its namespace; those of its source may be in another
     let api: Api<Event> = match &namespaces {
         Namespaces::One(namespace) if !filter.spans(namespace) => Api::namespaced(client.clone(), namespace),
         Namespaces::One(_) | Namespaces::All => Api::all(client.clone()),
@@ -180,19 +170,18 @@ async fn events(
         };
         match change {
             Some(Ok(Change::Apply(event) | Change::InitApply(event))) => {
-                // The watch begins with what was listed already.
+                // the watch begins with the listed events
                 if filter.admits(&event) && seen.insert(version(&event)) {
                     print(vec![event])?;
                 }
             }
             Some(Ok(Change::Init | Change::InitDone | Change::Delete(_))) => {}
-            Some(Err(error)) => eprintln!("watching events is interrupted, and tried again: {error}"),
+            Some(Err(error)) => eprintln!("watch of events interrupted, retrying: {error}"),
             None => return Ok(()),
         }
     }
 }
 
-/// The object of `--for`, and the source it names.
 async fn subjects(
     client: &Client,
     kinds: &Kinds,
@@ -203,7 +192,7 @@ async fn subjects(
     let (kind, name) = kinds.parse_one(std::slice::from_ref(said))?;
     let name = name.ok_or_else(|| EventsError::For(said.clone()))?;
     let Namespaces::One(namespace) = namespaces else {
-        return Err(EventsError::Everywhere);
+        return Err(EventsError::AllNamespaces);
     };
     let mut subjects = vec![(kind.kind, namespace.clone(), name.clone())];
     match objects::get(client, &kind, namespace, &name).await {
@@ -212,7 +201,7 @@ async fn subjects(
                 subjects.push((kind.kind, namespace, name));
             }
         }
-        // What was said of an object outlives it.
+        // events outlive their object
         Err(RequestError::NotFound { .. }) => {}
         Err(error) => return Err(error.into()),
     }
@@ -220,7 +209,6 @@ async fn subjects(
 }
 
 impl Filter<'_> {
-    /// Whether events outside a namespace count.
     fn spans(&self, namespace: &str) -> bool {
         self.subjects
             .iter()
@@ -247,7 +235,6 @@ impl Filter<'_> {
     }
 }
 
-/// When something was said last.
 pub(crate) fn last_seen(event: &Event) -> Option<Timestamp> {
     let series = event
         .series
@@ -283,7 +270,7 @@ fn row(event: &Event, wide: bool) -> Vec<Value> {
     row
 }
 
-/// When it was said last; if more than once, how often and since when.
+/// The time of the last occurrence; for a repeated event also the count and the first time.
 fn seen(event: &Event, now: Timestamp) -> String {
     let last = last_seen(event).map_or_else(|| "unknown".to_owned(), |at| table::since(at, now));
     let count = event
@@ -305,13 +292,11 @@ fn version(event: &Event) -> (Option<String>, Option<String>) {
     (event.uid(), event.resource_version())
 }
 
-/// As it is, without what nobody reads.
 fn shown(mut event: Event) -> Result<serde_json::Value, EventsError> {
     event.metadata.managed_fields = None;
     serde_json::to_value(event).map_err(EventsError::Json)
 }
 
-/// Documents one after the other.
 fn stream(events: Vec<Event>, form: Form) -> Result<String, EventsError> {
     let mut text = String::new();
     for event in events {

@@ -1,10 +1,9 @@
-//! How the process ends: prints a command's error with its causes and its hint, and picks the exit code.
+//! Ends the process: prints an error with its causes and hint, and selects the exit code.
 
 use crate::failure::Failure;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// The exit code of a command; its error goes to standard error.
 pub(crate) fn finish(result: Result<ExitCode, Box<dyn Failure>>) -> ExitCode {
     match result {
         Ok(code) => code,
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_that_left_is_no_failure() {
+    fn closed_pipe_is_no_failure() {
         let check = |result: Result<ExitCode, Box<dyn Failure>>, expected: ExitCode| {
             assert_eq!(format!("{:?}", finish(result)), format!("{expected:?}"));
         };

@@ -1,22 +1,21 @@
-//! `equate explain`: why a Kustomization is ready or is not, as the chain of what leads to it.
+//! `equate explain`: shows the steps that make a Kustomization ready, and the step that does not pass.
 //!
-//! Everything is read, nothing is guessed: its status, conditions and events, its source, the
-//! Kustomizations it depends on and what those wait for, and, where health is what it waits for, its
-//! objects. What the chain makes of that is in `chain`, pure.
+//! Reads the Kustomization, its events, its source, the Kustomizations it depends on and, while it waits for
+//! health, its objects. `chain` derives the steps from them and is pure.
 
 mod chain;
 #[cfg(test)]
 mod tests;
 mod text;
 
-use self::chain::{Known, Seen, Source};
+use self::chain::{Dependency, Seen, Source};
 use self::text::TerminalSize;
 use crate::connection::{self, ConnectError};
 use crate::document::{Form, document};
 use crate::events;
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
-use crate::kinds::{Kind, KindError, Kinds};
+use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, Namespaces, RequestError};
 use crate::table;
 use equate_api::kustomize::Kustomization;
@@ -34,71 +33,52 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long reading one object may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many objects are read at once.
 const READS_MAX: usize = 16;
-/// So many Kustomizations are looked at, and so many objects that are not healthy are named.
+/// Limits of the Kustomizations that are read and the unhealthy objects that are shown.
 const CHAIN_MAX: usize = 100;
 const UNHEALTHY_MAX: usize = 10;
-/// How wide the text is where the terminal does not say, and at most.
+/// Width of the text if the terminal reports none, and its maximum.
 const WIDTH: usize = 80;
 const WIDTH_MAX: usize = 120;
-/// So many events are shown.
 const EVENTS_MAX: usize = 5;
 
-/// Show why a Kustomization is ready or is not: each step that leads there, and what it waits for.
-///
-/// The exit code is 0 when it is ready, 1 when it is not, and 2 when that cannot be told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The Kustomization: `kustomization apps` or `ks/apps`.
+    /// Kustomization to explain, such as `kustomization apps` or `ks/apps`.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]
     what: Vec<String>,
     #[command(flatten)]
     cluster: connection::Options,
     #[command(flatten)]
     scope: Scope,
-    /// How to print: text, or the same as data.
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    /// Output format (default: text).
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Form>,
 }
 
-/// Why there is no explanation.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExplainError {
-    /// There is no cluster to talk to.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// Another kind than a Kustomization.
-    #[error("a {0} has no chain to explain; a Kustomization has. `equate get` shows how it stands")]
-    NoChain(&'static str),
-    /// No name.
-    #[error("which Kustomization? say its name")]
-    Unnamed,
-    /// All namespaces.
-    #[error("one Kustomization lives in one namespace: say which, not --all-namespaces")]
-    Everywhere,
-    /// The cluster did not answer.
+    #[error("{} cannot be explained, only a Kustomization; see its status with `equate get`", with_article(.0))]
+    NotExplainable(&'static str),
+    #[error("missing the name of the Kustomization")]
+    MissingName,
+    #[error("a Kustomization is in one namespace: use --namespace instead of --all-namespaces")]
+    AllNamespaces,
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// There is one of that name elsewhere.
-    #[error("Kustomization {name} is not in namespace {namespace}; there is one in {others}")]
+    #[error("Kustomization {name} not found in namespace {namespace}; it exists in {others}")]
     Elsewhere {
-        /// The name.
         name: String,
-        /// Where it was looked for.
         namespace: String,
-        /// Where it is.
         others: String,
     },
-    /// It is there, and no Kustomization.
-    #[error("{0} cannot be read as a Kustomization")]
+    #[error("could not decode {0} as a Kustomization")]
     Unreadable(String, #[source] serde_json::Error),
-    /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
 }
@@ -109,10 +89,12 @@ impl Failure for ExplainError {
             Self::Connect(error) => error.hint(),
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
-            Self::Elsewhere { .. } => Some("-n names the namespace"),
-            Self::NoChain(_) | Self::Unnamed | Self::Everywhere | Self::Unreadable(..) | Self::Output(_) => {
-                None
-            }
+            Self::Elsewhere { .. } => Some("select the namespace with -n"),
+            Self::NotExplainable(_)
+            | Self::MissingName
+            | Self::AllNamespaces
+            | Self::Unreadable(..)
+            | Self::Output(_) => None,
         }
     }
 
@@ -120,14 +102,14 @@ impl Failure for ExplainError {
         matches!(self, Self::Output(error) if is_broken_pipe(error))
     }
 
-    /// 1 says that it is not ready.
+    /// 1 means not ready.
     fn exit_code(&self) -> ExitCode {
         ExitCode::from(2)
     }
 }
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, ExplainError> {
-    let connection = args.cluster.connect_aloud().await?;
+    let connection = args.cluster.connect_and_print().await?;
     let size = TerminalSize {
         width: console::Term::stdout()
             .size_checked()
@@ -142,7 +124,6 @@ pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, ExplainEr
     })
 }
 
-/// Prints it; whether it is ready.
 async fn explain(
     client: &Client,
     kinds: &Kinds,
@@ -152,11 +133,11 @@ async fn explain(
 ) -> Result<bool, ExplainError> {
     let (kind, name) = kinds.parse_one(&args.what)?;
     if kind.kind != "Kustomization" {
-        return Err(ExplainError::NoChain(kind.kind));
+        return Err(ExplainError::NotExplainable(kind.kind));
     }
-    let name = name.ok_or(ExplainError::Unnamed)?;
+    let name = name.ok_or(ExplainError::MissingName)?;
     let Namespaces::One(namespace) = args.scope.namespaces() else {
-        return Err(ExplainError::Everywhere);
+        return Err(ExplainError::AllNamespaces);
     };
     let reader = Reader {
         client: client.clone(),
@@ -170,11 +151,11 @@ async fn explain(
     let object = typed(object)?;
     let mut looked = BTreeSet::from([chain::own_name(&object)]);
     let seen = reader.look(object, &mut looked).await?;
-    let said = reader.events(&namespace, &name).await?;
+    let events = reader.events(&namespace, &name).await?;
     let chain = chain::chain(&seen);
     let text = match args.output {
-        None => text::drawn(&chain, &said, Timestamp::now(), size),
-        Some(form) => document(&text::data(&chain, &said), form),
+        None => text::render(&chain, &events, Timestamp::now(), size),
+        Some(form) => document(&text::data(&chain, &events), form),
     };
     out.write_all(text.as_bytes()).map_err(ExplainError::Output)?;
     Ok(chain.ready)
@@ -189,7 +170,6 @@ fn typed(object: DynamicObject) -> Result<Kustomization, ExplainError> {
         .map_err(|error| ExplainError::Unreadable(called, error))
 }
 
-/// What reading needs on the way down.
 struct Reader<'a> {
     client: Client,
     kinds: &'a Kinds,
@@ -197,7 +177,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// It is not there: where one of its name is, if anywhere.
+    /// The error for a missing Kustomization: names the namespaces that have one of this name.
     async fn elsewhere(&self, namespace: String, name: String) -> ExplainError {
         let all = objects::list(&self.client, &self.kind, &Namespaces::All, None, None).await;
         let others: Vec<String> = all
@@ -230,14 +210,14 @@ impl Reader<'_> {
             let source = self.source(&object).await?;
             let mut dependencies = Vec::new();
             for on in &object.spec.depends_on {
-                let (namespace, name) = chain::near(&object, on);
+                let (namespace, name) = chain::dependency_key(&object, on);
                 let called = chain::called(namespace, name);
                 let known = if looked.len() >= CHAIN_MAX || !looked.insert(called.clone()) {
-                    Known::Elsewhere
+                    Dependency::Elsewhere
                 } else {
                     match objects::get(&self.client, &self.kind, namespace, name).await {
-                        Ok(found) => Known::Read(Box::new(self.look(typed(found)?, looked).await?)),
-                        Err(RequestError::NotFound { .. }) => Known::Absent,
+                        Ok(found) => Dependency::Read(Box::new(self.look(typed(found)?, looked).await?)),
+                        Err(RequestError::NotFound { .. }) => Dependency::Absent,
                         Err(error) => return Err(error.into()),
                     }
                 };
@@ -291,7 +271,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What it holds and is not healthy by the rules of everybody: it may have its own.
+    /// Objects of the inventory that are unhealthy by the built-in rules; the Kustomization may have its own.
     async fn unhealthy(&self, object: &Kustomization) -> Vec<(String, String)> {
         if object.spec.kube_config.is_some() || !object.spec.health_check_exprs.is_empty() {
             return Vec::new();
@@ -310,7 +290,7 @@ impl Reader<'_> {
                 let health = match cluster.get(&id, &version, READ_TIMEOUT).await {
                     Ok(Some(object)) => health::compute(&object),
                     Ok(None) => health::Health::not_found(),
-                    // what may not be read is left out: the message names it
+                    // the message names objects that cannot be read
                     Err(_) => return None,
                 };
                 let what = match health.message.is_empty() {
@@ -324,7 +304,7 @@ impl Reader<'_> {
         found.take(UNHEALTHY_MAX).collect().await
     }
 
-    async fn events(&self, namespace: &str, name: &str) -> Result<Vec<text::Said>, ExplainError> {
+    async fn events(&self, namespace: &str, name: &str) -> Result<Vec<text::EventLine>, ExplainError> {
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let about = format!("involvedObject.kind=Kustomization,involvedObject.name={name}");
         let list = api.list(&ListParams::default().fields(&about)).await;
@@ -337,7 +317,7 @@ impl Reader<'_> {
             .items;
         found.sort_by_key(events::last_seen);
         let newest = found.split_off(found.len().saturating_sub(EVENTS_MAX));
-        let said = newest.into_iter().map(|event| {
+        let events = newest.into_iter().map(|event| {
             let when = events::last_seen(&event);
             (
                 when,
@@ -345,6 +325,6 @@ impl Reader<'_> {
                 event.message.unwrap_or_default(),
             )
         });
-        Ok(said.collect())
+        Ok(events.collect())
     }
 }

@@ -1,4 +1,4 @@
-//! A cluster to run commands against: the embedded API, over TLS, with our kinds and a few objects.
+//! A cluster for tests of commands: the embedded API over TLS, with our CRDs and a few objects.
 
 use crate::connection::{self, Connection, Options};
 use crate::kinds::Kinds;
@@ -11,7 +11,6 @@ use kube::runtime::wait::{await_condition, conditions};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// A running cluster, and the way to it that a command line names.
 pub(crate) struct Fixture {
     pub(crate) connection: Connection,
     pub(crate) kinds: Kinds,
@@ -21,7 +20,7 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// Serves a cluster with all definitions and the namespace `flux-system`.
+    /// Serves a cluster with all CRDs and the namespace `flux-system`.
     pub(crate) async fn start() -> Self {
         let fixture = Self::bare().await;
         fixture.define().await;
@@ -31,7 +30,7 @@ impl Fixture {
         fixture
     }
 
-    /// Serves a cluster that knows no kinds but Kubernetes' own, and reaches it by its kubeconfig.
+    /// Serves a cluster with Kubernetes' own kinds alone, selected by its kubeconfig.
     pub(crate) async fn bare() -> Self {
         connection::install_tls();
         let cluster = EmbeddedCluster::builder().build().await.unwrap();
@@ -69,7 +68,6 @@ impl Fixture {
         }
     }
 
-    /// Applies objects, and their status where they have one.
     pub(crate) async fn apply(&self, text: &str) {
         let cluster = equate_apply::cluster::Cluster::new(self.connection.client.clone());
         for mut document in documents(text) {
@@ -101,7 +99,7 @@ fn documents(text: &str) -> Vec<Value> {
     documents.into_iter().map(|document| document.value).collect()
 }
 
-/// Objects that stand in different ways.
+/// Objects in different states.
 pub(crate) const FLEET: &str = r#"
 apiVersion: source.toolkit.fluxcd.io/v1
 kind: GitRepository

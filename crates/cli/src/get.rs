@@ -1,4 +1,4 @@
-//! `equate get`: what is declared, and how it stands.
+//! `equate get`: lists objects and their status.
 
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
@@ -16,10 +16,9 @@ use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::json;
 use std::io::Write;
 
-/// List sources, Kustomizations and the other kinds, and how they stand.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to list, and perhaps the name of one: all, sources, sources git, kustomizations, ks, hr, images, ks/NAME.
+    /// Kind, and optionally a name: all, sources, sources git, kustomizations, ks, hr, images, ks/NAME.
     #[arg(value_name = "KIND", required = true, num_args = 1..=3)]
     what: Vec<String>,
     #[command(flatten)]
@@ -28,7 +27,7 @@ pub(crate) struct Args {
     scope: Scope,
     #[command(flatten)]
     form: Form,
-    /// Only objects with these labels, such as app=web.
+    /// Show only objects with these labels, such as app=web.
     #[arg(
         short = 'l',
         long = "selector",
@@ -36,18 +35,17 @@ pub(crate) struct Args {
         value_name = "LABELS"
     )]
     selector: Option<String>,
-    /// Only objects with this status of a condition, such as ready=false.
+    /// Show only objects whose condition has this status, such as ready=false.
     #[arg(long, value_name = "TYPE=STATUS", value_parser = status_selector)]
     status_selector: Option<(String, String)>,
-    /// Go on listing what changes, until interrupted.
+    /// Watch for changes until interrupted.
     #[arg(short, long)]
     watch: bool,
 }
 
-/// Where to look.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Scope {
-    /// The namespace to look in.
+    /// Namespace to look in.
     #[arg(short, long, default_value = equate_api::meta::DEFAULT_NAMESPACE, value_name = "NAMESPACE")]
     namespace: String,
     /// Look in all namespaces.
@@ -55,13 +53,12 @@ pub(crate) struct Scope {
     all_namespaces: bool,
 }
 
-/// How to print.
 #[derive(Debug, Clone, Default, clap::Args)]
 struct Form {
-    /// How to print: a table, a wider one, the objects, or their names.
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    /// Output format (default: a table).
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Output>,
-    /// Leave the table's header out.
+    /// Omit the table header.
     #[arg(long)]
     no_header: bool,
 }
@@ -74,28 +71,20 @@ enum Output {
     Name,
 }
 
-/// Why nothing was listed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GetError {
-    /// There is no cluster to talk to.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// What was asked for is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// The cluster did not answer.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A name in all namespaces.
-    #[error("{0} is one object's name: say its namespace, not --all-namespaces")]
-    NameEverywhere(String),
-    /// The cluster serves none of the kinds.
+    #[error("{0} names one object: use --namespace instead of --all-namespaces")]
+    NameInAllNamespaces(String),
     #[error("the cluster serves none of Flux's kinds")]
     NothingServed,
-    /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
-    /// An object could not be printed.
     #[error("could not write an object as JSON")]
     Json(#[source] serde_json::Error),
 }
@@ -107,7 +96,7 @@ impl Failure for GetError {
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
             Self::NothingServed => Some(objects::NOT_SERVED),
-            Self::NameEverywhere(_) | Self::Output(_) | Self::Json(_) => None,
+            Self::NameInAllNamespaces(_) | Self::Output(_) | Self::Json(_) => None,
         }
     }
 
@@ -116,10 +105,9 @@ impl Failure for GetError {
     }
 }
 
-/// The column of kinds without a controller here.
+/// The column of kinds without a controller in this program.
 const REVISION: &str = "REVISION";
 
-/// What is asked.
 struct Query<'a> {
     client: &'a Client,
     kinds: Vec<Kind>,
@@ -129,11 +117,11 @@ struct Query<'a> {
 }
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), GetError> {
-    let connection = args.cluster.connect_aloud().await?;
+    let connection = args.cluster.connect_and_print().await?;
     let mut out = std::io::stdout();
     let end = async {
         if let Err(error) = interrupted().await {
-            tracing::warn!(%error, "cannot hear an interrupt");
+            tracing::warn!(%error, "cannot listen for an interrupt");
         }
     };
     get(&connection.client, kinds, &args, &mut out, table::colour(), end).await
@@ -160,7 +148,7 @@ async fn get(
     let (kinds, object) = kinds.parse(&args.what)?;
     let namespaces = args.scope.namespaces();
     if let (Some(object), Namespaces::All) = (&object, &namespaces) {
-        return Err(GetError::NameEverywhere(object.clone()));
+        return Err(GetError::NameInAllNamespaces(object.clone()));
     }
     let query = Query {
         client,
@@ -184,7 +172,7 @@ async fn get(
 }
 
 impl Query<'_> {
-    /// The objects by kind. Of several kinds those that are not served are left out.
+    /// The objects by kind. If several kinds are requested, those that are not served are skipped.
     async fn fetch(&self) -> Result<Vec<(Kind, Vec<DynamicObject>)>, GetError> {
         if let ([kind], Some(name), Namespaces::One(namespace)) =
             (self.kinds.as_slice(), &self.object, &self.namespaces)
@@ -225,7 +213,7 @@ impl Query<'_> {
             .object
             .as_ref()
             .is_none_or(|name| object.metadata.name.as_ref() == Some(name));
-        let stands = self.args.status_selector.as_ref().is_none_or(|(kind, status)| {
+        let selected = self.args.status_selector.as_ref().is_none_or(|(kind, status)| {
             let conditions = object.data["status"]["conditions"].as_array();
             conditions.into_iter().flatten().any(|condition| {
                 let is = |field: &str, text: &str| {
@@ -236,7 +224,7 @@ impl Query<'_> {
                 is("type", kind) && is("status", status)
             })
         });
-        named && stands
+        named && selected
     }
 
     fn print(&self, found: Vec<(Kind, Vec<DynamicObject>)>, colour: bool) -> Result<String, GetError> {
@@ -272,7 +260,7 @@ impl Query<'_> {
         }
     }
 
-    /// Prints what is there, then whatever changes, until the end.
+    /// Prints the objects, then every change, until `end`.
     async fn watch(
         &self,
         kinds: Vec<Kind>,
@@ -313,10 +301,7 @@ impl Query<'_> {
                     continue;
                 }
                 Err(error) => {
-                    eprintln!(
-                        "watching {} is interrupted, and tried again: {error}",
-                        kind.plural
-                    );
+                    eprintln!("watch of {} interrupted, retrying: {error}", kind.plural);
                     continue;
                 }
             };
@@ -345,7 +330,7 @@ impl Query<'_> {
         }
     }
 
-    /// Prints the rows, once all that was there at first is known.
+    /// Prints the rows once the initial lists are complete.
     fn flush(&self, table: &mut Table, out: &mut impl Write, initial: usize) -> Result<(), GetError> {
         if initial > 0 || !matches!(self.args.form.output, None | Some(Output::Wide)) {
             return Ok(());
@@ -405,7 +390,6 @@ impl Query<'_> {
     }
 }
 
-/// The headers of the columns that kinds have besides those that all have.
 fn columns(kinds: &[Kind]) -> Vec<&'static str> {
     let mut headers = Vec::new();
     for kind in kinds {
@@ -422,7 +406,7 @@ fn columns(kinds: &[Kind]) -> Vec<&'static str> {
     headers
 }
 
-/// What stands in a column of an object; nothing where its kind has no such column.
+/// The text of a column; empty if the kind does not have it.
 fn cell(kind: &Kind, object: &DynamicObject, header: &str) -> String {
     let Some(about) = kind.controller else {
         return if header == REVISION {
@@ -439,7 +423,7 @@ fn cell(kind: &Kind, object: &DynamicObject, header: &str) -> String {
     }
 }
 
-/// The revision an object stands at, whatever its kind calls it.
+/// The object's revision, whichever field its kind keeps it in.
 pub(crate) fn revision(object: &DynamicObject) -> String {
     let status = &object.data["status"];
     let latest = &status["latestRef"];
@@ -476,7 +460,6 @@ fn suspended(object: &DynamicObject) -> &'static str {
     }
 }
 
-/// Whether an object is ready, and what its controller says about it.
 pub(crate) fn readiness<'a>(kind: &Kind, object: &'a DynamicObject) -> (&'a str, &'a str) {
     let ready = condition(object, "Ready");
     match (ready, kind.controller) {
@@ -506,7 +489,6 @@ fn name_line(kind: &Kind, object: &DynamicObject) -> String {
     format!("{}/{}\n", kind.qualified(), names(object).1)
 }
 
-/// An object as kubectl prints it: without the record of who owns which field.
 fn shown(mut object: DynamicObject) -> Result<serde_json::Value, GetError> {
     object.metadata.managed_fields = None;
     serde_json::to_value(object).map_err(GetError::Json)
@@ -526,7 +508,7 @@ fn status_selector(text: &str) -> Result<(String, String), String> {
     let parts = text
         .split_once('=')
         .filter(|(kind, status)| !kind.is_empty() && !status.is_empty());
-    let (kind, status) = parts.ok_or("it is not TYPE=STATUS, such as ready=false")?;
+    let (kind, status) = parts.ok_or("expected TYPE=STATUS, such as ready=false")?;
     Ok((kind.to_owned(), status.to_owned()))
 }
 

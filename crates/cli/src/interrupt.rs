@@ -1,11 +1,11 @@
-//! How a command that runs on is told to end.
+//! Signals that end a long-running command.
 
 use std::io;
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C and, as service managers send it, SIGTERM: from when this is made they end nothing by themselves.
+/// Ctrl-C and SIGTERM. While this exists, neither signal ends the process by itself.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     #[cfg(unix)]
@@ -15,7 +15,6 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Listens from now on.
     #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
@@ -24,14 +23,13 @@ impl Interrupts {
         })
     }
 
-    /// Listens when it is first waited for.
+    /// Listens from the first wait on.
     #[cfg(not(unix))]
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {})
     }
 
-    /// Until one comes.
-    pub(crate) async fn heard(&mut self) -> io::Result<()> {
+    pub(crate) async fn received(&mut self) -> io::Result<()> {
         #[cfg(unix)]
         tokio::select! {
             _ = self.ctrl_c.recv() => Ok(()),
@@ -42,7 +40,6 @@ impl Interrupts {
     }
 }
 
-/// Until Ctrl-C or SIGTERM.
 pub(crate) async fn interrupted() -> io::Result<()> {
-    Interrupts::listen()?.heard().await
+    Interrupts::listen()?.received().await
 }

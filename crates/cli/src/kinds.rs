@@ -1,41 +1,35 @@
-//! The kinds the commands know, by every name people have for them.
+//! The kinds of the commands, by all their names.
 //!
-//! The controllers of this program say what their kinds are called; only Flux's kinds without a
-//! controller here stand in a table.
-//!
-//! Flux's own command line says `sources git`, kubectl `gitrepositories` or
-//! `gitrepo`, a manifest `GitRepository`: all are understood, in any case.
+//! The controllers of this program define the names of their kinds. A table adds Flux's kinds without a
+//! controller in this program. Flux's command line says `sources git`, kubectl `gitrepositories` or
+//! `gitrepo`, a manifest `GitRepository`: all are accepted, in any case.
 
 use crate::failure::Failure;
 use equate_controllers::kit::about::About;
 use kube::core::ApiResource;
 use kube::core::gvk::GroupVersionKind;
 
-/// A kind, and what the commands may do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) group: &'static str,
     version: &'static str,
-    /// Its name in manifests.
     pub(crate) kind: &'static str,
-    /// Its name in URLs, and in what the commands print of several.
+    /// The name in URLs, and in output about several objects.
     pub(crate) plural: &'static str,
     aliases: &'static [&'static str],
-    /// The word under which Flux's command line lists it with others, `sources`.
+    /// The word that groups kinds on Flux's command line, such as `sources`.
     family: Option<&'static str>,
-    /// Whether it has `spec.suspend`.
     pub(crate) suspends: bool,
-    /// Whether it has a status, in which a controller reports.
+    /// Whether it has a status with conditions.
     pub(crate) reports: bool,
-    /// The controller of this program; none where only Flux has one.
+    /// The controller in this program, if any.
     pub(crate) controller: Option<&'static About>,
 }
 
-/// The kinds that the commands know: those of this program's controllers, and Flux's others.
 #[derive(Debug, Clone)]
 pub(crate) struct Kinds(Vec<Kind>);
 
-/// Flux's groups, in the order in which `get all` lists their kinds; those of other groups come last.
+/// Flux's groups, in the order of `get all`; kinds of other groups come last.
 const GROUPS: [&str; 6] = [
     "source.toolkit.fluxcd.io",
     "source.extensions.fluxcd.io",
@@ -69,8 +63,8 @@ const IMAGE: Kind = Kind {
     ..SOURCE
 };
 
-/// Flux's kinds that Equate has no controller for yet. An entry counts only while no controller has its
-/// kind, so the author of a controller need not touch this table.
+/// Flux's kinds that Equate may have no controller for. A controller's own definition replaces an entry, so
+/// the author of a controller need not edit this table.
 const WITHOUT_CONTROLLER: [Kind; 13] = [
     Kind {
         kind: "OCIRepository",
@@ -160,7 +154,7 @@ const WITHOUT_CONTROLLER: [Kind; 13] = [
     },
 ];
 
-/// Names that are clear only after `sources`, `images` or `artifacts`.
+/// Names that are ambiguous without `sources`, `images` or `artifacts`.
 const ONLY_IN_FAMILY: [&str; 11] = [
     "git",
     "oci",
@@ -175,38 +169,29 @@ const ONLY_IN_FAMILY: [&str; 11] = [
     "all",
 ];
 
-/// What is not a kind, or not a name of an object.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KindError {
-    /// No kind has this name.
-    #[error("{0:?} is no kind Equate knows")]
+    #[error("unknown kind {0:?}")]
     Unknown(String),
-    /// The family has no such kind.
     #[error("{family} has no {name:?}; it has {known}")]
     NotInFamily {
-        /// The family, as written.
         family: String,
-        /// The name.
         name: String,
-        /// What it has.
         known: String,
     },
-    /// One object has to be named.
-    #[error("{0:?} names no single kind")]
+    #[error("{0:?} does not name a single kind")]
     Several(String),
-    /// More words than a kind and a name.
-    #[error("{0:?} is one word too many")]
+    #[error("unexpected argument {0:?}")]
     TooMany(String),
 }
 
 impl Failure for KindError {
     fn hint(&self) -> Option<&'static str> {
-        Some("kinds are called as in Flux and kubectl: kustomizations or ks, sources git or gitrepo, hr, ...")
+        Some("use the names of Flux or kubectl: kustomizations or ks, sources git or gitrepo, hr, ...")
     }
 }
 
 impl Kind {
-    /// The kind of a controller of this program.
     fn of(about: &'static About) -> Self {
         let About {
             kind,
@@ -231,23 +216,21 @@ impl Kind {
         }
     }
 
-    /// Where it is served.
     pub(crate) fn resource(&self) -> ApiResource {
         let gvk = GroupVersionKind::gvk(self.group, self.version, self.kind);
         ApiResource::from_gvk_with_plural(&gvk, self.plural)
     }
 
-    /// Its name in what the commands print of one object.
     pub(crate) fn singular(&self) -> String {
         self.kind.to_lowercase()
     }
 
-    /// The singular with its group, as kubectl's `-o name` has it for one object.
+    /// The singular with its group, like kubectl's `-o name`.
     pub(crate) fn qualified(&self) -> String {
         format!("{}.{}", self.singular(), self.group)
     }
 
-    /// Whether its objects list what they applied in their status.
+    /// Whether its status lists the applied objects.
     pub(crate) fn has_inventory(&self) -> bool {
         self.controller.is_some_and(|about| about.owner.is_some())
     }
@@ -262,7 +245,6 @@ impl Kind {
 }
 
 impl Kinds {
-    /// The kinds of a program with these controllers.
     pub(crate) fn of(controllers: impl IntoIterator<Item = &'static About>) -> Self {
         let mut kinds: Vec<Kind> = controllers.into_iter().map(Kind::of).collect();
         for other in WITHOUT_CONTROLLER {
@@ -279,22 +261,19 @@ impl Kinds {
         Self(kinds)
     }
 
-    /// All of them, in the order in which they are listed.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Kind> {
         self.0.iter()
     }
 
-    /// The kind of this name in manifests.
     pub(crate) fn named(&self, kind: &str) -> Option<&Kind> {
         self.0.iter().find(|known| known.kind == kind)
     }
 
-    /// The kind of this name in a group, where it is one of these.
     pub(crate) fn find(&self, group: &str, kind: &str) -> Option<&Kind> {
         self.0.iter().find(|known| known.is(group, kind))
     }
 
-    /// Kinds, and perhaps one object: `all`, `sources`, `sources git [NAME]`, `ks [NAME]`, `ks/NAME`.
+    /// Parses kinds and an optional name: `all`, `sources`, `sources git [NAME]`, `ks [NAME]`, `ks/NAME`.
     pub(crate) fn parse(&self, words: &[String]) -> Result<(Vec<Kind>, Option<String>), KindError> {
         let mut words = words.iter().flat_map(|word| match word.split_once('/') {
             Some((kind, name)) => vec![kind.to_owned(), name.to_owned()],
@@ -324,7 +303,6 @@ impl Kinds {
         }
     }
 
-    /// One kind, and perhaps one object of it.
     pub(crate) fn parse_one(&self, words: &[String]) -> Result<(Kind, Option<String>), KindError> {
         match self.parse(words)? {
             (kinds, object) if kinds.len() == 1 => Ok((kinds[0], object)),
@@ -332,7 +310,7 @@ impl Kinds {
         }
     }
 
-    /// The kinds of a family, which is called in the singular or the plural; none where it is no family.
+    /// The kinds of a family, named in the singular or plural; empty if there is no such family.
     fn family(&self, name: &str) -> Vec<Kind> {
         let is = |family: &str| family == name || family.strip_suffix('s') == Some(name);
         let kinds = self.0.iter().filter(|kind| kind.family.is_some_and(is));
@@ -340,10 +318,20 @@ impl Kinds {
     }
 }
 
-fn in_family(family: &[Kind], said: &str, word: &str) -> Result<Kind, KindError> {
+/// A kind with its article: `an Alert`, `a Receiver`.
+pub(crate) fn with_article(kind: &str) -> String {
+    let article = if kind.starts_with(['A', 'E', 'I', 'O', 'U']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {kind}")
+}
+
+fn in_family(family: &[Kind], family_name: &str, word: &str) -> Result<Kind, KindError> {
     let found = family.iter().find(|kind| kind.is_called(word)).copied();
     found.ok_or_else(|| KindError::NotInFamily {
-        family: said.to_owned(),
+        family: family_name.to_owned(),
         name: word.to_owned(),
         known: family
             .iter()
@@ -359,18 +347,18 @@ mod tests {
     use equate_controllers::kit::about::Concurrency;
 
     #[test]
-    fn every_name_people_have() {
+    fn names_of_flux_kubectl_and_manifests_are_accepted() {
         let kinds = Kinds::of(equate_controllers::all().iter());
         let check = |text: &str, expected: &str| {
             let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-            let said = match kinds.parse(&words) {
+            let parsed = match kinds.parse(&words) {
                 Ok((kinds, object)) => {
                     let kinds: Vec<&str> = kinds.iter().map(|kind| kind.kind).collect();
                     format!("{} {}", kinds.join(","), object.as_deref().unwrap_or("-"))
                 }
                 Err(error) => error.to_string(),
             };
-            assert_eq!(said, expected, "{text}");
+            assert_eq!(parsed, expected, "{text}");
         };
         check("ks", "Kustomization -");
         check("kustomizations apps", "Kustomization apps");
@@ -379,7 +367,7 @@ mod tests {
         check("source git fleet", "GitRepository fleet");
         check("gitrepo/fleet", "GitRepository fleet");
         check("hc", "HelmChart -");
-        check("helm", "\"helm\" is no kind Equate knows");
+        check("helm", "unknown kind \"helm\"");
         check("images", "ImageRepository,ImagePolicy,ImageUpdateAutomation -");
         check(
             "images all",
@@ -392,11 +380,10 @@ mod tests {
             "images git",
             "images has no \"git\"; it has imagerepositories, imagepolicies, imageupdateautomations",
         );
-        check("pods", "\"pods\" is no kind Equate knows");
-        check("ks a b", "\"b\" is one word too many");
+        check("pods", "unknown kind \"pods\"");
+        check("ks a b", "unexpected argument \"b\"");
     }
 
-    /// A kind that Equate has no controller for, with one.
     const HELM_RELEASES: About = About {
         kind: "HelmRelease",
         plural: "helmreleases",
@@ -414,7 +401,7 @@ mod tests {
     };
 
     #[test]
-    fn kind_with_a_controller_leaves_the_table() {
+    fn controller_replaces_the_kind_of_the_table() {
         let set = equate_controllers::all();
         let list = |kinds: &Kinds| -> Vec<&str> { kinds.0.iter().map(|kind| kind.kind).collect() };
         let before = Kinds::of(set.iter());
@@ -446,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kinds_are_those_of_the_definitions() {
+    fn kinds_match_the_definitions() {
         let kinds = Kinds::of(equate_controllers::all().iter()).0;
         let mut ours: Vec<String> = kinds
             .iter()

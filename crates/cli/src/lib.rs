@@ -1,7 +1,7 @@
-//! The `equate` binary as a library, so that a program of its own can be built of it.
+//! The `equate` binary as a library, for programs that add controllers.
 //!
-//! Parses the command line, runs one command and ends with its exit code. One file per command; what
-//! commands share stands below them and knows none of them.
+//! Parses the command line, runs one command and returns its exit code. Each command has a file; modules that
+//! commands share know no command.
 
 mod api;
 mod build;
@@ -24,6 +24,8 @@ mod kinds;
 mod line;
 mod objects;
 mod reconcile;
+#[cfg(test)]
+mod reference;
 mod suspend;
 mod table;
 mod template;
@@ -41,22 +43,20 @@ use std::io::Write;
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
-/// The async runtime could not start.
 #[derive(Debug, thiserror::Error)]
 #[error("could not start the runtime")]
 struct RuntimeError(#[from] std::io::Error);
 
 impl Failure for RuntimeError {}
 
-/// The program that the commands are part of.
 struct App {
     controllers: ControllerSet,
     kinds: Kinds,
 }
 
-/// Runs the command that the arguments of the process name; the exit code says what came of it.
+/// Runs the command that the process's arguments name, and returns its exit code.
 ///
-/// The controllers are those of the program: a kind that one reconciles is a kind of every command.
+/// The kinds of `controllers` are available in every command.
 pub fn main(controllers: ControllerSet) -> ExitCode {
     let app = App {
         kinds: Kinds::of(controllers.iter()),
@@ -106,7 +106,7 @@ impl App {
     }
 
     fn complete(&self, shell: clap_complete::Shell) -> Result<(), StdoutError> {
-        // By way of memory: writing to it cannot fail, and to a reader that left may.
+        // buffered: writing to memory cannot fail, writing to a closed pipe can
         let mut script = Vec::new();
         let mut command = line::command(&self.controllers);
         clap_complete::generate(shell, &mut command, "equate", &mut script);
@@ -121,7 +121,7 @@ fn start_logging(verbose: u8) {
         _ => "debug",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        // events are shown by the commands themselves
+        // the commands show events themselves
         tracing_subscriber::EnvFilter::new(format!(
             "warn,equate={level},equate::told=off,equate_apiserver={level}"
         ))

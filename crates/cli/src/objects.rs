@@ -1,4 +1,4 @@
-//! Reading and changing objects of the kinds we know: one place that says what could not be done.
+//! Reads and changes objects of the known kinds, and names failed requests.
 
 use crate::failure::Failure;
 use crate::kinds::Kind;
@@ -6,40 +6,28 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::Value;
 
-/// Who the changes are by, in managedFields.
 const FIELD_MANAGER: &str = "equate";
 
-/// By the code: what answers for a group that is not served is a text, without a reason.
+/// Compared by code: the answer for a group that is not served is plain text without a reason.
 const NOT_FOUND: u16 = 404;
 
-/// The hint where a kind is not served.
 pub(crate) const NOT_SERVED: &str =
-    "the definitions of Flux's kinds are not installed there: is it the cluster you mean?";
+    "Flux's CRDs are not installed in this cluster; check --kubeconfig and --context";
 
-/// Why the cluster did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// The object is not there.
-    #[error("{kind} {name} is not in namespace {namespace}")]
+    #[error("{kind} {name} not found in namespace {namespace}")]
     NotFound {
-        /// The kind.
         kind: &'static str,
-        /// The name.
         name: String,
-        /// The namespace.
         namespace: String,
     },
-    /// The cluster has no definition of the kind.
     #[error("the cluster does not serve {0}")]
     NotServed(&'static str),
-    /// Anything else.
     #[error("could not {verb} {what}")]
     Failed {
-        /// What was tried.
         verb: &'static str,
-        /// With what.
         what: String,
-        /// Why not.
         #[source]
         source: Box<kube::Error>,
     },
@@ -49,23 +37,20 @@ impl Failure for RequestError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotFound { .. } => {
-                Some("`equate get all -A` lists what there is; -n names another namespace")
+                Some("list all objects with `equate get all -A`, or select another namespace with -n")
             }
             Self::NotServed(_) => Some(NOT_SERVED),
             Self::Failed { source, .. } if !matches!(**source, kube::Error::Api(_)) => {
-                Some("does the cluster run? --kubeconfig and --context choose another")
+                Some("check that the cluster runs, or select another with --kubeconfig and --context")
             }
             Self::Failed { .. } => None,
         }
     }
 }
 
-/// Where to look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Namespaces {
-    /// In one.
     One(String),
-    /// Everywhere.
     All,
 }
 
@@ -78,7 +63,6 @@ impl std::fmt::Display for Namespaces {
     }
 }
 
-/// The objects of a kind.
 pub(crate) fn api(client: &Client, kind: &Kind, namespaces: &Namespaces) -> Api<DynamicObject> {
     match namespaces {
         Namespaces::One(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource()),
@@ -86,7 +70,6 @@ pub(crate) fn api(client: &Client, kind: &Kind, namespaces: &Namespaces) -> Api<
     }
 }
 
-/// One object.
 pub(crate) async fn get(
     client: &Client,
     kind: &Kind,
@@ -97,7 +80,7 @@ pub(crate) async fn get(
     match api(client, kind, &namespaces).get(name).await {
         Ok(object) => Ok(object),
         Err(kube::Error::Api(status)) if status.code == NOT_FOUND => {
-            // The answer is the same when the kind is not served: ask which it is.
+            // the answer is the same if the kind is not served: list to tell the two apart
             list(client, kind, &namespaces, None, Some(1)).await?;
             Err(RequestError::NotFound {
                 kind: kind.kind,
@@ -109,7 +92,6 @@ pub(crate) async fn get(
     }
 }
 
-/// All objects of a kind, by namespace and name.
 pub(crate) async fn list(
     client: &Client,
     kind: &Kind,
@@ -139,7 +121,6 @@ pub(crate) async fn list(
     }
 }
 
-/// Changes one object by a merge patch.
 pub(crate) async fn patch(
     client: &Client,
     kind: &Kind,
@@ -167,20 +148,17 @@ pub(crate) fn failed(verb: &'static str, kind: &Kind, name: &str) -> impl Fn(kub
     }
 }
 
-/// The condition of a type, of whatever kind the object is.
 pub(crate) fn condition<'a>(object: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
     let conditions = object.data["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == kind)
 }
 
-/// A text of a condition.
 pub(crate) fn text<'a>(condition: Option<&'a Value>, field: &str) -> &'a str {
     condition
         .and_then(|condition| condition[field].as_str())
         .unwrap_or_default()
 }
 
-/// The names of an object, empty where it has none.
 pub(crate) fn names(object: &DynamicObject) -> (&str, &str) {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     (namespace, object.metadata.name.as_deref().unwrap_or_default())

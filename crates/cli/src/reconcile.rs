@@ -1,9 +1,9 @@
-//! `equate reconcile`: a run now, and what came of it.
+//! `equate reconcile`: requests a reconciliation and waits for its result.
 
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::{Scope, revision};
-use crate::kinds::{Kind, KindError, Kinds};
+use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
 use equate_api::meta::{Duration, REQUESTED_AT};
 use futures::StreamExt;
@@ -15,86 +15,57 @@ use kube::runtime::watcher::watch_object;
 use serde_json::json;
 use std::io::Write;
 
-const UNANSWERED: &str = "no controller has answered yet";
+const NO_ANSWER: &str = "no controller has answered yet";
 
-/// Run an object now, and wait for what comes of it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The object: its kind and its name, such as `kustomization apps`, `source git fleet` or `ks/apps`.
+    /// Kind and name, such as `kustomization apps`, `source git fleet` or `ks/apps`.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=3)]
     what: Vec<String>,
     #[command(flatten)]
     cluster: connection::Options,
     #[command(flatten)]
     scope: Scope,
-    /// Run the object's source first.
+    /// Reconcile the object's source first.
     #[arg(long)]
     with_source: bool,
-    /// How long to wait.
+    /// Maximum time to wait.
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     timeout: Duration,
 }
 
-/// Why an object is not as it should be after its run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReconcileError {
-    /// There is no cluster to talk to.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// No name.
-    #[error("which {0}? say its name")]
-    Unnamed(&'static str),
-    /// All namespaces.
-    #[error("one object lives in one namespace: say which, not --all-namespaces")]
-    Everywhere,
-    /// Nobody answers.
-    #[error("a {0} has no status: nothing would tell that it was run")]
-    Mute(&'static str),
-    /// The cluster did not do it.
+    #[error("missing the name of the {0}")]
+    MissingName(&'static str),
+    #[error("an object is in one namespace: use --namespace instead of --all-namespaces")]
+    AllNamespaces,
+    #[error("{} has no status, so its reconciliation cannot be observed", with_article(.0))]
+    NoStatus(&'static str),
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// It rests.
     #[error("{what} is suspended")]
-    Suspended {
-        /// The object.
-        what: String,
-    },
-    /// It names no source.
-    #[error("{what} names no source that could be run first")]
-    NoSource {
-        /// The object.
-        what: String,
-    },
-    /// The run failed.
+    Suspended { what: String },
+    #[error("{what} has no source to reconcile first")]
+    NoSource { what: String },
     #[error("{what} is not ready: {reason}: {message}")]
     NotReady {
-        /// The object.
         what: String,
-        /// The reason of its condition.
         reason: String,
-        /// The message of its condition.
         message: String,
     },
-    /// The run did not end in time.
-    #[error("{what} was not done after {timeout}: {last}")]
+    #[error("{what} did not finish within {timeout}: {last}")]
     Timeout {
-        /// The object.
         what: String,
-        /// How long it was waited for.
         timeout: Duration,
-        /// What was seen last.
         last: String,
     },
-    /// It went away meanwhile.
-    #[error("{what} was deleted meanwhile")]
-    Deleted {
-        /// The object.
-        what: String,
-    },
-    /// Standard output could not be written.
+    #[error("{what} was deleted while waiting")]
+    Deleted { what: String },
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
 }
@@ -105,12 +76,12 @@ impl Failure for ReconcileError {
             Self::Connect(error) => error.hint(),
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
-            Self::Suspended { .. } => Some("`equate resume` lets it work again"),
-            Self::NotReady { .. } => Some("`equate events --for KIND/NAME` says more"),
-            Self::Timeout { .. } => Some("--timeout waits longer; `equate get` shows how it stands"),
-            Self::Unnamed(_)
-            | Self::Everywhere
-            | Self::Mute(_)
+            Self::Suspended { .. } => Some("resume it with `equate resume`"),
+            Self::NotReady { .. } => Some("see `equate events --for KIND/NAME`"),
+            Self::Timeout { .. } => Some("increase --timeout, or see the status with `equate get`"),
+            Self::MissingName(_)
+            | Self::AllNamespaces
+            | Self::NoStatus(_)
             | Self::NoSource { .. }
             | Self::Deleted { .. }
             | Self::Output(_) => None,
@@ -122,17 +93,17 @@ impl Failure for ReconcileError {
     }
 }
 
-/// What tells that a run is the one that was asked for.
+/// Identifies the requested run in a status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// It answers this token.
+    /// The run that handles this token.
     Answered(String),
-    /// It is of this generation of the spec, or a later one.
+    /// A run of this generation of the spec, or a later one.
     Generation(i64),
 }
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), ReconcileError> {
-    let connection = args.cluster.connect_aloud().await?;
+    let connection = args.cluster.connect_and_print().await?;
     reconcile(&connection.client, kinds, &args, &mut std::io::stdout()).await
 }
 
@@ -143,23 +114,22 @@ async fn reconcile(
     out: &mut impl Write,
 ) -> Result<(), ReconcileError> {
     let (kind, name) = kinds.parse_one(&args.what)?;
-    let name = name.ok_or(ReconcileError::Unnamed(kind.kind))?;
+    let name = name.ok_or(ReconcileError::MissingName(kind.kind))?;
     if !kind.reports {
-        return Err(ReconcileError::Mute(kind.kind));
+        return Err(ReconcileError::NoStatus(kind.kind));
     }
     let Namespaces::One(namespace) = args.scope.namespaces() else {
-        return Err(ReconcileError::Everywhere);
+        return Err(ReconcileError::AllNamespaces);
     };
     let object = objects::get(client, &kind, &namespace, &name).await?;
     if args.with_source {
         let (kind, namespace, name) = source(kinds, &kind, &object)?;
-        once(client, &kind, &namespace, &name, args.timeout, out).await?;
+        reconcile_one(client, &kind, &namespace, &name, args.timeout, out).await?;
     }
-    once(client, &kind, &namespace, &name, args.timeout, out).await
+    reconcile_one(client, &kind, &namespace, &name, args.timeout, out).await
 }
 
-/// Runs one object and says what came of it.
-async fn once(
+async fn reconcile_one(
     client: &Client,
     kind: &Kind,
     namespace: &str,
@@ -176,11 +146,10 @@ async fn once(
     let token = Timestamp::now().to_string();
     let request = json!({ "metadata": { "annotations": { REQUESTED_AT: token } } });
     objects::patch(client, kind, namespace, name, &request).await?;
-    let done = settle(client, kind, namespace, name, &Goal::Answered(token), timeout).await?;
+    let done = wait_until_ready(client, kind, namespace, name, &Goal::Answered(token), timeout).await?;
     writeln!(out, "{}", outcome(kind, &done)).map_err(ReconcileError::Output)
 }
 
-/// What came of a run, in one line.
 pub(crate) fn outcome(kind: &Kind, object: &DynamicObject) -> String {
     let message = text(condition(object, "Ready"), "message");
     let detail = if message.is_empty() {
@@ -191,8 +160,7 @@ pub(crate) fn outcome(kind: &Kind, object: &DynamicObject) -> String {
     format!("{}/{} is ready: {detail}", kind.singular(), names(object).1)
 }
 
-/// Waits until a run has ended well.
-pub(crate) async fn settle(
+pub(crate) async fn wait_until_ready(
     client: &Client,
     kind: &Kind,
     namespace: &str,
@@ -203,7 +171,7 @@ pub(crate) async fn settle(
     let api = objects::api(client, kind, &Namespaces::One(namespace.to_owned()));
     let mut states = watch_object(api, name).default_backoff().boxed();
     let what = what(kind, namespace, name);
-    let mut last = UNANSWERED.to_owned();
+    let mut last = NO_ANSWER.to_owned();
     let wait = async {
         while let Some(state) = states.next().await {
             let object = match state {
@@ -214,9 +182,9 @@ pub(crate) async fn settle(
                     continue;
                 }
             };
-            match verdict(&object, goal) {
-                Verdict::Ready => return Ok(object),
-                Verdict::Failed { reason, message } => {
+            match run_state(&object, goal) {
+                RunState::Ready => return Ok(object),
+                RunState::Failed { reason, message } => {
                     let what = what.clone();
                     return Err(ReconcileError::NotReady {
                         what,
@@ -224,7 +192,7 @@ pub(crate) async fn settle(
                         message,
                     });
                 }
-                Verdict::Waiting(doing) => last = doing,
+                RunState::Waiting(doing) => last = doing,
             }
         }
         Err(ReconcileError::Deleted { what: what.clone() })
@@ -234,14 +202,14 @@ pub(crate) async fn settle(
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum RunState {
     Ready,
     Failed { reason: String, message: String },
     Waiting(String),
 }
 
-/// Where a run stands. What came before the run does not count: an old failure is none.
-fn verdict(object: &DynamicObject, goal: &Goal) -> Verdict {
+/// The state of a run. Ignores the results of earlier runs.
+fn run_state(object: &DynamicObject, goal: &Goal) -> RunState {
     let ready = condition(object, "Ready");
     let reconciling = condition(object, "Reconciling");
     let generation = object.metadata.generation.unwrap_or_default();
@@ -256,24 +224,23 @@ fn verdict(object: &DynamicObject, goal: &Goal) -> Verdict {
         Goal::Generation(asked) => (judged >= *asked, *asked),
     };
     if !answered {
-        return Verdict::Waiting(UNANSWERED.to_owned());
+        return RunState::Waiting(NO_ANSWER.to_owned());
     }
     let (reason, message) = (text(ready, "reason"), text(ready, "message"));
     let retrying = text(reconciling, "reason") == "ProgressingWithRetry";
     let working = text(reconciling, "status") == "True" && !retrying;
     match text(ready, "status") {
-        "True" if judged >= awaited && !working => Verdict::Ready,
-        // A dependency wakes what waits for it: that is no end.
-        "False" if !working && reason != "DependencyNotReady" => Verdict::Failed {
+        "True" if judged >= awaited && !working => RunState::Ready,
+        // a dependency wakes the objects that wait for it, so the run has not ended
+        "False" if !working && reason != "DependencyNotReady" => RunState::Failed {
             reason: reason.to_owned(),
             message: message.to_owned(),
         },
-        _ if working => Verdict::Waiting(text(reconciling, "message").to_owned()),
-        _ => Verdict::Waiting(message.to_owned()),
+        _ if working => RunState::Waiting(text(reconciling, "message").to_owned()),
+        _ => RunState::Waiting(message.to_owned()),
     }
 }
 
-/// The source an object names.
 pub(crate) fn source(
     kinds: &Kinds,
     kind: &Kind,

@@ -1,80 +1,67 @@
-//! `equate suspend` and `equate resume`: an object rests, and works again.
+//! `equate suspend` and `equate resume`.
 
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
-use crate::kinds::{Kind, KindError, Kinds};
+use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, RequestError, names};
-use crate::reconcile::{Goal, ReconcileError, outcome, settle};
+use crate::reconcile::{Goal, ReconcileError, outcome, wait_until_ready};
 use equate_api::meta::Duration;
 use kube::Client;
 use kube::api::DynamicObject;
 use serde_json::json;
 use std::io::Write;
 
-/// Which objects.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Objects {
-    /// The objects: a kind and a name, such as `kustomization apps` or `ks/apps`; or a kind with --all.
+    /// Kind and name, such as `kustomization apps` or `ks/apps`; or a kind with --all.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=3)]
     what: Vec<String>,
     #[command(flatten)]
     cluster: connection::Options,
     #[command(flatten)]
     scope: Scope,
-    /// All objects of the kind in the namespace.
+    /// Select all objects of the kind in the namespace.
     #[arg(long)]
     all: bool,
 }
 
-/// Let an object rest: it is left as it is until it is resumed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Suspend {
     #[command(flatten)]
     objects: Objects,
 }
 
-/// Let an object work again, and wait until it is ready.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resume {
     #[command(flatten)]
     objects: Objects,
-    /// Do not wait.
+    /// Do not wait until the objects are ready.
     #[arg(long)]
     no_wait: bool,
-    /// How long to wait for each.
+    /// Maximum time to wait for each object.
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     timeout: Duration,
 }
 
-/// Why an object does not rest, or does not work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SuspendError {
-    /// There is no cluster to talk to.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// The kind has no such field.
-    #[error("a {0} cannot be suspended")]
-    Never(&'static str),
-    /// Neither a name nor all.
-    #[error("which {0}? say its name, or --all")]
-    Unnamed(&'static str),
-    /// A name and all.
-    #[error("{0} is one object's name, and --all means every one")]
+    #[error("{} cannot be suspended", with_article(.0))]
+    NotSuspendable(&'static str),
+    #[error("missing the name of the {0}; name one, or use --all")]
+    MissingName(&'static str),
+    #[error("the name {0} and --all exclude each other")]
     NameAndAll(String),
-    /// A name in all namespaces.
-    #[error("{0} is one object's name: say its namespace, not --all-namespaces")]
-    NameEverywhere(String),
-    /// The cluster did not do it.
+    #[error("{0} names one object: use --namespace instead of --all-namespaces")]
+    NameInAllNamespaces(String),
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// It did not become ready.
     #[error(transparent)]
     Reconcile(#[from] ReconcileError),
-    /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
 }
@@ -86,10 +73,10 @@ impl Failure for SuspendError {
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
             Self::Reconcile(error) => error.hint(),
-            Self::Never(_)
-            | Self::Unnamed(_)
+            Self::NotSuspendable(_)
+            | Self::MissingName(_)
             | Self::NameAndAll(_)
-            | Self::NameEverywhere(_)
+            | Self::NameInAllNamespaces(_)
             | Self::Output(_) => None,
         }
     }
@@ -100,12 +87,12 @@ impl Failure for SuspendError {
 }
 
 pub(crate) async fn run_suspend(args: Suspend, kinds: &Kinds) -> Result<(), SuspendError> {
-    let connection = args.objects.cluster.connect_aloud().await?;
+    let connection = args.objects.cluster.connect_and_print().await?;
     suspend(&connection.client, kinds, &args, &mut std::io::stdout()).await
 }
 
 pub(crate) async fn run_resume(args: Resume, kinds: &Kinds) -> Result<(), SuspendError> {
-    let connection = args.objects.cluster.connect_aloud().await?;
+    let connection = args.objects.cluster.connect_and_print().await?;
     resume(&connection.client, kinds, &args, &mut std::io::stdout()).await
 }
 
@@ -119,7 +106,7 @@ async fn suspend(
     for object in objects {
         let said = match set(client, &kind, &object, true).await? {
             Some(_) => "suspended",
-            None => "was suspended already",
+            None => "is already suspended",
         };
         writeln!(out, "{}/{} {said}", kind.singular(), names(&object).1).map_err(SuspendError::Output)?;
     }
@@ -150,7 +137,7 @@ async fn resume(
     for object in resumed {
         let (namespace, name) = names(&object);
         let goal = Goal::Generation(object.metadata.generation.unwrap_or_default());
-        let done = settle(client, &kind, namespace, name, &goal, args.timeout).await?;
+        let done = wait_until_ready(client, &kind, namespace, name, &goal, args.timeout).await?;
         writeln!(out, "{}", outcome(&kind, &done)).map_err(SuspendError::Output)?;
     }
     Ok(())
@@ -160,25 +147,25 @@ impl Objects {
     async fn find(&self, client: &Client, kinds: &Kinds) -> Result<(Kind, Vec<DynamicObject>), SuspendError> {
         let (kind, name) = kinds.parse_one(&self.what)?;
         if !kind.suspends {
-            return Err(SuspendError::Never(kind.kind));
+            return Err(SuspendError::NotSuspendable(kind.kind));
         }
         let namespaces = self.scope.namespaces();
         let objects = match (name, self.all) {
             (Some(name), true) => return Err(SuspendError::NameAndAll(name)),
-            (None, false) => return Err(SuspendError::Unnamed(kind.kind)),
+            (None, false) => return Err(SuspendError::MissingName(kind.kind)),
             (None, true) => objects::list(client, &kind, &namespaces, None, None).await?,
             (Some(name), false) => match &namespaces {
                 objects::Namespaces::One(namespace) => {
                     vec![objects::get(client, &kind, namespace, &name).await?]
                 }
-                objects::Namespaces::All => return Err(SuspendError::NameEverywhere(name)),
+                objects::Namespaces::All => return Err(SuspendError::NameInAllNamespaces(name)),
             },
         };
         Ok((kind, objects))
     }
 }
 
-/// Sets the field; nothing when it is so already.
+/// Sets `spec.suspend`; returns none if it has this value already.
 async fn set(
     client: &Client,
     kind: &Kind,

@@ -4,7 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Width};
 use std::time::Duration;
 
-/// Rows under a header. The widths of what was printed are kept, so that rows that come later stand in line.
+/// Rows under a header. Remembers column widths, so that later rows align.
 #[derive(Debug)]
 pub(crate) struct Table {
     header: Option<Vec<&'static str>>,
@@ -13,7 +13,6 @@ pub(crate) struct Table {
     colour: bool,
 }
 
-/// A cell's text, and how it is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value {
     text: String,
@@ -29,7 +28,7 @@ enum Tone {
 }
 
 impl Value {
-    /// A text; line breaks would break the table.
+    /// Text; replaces line breaks, which would break the table.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         let text: String = text.into();
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -39,7 +38,6 @@ impl Value {
         }
     }
 
-    /// The status of a condition.
     pub(crate) fn status(text: &str) -> Self {
         let tone = match text {
             "True" | "Current" => Tone::Good,
@@ -63,13 +61,11 @@ impl Value {
     }
 }
 
-/// Whether standard output may be coloured.
 pub(crate) fn colour() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stdout()) && std::env::var_os("NO_COLOR").is_none()
 }
 
 impl Table {
-    /// An empty table.
     pub(crate) fn new(header: Vec<&'static str>, colour: bool) -> Self {
         Self {
             header: Some(header),
@@ -79,17 +75,15 @@ impl Table {
         }
     }
 
-    /// Leaves the header out.
     pub(crate) fn without_header(&mut self) {
         self.header = None;
     }
 
-    /// Adds a row.
     pub(crate) fn row(&mut self, row: Vec<Value>) {
         self.rows.push(row);
     }
 
-    /// The rows added since the last time, under the header the first time; every line ends in a line break.
+    /// The rows since the last call, with the header the first time; every line ends in a line break.
     pub(crate) fn take(&mut self) -> String {
         let mut table = comfy_table::Table::new();
         table
@@ -109,7 +103,7 @@ impl Table {
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((0, 3));
             if let Some(width) = self.widths.get(index) {
-                // The constraint counts the padding.
+                // the constraint includes the padding
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + 3)));
             }
         }
@@ -126,7 +120,7 @@ impl Table {
     }
 }
 
-/// A length of time as kubectl writes ages: two units at most, and only where the smaller one matters.
+/// A duration like kubectl's ages: at most two units, and the smaller one only if it matters.
 pub(crate) fn age(duration: Duration) -> String {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
@@ -149,7 +143,6 @@ pub(crate) fn age(duration: Duration) -> String {
     }
 }
 
-/// The age of what happened at a time, as text.
 pub(crate) fn since(time: jiff::Timestamp, now: jiff::Timestamp) -> String {
     age(now.duration_since(time).unsigned_abs())
 }
@@ -159,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn later_rows_stand_in_line() {
+    fn later_rows_align() {
         let mut table = Table::new(vec!["NAME", "READY", "MESSAGE"], false);
         table.row(vec![
             Value::plain("a-long-name"),
@@ -175,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_is_for_terminals() {
+    fn colour_is_used_on_terminals_only() {
         let mut table = Table::new(vec!["READY"], true);
         table.row(vec![Value::status("True")]);
         assert!(table.take().contains("\u{1b}["));

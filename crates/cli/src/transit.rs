@@ -1,18 +1,17 @@
-//! Where Vault and OpenBao are, as their own programs have it in the environment.
+//! The address of Vault or OpenBao, from the environment variables of their own programs.
 
 use equate_controllers::TransitSettings;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The environment names certificates that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("could not read {}, which VAULT_CACERT names", path.display())]
+#[error("could not read {}, set by VAULT_CACERT", path.display())]
 pub(crate) struct CertificatesError {
     path: PathBuf,
     source: std::io::Error,
 }
 
-/// `VAULT_ADDR`, one address or several with commas between them, and `VAULT_CACERT`.
+/// Reads `VAULT_ADDR`, one or several comma-separated addresses, and `VAULT_CACERT`.
 pub(crate) fn settings() -> Result<TransitSettings, CertificatesError> {
     read(|name| std::env::var_os(name))
 }
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_environment_says() {
+    fn settings_come_from_the_environment() {
         let with = |pairs: &'static [(&'static str, &'static str)]| {
             read(move |name| {
                 let found = pairs.iter().find(|(known, _)| *known == name);
@@ -55,7 +54,7 @@ mod tests {
         let error = with(&[("VAULT_CACERT", "/nowhere/ca.pem")]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "could not read /nowhere/ca.pem, which VAULT_CACERT names"
+            "could not read /nowhere/ca.pem, set by VAULT_CACERT"
         );
     }
 }

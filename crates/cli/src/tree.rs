@@ -1,9 +1,9 @@
-//! `equate tree`: what a Kustomization applied, and how each object is doing.
+//! `equate tree`: shows the objects that a Kustomization applied, and their health.
 
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
-use crate::kinds::{Kind, KindError, Kinds};
+use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, Namespaces, RequestError};
 use crate::table::{self, Table, Value};
 use equate_apply::cluster::{ApplyError, Cluster};
@@ -19,26 +19,23 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
-/// How long reading one object may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many objects are read at once.
 const READS_MAX: usize = 16;
 
-/// Show what a Kustomization applied, as a tree, and how each object is doing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The Kustomization: `kustomization apps` or `ks/apps`.
+    /// Kustomization to show, such as `kustomization apps` or `ks/apps`.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]
     what: Vec<String>,
     #[command(flatten)]
     cluster: connection::Options,
     #[command(flatten)]
     scope: Scope,
-    /// Only sources, Kustomizations and the other kinds of Flux.
+    /// Show only objects of Flux's kinds.
     #[arg(long)]
     compact: bool,
-    /// How to print: a tree, or the same as data.
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    /// Output format (default: a tree).
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Output>,
 }
 
@@ -48,58 +45,36 @@ enum Output {
     Yaml,
 }
 
-/// Why there is no tree.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TreeError {
-    /// There is no cluster to talk to.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// What was named is no kind.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// A kind that applies nothing.
-    #[error("a {kind} has no inventory to show; a {others} has")]
-    NoInventory {
-        /// The kind.
-        kind: &'static str,
-        /// Those that have one.
-        others: String,
-    },
-    /// No name.
-    #[error("which {0}? say its name")]
-    Unnamed(&'static str),
-    /// All namespaces.
-    #[error("one {0} lives in one namespace: say which, not --all-namespaces")]
-    Everywhere(&'static str),
-    /// The cluster did not answer.
+    #[error("{} has no inventory to show; choose a {others}", with_article(.kind))]
+    NoInventory { kind: &'static str, others: String },
+    #[error("missing the name of the {0}")]
+    MissingName(&'static str),
+    #[error("{} is in one namespace: use --namespace instead of --all-namespaces", with_article(.0))]
+    AllNamespaces(&'static str),
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// An object of the inventory could not be read.
     #[error("could not read {id}")]
     Read {
-        /// The object.
         id: ObjectId,
-        /// Why.
         #[source]
         source: Box<ApplyError>,
     },
-    /// The inventory cannot be read.
-    #[error("the inventory of {kind} {namespace}/{name} cannot be read")]
+    #[error("could not read the inventory of {kind} {namespace}/{name}")]
     Inventory {
-        /// The kind.
         kind: &'static str,
-        /// Its namespace.
         namespace: String,
-        /// Its name.
         name: String,
-        /// Why.
         #[source]
         source: ParseIdError,
     },
-    /// The tree could not be written as JSON.
     #[error("could not write the tree as JSON")]
     Json(#[source] serde_json::Error),
-    /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
 }
@@ -111,8 +86,8 @@ impl Failure for TreeError {
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
             Self::NoInventory { .. }
-            | Self::Unnamed(_)
-            | Self::Everywhere(_)
+            | Self::MissingName(_)
+            | Self::AllNamespaces(_)
             | Self::Read { .. }
             | Self::Inventory { .. }
             | Self::Json(_)
@@ -125,7 +100,6 @@ impl Failure for TreeError {
     }
 }
 
-/// An object and what it brought.
 #[derive(Debug)]
 struct Node {
     id: ObjectId,
@@ -133,7 +107,6 @@ struct Node {
     children: Vec<Node>,
 }
 
-/// What reading needs on the way down.
 struct Reader<'a> {
     client: Client,
     cluster: Cluster,
@@ -142,7 +115,7 @@ struct Reader<'a> {
 }
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), TreeError> {
-    let connection = args.cluster.connect_aloud().await?;
+    let connection = args.cluster.connect_and_print().await?;
     tree(
         &connection.client,
         kinds,
@@ -169,9 +142,9 @@ async fn tree(
             others: others.join(" or a "),
         });
     }
-    let name = name.ok_or(TreeError::Unnamed(kind.kind))?;
+    let name = name.ok_or(TreeError::MissingName(kind.kind))?;
     let Namespaces::One(namespace) = args.scope.namespaces() else {
-        return Err(TreeError::Everywhere(kind.kind));
+        return Err(TreeError::AllNamespaces(kind.kind));
     };
     let reader = Reader {
         client: client.clone(),
@@ -182,7 +155,7 @@ async fn tree(
     let root = objects::get(client, &kind, &namespace, &name).await?;
     let node = reader.owner(kind, root, BTreeSet::new()).await?;
     let text = match args.output {
-        None => drawn(&node, colour),
+        None => render(&node, colour),
         Some(Output::Yaml) => yaml::to_string(&data(&node)),
         Some(Output::Json) => serde_json::to_string_pretty(&data(&node)).map_err(TreeError::Json)? + "\n",
     };
@@ -190,8 +163,7 @@ async fn tree(
 }
 
 impl Reader<'_> {
-    /// An object that applied others, with everything below it. `above` are those it is part of, so that a
-    /// circle ends.
+    /// An object that applied others, with everything below it. `above` are its ancestors, which end a cycle.
     fn owner(
         &self,
         kind: Kind,
@@ -235,7 +207,7 @@ impl Reader<'_> {
         if remote {
             let health = Health {
                 status: health::Status::Unknown,
-                message: "it is in another cluster".to_owned(),
+                message: "in another cluster".to_owned(),
             };
             return Ok(Node {
                 id,
@@ -270,7 +242,6 @@ impl Reader<'_> {
     }
 }
 
-/// The objects that one applied and the versions they were applied in.
 fn inventory(object: &DynamicObject) -> Result<Vec<(ObjectId, String)>, ParseIdError> {
     let entries = object.data["status"]["inventory"]["entries"].as_array();
     let ids = entries.into_iter().flatten().map(|entry| {
@@ -280,16 +251,16 @@ fn inventory(object: &DynamicObject) -> Result<Vec<(ObjectId, String)>, ParseIdE
     ids.collect()
 }
 
-fn drawn(root: &Node, colour: bool) -> String {
+fn render(root: &Node, colour: bool) -> String {
     let mut table = Table::new(vec!["OBJECT", "HEALTH", "MESSAGE"], colour);
     draw(root, "", "", &mut table);
     table.take()
 }
 
-/// One object behind its branch; what is below it begins with the stem.
+/// Draws one object behind its branch; `stem` prefixes the lines below it.
 fn draw(node: &Node, branch: &str, stem: &str, table: &mut Table) {
     let health = &node.health;
-    // That all is well needs no explanation.
+    // a current object needs no explanation
     let message = if health.status == health::Status::Current {
         ""
     } else {
@@ -316,7 +287,7 @@ fn draw(node: &Node, branch: &str, stem: &str, table: &mut Table) {
     }
 }
 
-/// In the form of Flux's own tree, and the health.
+/// Flux's own tree format, with the health added.
 fn data(node: &Node) -> serde_json::Value {
     let id = &node.id;
     let mut value = json!({

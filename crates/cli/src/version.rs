@@ -4,11 +4,10 @@ use crate::document::{Form, document};
 use serde_json::json;
 use std::io::Write;
 
-/// Print the version.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How to print: a line, or as data.
-    #[arg(short, long, value_enum, value_name = "FORM")]
+    /// Output format (default: one line).
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Form>,
 }
 
@@ -30,16 +29,16 @@ mod tests {
 
     #[test]
     fn forms() {
-        let said = |output| {
+        let printed = |output| {
             let mut out = Vec::new();
             print(&Args { output }, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         let version = env!("CARGO_PKG_VERSION");
-        assert_eq!(said(None), format!("equate {version}\n"));
-        let yaml = said(Some(Form::Yaml));
+        assert_eq!(printed(None), format!("equate {version}\n"));
+        let yaml = printed(Some(Form::Yaml));
         assert!(yaml.contains(&format!("version: {version}\n")), "{yaml}");
-        let json: serde_json::Value = serde_json::from_str(&said(Some(Form::Json))).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&printed(Some(Form::Json))).unwrap();
         assert_eq!(json["version"], version);
     }
 }

@@ -1,56 +1,41 @@
-//! The directory `.equate/`: where a running `equate up` leaves what others need to reach it.
+//! The directory `.equate/` of a running `equate up`: tells other commands how to reach it.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `.gitignore` | keeps the directory out of git |
-//! | `pid` | the process; locked while it runs, so that a stale one is told from a live one |
-//! | `kubeconfig` | how to reach its API; mode 0600 |
-//! | `endpoints.json` | where its artifacts, webhook and counters are; the same |
+//! | `pid` | the process; locked while it runs, so that a stale file is recognized |
+//! | `kubeconfig` | credentials of its API; mode 0600 |
+//! | `endpoints.json` | addresses of its artifacts, webhook and metrics; mode 0600 |
 //!
-//! All of it goes at the end, and the directory unless it holds something else. The lock is the
-//! operating system's and goes with the process, however it ends.
+//! All files are removed at the end, and the directory too if it is empty. The operating system releases the
+//! lock however the process ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// The directory's name.
 pub(crate) const DIRECTORY: &str = ".equate";
 
-/// Why the directory could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClaimError {
-    /// Another `equate up` runs here.
     #[error("`equate up` already runs in {directory} (process {pid})")]
-    Taken {
-        /// The directory that holds `.equate/`.
-        directory: PathBuf,
-        /// Its process, as it wrote it.
-        pid: String,
-    },
-    /// Something else than this command made it, as a repository could.
-    #[error("{path} is a symbolic link; `.equate/` is this command's own and holds none")]
-    Link {
-        /// Which.
-        path: PathBuf,
-    },
-    /// A file could not be made or read.
+    Taken { directory: PathBuf, pid: String },
+    #[error("{path} is a symbolic link, and `equate up` does not write through links; remove it")]
+    Link { path: PathBuf },
     #[error("could not prepare {path}")]
     Io {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// What is this command's own in it, the claim last.
+/// The files of this command, the claim last.
 const OWN: [&str; 4] = ["kubeconfig", "endpoints.json", ".gitignore", "pid"];
-/// How often a claim is tried anew that a process took away as it ended.
+/// Attempts to claim a directory that an ending process removes at the same time.
 const TRIES: usize = 16;
 
-/// A claimed `.equate/`. Dropping it removes what it holds and lets go of the claim.
+/// A claimed `.equate/`. Dropping it removes its files and releases the claim.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     directory: PathBuf,
@@ -58,10 +43,9 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Takes `.equate/` below a directory for this process.
     pub(crate) fn claim(parent: &Path) -> Result<Self, ClaimError> {
         let directory = parent.join(DIRECTORY);
-        // What is written below must not go where a repository's author wants it to.
+        // a repository's author could redirect writes through a link
         for path in OWN
             .iter()
             .map(|name| directory.join(name))
@@ -73,7 +57,7 @@ impl Workspace {
         }
         let path = directory.join("pid");
         let claim = lock(parent, &directory, &path)?;
-        // From here on an error takes away what is here.
+        // from here on, dropping the workspace cleans up after an error
         let workspace = Self { directory, claim };
         let ignore = workspace.directory.join(".gitignore");
         std::fs::write(&ignore, "*\n").map_err(failed(&ignore))?;
@@ -83,22 +67,20 @@ impl Workspace {
             .and_then(|()| claim.rewind())
             .and_then(|()| writeln!(claim, "{}", std::process::id()))
             .map_err(failed(&path))?;
-        // Left by a process that was killed: it names a port that may be anyone's now.
+        // a killed process leaves a kubeconfig whose port may belong to another program now
         workspace.forget()?;
         Ok(workspace)
     }
 
-    /// Where the kubeconfig goes.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
-    /// Where the endpoints are told.
     pub(crate) fn endpoints(&self) -> PathBuf {
         self.directory.join("endpoints.json")
     }
 
-    /// What only a live process may leave.
+    /// Removes the files that only a live process may leave.
     fn forget(&self) -> Result<(), ClaimError> {
         for path in [self.kubeconfig(), self.endpoints()] {
             remove(&path)?;
@@ -106,7 +88,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// The rest; all but the claim is gone before another can take that.
+    /// Removes the rest; another process can claim the directory only after the other files are gone.
     fn leave(&self) -> Result<(), ClaimError> {
         self.forget()?;
         let entries = std::fs::read_dir(&self.directory).map_err(failed(&self.directory))?;
@@ -114,7 +96,7 @@ impl Workspace {
             .filter_map(Result::ok)
             .any(|entry| !OWN.iter().any(|own| entry.file_name() == *own));
         let ignore = self.directory.join(".gitignore");
-        // Other things, such as kept state, are to stay out of git.
+        // other files, such as persisted state, stay out of git
         if !others {
             remove(&ignore)?;
         }
@@ -122,7 +104,7 @@ impl Workspace {
         match std::fs::remove_dir(&self.directory) {
             Ok(()) => Ok(()),
             Err(_) if others => Ok(()),
-            // Another process has begun here, or ended already.
+            // another process started here, or ended already
             Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotFound) => {
                 Ok(())
             }
@@ -134,15 +116,14 @@ impl Workspace {
 impl Drop for Workspace {
     fn drop(&mut self) {
         if let Err(error) = self.leave() {
-            tracing::warn!(%error, "not all of `.equate/` could be removed");
+            tracing::warn!(%error, "could not remove all of `.equate/`");
         }
         if let Err(error) = self.claim.unlock() {
-            tracing::debug!(%error, "could not let go of the claim");
+            tracing::debug!(%error, "could not release the claim");
         }
     }
 }
 
-/// Makes the directory and takes the lock of the file that claims it.
 fn lock(parent: &Path, directory: &Path, path: &Path) -> Result<File, ClaimError> {
     let mut last = None;
     for _ in 0..TRIES {
@@ -155,7 +136,7 @@ fn lock(parent: &Path, directory: &Path, path: &Path) -> Result<File, ClaimError
             .open(path);
         let mut claim = match opened {
             Ok(claim) => claim,
-            // Somebody ended, and took the directory with it.
+            // an ending process removed the directory
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 last = Some(error);
                 continue;
@@ -163,7 +144,7 @@ fn lock(parent: &Path, directory: &Path, path: &Path) -> Result<File, ClaimError
             Err(error) => return Err(failed(path)(error)),
         };
         match claim.try_lock() {
-            // The lock of a file that was removed meanwhile keeps nobody away.
+            // the lock on a removed file excludes nobody
             Ok(()) if !is_at(&claim, path) => {}
             Ok(()) => return Ok(claim),
             Err(TryLockError::WouldBlock) => {
@@ -178,11 +159,10 @@ fn lock(parent: &Path, directory: &Path, path: &Path) -> Result<File, ClaimError
         }
     }
     Err(failed(path)(last.unwrap_or_else(|| {
-        std::io::Error::other("other processes take it and let it go all the time")
+        std::io::Error::other("other processes keep claiming it")
     })))
 }
 
-/// Whether an open file is the one that a path leads to.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -190,7 +170,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     matches!((file.metadata(), path.metadata()), (Ok(open), Ok(there)) if same(&open, &there))
 }
 
-/// Elsewhere a file that is open is not removed.
+/// An open file cannot be removed on other systems.
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
@@ -203,7 +183,7 @@ fn remove(path: &Path) -> Result<(), ClaimError> {
     }
 }
 
-/// Writes a file that only its owner can read, from its first byte on.
+/// Writes a file that only its owner can ever read.
 pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -212,9 +192,8 @@ pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
-/// The kubeconfig of an `equate up` that runs in a directory or the nearest of its parents that has one.
-///
-/// What a killed process left behind is not an answer.
+/// The kubeconfig of the `equate up` that runs in this directory or the nearest parent. Ignores the files of
+/// a killed process.
 pub(crate) fn live_kubeconfig(from: &Path) -> Option<PathBuf> {
     from.ancestors().find_map(|parent| {
         let directory = parent.join(DIRECTORY);
@@ -237,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_claim_is_refused_until_the_first_ends() {
+    fn second_claim_is_refused_until_the_first_ends() {
         let place = tempfile::tempdir().unwrap();
         let first = Workspace::claim(place.path()).unwrap();
         let refused = Workspace::claim(place.path()).unwrap_err();
@@ -255,7 +234,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nothing_is_written_through_a_link() {
+    fn links_are_not_written_through() {
         for name in [".equate", ".equate/pid", ".equate/.gitignore"] {
             let place = tempfile::tempdir().unwrap();
             let target = place.path().join("target");
@@ -278,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_live_one_is_found_and_nothing_is_left() {
+    fn only_a_live_workspace_is_found() {
         let place = tempfile::tempdir().unwrap();
         let below = place.path().join("a/b");
         std::fs::create_dir_all(&below).unwrap();
@@ -297,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_keeps_there_stays_and_stays_out_of_git() {
+    fn foreign_files_stay_and_stay_out_of_git() {
         let place = tempfile::tempdir().unwrap();
         let workspace = Workspace::claim(place.path()).unwrap();
         let directory = place.path().join(DIRECTORY);
@@ -311,9 +290,9 @@ mod tests {
         assert_eq!(left, [".gitignore", "state"]);
     }
 
-    /// Claims that are let go while others are taken: at no time do two hold one.
+    /// Claims and releases concurrently: two processes never have the claim at once.
     #[test]
-    fn two_never_hold_one() {
+    fn claims_are_exclusive() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let place = tempfile::tempdir().unwrap();
         let holders = AtomicUsize::new(0);

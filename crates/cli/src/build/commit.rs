@@ -1,20 +1,18 @@
-//! The content of a commit as a build reads it, straight from git's objects.
+//! The tree of a commit as input of a build, read from git's objects.
 
 use bytes::Bytes;
 use equate_git::{Entry, Mode, Node, TreeError};
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 
-/// A tree of `git`, in the words of `kustomize`.
+/// Adapts a tree of `git` to the trait of `kustomize`.
 #[derive(Debug, Clone)]
 pub(crate) struct Commit(pub(crate) equate_git::Tree);
 
-/// What stands where another repository would have to be fetched.
 #[derive(Debug, thiserror::Error)]
-#[error("a submodule stands in the way, and submodules are not fetched")]
+#[error("the path is in a submodule, and submodules are not fetched")]
 struct Submodule;
 
 impl Commit {
-    /// The submodule that a path is, or is in.
     fn is_in_submodule(&self, path: &str) -> bool {
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         ends.into_iter().any(|end| {
@@ -39,7 +37,7 @@ impl Commit {
 }
 
 impl Tree for Commit {
-    /// What cannot be told counts as a file: reading it says why.
+    /// An unknown entry counts as a file: reading it reports the error.
     fn stat(&self, path: &str) -> Option<Stat> {
         match self.look(path) {
             Ok(Some(found)) => Some(found),

@@ -1,7 +1,7 @@
-//! The file system of this machine as a tree, from its root: a base may lie anywhere.
+//! This machine's file system as a tree, from its root: a base may be anywhere.
 //!
-//! Links are told, not followed: the build follows them, so that what may be read is decided by
-//! where a file really is. Devices, pipes and sockets are not there.
+//! Reports links without following them: the build follows them, so that it can check where a file really is.
+//! Hides devices, pipes and sockets.
 
 use bytes::Bytes;
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
@@ -12,12 +12,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// The file system, as one build sees it.
+/// The file system as input of one build.
 #[derive(Debug)]
 pub(crate) struct Disk {
-    /// One byte more than this is read of a file, so that the build can tell that it is too long.
+    /// Reads one byte more than this, so that the build can detect a file that is too long.
     file_bytes_max: usize,
-    /// Directories to which no link leads.
+    /// Cache: whether a directory's path contains no link.
     real: RefCell<HashMap<String, bool>>,
 }
 
@@ -29,7 +29,7 @@ impl Disk {
         }
     }
 
-    /// Whether a directory is one, and no part of its path a link.
+    /// Whether the path is a directory and contains no link.
     fn is_real(&self, dir: &str) -> bool {
         if dir.is_empty() {
             return true;
@@ -44,7 +44,7 @@ impl Disk {
     }
 }
 
-/// A path as the trees of builds have it: without the slash in front.
+/// The path without its leading slash, as trees of builds have it.
 pub(crate) fn tree_path(path: &Path) -> String {
     path.to_string_lossy().trim_start_matches('/').to_owned()
 }
@@ -89,7 +89,7 @@ impl Tree for Disk {
     }
 }
 
-/// By size and time: good for the one build that reads it.
+/// Identified by size and time, which suffices for one build.
 fn stat(found: &Metadata) -> Option<Stat> {
     let kind = match found.file_type() {
         kind if kind.is_file() => EntryKind::File,

@@ -1,7 +1,7 @@
-//! What a build gets from elsewhere: repositories by way of mirrors, files by http.
+//! Fetches remote inputs of a build: repositories through mirrors, files over HTTP.
 //!
-//! Nothing of a person's git configuration is read. Over ssh the first key of `~/.ssh` opens what
-//! hosts in `~/.ssh/known_hosts` have; a key with a passphrase does not.
+//! Ignores the user's git configuration. Over SSH the first key in `~/.ssh` authenticates to the hosts in
+//! `~/.ssh/known_hosts`; keys with a passphrase are not supported.
 
 use super::commit::Commit;
 use crate::up::remote_url;
@@ -12,40 +12,32 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long a file may take.
 const FILE_TIMEOUT: Duration = Duration::from_secs(30);
-/// What ssh looks for, in this order.
 const KEYS: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
 
-/// How remote bases are had, as the command line says it.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct Fetching {
+pub(crate) struct FetchOptions {
     /// Refuse bases, components and files that are not on this machine.
     #[arg(long)]
     pub(crate) no_remote_bases: bool,
-    /// Read the repository in this directory wherever a base names this URL. May be repeated.
+    /// Read this directory instead of the repository at this URL. Repeatable.
     #[arg(long, value_name = "URL=PATH", value_parser = crate::up::substitution)]
     pub(crate) instead_of: Vec<(String, PathBuf)>,
-    /// Where mirrors of remote repositories are kept; without it, `equate` in the user's cache.
+    /// Directory for mirrors of remote repositories (default: `equate` in the user's cache directory).
     #[arg(long, value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
 }
 
-/// Why nothing can be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
-    /// Neither an option nor the environment says where.
-    #[error("there is no directory for mirrors: HOME is not set; name one with --cache-dir")]
+    #[error("no directory for mirrors: HOME is not set; set one with --cache-dir")]
     NoCache,
-    /// Files cannot be asked for.
-    #[error("no http client can be made")]
+    #[error("could not create an HTTP client")]
     Http(#[source] reqwest::Error),
-    /// A repository where git would see a directory, or a host without a user.
-    #[error("{0} is no URL that git over http, https or ssh understands")]
+    #[error("{0} is not a git URL over http, https or ssh")]
     Url(String),
 }
 
-/// Fetches for builds.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     mirrors: Mirrors,
@@ -54,8 +46,8 @@ pub(crate) struct Fetcher {
     runtime: Handle,
 }
 
-impl Fetching {
-    /// What fetches; nothing where that is refused.
+impl FetchOptions {
+    /// Returns none if remote bases are refused.
     pub(crate) fn fetcher(&self, runtime: &Handle) -> Result<Option<Fetcher>, FetchError> {
         if self.no_remote_bases {
             return Ok(None);
@@ -71,7 +63,7 @@ impl Fetching {
         };
         let mut mirrors = Mirrors::new(root.join("git"), Limits::default());
         for (url, path) in &self.instead_of {
-            // a short form means the same as the URL it is short for
+            // a short form matches the URL that it abbreviates
             let url = remote_url(url).unwrap_or_else(|| url.clone());
             mirrors = mirrors.instead_of(&url, path);
         }
@@ -109,7 +101,7 @@ impl Fetcher {
     }
 
     async fn download(&self, url: &str, bytes_max: usize) -> Result<Bytes, FileError> {
-        // its text holds the URL, which may hold a token
+        // reqwest's message contains the URL, which may contain a token
         let failed = |error: reqwest::Error| FileError::Failed(Box::new(error.without_url()));
         let request = self.http.get(url).timeout(FILE_TIMEOUT);
         let mut response = request.send().await.map_err(failed)?;
@@ -120,7 +112,7 @@ impl Fetcher {
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             content.extend_from_slice(&chunk);
             if content.len() > bytes_max {
-                // one byte more than may be: whoever asked says that it is too long
+                // one byte more than the limit: the caller reports that it is too long
                 content.truncate(bytes_max.saturating_add(1));
                 break;
             }
@@ -150,7 +142,7 @@ impl Remotes for Fetcher {
     }
 }
 
-/// What `git fetch` would take a name for: a commit, a full name, a tag, a branch.
+/// Resolves a name like `git fetch`: a commit, a full name, a tag, a branch.
 fn resolve(mirrors: &Mirrors, remote: &Remote, reference: &str) -> Result<Revision, ResolveError> {
     let is_commit = reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
     let wanted = match reference {
@@ -165,7 +157,7 @@ fn resolve(mirrors: &Mirrors, remote: &Remote, reference: &str) -> Result<Revisi
     mirrors.resolve(remote, &wanted)
 }
 
-/// A URL without a user is for who asks, as git reads it: it is a GitRepository's that is for `git`.
+/// Adds the current user to an SSH URL without one, like git. Only GitRepositories default to the user `git`.
 fn with_user(url: String, me: Option<&str>) -> String {
     let Ok(mut parsed) = reqwest::Url::parse(&url) else {
         return url;
@@ -179,7 +171,7 @@ fn with_user(url: String, me: Option<&str>) -> String {
     }
 }
 
-/// The first key there is, for hosts that are known.
+/// The first key, for known hosts.
 fn ssh(directory: &Path) -> Option<Credentials> {
     let known_hosts = std::fs::read(directory.join("known_hosts")).ok()?;
     let key = KEYS
@@ -197,7 +189,7 @@ mod tests {
     use super::with_user;
 
     #[test]
-    fn who_asks() {
+    fn ssh_url_without_a_user_gets_the_current_one() {
         #[track_caller]
         fn check(url: &str, me: Option<&str>, want: &str) {
             assert_eq!(with_user(url.to_owned(), me), want);

@@ -1,13 +1,13 @@
-//! `equate build kustomization`: a Flux Kustomization over a local directory.
+//! `equate build kustomization`: builds a Flux Kustomization from a local directory.
 //!
-//! The Kustomization is the cluster's or a file's; the directory stands in for what its source
-//! would have at `spec.path`. `equate diff kustomization` builds in the same way.
+//! Reads the Kustomization from the cluster or a file; the directory replaces `spec.path` of its source.
+//! `equate diff kustomization` builds in the same way.
 
 use super::disk::{Disk, tree_path};
 use super::fetch::{self, Fetcher};
 use super::mask::{self, MaskError};
 use super::output;
-use super::{RenderError, tell, warn};
+use super::{RenderError, print_notes, warn};
 use crate::connection::{self, ConnectError};
 use equate_api::kustomize::Kustomization;
 use equate_controllers::kustomization::declared::Declared;
@@ -23,50 +23,48 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 
-/// The API group of Flux's Kustomizations, and the labels of what they apply.
+/// The API group of Flux's Kustomizations and of their owner labels.
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 /// The API group of kustomize's own files, which are not applied.
 const FILES_GROUP: &str = "kustomize.config.k8s.io/";
 
-/// Which Kustomization, and how it is built from the directory `--path` that each command has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The Kustomization.
+    /// Name of the Kustomization.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// The namespace it is in.
+    /// Namespace of the Kustomization.
     #[arg(short, long, default_value = equate_api::meta::DEFAULT_NAMESPACE)]
     pub(crate) namespace: String,
     /// Read the Kustomization from this file.
     #[arg(long, value_name = "FILE", requires = "path")]
     pub(crate) kustomization_file: Option<PathBuf>,
-    /// Patterns of files that are left out where a kustomization file is made up, as in .gitignore.
+    /// Patterns of files to leave out of a generated kustomization file, as in .gitignore.
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "path")]
     pub(crate) ignore_paths: Vec<String>,
-    /// Fail where a variable is neither set nor has a default.
+    /// Fail when a variable has neither a value nor a default.
     #[arg(long, requires = "path")]
     pub(crate) strict_substitute: bool,
-    /// Go on with every Kustomization that is among the objects.
+    /// Also process every Kustomization among the objects.
     #[arg(short, long, requires = "path")]
     pub(crate) recursive: bool,
-    /// Directories that stand in for the sources of those, as Kind/namespace/name=DIR.
+    /// Directories to use as their sources, as Kind/namespace/name=DIR.
     #[arg(long, value_name = "SOURCE=DIR", value_delimiter = ',', value_parser = local_source, requires = "path")]
     pub(crate) local_sources: Vec<(String, PathBuf)>,
     #[command(flatten)]
     pub(crate) cluster: connection::Options,
     #[command(flatten)]
-    pub(crate) fetch: fetch::Fetching,
+    pub(crate) fetch: fetch::FetchOptions,
 }
 
-/// The options of `equate build kustomization`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BuildArgs {
     #[command(flatten)]
     common: Args,
-    /// The directory that stands in for spec.path of its source.
+    /// Directory to use as spec.path of the source.
     #[arg(long, value_name = "DIR")]
     path: PathBuf,
-    /// Ask no cluster; what postBuild.substituteFrom names is left out.
+    /// Use no cluster, and skip postBuild.substituteFrom.
     #[arg(long, requires = "kustomization_file")]
     dry_run: bool,
 }
@@ -80,120 +78,72 @@ fn local_source(text: &str) -> Result<(String, PathBuf), String> {
     Ok((source.to_owned(), directory.into()))
 }
 
-/// Why there is no Kustomization to build, or it cannot be.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KustomizationError {
-    /// There is no cluster to ask.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// What stands in for the source is no directory.
-    #[error("invalid resource path {path:?}: it is no directory")]
-    Path {
-        /// As given.
-        path: PathBuf,
-    },
-    /// The file cannot be read.
+    #[error("invalid resource path {path:?}: not a directory")]
+    Path { path: PathBuf },
     #[error("failed to read kustomization file {}", path.display())]
     Read {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The file is no YAML.
     #[error("{}:{error}", path.display())]
-    Yaml {
-        /// Which.
-        path: PathBuf,
-        /// Where and why.
-        error: yaml::YamlError,
-    },
-    /// A Kustomization is none.
-    #[error("{place}: the Kustomization is not understood")]
+    Yaml { path: PathBuf, error: yaml::YamlError },
+    #[error("{place}: could not decode the Kustomization")]
     Decode {
-        /// The file and line, or its name.
         place: String,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
-    /// The file has another one.
     #[error("failed to find kustomization with name '{name}' and namespace '{namespace}' in file '{}'", path.display())]
     NotInFile {
-        /// The name.
         name: String,
-        /// The namespace.
         namespace: String,
-        /// The file.
         path: PathBuf,
     },
-    /// The cluster did not say.
     #[error("failed to get kustomization object {namespace}/{name}")]
     Get {
-        /// The name.
         name: String,
-        /// The namespace.
         namespace: String,
-        /// Why.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The cluster has none of that name.
-    #[error("there is no Kustomization {namespace}/{name} in the cluster")]
-    Absent {
-        /// The name.
-        name: String,
-        /// The namespace.
-        namespace: String,
-    },
-    /// Variables are not known.
+    #[error("Kustomization {namespace}/{name} not found in the cluster")]
+    Absent { name: String, namespace: String },
     #[error(transparent)]
     Variables(#[from] ValuesError),
-    /// It asks for something that is not carried out yet.
     #[error("{kustomization}: {field} is not supported yet")]
     Unsupported {
-        /// Its namespace and name.
         kustomization: String,
-        /// The field.
         field: &'static str,
     },
-    /// The directory cannot be listed for `--ignore-paths`.
     #[error("could not read {}", path.display())]
     Ignore {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: TreeError,
     },
-    /// A Secret cannot be looked into.
     #[error(transparent)]
     Mask(#[from] MaskError),
-    /// Nothing stands in for the source of a nested one.
     #[error(
-        "cannot get local path for {sources} of kustomization {name}: name it with --local-sources {sources}=DIR"
+        "cannot get local path for {sources} of kustomization {name}: set it with --local-sources {sources}=DIR"
     )]
-    NoLocalSource {
-        /// The source.
-        sources: String,
-        /// The Kustomization.
-        name: String,
-    },
+    NoLocalSource { sources: String, name: String },
 }
 
-/// Builds Kustomizations over directories.
 pub(crate) struct Renderer<'a> {
     args: &'a Args,
     runtime: &'a Runtime,
-    /// None where no cluster is to be asked.
+    /// None if no cluster is used.
     client: Option<Client>,
     fetcher: Option<Fetcher>,
     here: PathBuf,
 }
 
 impl<'a> Renderer<'a> {
-    /// Prepares to build over a directory.
     pub(crate) fn new(
         args: &'a Args,
         path: &Path,
@@ -215,7 +165,7 @@ impl<'a> Renderer<'a> {
         })
     }
 
-    /// The Kustomization that is named: the file's, with the status that the cluster's has; or the cluster's.
+    /// The selected Kustomization: from the file, with the status in the cluster; or from the cluster.
     pub(crate) fn named(&self) -> Result<Kustomization, KustomizationError> {
         let Args { name, namespace, .. } = self.args;
         let live = self.live(name, namespace)?;
@@ -230,7 +180,6 @@ impl<'a> Renderer<'a> {
         Ok(found)
     }
 
-    /// The cluster's Kustomization of a name; none where no cluster is asked.
     pub(crate) fn live(
         &self,
         name: &str,
@@ -248,7 +197,7 @@ impl<'a> Renderer<'a> {
         })
     }
 
-    /// What a Kustomization builds over a directory: variables in, nothing hidden yet, no labels of its owner.
+    /// Builds the objects: with variables, without masks and owner labels.
     pub(crate) fn render(
         &self,
         kustomization: &Kustomization,
@@ -285,7 +234,7 @@ impl<'a> Renderer<'a> {
             disk,
         };
         let built = build_with(&tree, &spec, loaders).map_err(|error| {
-            tell(&error.told);
+            print_notes(&error.told);
             error.seen_from(&tree_path(&self.here))
         })?;
         warn(&built);
@@ -294,7 +243,7 @@ impl<'a> Renderer<'a> {
         Ok(objects)
     }
 
-    /// The Kustomizations among objects, each with the directory that stands in for what it reads.
+    /// The Kustomizations among the objects, each with the directory of its source.
     pub(crate) fn nested(
         &self,
         objects: &[Resource],
@@ -336,7 +285,7 @@ impl<'a> Renderer<'a> {
         Ok(directory.join(path.trim_start_matches('/')))
     }
 
-    /// The files that `--ignore-paths` leaves, where it says anything.
+    /// The files that `--ignore-paths` keeps; none without patterns.
     fn kept(&self, directory: &Path) -> Result<Option<Tree>, KustomizationError> {
         if self.args.ignore_paths.is_empty() {
             return Ok(None);
@@ -350,7 +299,6 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// Builds and prints.
 pub(super) fn build(args: &BuildArgs, runtime: &Runtime) -> Result<(), RenderError> {
     let BuildArgs {
         common,
@@ -360,7 +308,7 @@ pub(super) fn build(args: &BuildArgs, runtime: &Runtime) -> Result<(), RenderErr
     let client = match dry_run {
         true => None,
         false => {
-            let connection = runtime.block_on(common.cluster.connect_aloud());
+            let connection = runtime.block_on(common.cluster.connect_and_print());
             Some(connection.map_err(KustomizationError::from)?.client)
         }
     };
@@ -382,7 +330,7 @@ pub(super) fn build(args: &BuildArgs, runtime: &Runtime) -> Result<(), RenderErr
             for (nested, directory) in renderer.nested(&objects)?.into_iter().rev() {
                 let name = nested.metadata.name.clone().unwrap_or_default();
                 let namespace = nested.metadata.namespace.clone().unwrap_or_default();
-                // what runs there is what is built, as Flux does
+                // like Flux, builds the spec that runs in the cluster
                 let live = renderer.live(&name, &namespace)?;
                 left.push((live.unwrap_or(nested), directory));
             }
@@ -394,8 +342,8 @@ pub(super) fn build(args: &BuildArgs, runtime: &Runtime) -> Result<(), RenderErr
     Ok(output::standard(&text)?)
 }
 
-/// Hides what SOPS encrypted in Secrets; the names of those.
-pub(crate) fn hide(objects: &mut [Resource]) -> Result<HashSet<String>, KustomizationError> {
+/// Masks SOPS-encrypted values in Secrets; returns the Secrets' names.
+pub(crate) fn mask_secrets(objects: &mut [Resource]) -> Result<HashSet<String>, KustomizationError> {
     let mut hidden = HashSet::new();
     for resource in objects {
         let before = resource.object.clone();
@@ -413,7 +361,7 @@ fn document(mut object: Object, owner: &Kustomization) -> Result<String, Kustomi
     Ok(yaml::to_string(&object.into_value()) + "---\n")
 }
 
-/// Says whose an object is; labels that the Kustomization gives everything win.
+/// Adds the owner labels; labels set by the Kustomization win.
 fn label(object: &mut Object, owner: &Kustomization) {
     let meta = &owner.metadata;
     let common = owner.spec.common_metadata.as_ref().map(|common| &common.labels);
@@ -439,14 +387,13 @@ fn label(object: &mut Object, owner: &Kustomization) {
     }
 }
 
-/// Files of kustomize's own are not applied, nor is what has no name.
+/// Whether an object is applied: kustomize's own files and unnamed objects are not.
 fn is_applied(object: &Object) -> bool {
     let own =
         object.kind().eq_ignore_ascii_case("kustomization") && object.api_version().starts_with(FILES_GROUP);
     !own && !object.name().is_empty() && !object.kind().is_empty() && !object.api_version().is_empty()
 }
 
-/// The Kustomization of a name in a file of perhaps several documents.
 fn read(path: &Path, name: &str, namespace: &str) -> Result<Kustomization, KustomizationError> {
     let text = std::fs::read_to_string(path).map_err(|source| KustomizationError::Read {
         path: path.to_owned(),
@@ -483,14 +430,14 @@ fn read(path: &Path, name: &str, namespace: &str) -> Result<Kustomization, Kusto
     })
 }
 
-/// The file system, of which a walk of one directory finds only what is kept.
+/// The file system, where listing one directory shows only the kept files.
 struct Kept {
     kept: Option<Tree>,
     directory: String,
     disk: Disk,
 }
 
-/// A path without `.`, `..` and empty segments.
+/// The path without `.`, `..` and empty segments.
 fn clean(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {

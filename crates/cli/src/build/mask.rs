@@ -1,7 +1,7 @@
-//! What `flux build` hides of Secrets: values that SOPS encrypted, since what they say is noise and
-//! what would be applied is not known.
+//! Masks SOPS-encrypted values in Secrets like `flux build`: the ciphertext is noise, and the applied value
+//! is unknown.
 //!
-//! Values that stand in clear in the files are printed as they are: whoever builds can read them there.
+//! Plaintext values are printed: whoever builds can read them in the files.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,11 +10,10 @@ use equate_manifest::yaml;
 use serde_json::{Map, Value};
 
 const MASK: &str = "**SOPS**";
-/// The mask where the value has to be a JSON object.
+/// The mask for a value that must be a JSON object.
 const MASK_JSON: &str = "{\"mask\":\"**SOPS**\"}";
 const DOCKER_CONFIG: &str = "kubernetes.io/dockerconfigjson";
 
-/// Why a Secret cannot be looked into.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("failed to mask secret {name} sops data: the value of {key:?} is not base64")]
 pub(crate) struct MaskError {
@@ -22,13 +21,11 @@ pub(crate) struct MaskError {
     key: String,
 }
 
-/// Whether SOPS encrypted an object as a whole.
 pub(super) fn is_encrypted(object: &Object) -> bool {
     let text = yaml::to_string(&Value::Object(object.0.clone()));
     text.contains("sops:") && text.contains("mac: ENC[")
 }
 
-/// Hides what SOPS encrypted in a Secret.
 pub(super) fn mask(object: &mut Object) -> Result<(), MaskError> {
     if object.kind() != "Secret" {
         return Ok(());
@@ -65,7 +62,6 @@ pub(super) fn mask(object: &mut Object) -> Result<(), MaskError> {
     Ok(())
 }
 
-/// Whether a value is a file that SOPS encrypted.
 fn is_document(text: &str) -> bool {
     text.contains("sops") && text.contains("ENC[")
 }
@@ -92,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sops_encrypted_is_hidden() {
+    fn sops_encrypted_values_are_masked() {
         let sops = json!({"mac": "ENC[AES256_GCM,data:x]"});
         let masked = STANDARD.encode(MASK);
         check(
@@ -111,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_is_told_by_its_key_alone() {
+    fn invalid_base64_is_reported_without_the_value() {
         let secret = json!({"kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "secret!"}});
         let error = mask(&mut Object::from_value(secret).unwrap()).unwrap_err();
         assert_eq!(

@@ -1,7 +1,7 @@
-//! `equate build`: what `kustomize build` prints, byte for byte, without it; and what `flux build` prints.
+//! `equate build`: prints the output of `kustomize build` or `flux build`, without these programs.
 //!
-//! Reads a directory, a commit of a local repository or a repository elsewhere. Nothing is written
-//! but the output, and mirrors of remote bases.
+//! Reads a directory, a commit of a local repository or a remote repository. Writes the output, and mirrors
+//! of remote bases.
 
 mod commit;
 mod disk;
@@ -27,7 +27,6 @@ use std::path::{Path, PathBuf};
 use target::{Target, TargetError};
 use tokio::runtime::Runtime;
 
-/// Print the objects that a directory builds, as `kustomize build` does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES:
   equate build clusters/dev
@@ -43,24 +42,23 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print what a Flux Kustomization builds from a local directory, as `flux build kustomization` does.
+    /// Build a Flux Kustomization from a local directory and print its objects, like `flux build kustomization`.
     #[command(visible_alias = "ks")]
     Kustomization(kustomization::BuildArgs),
 }
 
-/// The options of the kustomize CLI.
 #[derive(Debug, clap::Args)]
 struct Directory {
-    /// A directory with a kustomization file, REPO@REV:PATH of a local repository, or the URL of a git repository.
+    /// Directory with a kustomization file, REPO@REV:PATH of a local repository, or URL of a git repository.
     #[arg(value_name = "DIR", default_value = ".")]
     target: String,
-    /// Write to this file instead, or to a file for each object if it is a directory.
+    /// Write to this file; to one file per object if it is a directory.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// The order of the objects, unless the kustomization says.
+    /// Order of the objects, unless the kustomization sets it.
     #[arg(long, value_enum)]
     reorder: Option<Reorder>,
-    /// Which files a kustomization may name.
+    /// Files that a kustomization may read.
     #[arg(
         long,
         value_enum,
@@ -71,28 +69,27 @@ struct Directory {
     #[command(flatten)]
     charts: ChartArgs,
     #[command(flatten)]
-    fetch: fetch::Fetching,
+    fetch: fetch::FetchOptions,
 }
 
-/// The options of the kustomize CLI about charts.
 #[derive(Debug, clap::Args)]
 struct ChartArgs {
     /// Render helmCharts.
     #[arg(long)]
     enable_helm: bool,
-    /// The version of Kubernetes to render charts for, unless the kustomization says.
+    /// Kubernetes version to render charts for, unless the kustomization sets it.
     #[arg(long, value_name = "VERSION")]
     helm_kube_version: Option<String>,
-    /// An API version the cluster serves, besides the usual ones, unless the kustomization says.
+    /// API version to render charts for besides the built-in ones, unless the kustomization sets them.
     #[arg(long, value_name = "VERSION")]
     helm_api_versions: Vec<String>,
-    /// Print the text of a chart that is refused.
+    /// Print the output of a chart that fails.
     #[arg(long)]
     helm_debug: bool,
-    /// How long all charts together may take: `30s`, `5m0s`; 0 is for ever.
+    /// Maximum time for all charts together, such as `30s` or `5m0s`; 0 means no limit.
     #[arg(long, value_name = "DURATION", default_value = "5m0s")]
     helm_timeout: Duration,
-    /// Means nothing: charts are rendered here, and no program is run.
+    /// Ignored: charts are rendered without the helm program.
     #[arg(long, value_name = "PROGRAM")]
     helm_command: Option<String>,
 }
@@ -100,7 +97,7 @@ struct ChartArgs {
 impl ChartArgs {
     fn renderer(&self) -> Option<Renderer> {
         if self.helm_command.is_some() {
-            eprintln!("warning: --helm-command means nothing here: charts are rendered without helm");
+            eprintln!("warning: --helm-command has no effect: charts are rendered without helm");
         }
         self.enable_helm.then(|| Renderer {
             kube_version: self.helm_kube_version.clone().unwrap_or_default(),
@@ -114,44 +111,36 @@ impl ChartArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Reorder {
-    /// Namespaces first, webhooks last.
+    /// Namespaces first, webhooks last
     Legacy,
-    /// As they appear.
+    /// Order of appearance
     None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Restrictor {
-    /// Those in or below its own directory.
+    /// Files in or below its own directory
     #[value(name = "LoadRestrictionsRootOnly")]
     RootOnly,
-    /// Any.
+    /// Any file
     #[value(name = "LoadRestrictionsNone")]
     None,
 }
 
-/// Why nothing was built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RenderError {
-    /// What is named is no directory.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The repository has no such commit.
     #[error(transparent)]
     Treeish(#[from] TreeishError),
-    /// Nothing can be fetched.
     #[error(transparent)]
     Fetch(#[from] fetch::FetchError),
-    /// The build failed.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The working directory is not known.
-    #[error("could not tell the working directory")]
+    #[error("could not determine the working directory")]
     Here(#[source] std::io::Error),
-    /// The objects could not be written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// There is no Kustomization to build.
     #[error(transparent)]
     Kustomization(#[from] KustomizationError),
 }
@@ -159,9 +148,9 @@ pub(crate) enum RenderError {
 impl Failure for RenderError {
     fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Target(_) => Some(
-                "DIR is a directory, REPO@REV:PATH where REPO is a directory, or a URL; see `equate build --help`",
-            ),
+            Self::Target(_) => {
+                Some("use a directory, REPO@REV:PATH with a local REPO, or a URL; see `equate build --help`")
+            }
             Self::Kustomization(KustomizationError::Connect(error)) => error.hint(),
             Self::Kustomization(_)
             | Self::Treeish(_)
@@ -177,7 +166,6 @@ impl Failure for RenderError {
     }
 }
 
-/// Builds and prints.
 pub(crate) fn run(args: Args, runtime: &Runtime) -> Result<(), RenderError> {
     match args.command {
         Some(Command::Kustomization(args)) => kustomization::build(&args, runtime),
@@ -205,7 +193,7 @@ impl Directory {
         };
         let built = self.build(&target, loaders);
         if let Err(RenderError::Build(error)) = &built {
-            tell(&error.told);
+            print_notes(&error.told);
         }
         let built = built?;
         warn(&built);
@@ -254,19 +242,18 @@ impl Directory {
     }
 }
 
-/// A path that is not taken for a URL, whatever it is called.
+/// Marks a path as local, so that it is not parsed as a URL.
 fn local(path: &str) -> String {
     format!("./{path}")
 }
 
-/// What they say of a build that fails.
-fn tell(lines: &[String]) {
+fn print_notes(lines: &[String]) {
     for line in lines {
         eprintln!("{line}");
     }
 }
 
-/// What the real tools say on standard error.
+/// Prints the real tools' messages on standard error.
 fn warn(built: &Built) {
     for deprecation in &built.deprecations {
         eprintln!("{deprecation}");

@@ -1,4 +1,4 @@
-//! Where objects go: standard output, a file, or a file each in a directory.
+//! Writes objects to standard output, a file, or one file each in a directory.
 
 use equate_kustomize::{Resource, file_names};
 use equate_manifest::yaml;
@@ -7,34 +7,24 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Why nothing, or not everything, was written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
-    /// Standard output did not take it.
     #[error("could not write to standard output")]
     Standard(#[source] io::Error),
-    /// A file could not be written.
     #[error("could not write {}", path.display())]
     File {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// The one would be lost.
-    #[error("{first} and {second} would both be written to {name}: names differ in case alone")]
+    #[error("{first} and {second} would both be written to {name}: their names differ in case only")]
     Same {
-        /// An object.
         first: String,
-        /// Another.
         second: String,
-        /// The file.
         name: String,
     },
 }
 
-/// Writes objects as the kustomize CLI does.
 pub(super) fn write(objects: Vec<Resource>, to: Option<&Path>) -> Result<(), OutputError> {
     match to {
         Some(directory) if directory.is_dir() => each(objects, directory),

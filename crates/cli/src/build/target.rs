@@ -1,49 +1,41 @@
-//! What DIR means: a directory, a tree of a local repository, or a URL.
+//! The argument DIR: a directory, a tree of a local repository, or a URL.
 
 use equate_kustomize::RemoteRepository;
 use std::path::{Path, PathBuf};
 
-/// What is built.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A directory on this machine.
     Directory(PathBuf),
     /// A directory of a commit: `REPO@REV:PATH`.
     Commit {
         repository: PathBuf,
         revision: String,
         path: String,
-        /// What stands before the path, as it is written.
+        /// The part before the path, as given.
         given: String,
     },
-    /// A repository elsewhere, as it is written.
     Url(String),
 }
 
-/// Why nothing is built.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum TargetError {
-    /// There is something, but no directory.
     #[error("must build at directory: not a valid directory: '{0}' is a file")]
     File(String),
-    /// There is nothing.
     #[error("must build at directory: not a valid directory: '{0}' does not exist")]
     Absent(String),
-    /// There is a link, and nothing at its end.
-    #[error(
-        "must build at directory: not a valid directory: '{0}' is a symbolic link that leads nowhere or around in a circle"
-    )]
+    #[error("must build at directory: not a valid directory: '{0}' is a broken or circular symbolic link")]
     Link(String),
 }
 
 impl Target {
-    /// A URL is one whatever directories there are, but for ssh's short form, `user@host:path`: where that
-    /// begins with a directory, `has` says whether its repository has the revision. `./a@b:c` never is one.
+    /// Parses DIR. A URL wins over a directory of the same name, except for SSH's short form
+    /// `user@host:path`: if a directory has that name, `has` decides whether its repository has the revision.
+    /// `./a@b:c` is never a URL.
     pub(super) fn choose(given: &str, has: impl Fn(&Path, &str) -> bool) -> Result<Self, TargetError> {
         let commit = Self::commit(given);
         if RemoteRepository::parse(given).is_ok() {
             return Ok(match commit {
-                // no branch is likely to be called as a host is
+                // branches are unlikely to have the name of a host
                 Some(Self::Commit {
                     repository, revision, ..
                 }) if !has(&repository, &revision) && revision.contains('.') => Self::Url(given.to_owned()),
@@ -65,7 +57,6 @@ impl Target {
         }
     }
 
-    /// `REPO@REV:PATH`, where there is such a directory as REPO.
     fn commit(given: &str) -> Option<Self> {
         given.match_indices('@').find_map(|(at, _)| {
             let repository = Path::new(&given[..at]);
@@ -85,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_dir_means() {
+    fn dir_is_a_directory_a_commit_or_a_url() {
         let place = tempfile::tempdir().unwrap();
         let here = place.path().to_str().unwrap();
         std::fs::create_dir(place.path().join("a@b")).unwrap();
@@ -124,7 +115,7 @@ mod tests {
 
     /// `src` is a directory wherever these tests run.
     #[test]
-    fn a_directory_is_preferred_to_a_host() {
+    fn directory_wins_over_a_host() {
         let commit = |revision: &str, path: &str| Target::Commit {
             repository: "src".into(),
             revision: revision.into(),
@@ -135,7 +126,7 @@ mod tests {
         for (given, has, expected) in [
             ("src@main:apps/web", true, commit("main", "apps/web")),
             ("src@v1.2:apps/web", true, commit("v1.2", "apps/web")),
-            // named in the message, which a host of that name would not be
+            // an unknown revision is named in the message; a host would be a URL
             ("src@mian:apps/web", false, commit("mian", "apps/web")),
             ("src@h.example:o/r", false, url("src@h.example:o/r")),
             ("none@main:apps/web", true, url("none@main:apps/web")),

@@ -1,29 +1,27 @@
 //! `--feature-gates`: the gates of Flux's source-controller and kustomize-controller.
 //!
-//! A gate is a promise of behaviour. Each is listed with what is done here; to ask for what is not
-//! done is refused, as is a gate that nobody knows.
+//! Each gate is listed with its effect. An unknown gate is refused, and so is a value that Equate does not
+//! implement.
 
 use super::value::boolean;
 
-/// What becomes of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
-    /// Either value is taken: it steers how Flux works, not what comes of it.
+    /// Accepts both values: the gate controls Flux's internals, not the result.
     Internal(&'static str),
-    /// Always this; the other value is refused.
+    /// Refuses the other value.
     Fixed(bool, &'static str),
-    /// Always this, which is better; the other value is taken with a word.
+    /// Accepts the other value with a warning: this one is better.
     Always(bool, &'static str),
-    /// Either value is carried out.
+    /// Implements both values.
     Choice,
 }
 
-/// What the gates ask for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gates {
-    /// Sentences about what means nothing.
+    /// Warnings about gates without effect.
     pub(crate) warnings: Vec<String>,
-    /// `ExternalArtifact`: whether a source may be one.
+    /// `ExternalArtifact`: whether Kustomizations may read ExternalArtifacts.
     pub(crate) external_artifacts: bool,
 }
 
@@ -33,47 +31,47 @@ const GATES: [(&str, Meaning); 12] = [
     (
         "CacheSecretsAndConfigMaps",
         Meaning::Internal(
-            "what is watched has the label reconcile.fluxcd.io/watch, and its content is not kept",
+            "only objects labelled reconcile.fluxcd.io/watch are watched, and their content is not cached",
         ),
     ),
     (
         "DisableStatusPollerCache",
-        Meaning::Internal("health is told by watches, nothing is polled"),
+        Meaning::Internal("health comes from watches, nothing is polled"),
     ),
     (
         "GroupChangeLog",
-        Meaning::Internal("changes are in events, one line each"),
+        Meaning::Internal("events list each change on its own line"),
     ),
     (
         "DirectSourceFetch",
-        Meaning::Internal("sources are known by a watch, and read no other way"),
+        Meaning::Internal("sources are read from a watch only"),
     ),
     (
         "MigrateAPIVersion",
-        Meaning::Internal("field managers are kept at the version that is applied"),
+        Meaning::Internal("field managers keep the applied API version"),
     ),
     (
         "CancelHealthCheckOnNewRevision",
-        Meaning::Always(true, "a new revision takes over at once"),
+        Meaning::Always(true, "a new revision ends the health checks of the old one"),
     ),
     (
         "DisableConfigWatchers",
-        Meaning::Always(false, "what has the label reconcile.fluxcd.io/watch is watched"),
+        Meaning::Always(false, "objects labelled reconcile.fluxcd.io/watch are watched"),
     ),
     (
         "DisableFailFastBehavior",
-        Meaning::Always(
-            false,
-            "what has failed is said at once, and what repairs it is noticed",
-        ),
+        Meaning::Always(false, "failures are reported at once, and repairs are noticed"),
     ),
     (
         "StrictPostBuildSubstitutions",
-        Meaning::Fixed(true, "a variable without a value and a default fails the build"),
+        Meaning::Fixed(
+            true,
+            "a variable with neither a value nor a default fails the build",
+        ),
     ),
     (
         "AdditiveCELDependencyCheck",
-        Meaning::Fixed(false, "a readyExpr stands in place of the built-in check"),
+        Meaning::Fixed(false, "a readyExpr replaces the built-in check"),
     ),
     (EXTERNAL_ARTIFACT, Meaning::Choice),
     (
@@ -82,7 +80,6 @@ const GATES: [(&str, Meaning); 12] = [
     ),
 ];
 
-/// Reads `Name=true,Other=false`.
 pub(crate) fn read(text: &str) -> Result<Gates, String> {
     let mut gates = Gates::default();
     let warnings = &mut gates.warnings;
@@ -93,24 +90,21 @@ pub(crate) fn read(text: &str) -> Result<Gates, String> {
         let (name, value) = (name.trim(), boolean(value.trim())?);
         let known = GATES.iter().find(|(known, _)| *known == name);
         let Some((_, meaning)) = known else {
-            return Err(format!(
-                "there is no feature gate {name:?}; there are {}",
-                names()
-            ));
+            return Err(format!("unknown feature gate {name:?}; known gates: {}", names()));
         };
         match *meaning {
             Meaning::Internal(why) => {
-                warnings.push(format!("feature gate {name} means nothing here: {why}"));
+                warnings.push(format!("feature gate {name} has no effect: {why}"));
             }
             Meaning::Choice => gates.external_artifacts = name == EXTERNAL_ARTIFACT && value,
             Meaning::Fixed(is, why) | Meaning::Always(is, why) if is == value => {
-                tracing::debug!(name, why, "a feature gate is as it always is here");
+                tracing::debug!(name, why, "a feature gate has its only value");
             }
             Meaning::Fixed(_, why) => {
                 return Err(format!("feature gate {name}={value} is not supported: {why}"));
             }
             Meaning::Always(is, why) => {
-                warnings.push(format!("feature gate {name} is always {is} here: {why}"));
+                warnings.push(format!("feature gate {name} is always {is}: {why}"));
             }
         }
     }
@@ -127,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gates_are_carried_out_or_refused() {
+    fn gates_are_implemented_or_refused() {
         let check = |text: &str, expected: Result<&[&str], &str>| {
             let read = read(text).map(|gates| gates.warnings);
             match (&read, expected) {
@@ -145,11 +139,11 @@ mod tests {
         check("", Ok(&[]));
         check(
             "GroupChangeLog=true,StrictPostBuildSubstitutions=true",
-            Ok(&["feature gate GroupChangeLog means nothing here"]),
+            Ok(&["feature gate GroupChangeLog has no effect"]),
         );
         check(
             "CancelHealthCheckOnNewRevision=false",
-            Ok(&["feature gate CancelHealthCheckOnNewRevision is always true here"]),
+            Ok(&["feature gate CancelHealthCheckOnNewRevision is always true"]),
         );
         check(
             "StrictPostBuildSubstitutions=false",
@@ -157,7 +151,7 @@ mod tests {
         );
         check(
             "Unheard=true",
-            Err("there is no feature gate \"Unheard\"; there are CacheSecrets"),
+            Err("unknown feature gate \"Unheard\"; known gates: CacheSecrets"),
         );
         for (text, expected) in [
             ("", false),

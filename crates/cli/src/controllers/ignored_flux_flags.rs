@@ -1,15 +1,14 @@
-//! The flags of Flux's source-controller and kustomize-controller that have no meaning here.
+//! The flags of Flux's source-controller and kustomize-controller that Equate does not implement.
 //!
-//! Those that only steer how Flux does its work are taken, so that arguments need not be edited, and
-//! the log says why they mean nothing. Those that would change what is done are refused.
+//! Flags that only control Flux's internals are accepted with a warning, so that arguments need no edits.
+//! Flags that would change the result are refused.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-/// A flag of Flux.
 #[derive(Debug)]
 struct Flag {
     name: &'static str,
-    /// Whether it is written without a value.
+    /// Whether it is a switch without a value.
     switch: bool,
     why: &'static str,
 }
@@ -22,24 +21,24 @@ const fn flag(name: &'static str, why: &'static str) -> Flag {
     }
 }
 
-/// Taken, with a word about why it means nothing.
-const IDLE: [Flag; 11] = [
+/// Accepted with a warning.
+const IGNORED: [Flag; 11] = [
     flag(
         "kube-api-qps",
-        "requests are few, and the API server's own fairness bounds them",
+        "requests are few, and the API server's priority and fairness limits them",
     ),
     flag(
         "kube-api-burst",
-        "requests are few, and the API server's own fairness bounds them",
+        "requests are few, and the API server's priority and fairness limits them",
     ),
     flag("concurrent-ssa", "objects of a stage are applied together"),
     flag(
         "token-cache-max-size",
-        "tokens are kept per credential, until they expire",
+        "tokens are cached per credential until they expire",
     ),
     flag(
         "token-cache-max-duration",
-        "tokens are kept per credential, until they expire",
+        "tokens are cached per credential until they expire",
     ),
     flag(
         "helm-index-max-size",
@@ -61,24 +60,23 @@ const IDLE: [Flag; 11] = [
     ),
 ];
 
-/// Refused, for without it something else would be done than is asked for.
+/// Refused: without them the result would differ from the request.
 const REFUSED: [Flag; 4] = [
     flag(
         "sops-vault-configmap",
-        "give a token in the Secret of spec.decryption.secretRef",
+        "put the token into the Secret of spec.decryption.secretRef",
     ),
     flag(
         "override-manager",
-        "the managers whose fields are taken over are kubectl's and before-first-apply",
+        "Equate takes over the fields of kubectl and before-first-apply only",
     ),
     flag(
         "watch-configs-label-selector",
-        "the label is reconcile.fluxcd.io/watch: Enabled",
+        "the label is always reconcile.fluxcd.io/watch: Enabled",
     ),
-    flag("custom-apply-stage-kinds", "stages are those of Flux without it"),
+    flag("custom-apply-stage-kinds", "stages are Flux's default ones"),
 ];
 
-/// What of them is on the command line.
 #[derive(Debug, Default)]
 pub(crate) struct IgnoredFluxFlags {
     given: Vec<&'static Flag>,
@@ -86,13 +84,11 @@ pub(crate) struct IgnoredFluxFlags {
 }
 
 impl IgnoredFluxFlags {
-    /// Sentences about those that mean nothing.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let given = self.given.iter();
-        given.map(|flag| format!("--{} means nothing here: {}", flag.name, flag.why))
+        given.map(|flag| format!("--{} has no effect: {}", flag.name, flag.why))
     }
 
-    /// A sentence about the first that is not carried out.
     pub(crate) fn refusal(&self) -> Option<String> {
         let flag = self.refused?;
         Some(format!("--{} is not supported: {}", flag.name, flag.why))
@@ -104,7 +100,7 @@ impl clap::FromArgMatches for IgnoredFluxFlags {
         let given =
             |flag: &&Flag| matches.value_source(flag.name) == Some(clap::parser::ValueSource::CommandLine);
         Ok(Self {
-            given: IDLE.iter().filter(given).collect(),
+            given: IGNORED.iter().filter(given).collect(),
             refused: REFUSED.iter().find(given),
         })
     }
@@ -117,7 +113,7 @@ impl clap::FromArgMatches for IgnoredFluxFlags {
 
 impl clap::Args for IgnoredFluxFlags {
     fn augment_args(command: Command) -> Command {
-        IDLE.iter().chain(&REFUSED).fold(command, |command, flag| {
+        IGNORED.iter().chain(&REFUSED).fold(command, |command, flag| {
             let arg = Arg::new(flag.name).long(flag.name).hide(true).help(flag.why);
             command.arg(match flag.switch {
                 true => arg

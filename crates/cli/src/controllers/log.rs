@@ -1,5 +1,5 @@
-//! Log lines in the shape of Flux's: one JSON object each, with `level`, `ts` and `msg`, and the names
-//! by which `flux logs` and log pipelines look for an object.
+//! Logs in Flux's format: one JSON object per line with `level`, `ts` and `msg`, and the fields by which
+//! `flux logs` and log pipelines find an object.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,46 +13,43 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// How much is logged, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flags {
-    /// How much is logged.
+    /// Log level.
     #[arg(long, value_enum, default_value = "info", value_name = "LEVEL")]
     log_level: Verbosity,
-    /// The form of a line.
-    #[arg(long, value_enum, default_value = "json", value_name = "FORM")]
+    /// Log format.
+    #[arg(long, value_enum, default_value = "json", value_name = "FORMAT")]
     log_encoding: Encoding,
 }
 
-/// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Verbosity {
-    /// Everything.
+    /// Everything
     Trace,
-    /// Decisions, too.
+    /// Decisions and reconciliations
     Debug,
-    /// What happens.
+    /// Reconciliations and failures
     Info,
-    /// What goes wrong.
+    /// Failures only
     Error,
 }
 
-/// The form of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Encoding {
-    /// One JSON object.
+    /// One JSON object per line
     Json,
-    /// Text for people.
+    /// Text for people
     Console,
 }
 
-/// Begins to log to standard error. `RUST_LOG` overrides the level.
+/// Starts to log to standard error. `RUST_LOG` overrides the level.
 pub(crate) fn start(flags: &Flags) {
     let level = match flags.log_level {
         Verbosity::Trace => "trace",
         Verbosity::Debug => "debug",
         Verbosity::Info => "info",
-        // what is a warning here is an error in Flux, which has no level between
+        // Equate's warnings are errors in Flux, which has no level between
         Verbosity::Error => "warn",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
@@ -75,7 +72,6 @@ pub(crate) fn start(flags: &Flags) {
     }
 }
 
-/// Formats an event as Flux's controllers do.
 struct Json;
 
 impl<S, N> FormatEvent<S, N> for Json
@@ -96,7 +92,6 @@ where
     }
 }
 
-/// The values of an event, by name.
 #[derive(Default)]
 struct Fields(BTreeMap<&'static str, Value>);
 
@@ -126,7 +121,7 @@ impl Visit for Fields {
     }
 }
 
-/// `level`, `ts` and `msg` first, then the rest by name; a `key` is told apart into its two names.
+/// `level`, `ts` and `msg` first, then the rest by name; splits `key` into `namespace` and `name`.
 fn line(level: Level, Fields(mut fields): Fields, now: jiff::Timestamp) -> String {
     let level = match level {
         Level::TRACE => "trace",
@@ -161,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_the_shape_of_flux() {
+    fn lines_have_the_format_of_flux() {
         let now = "2026-01-02T03:04:05.678901Z".parse().unwrap();
         let check = |level: Level, fields: &[(&'static str, Value)], expected: &str| {
             let fields = Fields(fields.iter().cloned().collect());

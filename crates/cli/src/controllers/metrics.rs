@@ -1,7 +1,7 @@
-//! What is measured, under Flux's names where Flux has one (`/metrics`).
+//! The metrics of `/metrics`, under Flux's names where Flux has the metric.
 //!
-//! Per object there is one series, the duration of its runs, as in Flux; it goes with the object. All
-//! other series are few: how the API server was asked, how the queue stands, what was done.
+//! As in Flux, one series per object measures its reconciliations and is removed with the object. All other
+//! series have few labels.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,6 @@ use prometheus_client::registry::Registry;
 
 use crate::counts::{self, Requests};
 
-/// All series of a process.
 pub(crate) struct Metrics {
     registry: Registry,
     durations: Family<Object, Histogram, fn() -> Histogram>,
@@ -47,7 +46,7 @@ struct Object {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     controller: String,
-    result: Verdict,
+    result: ReconcileResult,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -55,7 +54,7 @@ struct Controller {
     controller: String,
 }
 
-/// controller-runtime calls the queue as its controller.
+/// controller-runtime names the queue like its controller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Line {
     controller: String,
@@ -67,42 +66,43 @@ struct Named {
     name: String,
 }
 
-/// controller-runtime's words.
+/// The values of controller-runtime's label `result`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Verdict {
+enum ReconcileResult {
     Success,
     Error,
 }
 
-impl EncodeLabelValue for Verdict {
+impl EncodeLabelValue for ReconcileResult {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
         let word = match self {
-            Verdict::Success => "success",
-            Verdict::Error => "error",
+            ReconcileResult::Success => "success",
+            ReconcileResult::Error => "error",
         };
         EncodeLabelValue::encode(&word, encoder)
     }
 }
 
-/// Flux's: ten between a hundredth of a second and half an hour.
+/// Flux's buckets: ten between 0.01 s and 30 min.
 fn histogram() -> Histogram {
     Histogram::new(exponential_buckets_range(0.01, 1800.0, 10))
 }
 
-/// controller-runtime's, with what of it matters here.
+/// A subset of controller-runtime's buckets.
 fn times() -> Histogram {
     Histogram::new([
         0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
     ])
 }
 
-/// client-go's: powers of ten from a hundred-millionth of a second.
+/// client-go's buckets: powers of ten from 10 ns.
 fn queue_times() -> Histogram {
     Histogram::new(exponential_buckets(1e-8, 10.0, 12))
 }
 
 impl Metrics {
-    /// Nothing is measured yet; these controllers run, with this value of `--concurrent`.
+    /// Registers the metrics; sets the concurrency limits of these controllers for this value of
+    /// `--concurrent`.
     pub(crate) fn new(controllers: &ControllerSet, concurrent: u16) -> Arc<Self> {
         let mut registry = Registry::default();
         let durations = Family::new_with_constructor(histogram as fn() -> Histogram);
@@ -151,7 +151,7 @@ impl Metrics {
         let leads = Family::default();
         registry.register(
             "leader_election_master_status",
-            "Whether this process holds the Lease: 1 if so, 0 while it waits for it",
+            "Whether this process holds the Lease: 1 if it does, 0 while it waits",
             leads.clone(),
         );
         Arc::new(Self {
@@ -166,12 +166,10 @@ impl Metrics {
         })
     }
 
-    /// Where requests to the API server are counted.
     pub(crate) fn requests(&self) -> &Requests {
         &self.requests
     }
 
-    /// Notes each run.
     pub(crate) fn observer(self: &Arc<Self>) -> Observer {
         let metrics = Arc::clone(self);
         Arc::new(move |ran| metrics.ran(ran))
@@ -205,24 +203,23 @@ impl Metrics {
         let outcome = Outcome {
             controller,
             result: if ran.failed {
-                Verdict::Error
+                ReconcileResult::Error
             } else {
-                Verdict::Success
+                ReconcileResult::Success
             },
         };
         self.reconciles.get_or_create(&outcome).inc();
     }
 
-    /// Notes whether a Lease is held.
     pub(crate) fn leads(&self, lease: &str, held: bool) {
         let name = lease.to_owned();
         self.leads.get_or_create(&Named { name }).set(held.into());
     }
 
-    /// All of it as text, with what an engine counts itself.
+    /// All metrics as text, including those of an engine.
     pub(crate) fn text(&self, engine: Option<&Engine>) -> String {
         let mut text = String::new();
-        // to write to a text does not fail
+        // writing to a String cannot fail
         let _infallible = encode(&mut text, &self.registry);
         let end = text.rfind("# EOF").unwrap_or(text.len());
         text.truncate(end);
@@ -236,24 +233,23 @@ impl Metrics {
     }
 }
 
-/// What the kernel says of this process, where it says it as Linux does.
+/// Writes the metrics of this process from Linux's `/proc`, if there is one.
 fn process(text: &mut String) {
-    let said = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).ok();
-    if let Some(cpu) = said("stat").and_then(|stat| cpu(&stat)) {
-        text.push_str(&format!(
-            "# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total {}\n",
-            cpu.as_secs_f64()
-        ));
+    let read_proc = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).ok();
+    if let Some(cpu) = read_proc("stat").and_then(|stat| cpu(&stat)) {
+        let help = "Total user and system CPU time spent in seconds";
+        counts::describe(text, "process_cpu_seconds", "counter", help);
+        text.push_str(&format!("process_cpu_seconds_total {}\n", cpu.as_secs_f64()));
     }
-    if let Some(bytes) = said("status").and_then(|status| resident_bytes(&status)) {
-        text.push_str(&format!(
-            "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes {bytes}\n"
-        ));
+    if let Some(bytes) = read_proc("status").and_then(|status| resident_bytes(&status)) {
+        let help = "Resident memory size in bytes";
+        counts::describe(text, "process_resident_memory_bytes", "gauge", help);
+        text.push_str(&format!("process_resident_memory_bytes {bytes}\n"));
     }
 }
 
-/// Fields 14 and 15 of `proc(5)`: what follows the name, which may hold anything but ends at the last
-/// parenthesis. Ticks are hundredths on every Linux that is supported.
+/// Fields 14 and 15 of `proc(5)`, counted after the name, which ends at the last parenthesis. Ticks are
+/// hundredths of a second on every supported Linux.
 fn cpu(stat: &str) -> Option<Duration> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -261,7 +257,7 @@ fn cpu(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis((number(14)? + number(15)?) * 10))
 }
 
-/// `VmRSS` of `proc(5)`, which is in kB whatever a page is.
+/// `VmRSS` of `proc(5)`, always in kB.
 fn resident_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let number = line.trim().strip_suffix("kB")?.trim_end();
@@ -274,7 +270,7 @@ mod tests {
     use equate_controllers::Key;
 
     #[test]
-    fn runs_are_told_under_the_names_of_flux() {
+    fn metrics_have_the_names_of_flux() {
         let controllers = equate_controllers::all();
         let metrics = Metrics::new(&controllers, 8);
         let observer = metrics.observer();
@@ -317,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_understood() {
+    fn proc_files_are_parsed() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 5 0 0 0 150 50 0 0 20 0 8 0 100 900000 25 184 1 1";
         assert_eq!(cpu(stat), Some(Duration::from_secs(2)));
         assert_eq!(cpu("7 (a) S"), None);

@@ -1,26 +1,25 @@
-//! `equate controllers`: reconciles sources and Kustomizations of a cluster, in place of Flux's
-//! controllers.
+//! `equate controllers`: reconciles a cluster's sources and Kustomizations in place of Flux's controllers.
 //!
-//! Its flags are Flux's, by name and meaning. One that only steers how Flux does its work is taken and
-//! said to mean nothing; one that would change what is done, and is not carried out here, is refused by
-//! name, as is an unknown one: a restriction of tenants that is passed over in silence is none.
+//! Its flags have Flux's names and meanings. A flag that only controls Flux's internals is accepted with a
+//! warning. An unknown flag, or one that Equate does not implement, is refused: silently ignoring a
+//! restriction of tenants would remove it.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `flags` | the flags that mean something |
-//! | `ignored_flux_flags` | the flags of Flux that mean nothing here, or are not carried out, and why |
+//! | `flags` | the flags that have an effect |
+//! | `ignored_flux_flags` | Flux's flags that are ignored or refused, and why |
 //! | `gates` | feature gates |
-//! | `value` | how Go writes addresses and booleans |
-//! | `log` | log lines in the shape of Flux's |
-//! | `metrics` | what is measured, under Flux's names |
+//! | `value` | Go's syntax of addresses and booleans |
+//! | `log` | log lines in Flux's format |
+//! | `metrics` | the metrics, under Flux's names |
 //! | `probe` | health and metrics over HTTP |
-//! | `run` | the process: client, Leases, engine, listeners, end |
+//! | `run` | the process: client, Leases, engine, listeners, shutdown |
 
 pub(crate) mod flags;
 mod gates;
 mod ignored_flux_flags;
 pub(crate) mod log;
-mod metrics;
+pub(crate) mod metrics;
 mod probe;
 mod run;
 mod value;

@@ -1,10 +1,10 @@
-//! Whether this process lives and works, and what it measures, over HTTP.
+//! Health and metrics over HTTP.
 //!
-//! | path | what |
+//! | path | answer |
 //! |---|---|
-//! | `/healthz` | 200: it answers |
-//! | `/readyz` | 200 while it works; 503 while it waits for a Lease, so that a Service leads to the one that works |
-//! | `/metrics` | series, in OpenMetrics' text format |
+//! | `/healthz` | 200 |
+//! | `/readyz` | 200 while the engine runs; 503 while the process waits for a Lease, so that a Service finds the leader |
+//! | `/metrics` | metrics in OpenMetrics text format |
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -16,11 +16,10 @@ use http::{StatusCode, header};
 
 use super::metrics::Metrics;
 
-/// What the answers are about.
 #[derive(Debug, Clone)]
 pub(crate) struct Probe {
     metrics: Arc<Metrics>,
-    // set once; read for each answer
+    // set once, read by every request
     engine: Arc<Mutex<Weak<Engine>>>,
 }
 
@@ -32,8 +31,8 @@ impl Probe {
         }
     }
 
-    /// From now on it works, until the engine is gone.
-    pub(crate) fn works(&self, engine: &Arc<Engine>) {
+    /// Marks the process as ready until the engine is dropped.
+    pub(crate) fn mark_ready(&self, engine: &Arc<Engine>) {
         *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(engine);
     }
 
@@ -44,7 +43,6 @@ impl Probe {
             .upgrade()
     }
 
-    /// Answers about health.
     pub(crate) fn health(&self) -> Router {
         Router::new()
             .route("/healthz", get(async || "ok"))
@@ -52,7 +50,6 @@ impl Probe {
             .with_state(self.clone())
     }
 
-    /// Answers with series.
     pub(crate) fn metrics(&self) -> Router {
         Router::new()
             .route("/metrics", get(metrics))
@@ -63,7 +60,7 @@ impl Probe {
 async fn ready(State(probe): State<Probe>) -> (StatusCode, &'static str) {
     match probe.engine() {
         Some(_) => (StatusCode::OK, "ok"),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "waits for a Lease\n"),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "waiting for a Lease\n"),
     }
 }
 

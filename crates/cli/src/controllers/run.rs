@@ -1,7 +1,7 @@
-//! The process: a client, Leases, an engine and what listens, until a signal or a Lease is lost.
+//! The process: a client, Leases, an engine and listeners, until a signal or the loss of a Lease.
 //!
-//! All Leases are held before anything begins, so that one process does all of its share or none of it.
-//! The one that is lost ends the process at once, as in Flux: a clean start is cheaper than a way back.
+//! All Leases are acquired first, so that one process does all work of its shard or none. As in Flux, losing
+//! a Lease ends the process: a clean start is cheaper than recovery.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,69 +35,48 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::transit::CertificatesError;
 
-/// How long those who read an artifact, and an API server that is to take Leases back, may take when
-/// the process ends.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long runs that have begun may take when the process ends: less than what a pod has.
-const GRACE: Duration = Duration::from_secs(20);
-/// How long opening a connection to the API server may take.
+/// Time at shutdown for open HTTP responses, and for the API server to release the Leases.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time at shutdown for running reconciliations; shorter than a pod's grace period.
+const RECONCILE_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why controllers did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControllersError {
-    /// A flag of Flux that is not carried out.
     #[error("{0}")]
     Refused(String),
-    /// A gate that is not known, or not carried out.
-    #[error("--feature-gates: {0}")]
+    #[error("invalid --feature-gates: {0}")]
     Gate(String),
-    /// No selector.
-    #[error("--watch-label-selector")]
+    #[error("invalid --watch-label-selector")]
     Selector(#[from] SelectorError),
-    /// No algorithm of ssh.
-    #[error("--ssh-kex-algos, --ssh-hostkey-algos")]
+    #[error("invalid --ssh-kex-algos or --ssh-hostkey-algos")]
     Ssh(#[from] SshAlgorithmError),
-    /// No cluster that a kubeconfig names.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// This is no pod.
-    #[error("no kubeconfig is named, and this is no pod of a cluster")]
+    #[error("no kubeconfig given, and not running in a pod")]
     InCluster(#[source] InClusterError),
-    /// The ServiceAccount of the pod is of no use.
     #[error("could not use the ServiceAccount of this pod")]
     Client(#[source] kube::Error),
-    /// A directory could not be made.
-    #[error("could not make {path}")]
+    #[error("could not create {path}")]
     Directory {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The artifacts' place could not be opened.
-    #[error("could not open the store of artifacts")]
+    #[error("could not open the artifact store")]
     Storage(#[from] StorageError),
-    /// An address could not be taken.
     #[error("could not listen for {0}")]
     Listen(&'static str, #[source] std::io::Error),
-    /// Where keys are asked for cannot be read.
     #[error(transparent)]
     Transit(#[from] CertificatesError),
-    /// Nothing runs.
     #[error("could not start the controllers")]
     Engine(#[from] StartError),
-    /// The times of leader election make no sense.
     #[error("leader election: {0}")]
     LeaseConfig(#[from] LeaseConfigError),
-    /// Another works now.
     #[error("leader election lost: the Lease {0} could not be renewed in time")]
     Lost(String),
-    /// Events cannot be posted there.
-    #[error("--events-addr")]
+    #[error("invalid --events-addr")]
     Events(#[from] NotifyError),
-    /// Waiting for the signal failed.
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),
 }
@@ -106,7 +85,7 @@ impl Failure for ControllersError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::InCluster(_) => {
-                Some("name a cluster with --kubeconfig; in a pod, mount the token of its ServiceAccount")
+                Some("select a cluster with --kubeconfig; in a pod, mount the token of its ServiceAccount")
             }
             Self::Connect(error) => error.hint(),
             Self::Refused(_)
@@ -127,7 +106,7 @@ impl Failure for ControllersError {
     }
 }
 
-/// Runs those of a program's controllers that are asked for, until a signal, or until a Lease is lost.
+/// Runs the selected controllers until a signal, or until a Lease is lost.
 pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), ControllersError> {
     if let Some(refused) = args.ignored.refusal() {
         return Err(ControllersError::Refused(refused));
@@ -138,7 +117,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     }
     let shards = args.scope.shards()?;
     let controllers = controllers.only(&args.controllers);
-    let terms = terms(&args, &controllers.components())?;
+    let configs = lease_configs(&args, &controllers.components())?;
     let mirrors = mirrors(&args)?;
     let mut interrupts = Interrupts::listen().map_err(ControllersError::Signal)?;
     let metrics = Metrics::new(&controllers, args.concurrent);
@@ -150,11 +129,11 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     let measured = bind(&args.endpoints.metrics_addr, "metrics").await?;
     listeners.serve(measured, probe.metrics(), "metrics");
 
-    let leases = match Leases::acquire(&terms, &client, &mut interrupts, &metrics).await {
+    let leases = match Leases::acquire(&configs, &client, &mut interrupts, &metrics).await {
         Ok(leases) => leases,
-        Err((end, leases)) => return end.come(leases, listeners, &args).await,
+        Err((end, leases)) => return end.shut_down(leases, listeners, &args).await,
     };
-    // artifacts are served by who makes them
+    // only the leader serves artifacts
     let artifacts = bind(&args.storage.storage_addr, "artifacts").await?;
     let storage = open(&args, artifacts.as_ref())?;
     listeners.serve(artifacts, storage.router(), "artifacts");
@@ -170,12 +149,12 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
         .policy(policy)
         .shards(shards)
         .observer(metrics.observer());
-    // it asks the API server, which may be silent
+    // the start sends requests, and the API server may not answer
     let engine = tokio::select! {
-        end = End::of(&mut interrupts, &leases) => return end.come(leases, listeners, &args).await,
+        end = End::of(&mut interrupts, &leases) => return end.shut_down(leases, listeners, &args).await,
         started = start(&args, engine) => Arc::new(started?),
     };
-    probe.works(&engine);
+    probe.mark_ready(&engine);
     tracing::info!(controllers = components, "starting");
     let end = End::of(&mut interrupts, &leases).await;
     if let End::Asked(_) = end {
@@ -185,50 +164,55 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
             lost = leases.lost() => return Err(ControllersError::Lost(lost)),
         }
     }
-    end.come(leases, listeners, &args).await
+    end.shut_down(leases, listeners, &args).await
 }
 
-/// Lets runs end that have begun, for a while.
 async fn stop(engine: Arc<Engine>) {
-    // a scrape may hold it for a moment; then dropping it ends it
+    // a scrape may hold the engine for a moment; dropping that reference ends it
     if let Some(engine) = Arc::into_inner(engine)
-        && tokio::time::timeout(GRACE, engine.stop()).await.is_err()
+        && tokio::time::timeout(RECONCILE_SHUTDOWN_TIMEOUT, engine.stop())
+            .await
+            .is_err()
     {
-        tracing::error!("what was being done did not end in {GRACE:?}, and is broken off");
+        tracing::error!(
+            "reconciliations did not end within {RECONCILE_SHUTDOWN_TIMEOUT:?} and are cancelled"
+        );
     }
 }
 
-/// Why a process ends.
 enum End {
-    /// By a signal, or because none can be waited for.
+    /// A signal, or a failure to listen for one.
     Asked(std::io::Result<()>),
-    /// This Lease is another's, or may be.
     Lost(String),
 }
 
 impl End {
     async fn of(interrupts: &mut Interrupts, leases: &Leases) -> End {
         tokio::select! {
-            result = interrupts.heard() => End::Asked(result),
+            result = interrupts.received() => End::Asked(result),
             lost = leases.lost() => End::Lost(lost),
         }
     }
 
-    /// Ends what listens, and leaves the Leases to others.
-    async fn come(self, leases: Leases, listeners: Listeners, args: &Args) -> Result<(), ControllersError> {
+    /// Stops the listeners and releases the Leases.
+    async fn shut_down(
+        self,
+        leases: Leases,
+        listeners: Listeners,
+        args: &Args,
+    ) -> Result<(), ControllersError> {
         match self {
             End::Asked(result) => {
                 leases.release(args).await;
                 listeners.end().await;
                 result.map_err(ControllersError::Signal)
             }
-            // nothing is waited for: the next one may begin soon
+            // no waiting: the next leader may start soon
             End::Lost(lost) => Err(ControllersError::Lost(lost)),
         }
     }
 }
 
-/// Starts an engine with what the flags say of how it works.
 async fn start(args: &Args, engine: Builder) -> Result<Engine, ControllersError> {
     let events = Some(args.endpoints.events_addr.as_str()).filter(|address| !address.is_empty());
     let notifier = events
@@ -247,9 +231,9 @@ async fn start(args: &Args, engine: Builder) -> Result<Engine, ControllersError>
     Ok(engine)
 }
 
-/// The Leases to hold, one for each of Flux's controllers, in an order that is the same in every process:
-/// nobody waits for one while another waits for what this one has.
-fn terms(args: &Args, components: &[&str]) -> Result<Vec<LeaseConfig>, ControllersError> {
+/// The Leases to acquire, one for each of Flux's controllers. The order is the same in every process, so that
+/// two processes never wait for each other.
+fn lease_configs(args: &Args, components: &[&str]) -> Result<Vec<LeaseConfig>, ControllersError> {
     if !args.election.enable_leader_election {
         return Ok(Vec::new());
     }
@@ -260,18 +244,19 @@ fn terms(args: &Args, components: &[&str]) -> Result<Vec<LeaseConfig>, Controlle
         .iter()
         .map(|component| {
             let name = lease::name(component, &share);
-            Ok(args.election.terms(&args.scope.namespace, name, &identity)?)
+            Ok(args
+                .election
+                .lease_config(&args.scope.namespace, name, &identity)?)
         })
         .collect()
 }
 
-/// The Leases that are held.
 #[derive(Debug, Default)]
 struct Leases(Vec<Held>);
 
 impl Leases {
-    /// All of them. One that is held while the rest is another's would keep everybody from its work: it is
-    /// given back after a while, for as long.
+    /// Acquires all Leases. Holding one while another process holds the rest would block everybody: after a
+    /// timeout the held ones are released for the same time.
     async fn acquire(
         all: &[LeaseConfig],
         client: &Client,
@@ -279,37 +264,37 @@ impl Leases {
         metrics: &Metrics,
     ) -> Result<Leases, (End, Leases)> {
         'again: loop {
-            all.iter().for_each(|terms| metrics.leads(&terms.name, false));
+            all.iter().for_each(|config| metrics.leads(&config.name, false));
             let mut leases = Leases::default();
-            for terms in all {
+            for config in all {
                 let held = !leases.0.is_empty();
                 let patience = async {
                     match held {
-                        // one that nobody renews is seen to have run out after its duration
-                        true => tokio::time::sleep(3 * terms.duration).await,
+                        // longer than it takes to notice an expired Lease
+                        true => tokio::time::sleep(3 * config.duration).await,
                         false => std::future::pending().await,
                     }
                 };
                 tokio::select! {
                     end = End::of(interrupts, &leases) => return Err((end, leases)),
-                    held = Held::acquire(client.clone(), terms.clone()) => leases.0.push(held),
+                    held = Held::acquire(client.clone(), config.clone()) => leases.0.push(held),
                     () = patience => {
-                        let lease = &terms.name;
-                        tracing::warn!(lease, "another holds this Lease: those that are held are given back");
-                        leases.give_back().await;
+                        let lease = &config.name;
+                        tracing::warn!(lease, "another process holds this Lease: releasing the others");
+                        leases.release_all().await;
                         tokio::select! {
-                            heard = interrupts.heard() => return Err((End::Asked(heard), Leases::default())),
-                            () = tokio::time::sleep(terms.duration) => continue 'again,
+                            received = interrupts.received() => return Err((End::Asked(received), Leases::default())),
+                            () = tokio::time::sleep(config.duration) => continue 'again,
                         }
                     }
                 }
-                metrics.leads(&terms.name, true);
+                metrics.leads(&config.name, true);
             }
             return Ok(leases);
         }
     }
 
-    /// The first that is lost; never, where none is held.
+    /// The first lost Lease; never resolves without Leases.
     async fn lost(&self) -> String {
         let mut all: FuturesUnordered<_> = self
             .0
@@ -327,18 +312,17 @@ impl Leases {
 
     async fn release(self, args: &Args) {
         if args.election.leader_election_release_on_cancel {
-            self.give_back().await;
+            self.release_all().await;
         }
     }
 
-    async fn give_back(self) {
+    async fn release_all(self) {
         let all = self.0.into_iter().map(Held::release);
-        // what the API server does not hear of runs out
-        drop(tokio::time::timeout(PATIENCE, futures::future::join_all(all)).await);
+        // a Lease that could not be released expires
+        drop(tokio::time::timeout(SHUTDOWN_TIMEOUT, futures::future::join_all(all)).await);
     }
 }
 
-/// What answers over HTTP.
 #[derive(Debug, Default)]
 struct Listeners {
     stop: CancellationToken,
@@ -348,30 +332,28 @@ struct Listeners {
 impl Listeners {
     fn serve(&mut self, listener: Option<TcpListener>, router: Router, what: &'static str) {
         let Some(listener) = listener else { return };
-        // of port 0 nothing else tells which it is
+        // the only way to learn the port if port 0 was requested
         match listener.local_addr() {
             Ok(address) => tracing::info!(what, %address, "listening"),
-            Err(error) => tracing::warn!(what, %error, "listening at an address that is not known"),
+            Err(error) => tracing::warn!(what, %error, "listening on an unknown address"),
         }
-        let told = self.stop.clone().cancelled_owned();
+        let stopped = self.stop.clone().cancelled_owned();
         self.tasks.spawn(async move {
-            let served = axum::serve(listener, router).with_graceful_shutdown(told);
+            let served = axum::serve(listener, router).with_graceful_shutdown(stopped);
             if let Err(error) = served.await {
-                tracing::error!(%error, what, "does not answer any more");
+                tracing::error!(%error, what, "the listener stopped");
             }
         });
     }
 
-    /// Lets answers that are being given end, for a while.
     async fn end(mut self) {
         self.stop.cancel();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
-        // what is left is aborted with the set
-        drop(tokio::time::timeout(PATIENCE, ended).await);
+        // dropping the set aborts the rest
+        drop(tokio::time::timeout(SHUTDOWN_TIMEOUT, ended).await);
     }
 }
 
-/// What this machine is called: the pod, in a cluster.
 fn host() -> String {
     let named = std::env::var("HOSTNAME").ok();
     let named = named.or_else(|| std::fs::read_to_string("/etc/hostname").ok());
@@ -381,7 +363,7 @@ fn host() -> String {
     named.unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// The cluster that a kubeconfig names, or the one this is a pod of.
+/// The client for the kubeconfig, or for the cluster of this pod.
 async fn client(args: &Args, requests: &Requests) -> Result<Client, ControllersError> {
     let make = |config| Ok(ClientBuilder::try_from(config)?.with_layer(requests).build());
     let named = args.cluster.kubeconfig.is_some()
@@ -400,7 +382,6 @@ async fn bind(at: &Listen, what: &'static str) -> Result<Option<TcpListener>, Co
     bound.map_err(|source| ControllersError::Listen(what, source))
 }
 
-/// The store of artifacts, with the address by which others reach it.
 fn open(args: &Args, listener: Option<&TcpListener>) -> Result<Storage, ControllersError> {
     let flags = &args.storage;
     let root = flags.storage_path.join("artifacts");
@@ -415,13 +396,13 @@ fn open(args: &Args, listener: Option<&TcpListener>) -> Result<Storage, Controll
     Ok(Storage::open(root, &url, flags.retention())?)
 }
 
-/// What is told of where artifacts are: what the flag says, or the address that is listened on, by
-/// the name of this machine where that is any.
-fn advertised(told: &str, at: &Listen, listener: Option<&TcpListener>) -> String {
+/// The advertised address of the artifacts: the flag's, or the listener's with the name of this machine if it
+/// listens on all addresses.
+fn advertised(configured: &str, at: &Listen, listener: Option<&TcpListener>) -> String {
     let address = listener.and_then(|listener| listener.local_addr().ok());
     let port = address.map_or(0, |address| address.port());
-    if !told.is_empty() {
-        return told.to_owned();
+    if !configured.is_empty() {
+        return configured.to_owned();
     }
     let host = match at {
         Listen::At(Some(host), _) if !matches!(&**host, "0.0.0.0" | "::") => host.clone(),

@@ -1,10 +1,10 @@
-//! Values of flags as Go's flag packages read them, so that arguments of Flux's Deployments can be
-//! given unchanged.
+//! Flag values in the syntax of Go's flag packages, so that the arguments of Flux's Deployments need no
+//! edits.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// `true` and `false`, in the spellings Go takes.
+/// A boolean in one of Go's spellings.
 pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -13,12 +13,10 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Where to listen: `host:port`, or `:port` for all addresses; `0` and nothing for not at all.
+/// A listen address: `host:port`, or `:port` for all addresses; `0` or empty to disable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Listen {
-    /// Not at all.
     Off,
-    /// At this host, or at all addresses of the machine.
     At(Option<String>, u16),
 }
 
@@ -30,7 +28,7 @@ impl FromStr for Listen {
             return Ok(Self::Off);
         }
         let wrong =
-            || format!("{text:?} is no address to listen on: expected one such as :9090 or 127.0.0.1:9090");
+            || format!("invalid listen address {text:?}: expected one such as :9090 or 127.0.0.1:9090");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().map_err(|_| wrong())?;
         let host = host
@@ -46,13 +44,13 @@ impl FromStr for Listen {
 }
 
 impl Listen {
-    /// Takes the address; none where nothing is to be listened to.
+    /// Binds the address; returns none if it is disabled.
     pub(crate) async fn bind(&self) -> std::io::Result<Option<tokio::net::TcpListener>> {
         let listener = match self {
             Self::Off => return Ok(None),
             Self::At(Some(host), port) => tokio::net::TcpListener::bind((&**host, *port)).await?,
             Self::At(None, port) => {
-                // both families through one socket; a machine without IPv6 has the other alone
+                // one socket for both address families; machines without IPv6 fall back to IPv4
                 let all = |ip: IpAddr| SocketAddr::new(ip, *port);
                 match tokio::net::TcpListener::bind(all(Ipv6Addr::UNSPECIFIED.into())).await {
                     Ok(listener) => listener,
@@ -71,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_written_as_in_go() {
+    fn listen_addresses_have_go_syntax() {
         let at = |host: &str, port| Ok(Listen::At(Some(host.to_owned()), port));
         let check = |text: &str, expected: Result<Listen, ()>| {
             assert_eq!(text.parse::<Listen>().map_err(drop), expected, "{text:?}");

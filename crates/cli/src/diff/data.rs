@@ -1,7 +1,7 @@
-//! A comparison as data: what `-o json` and `-o yaml` print.
+//! A comparison as data, for `-o json` and `-o yaml`.
 //!
-//! One entry for each Kustomization, also where nothing would change. Values of Secrets are masked
-//! here as in the text; a value that is not there before or after has no field of that name.
+//! Has one entry per Kustomization, also without changes. Masks the values of Secrets like the text. A value
+//! that is absent before or after has no field.
 
 use super::{Compared, text};
 use equate_apply::difference::{Difference, Shown};
@@ -9,7 +9,6 @@ use equate_apply::id::ObjectId;
 use equate_apply::plan::{Guard, Step};
 use serde_json::{Map, Value, json};
 
-/// All of them, as a list.
 pub(super) fn list(all: &[Compared]) -> Value {
     Value::Array(all.iter().map(kustomization).collect())
 }
@@ -44,7 +43,7 @@ fn kustomization(compared: &Compared) -> Value {
     value
 }
 
-/// What would happen to an object; none where nothing would that the text speaks of.
+/// The action on an object; none for objects that the text does not show either.
 fn difference(step: &Step) -> Option<Value> {
     let (action, detail) = match step {
         Step::Create(_) => ("create", None),
@@ -54,7 +53,7 @@ fn difference(step: &Step) -> Option<Value> {
         }
         Step::Recreate { why, .. } => ("recreate", Some(("why", why.trim().into()))),
         Step::Prune { .. } => ("prune", None),
-        // the text's own words: a reason that it learns is one here as well
+        // the text's reason, so that both forms always agree
         Step::Keep(..) => ("keep", Some(("why", text::why_kept(step)?.into()))),
     };
     let mut value = json!({ "action": action, "object": object(step.id()) });
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_happen_and_what_is_secret() {
+    fn actions_are_listed_and_secrets_are_masked() {
         let id = || ObjectId::new("apps", "Deployment", "n", "x");
         let object = json!({ "group": "apps", "kind": "Deployment", "namespace": "n", "name": "x" });
         let base = |differences: Value| json!({ "kustomization": "Kustomization/n/a", "path": "a", "differences": differences });

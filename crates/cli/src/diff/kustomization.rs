@@ -1,13 +1,12 @@
-//! `equate diff kustomization`: what one Kustomization would change, built from a local directory.
+//! `equate diff kustomization`: compares one Kustomization, built from a local directory, with the cluster.
 //!
-//! Built as `equate build kustomization` builds it, held against the cluster as `equate diff` does.
-//! How the Kustomization is applied (dependencies, health checks, its service account) does not
-//! matter here and is not looked at. Those that it drops are shown with `--recursive`, as those are
-//! that it declares.
+//! Builds like `equate build kustomization` and compares like `equate diff`. Ignores how the Kustomization is
+//! applied: dependencies, health checks and ServiceAccount. `--recursive` also compares nested
+//! Kustomizations, declared and dropped.
 
-use super::{Compared, DiffError, Judge, all_kustomizations};
+use super::{Compared, ControllerSettings, DiffError, all_kustomizations};
 use crate::build::RenderError;
-use crate::build::kustomization::{Args, Renderer, hide};
+use crate::build::kustomization::{Args, Renderer, mask_secrets};
 use crate::controllers::flags::Identity;
 use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::{Cluster, Preview};
@@ -20,19 +19,18 @@ use std::error::Error;
 use std::path::Path;
 use tokio::runtime::Runtime;
 
-/// Compares the Kustomization that is named, and with `--recursive` those it declares.
 pub(super) fn compare(
     args: &Args,
     path: &Path,
     identity: &Identity,
     runtime: &Runtime,
 ) -> Result<Vec<Compared>, DiffError> {
-    let connection = runtime.block_on(args.cluster.connect_aloud())?;
+    let connection = runtime.block_on(args.cluster.connect_and_print())?;
     let cluster = Cluster::new(connection.client.clone());
     let renderer = Renderer::new(args, path, Some(connection.client.clone()), runtime)?;
-    // of the others it is enough to know what they hold
+    // the other Kustomizations are needed for their inventories only
     let all = runtime.block_on(all_kustomizations(&connection.client))?;
-    let judge = Judge::of(&connection, identity)?;
+    let judge = ControllerSettings::of(&connection, identity)?;
     let own = |kustomization: &Kustomization| judge.settings(kustomization);
     let mut fleet = runtime.block_on(Fleet::build(&cluster, all, |_| None, own));
     let mut built = Vec::new();
@@ -53,9 +51,9 @@ pub(super) fn compare(
                 if args.recursive {
                     left.extend(nested(&renderer, &objects)?);
                 }
-                let hidden = hide(&mut objects).map_err(RenderError::from)?;
+                let hidden = mask_secrets(&mut objects).map_err(RenderError::from)?;
                 sealed.insert(name.clone(), hidden);
-                let declared = alone(kustomization);
+                let declared = without_apply_settings(kustomization);
                 let settings = own(&declared);
                 runtime.block_on(fleet.put(&cluster, declared.clone(), objects, &settings));
                 Ok(declared)
@@ -74,7 +72,7 @@ pub(super) fn compare(
     let compared = built.into_iter().map(|(name, path, outcome)| Compared {
         outcome: match outcome {
             Ok(one) => runtime.block_on(fleet.preview(&one)).map(|mut preview| {
-                by_keys(&mut preview, sealed.get(&name));
+                reduce_to_keys(&mut preview, sealed.get(&name));
                 preview
             }),
             Err(error) => Err(error),
@@ -91,7 +89,7 @@ fn called(kustomization: &Kustomization) -> String {
     format!("Kustomization/{}/{}", text(&meta.namespace), text(&meta.name))
 }
 
-/// The Kustomizations among objects, with what the cluster knows of them.
+/// The Kustomizations among the objects, with their status in the cluster.
 fn nested(
     renderer: &Renderer<'_>,
     objects: &[Resource],
@@ -107,9 +105,8 @@ fn nested(
     Ok(found)
 }
 
-/// Leaves of Secrets that are encrypted only which keys they have, as Flux does: what they would hold is
-/// not known here.
-fn by_keys(preview: &mut Preview, sealed: Option<&HashSet<String>>) {
+/// Reduces encrypted Secrets to their keys, like Flux: their values are unknown here.
+fn reduce_to_keys(preview: &mut Preview, sealed: Option<&HashSet<String>>) {
     let Some(sealed) = sealed else { return };
     for step in preview.plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
         let Step::Patch { id, changes, .. } = step else {
@@ -128,9 +125,9 @@ fn by_keys(preview: &mut Preview, sealed: Option<&HashSet<String>>) {
     }
 }
 
-/// A Kustomization without what says how it is applied, not what; a build has its variables in it, and
-/// what is encrypted stays so.
-fn alone(mut kustomization: Kustomization) -> Kustomization {
+/// The Kustomization without the fields that say how it is applied. The build has substituted its variables;
+/// encrypted values stay encrypted.
+fn without_apply_settings(mut kustomization: Kustomization) -> Kustomization {
     let spec = &mut kustomization.spec;
     if let Some(post) = &mut spec.post_build {
         post.substitute_from.clear();

@@ -1,8 +1,7 @@
-//! `equate diff`: what a commit of the worktree as it is would change in the cluster.
+//! `equate diff`: shows the changes that committing the working tree would make in the cluster.
 //!
-//! Renders every Kustomization that reads this repository from the files on disk, with the code that
-//! the controllers run, and asks the API server what each object would become. Nothing is written.
-//! Values of Secrets are masked.
+//! Renders every Kustomization that reads this repository from the files on disk, with the controllers' code,
+//! and asks the API server for the result of each object. Writes nothing. Masks the values of Secrets.
 
 mod data;
 mod kustomization;
@@ -30,7 +29,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
-/// Show what a commit of the worktree as it is would change in the cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXIT CODES:
   0  nothing would change
@@ -39,17 +37,17 @@ use tokio::runtime::Runtime;
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// A directory in the git repository to render from.
+    /// Directory in the git repository to render from.
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// Only this Kustomization. May be repeated.
+    /// Compare only this Kustomization. Repeatable.
     #[arg(short, long = "kustomization", value_name = "NAME")]
     kustomizations: Vec<String>,
-    /// Only Kustomizations of this namespace.
+    /// Compare only Kustomizations in this namespace.
     #[arg(short, long)]
     namespace: Option<String>,
-    /// How to print: as text, or the differences as data.
-    #[arg(short, long, value_enum, value_name = "FORM", global = true)]
+    /// Output format (default: text).
+    #[arg(short, long, value_enum, value_name = "FORMAT", global = true)]
     output: Option<Form>,
     #[command(flatten)]
     cluster: connection::Options,
@@ -57,67 +55,49 @@ pub(crate) struct Args {
     identity: Identity,
 }
 
-/// What the cluster's controllers do is what is to be told.
-const CONTROLLERS: &str = "As the cluster's controllers are run with";
+/// The result depends on these options of the cluster's controllers.
+const CONTROLLERS: &str = "Options of the cluster's controllers";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show what one Kustomization would change: built from a local directory, as `flux diff kustomization` does; without --path from the repository here.
+    /// Show what one Kustomization would change: built from a local directory, like `flux diff kustomization`; without --path from this repository.
     #[command(visible_alias = "ks")]
     Kustomization(One),
 }
 
-/// One Kustomization.
 #[derive(Debug, clap::Args)]
 struct One {
     #[command(flatten)]
     common: crate::build::kustomization::Args,
-    /// The directory that stands in for spec.path of its source; without it the repository here is read, as `equate diff -k NAME` does.
+    /// Directory to use as spec.path of the source (default: read this repository, like `equate diff -k NAME`).
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     #[command(flatten, next_help_heading = CONTROLLERS)]
     identity: Identity,
 }
 
-/// Why it could not be told.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DiffError {
-    /// The Kustomization that was named cannot be had.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// There is no cluster to ask.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The directory is in no repository.
     #[error(transparent)]
     Repository(#[from] RepositoryError),
-    /// The repository's files cannot be listed.
     #[error("could not list the files of the repository")]
     Files(#[source] OpenError),
-    /// The repository's files cannot be read.
     #[error("could not read the files of the repository")]
     Read(#[source] TreeError),
-    /// The cluster did not say what it has.
     #[error("could not list {what}")]
     List {
-        /// Of which kind.
         what: &'static str,
-        /// Why.
         #[source]
         source: kube::Error,
     },
-    /// No Kustomization reads this repository.
-    #[error("no Kustomization of the cluster reads {url}{}", among(.names))]
-    None {
-        /// The repository's URL.
-        url: String,
-        /// The names that were asked for.
-        names: Vec<String>,
-    },
-    /// The environment names certificates that cannot be read.
+    #[error("no Kustomization in the cluster reads {url}{}", among(.names))]
+    None { url: String, names: Vec<String> },
     #[error(transparent)]
     Certificates(#[from] CertificatesError),
-    /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
 }
@@ -126,7 +106,7 @@ impl Failure for DiffError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::None { .. } => Some(
-                "a GitRepository's spec.url must be this repository's origin; `equate get sources git -A` lists them",
+                "the spec.url of a GitRepository must be this repository's origin; see `equate get sources git -A`",
             ),
             Self::Connect(error) => error.hint(),
             Self::Render(_)
@@ -139,7 +119,7 @@ impl Failure for DiffError {
         }
     }
 
-    /// 1 says that there are differences.
+    /// 1 means that there are differences.
     fn exit_code(&self) -> ExitCode {
         ExitCode::from(2)
     }
@@ -149,20 +129,18 @@ fn among(names: &[String]) -> String {
     if names.is_empty() {
         String::new()
     } else {
-        format!(" and is called {}", names.join(" or "))
+        format!(" and is named {}", names.join(" or "))
     }
 }
 
-/// What is known of one Kustomization.
 struct Compared {
     name: String,
     path: String,
     outcome: Result<Preview, PreviewError>,
 }
 
-/// Compares, prints, and tells by the exit code.
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError> {
-    let mut chosen = Chosen {
+    let mut chosen = Selected {
         directory: &args.directory,
         kustomizations: &args.kustomizations,
         namespace: args.namespace.as_deref(),
@@ -200,14 +178,13 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError>
     Ok(ExitCode::from(code))
 }
 
-/// Which Kustomizations of the cluster, rendered from which repository.
-struct Chosen<'a> {
+struct Selected<'a> {
     directory: &'a Path,
     kustomizations: &'a [String],
     namespace: Option<&'a str>,
 }
 
-impl Chosen<'_> {
+impl Selected<'_> {
     fn compare(
         &self,
         cluster: &connection::Options,
@@ -215,8 +192,8 @@ impl Chosen<'_> {
         runtime: &Runtime,
     ) -> Result<Vec<Compared>, DiffError> {
         runtime.block_on(async {
-            let connection = cluster.connect_aloud().await?;
-            let judge = Judge::of(&connection, identity)?;
+            let connection = cluster.connect_and_print().await?;
+            let judge = ControllerSettings::of(&connection, identity)?;
             compare(self, &connection, &judge).await
         })
     }
@@ -230,9 +207,9 @@ impl Chosen<'_> {
 }
 
 async fn compare(
-    chosen: &Chosen<'_>,
+    chosen: &Selected<'_>,
     connection: &Connection,
-    judge: &Judge,
+    judge: &ControllerSettings,
 ) -> Result<Vec<Compared>, DiffError> {
     let given = chosen.directory.to_string_lossy();
     let repository = Repository::choose(&given, None)?;
@@ -245,7 +222,7 @@ async fn compare(
         what: "GitRepositories",
         source,
     })?;
-    // The same comparison of URLs as the controllers make for a directory that stands in for one.
+    // the same comparison of URLs as for `--instead-of` in the controllers
     let here =
         Mirrors::new(PathBuf::new(), equate_git::Limits::default()).instead_of(&repository.url, &local.root);
     let mut trees = BTreeMap::new();
@@ -262,7 +239,7 @@ async fn compare(
             tree,
         );
     }
-    // all of them, whichever are asked for: what one gives up another may take
+    // all of them: one may take over an object that a selected one drops
     let all = all_kustomizations(client).await?;
     let cluster = Cluster::new(client.clone());
     let fleet = Fleet::build(
@@ -309,16 +286,16 @@ fn tree_of<'a>(kustomization: &Kustomization, trees: &'a Trees) -> Option<&'a Tr
     trees.get(&(namespace, Some(source.name.clone())))
 }
 
-/// What the engine that is asked about does, as far as it is said here.
-struct Judge {
+/// Settings of the cluster's controllers, as far as they are known.
+struct ControllerSettings {
     up: bool,
     policy: Policy,
     transit: TransitSettings,
 }
 
-impl Judge {
-    fn of(connection: &Connection, identity: &Identity) -> Result<Judge, DiffError> {
-        Ok(Judge {
+impl ControllerSettings {
+    fn of(connection: &Connection, identity: &Identity) -> Result<ControllerSettings, DiffError> {
+        Ok(ControllerSettings {
             up: connection.is_up(),
             policy: identity.policy(equate_api::meta::DEFAULT_NAMESPACE),
             transit: crate::transit::settings()?,
@@ -326,7 +303,7 @@ impl Judge {
     }
 
     fn settings(&self, kustomization: &Kustomization) -> Settings {
-        // `equate up` has these two liberties, a cluster has not.
+        // `equate up` allows these two, other clusters do not
         Settings {
             root: self.up.then(|| OwnLoop {
                 name: equate_api::meta::DEFAULT_NAMESPACE.into(),

@@ -1,4 +1,4 @@
-//! How a comparison reads. Pure.
+//! A comparison as text. Pure.
 
 use super::Compared;
 use equate_apply::cluster::Preview;
@@ -7,7 +7,7 @@ use equate_controllers::ObjectRef;
 use std::error::Error;
 use std::fmt::Write;
 
-/// 0: nothing would change, 1: something would, 2: it cannot be told, or something would be refused.
+/// 0: no changes, 1: changes, 2: an error, or an object would be refused.
 pub(super) fn code(compared: &Compared) -> u8 {
     match &compared.outcome {
         Err(_) => 2,
@@ -17,7 +17,6 @@ pub(super) fn code(compared: &Compared) -> u8 {
     }
 }
 
-/// One Kustomization; nothing where nothing would change.
 pub(super) fn describe(compared: &Compared) -> String {
     let mut text = String::new();
     match &compared.outcome {
@@ -32,12 +31,12 @@ pub(super) fn describe(compared: &Compared) -> String {
                 let _infallible = match guard {
                     Guard::EmptyRender(empty) => writeln!(
                         text,
-                        "! it would render nothing: {} objects would stay until that is confirmed",
+                        "! it would render nothing: {} objects stay until the deletion is confirmed",
                         empty.objects
                     ),
                     Guard::Budget(exceeded) => writeln!(
                         text,
-                        "! nothing would be applied or deleted until that is confirmed: {exceeded}"
+                        "! nothing is applied or deleted until the deletion is confirmed: {exceeded}"
                     ),
                 };
             }
@@ -63,11 +62,11 @@ fn describe_step(text: &mut String, step: &Step) {
             }
             Ok(())
         }
-        Step::Recreate { id, why } => writeln!(text, "± {id}  deleted and created anew: {}", indented(why)),
+        Step::Recreate { id, why } => writeln!(text, "± {id}  deleted and recreated: {}", indented(why)),
         Step::Prune { id, .. } => writeln!(text, "- {id}"),
         Step::Keep(id, KeepReason::HeldBy(owner)) => writeln!(
             text,
-            "! {id}  would not be taken: {} declares it as well",
+            "! {id}  ownership conflict: {} declares it too",
             ObjectRef::from(owner)
         ),
         Step::Keep(id, KeepReason::HandedOver(owner)) => {
@@ -75,17 +74,17 @@ fn describe_step(text: &mut String, step: &Step) {
         }
         Step::Keep(id, KeepReason::Awaited(owner)) => writeln!(
             text,
-            "! {id}  would be kept: it may have moved to {}, which cannot be built",
+            "! {id}  kept: it may have moved to {}, which cannot be built",
             ObjectRef::from(owner)
         ),
         Step::Keep(id, KeepReason::OverBudget) => {
-            writeln!(text, "! {id}  would be deleted if that is confirmed")
+            writeln!(text, "! {id}  deleted only if confirmed")
         }
         Step::Keep(..) => Ok(()),
     };
 }
 
-/// What is said of an object that is left alone, behind its mark and name; none where nothing is.
+/// The reason to leave an object alone, without its mark and name.
 pub(super) fn why_kept(step: &Step) -> Option<String> {
     let mut text = String::new();
     describe_step(&mut text, step);
@@ -93,7 +92,6 @@ pub(super) fn why_kept(step: &Step) -> Option<String> {
     Some(why.trim_end().to_owned())
 }
 
-/// What it comes to.
 pub(super) fn summary(all: &[Compared]) -> String {
     let previews = || all.iter().filter_map(|one| one.outcome.as_ref().ok());
     let count = |of: fn(&Step) -> bool| previews().flat_map(steps).filter(|step| of(step)).count();
@@ -106,8 +104,8 @@ pub(super) fn summary(all: &[Compared]) -> String {
         (count(|step| matches!(step, Step::Recreate { .. })), "recreated"),
         (count(is_handed_over), "handed over"),
         (count(|step| matches!(step, Step::Prune { .. })), "pruned"),
-        (count(is_held), "held by another"),
-        (count(is_awaited), "kept for now"),
+        (count(is_held), "in conflict"),
+        (count(is_awaited), "kept"),
         (count(is_over_budget), "to be confirmed"),
         (refused, "refused"),
     ] {
@@ -191,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_want_is_said() {
+    fn objects_of_other_owners_are_reported() {
         let keep = |reason: fn(Owner) -> KeepReason| {
             let id = ObjectId::new("", "ConfigMap", "n", "x");
             vec![Step::Keep(id, reason(Owner::new(&KUSTOMIZATION, "n", "b")))]
@@ -207,15 +205,15 @@ mod tests {
         check(
             keep(KeepReason::HeldBy),
             2,
-            "Kustomization/n/a  a\n  ! ConfigMap/n/x  would not be taken: Kustomization/n/b declares it as well\n",
-            "1 Kustomization: 1 held by another\n",
+            "Kustomization/n/a  a\n  ! ConfigMap/n/x  ownership conflict: Kustomization/n/b declares it too\n",
+            "1 Kustomization: 1 in conflict\n",
         );
         check(
             keep(KeepReason::Awaited),
             2,
-            "Kustomization/n/a  a\n  ! ConfigMap/n/x  would be kept: it may have moved to Kustomization/n/b, \
+            "Kustomization/n/a  a\n  ! ConfigMap/n/x  kept: it may have moved to Kustomization/n/b, \
              which cannot be built\n",
-            "1 Kustomization: 1 kept for now\n",
+            "1 Kustomization: 1 kept\n",
         );
     }
 }

@@ -24,13 +24,13 @@ const EVENTS: &str = r#"
  involvedObject: {apiVersion: v1, kind: Pod, name: web, namespace: flux-system},
  firstTimestamp: "2020-01-03T00:00:00Z", lastTimestamp: "2020-01-03T00:00:00Z"}
 ---
-{apiVersion: v1, kind: Event, metadata: {name: d, namespace: default}, type: Normal, reason: Suspended, message: rests,
+{apiVersion: v1, kind: Event, metadata: {name: d, namespace: default}, type: Normal, reason: Suspended, message: suspended,
  involvedObject: {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: new, namespace: default},
  firstTimestamp: "2020-01-04T00:00:00Z", lastTimestamp: "2020-01-04T00:00:00Z"}
 "#;
 
 #[tokio::test]
-async fn what_was_said() {
+async fn events_are_listed() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     fixture.apply(EVENTS).await;
@@ -38,7 +38,7 @@ async fn what_was_said() {
         let words = std::iter::once("events").chain(line.split_whitespace());
         let args = Line::try_parse_from(words).unwrap().args;
         let mut out = Vec::new();
-        let said = match events(
+        let printed = match events(
             &fixture.connection.client,
             &fixture.kinds,
             &args,
@@ -51,8 +51,8 @@ async fn what_was_said() {
             Ok(()) => String::from_utf8(out).unwrap(),
             Err(error) => format!("error: {error}"),
         };
-        // Ages grow; and the words stand further apart with them.
-        let lines: Vec<String> = said
+        // ages grow, and the columns with them
+        let lines: Vec<String> = printed
             .lines()
             .map(|line| {
                 line.split_whitespace()
@@ -73,7 +73,7 @@ async fn what_was_said() {
     check("--for gitrepo/fleet --no-header", &[fleet]).await;
     check(
         "--for ks/new -n default",
-        &[header, fleet, "Normal Suspended Kustomization/new rests"],
+        &[header, fleet, "Normal Suspended Kustomization/new suspended"],
     )
     .await;
     check("--types warning", &[header, apps]).await;
@@ -82,7 +82,7 @@ async fn what_was_said() {
         &[
             &format!("flux-system {fleet}"),
             &format!("flux-system {apps}"),
-            "default Normal Suspended Kustomization/new rests",
+            "default Normal Suspended Kustomization/new suspended",
         ],
     )
     .await;
@@ -98,11 +98,11 @@ async fn what_was_said() {
         ],
     )
     .await;
-    check("--for ks", &["error: --for takes KIND/NAME, not \"ks\""]).await;
+    check("--for ks", &["error: --for expects KIND/NAME, got \"ks\""]).await;
 }
 
 #[test]
-fn how_often_it_was_said() {
+fn repeated_events_have_a_count() {
     let check = |event: serde_json::Value, expected: &str| {
         let event: Event = serde_json::from_value(event).unwrap();
         assert_eq!(

@@ -1,8 +1,7 @@
-//! From what was read of a Kustomization to the chain that leads to it being ready: pure.
+//! Derives the steps of a Kustomization from its status: pure.
 //!
-//! A run goes through the steps in order, and its status says at which one it stands: by the reason of
-//! `Ready`, and while it goes on by what `Reconciling` says it does. What comes after that is not yet
-//! known, and nothing is said of it.
+//! A run goes through the steps in order. The reason of `Ready`, or the message of `Reconciling` during a
+//! run, names the current step. Later steps are unknown and shown as such.
 
 use equate_api::kustomize::{HistoryRecord, Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, DependencyReference, PRUNE_BUDGET, Reason, condition};
@@ -10,21 +9,18 @@ use equate_controllers::kustomization::reasons::PATH_NOT_FOUND;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// What stands before a command that confirms.
+/// Precedes the command that confirms a deletion; part of the controllers' messages.
 pub(crate) const CONFIRM: &str = "confirm with: ";
 
-/// How far something came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It is done, and well.
     Done,
-    /// It goes on, or waits for something.
-    Waits,
-    /// It failed, or somebody has to do something.
+    /// In progress, or waiting for something.
+    Waiting,
+    /// Failed, or an action of the user is needed.
     Failed,
-    /// It rests.
-    Rests,
-    /// What is before it is not done.
+    Suspended,
+    /// An earlier step is not done.
     Ahead,
 }
 
@@ -32,15 +28,14 @@ impl State {
     pub(crate) fn text(self) -> &'static str {
         match self {
             State::Done => "done",
-            State::Waits => "waits",
+            State::Waiting => "waiting",
             State::Failed => "failed",
-            State::Rests => "rests",
+            State::Suspended => "suspended",
             State::Ahead => "-",
         }
     }
 }
 
-/// The steps, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Source,
@@ -76,37 +71,34 @@ impl Stage {
     }
 }
 
-/// A source as far as it was found.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Source {
     pub(crate) called: String,
     pub(crate) revision: Option<String>,
     pub(crate) updated: Option<Timestamp>,
-    /// Why there is nothing, or nothing newer.
+    /// Why there is no revision, or no newer one.
     pub(crate) trouble: Option<String>,
 }
 
-/// What was read of a Kustomization.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) object: Kustomization,
     pub(crate) source: Source,
-    /// In the order they are declared; none of one that is not there, or was looked at before.
-    pub(crate) dependencies: Vec<(String, Known)>,
-    /// Objects that are not healthy, and how they are; where that is what is waited for.
+    /// In the declared order. Absent or already visited ones are not read.
+    pub(crate) dependencies: Vec<(String, Dependency)>,
+    /// Unhealthy objects with their health; empty unless the health step waits for them.
     pub(crate) unhealthy: Vec<(String, String)>,
 }
 
-/// What is known of a dependency.
 #[derive(Debug)]
-pub(crate) enum Known {
+pub(crate) enum Dependency {
     Read(Box<Seen>),
-    /// It is above in the chain, or there are too many.
+    /// Already in the chain, or beyond the limit of reads.
     Elsewhere,
     Absent,
 }
 
-/// A step, how it stands and, of what is underway or failed, since when.
+/// `since` is set for a step in progress or failed.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) stage: Stage,
@@ -116,7 +108,6 @@ pub(crate) struct Step {
     pub(crate) below: Vec<Link>,
 }
 
-/// Something that a step depends on.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) object: String,
@@ -126,25 +117,21 @@ pub(crate) struct Link {
     pub(crate) below: Vec<Link>,
 }
 
-/// The chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) called: String,
     pub(crate) state: State,
     pub(crate) ready: bool,
-    /// The reason of `Ready`.
     pub(crate) reason: String,
     pub(crate) message: String,
     pub(crate) since: Option<Timestamp>,
     pub(crate) steps: Vec<Step>,
-    /// What else the status says.
+    /// Other conditions that are true.
     pub(crate) aspects: Vec<(String, String)>,
-    /// What happens next.
     pub(crate) next: Option<String>,
 }
 
-/// Where a Kustomization stands: the step it is at, and how that is.
-struct Standing<'s> {
+struct CurrentStep<'s> {
     state: State,
     at: Option<Stage>,
     ready: bool,
@@ -153,7 +140,6 @@ struct Standing<'s> {
     since: Option<Timestamp>,
 }
 
-/// What to call a Kustomization.
 pub(crate) fn called(namespace: &str, name: &str) -> String {
     format!("Kustomization/{namespace}/{name}")
 }
@@ -171,19 +157,20 @@ fn names(object: &Kustomization) -> (&str, &str) {
     )
 }
 
-/// The namespace and name of a dependency.
-pub(crate) fn near<'o>(object: &'o Kustomization, on: &'o DependencyReference) -> (&'o str, &'o str) {
+pub(crate) fn dependency_key<'o>(
+    object: &'o Kustomization,
+    on: &'o DependencyReference,
+) -> (&'o str, &'o str) {
     let own = object.metadata.namespace.as_deref().unwrap_or_default();
     (on.namespace.as_deref().unwrap_or(own), &on.name)
 }
 
-/// Whether health is what it stands at: then its objects are worth a look.
+/// Whether the health step is current, so that its objects are worth reading.
 pub(crate) fn is_at_health(object: &Kustomization) -> bool {
     let standing = standing(object);
     !standing.ready && standing.at == Some(Stage::Health)
 }
 
-/// Whether dependencies are what it stands at.
 fn is_at_dependencies(object: &Kustomization) -> bool {
     standing(object).at == Some(Stage::Dependencies)
 }
@@ -192,24 +179,24 @@ fn conditions(object: &Kustomization) -> &[Condition] {
     object.status.as_ref().map_or(&[], |status| &status.conditions)
 }
 
-fn standing(object: &Kustomization) -> Standing<'_> {
-    let standing = awake(object);
+fn standing(object: &Kustomization) -> CurrentStep<'_> {
+    let standing = unsuspended_step(object);
     if !object.spec.suspend || object.metadata.deletion_timestamp.is_some() {
         return standing;
     }
-    let mut message = "it is suspended: nothing is looked at until it is resumed".to_owned();
+    let mut message = "not reconciled until it is resumed".to_owned();
     if !standing.ready {
-        message.push_str(&format!("; before: {}", standing.message));
+        message.push_str(&format!("; last status: {}", standing.message));
     }
-    Standing {
-        state: State::Rests,
+    CurrentStep {
+        state: State::Suspended,
         message,
         ..standing
     }
 }
 
-/// The same if nobody had suspended it.
-fn awake(object: &Kustomization) -> Standing<'_> {
+/// The current step regardless of `spec.suspend`.
+fn unsuspended_step(object: &Kustomization) -> CurrentStep<'_> {
     let ready = condition(conditions(object), ConditionType::Ready);
     let doing = condition(conditions(object), ConditionType::Reconciling);
     let reason = ready.map_or("", |ready| ready.reason.as_str());
@@ -220,8 +207,9 @@ fn awake(object: &Kustomization) -> Standing<'_> {
     let is_true = ready.is_some_and(|ready| ready.status == "True");
     let current = observed == object.metadata.generation;
     let since = ready.map(|ready| ready.last_transition_time.0);
-    let said = |condition: Option<&Condition>| condition.map(|one| one.message.clone()).unwrap_or_default();
-    let standing = |state, at, message| Standing {
+    let message_of =
+        |condition: Option<&Condition>| condition.map(|one| one.message.clone()).unwrap_or_default();
+    let standing = |state, at, message| CurrentStep {
         state,
         at,
         ready: is_true && current,
@@ -231,38 +219,38 @@ fn awake(object: &Kustomization) -> Standing<'_> {
     };
     if object.metadata.deletion_timestamp.is_some() {
         return standing(
-            State::Waits,
+            State::Waiting,
             Some(Stage::Prune),
-            format!("it is being deleted. {}", said(ready)),
+            format!("being deleted. {}", message_of(ready)),
         );
     }
     if is_true && current {
-        return standing(State::Done, None, said(ready));
+        return standing(State::Done, None, message_of(ready));
     }
     if ready.is_none() || observed.is_none() {
         return standing(
-            State::Waits,
+            State::Waiting,
             Some(Stage::Source),
-            "no controller has looked at it yet".to_owned(),
+            "no controller has reconciled it yet".to_owned(),
         );
     }
     if is_true {
-        let message = "its spec changed, and that was not looked at yet".to_owned();
-        return standing(State::Waits, Some(Stage::Source), message);
+        let message = "its spec changed and is not reconciled yet".to_owned();
+        return standing(State::Waiting, Some(Stage::Source), message);
     }
     let failed = ready.is_some_and(|ready| ready.status == "False");
     if !failed {
-        let message = said(doing);
-        return standing(State::Waits, Some(by_progress(&message)), message);
+        let message = message_of(doing);
+        return standing(State::Waiting, Some(by_progress(&message)), message);
     }
-    let message = said(ready);
+    let message = message_of(ready);
     let at = match message.starts_with(PATH_NOT_FOUND) {
-        // it has the reason of waiting for a source, which has been found
+        // its reason is that of a missing source, although the source exists
         true => Stage::Build,
         false => by_reason(reason),
     };
     let waits = matches!(at, Stage::Dependencies | Stage::Source) && !is_stalled(object);
-    let state = if waits { State::Waits } else { State::Failed };
+    let state = if waits { State::Waiting } else { State::Failed };
     standing(state, Some(at), message)
 }
 
@@ -289,7 +277,7 @@ fn by_reason(reason: &str) -> Stage {
     }
 }
 
-/// What a run does, from the words it has for that.
+/// The step of a progress message, which is Flux's or a controller's text.
 fn by_progress(message: &str) -> Stage {
     let begins = |words: &str| message.starts_with(words);
     if begins("Running health checks") {
@@ -305,7 +293,6 @@ fn by_progress(message: &str) -> Stage {
     }
 }
 
-/// The chain of what was read.
 pub(crate) fn chain(seen: &Seen) -> Chain {
     let standing = standing(&seen.object);
     let steps = Stage::ALL
@@ -334,7 +321,7 @@ pub(crate) fn chain(seen: &Seen) -> Chain {
     }
 }
 
-fn step(seen: &Seen, standing: &Standing<'_>, stage: Stage) -> Step {
+fn step(seen: &Seen, standing: &CurrentStep<'_>, stage: Stage) -> Step {
     let object = &seen.object;
     let default = KustomizationStatus::default();
     let status = object.status.as_ref().unwrap_or(&default);
@@ -343,7 +330,7 @@ fn step(seen: &Seen, standing: &Standing<'_>, stage: Stage) -> Step {
     let (since, what) = match (stage, state) {
         _ if here && !standing.message.is_empty() => (standing.since, standing.message.clone()),
         (Stage::Source, _) => (seen.source.updated, source(&seen.source)),
-        (Stage::Apply, State::Ahead) => (None, still(status)),
+        (Stage::Apply, State::Ahead) => (None, kept_objects(status)),
         (_, State::Ahead) => (None, String::new()),
         (Stage::Policy, _) => (None, policy(object)),
         (Stage::Dependencies, _) => (None, dependencies(seen)),
@@ -366,22 +353,21 @@ fn step(seen: &Seen, standing: &Standing<'_>, stage: Stage) -> Step {
     }
 }
 
-fn state(seen: &Seen, standing: &Standing<'_>, stage: Stage) -> State {
+fn state(seen: &Seen, standing: &CurrentStep<'_>, stage: Stage) -> State {
     match standing.at {
         Some(at) if stage == at => standing.state,
         Some(at) if stage > at => State::Ahead,
-        // what may be deleted is asked before anything is applied
+        // the prune budget is checked before anything is applied
         Some(Stage::Prune) if stage == Stage::Apply && is_stalled(&seen.object) => State::Ahead,
         _ if stage == Stage::Source && seen.source.trouble.is_some() => State::Failed,
         _ => State::Done,
     }
 }
 
-/// What is waited for, and the words it has to meet where it does not go by everybody's.
 fn unhealthy(seen: &Seen) -> Vec<Link> {
     let link = |(object, what): (String, String)| Link {
         object,
-        state: State::Waits,
+        state: State::Waiting,
         since: None,
         what,
         below: Vec::new(),
@@ -399,10 +385,13 @@ fn source(source: &Source) -> String {
     match (&source.revision, &source.trouble) {
         (Some(revision), None) => format!("{} has {revision}", source.called),
         (Some(revision), Some(trouble)) => {
-            format!("{} has {revision}, and nothing newer: {trouble}", source.called)
+            format!(
+                "{} has {revision}, but no newer revision: {trouble}",
+                source.called
+            )
         }
         (None, trouble) => {
-            let trouble = trouble.as_deref().unwrap_or("it has nothing yet");
+            let trouble = trouble.as_deref().unwrap_or("no artifact yet");
             format!("{}: {trouble}", source.called)
         }
     }
@@ -412,20 +401,20 @@ fn policy(object: &Kustomization) -> String {
     let spec = &object.spec;
     let mut parts = Vec::new();
     if let Some(account) = &spec.service_account_name {
-        parts.push(format!("as ServiceAccount {account}"));
+        parts.push(format!("impersonates ServiceAccount {account}"));
     }
     if spec.kube_config.is_some() {
-        parts.push("in the cluster of spec.kubeConfig".to_owned());
+        parts.push("applies to the cluster of spec.kubeConfig".to_owned());
     }
     match parts.is_empty() {
-        true => "nothing forbids it".to_owned(),
+        true => "no restrictions".to_owned(),
         false => parts.join(", "),
     }
 }
 
-/// They are asked before something new is carried out; what is applied stays, whatever becomes of them.
+/// Dependencies are checked before new objects are applied; applied objects stay regardless of them.
 fn dependencies(seen: &Seen) -> String {
-    let ready = |known: &Known| matches!(known, Known::Read(seen) if standing(&seen.object).ready);
+    let ready = |known: &Dependency| matches!(known, Dependency::Read(seen) if standing(&seen.object).ready);
     let number = seen.dependencies.len();
     let others = seen
         .dependencies
@@ -434,13 +423,12 @@ fn dependencies(seen: &Seen) -> String {
         .count();
     match (number, others) {
         (0, _) => "none".to_owned(),
-        (1, 0) => "it is ready".to_owned(),
+        (1, 0) => "ready".to_owned(),
         (_, 0) => format!("all {number} are ready"),
-        _ => format!("{others} of {number} not ready now; what is applied stays"),
+        _ => format!("{others} of {number} not ready now; applied objects stay"),
     }
 }
 
-/// The digest and age of what was built, where the status speaks of this revision.
 fn built(status: &KustomizationStatus, revision: Option<&str>) -> (Option<Timestamp>, String) {
     let of = |last: &&HistoryRecord| last.metadata.get("revision").map(String::as_str) == revision;
     let Some(last) = status.history.first().filter(of) else {
@@ -449,7 +437,7 @@ fn built(status: &KustomizationStatus, revision: Option<&str>) -> (Option<Timest
     let digest: String = last.digest.chars().take("sha256:".len() + 12).collect();
     let times = match last.total_reconciliations {
         ..=1 => String::new(),
-        times => format!(", the same {times} times"),
+        times => format!(", unchanged in {times} runs"),
     };
     (Some(last.first_reconciled.0), format!("{digest}{times}"))
 }
@@ -462,10 +450,10 @@ fn objects(status: &KustomizationStatus) -> String {
     }
 }
 
-/// What there is while nothing new is applied.
-fn still(status: &KustomizationStatus) -> String {
+/// The objects that stay while no new revision is applied.
+fn kept_objects(status: &KustomizationStatus) -> String {
     match &status.last_applied_revision {
-        Some(revision) => format!("{} at {revision} until then", objects(status)),
+        Some(revision) => format!("{} at {revision} stay applied", objects(status)),
         None => "nothing is applied yet".to_owned(),
     }
 }
@@ -483,7 +471,7 @@ fn applied(status: &KustomizationStatus) -> (Option<Timestamp>, String) {
     (when, format!("{}{at}{took}", objects(status)))
 }
 
-/// To the millisecond, and above ten seconds to the second.
+/// Rounds to milliseconds, and from ten seconds on to seconds.
 fn rounded(milliseconds: u128) -> equate_api::meta::Duration {
     let milliseconds = u64::try_from(milliseconds).unwrap_or(u64::MAX);
     let exact = std::time::Duration::from_millis(milliseconds);
@@ -495,13 +483,13 @@ fn rounded(milliseconds: u128) -> equate_api::meta::Duration {
 
 fn prune(object: &Kustomization) -> String {
     if !object.spec.prune {
-        return "off: what is dropped stays".to_owned();
+        return "off: dropped objects stay".to_owned();
     }
     let annotations = object.metadata.annotations.as_ref();
     let budget = annotations.and_then(|annotations| annotations.get(PRUNE_BUDGET));
     match budget {
         Some(budget) => format!("on, at most {budget} at once ({PRUNE_BUDGET})"),
-        None => "on, at most 50% at once where more than 10 are held".to_owned(),
+        None => "on, at most 50% at once if it owns more than 10 objects".to_owned(),
     }
 }
 
@@ -509,12 +497,14 @@ fn health(object: &Kustomization, status: &KustomizationStatus) -> (Option<Times
     match condition(&status.conditions, ConditionType::Healthy) {
         Some(healthy) => (Some(healthy.last_transition_time.0), healthy.message.clone()),
         None if object.spec.wait || !object.spec.health_checks.is_empty() => (None, String::new()),
-        None => (None, "not asked for: neither wait nor healthChecks".to_owned()),
+        None => (
+            None,
+            "not checked: neither spec.wait nor spec.healthChecks is set".to_owned(),
+        ),
     }
 }
 
-/// A dependency, and what it waits for in turn.
-fn dependency((called, known): &(String, Known)) -> Link {
+fn dependency((called, known): &(String, Dependency)) -> Link {
     let link = |state, since, what: String, below| Link {
         object: called.clone(),
         state,
@@ -523,9 +513,9 @@ fn dependency((called, known): &(String, Known)) -> Link {
         below,
     };
     match known {
-        Known::Absent => link(State::Failed, None, "does not exist".to_owned(), Vec::new()),
-        Known::Elsewhere => link(State::Waits, None, "see above".to_owned(), Vec::new()),
-        Known::Read(seen) => {
+        Dependency::Absent => link(State::Failed, None, "does not exist".to_owned(), Vec::new()),
+        Dependency::Elsewhere => link(State::Waiting, None, "see above".to_owned(), Vec::new()),
+        Dependency::Read(seen) => {
             let standing = standing(&seen.object);
             let below = match is_at_dependencies(&seen.object) {
                 true => seen.dependencies.iter().map(dependency).collect(),
@@ -536,57 +526,57 @@ fn dependency((called, known): &(String, Known)) -> Link {
     }
 }
 
-fn next(seen: &Seen, standing: &Standing<'_>) -> Option<String> {
+fn next(seen: &Seen, standing: &CurrentStep<'_>) -> Option<String> {
     let object = &seen.object;
     let interval = object.spec.interval;
     let timeout: equate_api::meta::Duration = object.spec.timeout().into();
     let retry: equate_api::meta::Duration = object.spec.retry_interval().into();
-    let said = match (standing.state, standing.at) {
-        (State::Done, _) => format!("looked at again within {interval}, and at any change"),
-        (State::Rests, _) => {
+    let message_of = match (standing.state, standing.at) {
+        (State::Done, _) => format!("reconciled again within {interval}, or at any change"),
+        (State::Suspended, _) => {
             let (namespace, name) = names(object);
-            format!("`equate -n {namespace} resume kustomization {name}` lets it work again")
+            format!("resume it with `equate -n {namespace} resume kustomization {name}`")
         }
         (_, Some(Stage::Prune)) if let Some((_, command)) = confirmation(&standing.message) => {
-            format!("goes on with another revision; if this is meant, {CONFIRM}{command}")
+            format!("continues with another revision; if this is meant, {CONFIRM}{command}")
         }
-        (State::Waits, Some(Stage::Dependencies)) => match missing(&seen.dependencies) {
-            Some(other) => format!("goes on as soon as {other} is ready"),
-            None => "goes on as soon as what it waits for is ready".to_owned(),
+        (State::Waiting, Some(Stage::Dependencies)) => match missing(&seen.dependencies) {
+            Some(other) => format!("continues when {other} is ready"),
+            None => "continues when its dependencies are ready".to_owned(),
         },
-        (State::Waits, Some(Stage::Source)) if object.status.is_none() => {
-            "goes on as soon as a controller runs that looks at it".to_owned()
+        (State::Waiting, Some(Stage::Source)) if object.status.is_none() => {
+            "starts when a controller reconciles it".to_owned()
         }
-        (State::Waits, Some(Stage::Source)) => {
-            format!("goes on as soon as {} has what it needs", seen.source.called)
+        (State::Waiting, Some(Stage::Source)) => {
+            format!("continues when {} has the artifact it needs", seen.source.called)
         }
-        (State::Waits, _) => format!("given up after {timeout}, and then tried again every {retry}"),
+        (State::Waiting, _) => format!("fails after {timeout}, then retried every {retry}"),
         (State::Failed, _) if is_stalled(object) => {
-            "nothing until its spec, its annotations or the revision change".to_owned()
+            "not retried until its spec, annotations or source revision change".to_owned()
         }
         (State::Failed, Some(Stage::Build)) => {
-            "goes on with the next revision, or a change of its spec".to_owned()
+            "retried with the next revision or a change of its spec".to_owned()
         }
-        (State::Failed, _) => format!("tried again within {retry}, and at any change"),
+        (State::Failed, _) => format!("retried within {retry}, or at any change"),
         (State::Ahead, _) => return None,
     };
-    Some(said)
+    Some(message_of)
 }
 
-/// The first that is not ready; of what that waits for in turn, the first that does not wait for another.
-fn missing(dependencies: &[(String, Known)]) -> Option<&str> {
+/// The dependency to wait for: the first one that is not ready and does not wait for another itself.
+fn missing(dependencies: &[(String, Dependency)]) -> Option<&str> {
     dependencies.iter().find_map(|(called, known)| match known {
-        Known::Absent => Some(called.as_str()),
-        Known::Elsewhere => None,
-        Known::Read(seen) if standing(&seen.object).ready => None,
-        Known::Read(seen) if is_at_dependencies(&seen.object) => {
+        Dependency::Absent => Some(called.as_str()),
+        Dependency::Elsewhere => None,
+        Dependency::Read(seen) if standing(&seen.object).ready => None,
+        Dependency::Read(seen) if is_at_dependencies(&seen.object) => {
             missing(&seen.dependencies).or(Some(called.as_str()))
         }
-        Known::Read(_) => Some(called.as_str()),
+        Dependency::Read(_) => Some(called.as_str()),
     })
 }
 
-/// A message that ends in the command that confirms what it says, taken apart.
+/// Splits a message into its text and its confirmation command.
 pub(crate) fn confirmation(message: &str) -> Option<(&str, &str)> {
     message.split_once(&format!(" If this is meant, {CONFIRM}"))
 }

@@ -8,8 +8,7 @@ struct Line {
     args: Args,
 }
 
-/// Whether it is ready, and what is printed.
-async fn said(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
+async fn explain_line(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
     let words = std::iter::once("explain").chain(line.split_whitespace());
     let args = Line::try_parse_from(words).unwrap().args;
     let mut out = Vec::new();
@@ -23,7 +22,7 @@ async fn said(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
     }
 }
 
-/// A Kustomization of FLEET's source; `spec` and `status` are the insides of flow mappings.
+/// A Kustomization of FLEET's source; `spec` and `status` are the content of YAML flow mappings.
 fn kustomization(name: &str, spec: &str, status: &str) -> String {
     format!(
         "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n\
@@ -40,7 +39,6 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str) -> String {
     )
 }
 
-/// What the status of one says that is not ready.
 fn failed(reason: &str, message: &str) -> String {
     format!(
         "observedGeneration: -1, conditions: [{}]",
@@ -50,35 +48,35 @@ fn failed(reason: &str, message: &str) -> String {
 
 const HASH: &str = "main@sha1:0123456789012345678901234567890123456789";
 
-/// A step's line, its state and its words, without the ages that are others each day.
+/// The state and message of a step, without its age.
 fn step<'t>(text: &'t str, name: &str) -> (&'t str, String) {
     let mut lines = text
         .lines()
         .skip_while(|line| line.split_whitespace().next() != Some(name));
     let first = lines.next().unwrap_or_else(|| panic!("{name} in {text}"));
-    let mut words: Vec<&str> = first[30..].split_whitespace().collect();
+    let mut words: Vec<&str> = first[33..].split_whitespace().collect();
     for line in lines.take_while(|line| line.starts_with("      ")) {
         words.extend(line.split_whitespace());
     }
-    (first[14..22].trim(), words.join(" "))
+    (first[14..25].trim(), words.join(" "))
 }
 
 #[tokio::test]
-async fn every_reason_stands_at_its_step() {
+async fn every_reason_has_its_step() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let check = async |text: &str, at: &str, state: &str, words: &str, next: &str| {
         fixture.apply(text).await;
-        let (ready, text) = said(&fixture, "ks one").await;
+        let (ready, text) = explain_line(&fixture, "ks one").await;
         assert_eq!(ready, Some(false), "{text}");
         let (is, what) = step(&text, at);
         assert_eq!((is, what.as_str()), (state, words), "{text}");
-        let said = text
+        let next_line = text
             .split_once("\nnext: ")
             .map(|(_, next)| next)
             .unwrap_or_default();
-        let said: Vec<&str> = said.split_whitespace().collect();
-        assert_eq!(said.join(" "), next, "{text}");
+        let next_line: Vec<&str> = next_line.split_whitespace().collect();
+        assert_eq!(next_line.join(" "), next, "{text}");
         let wide = text.lines().filter(|line| !line.starts_with("  kubectl"));
         assert_eq!(wide.filter(|line| line.chars().count() > 80).count(), 0, "{text}");
     };
@@ -92,8 +90,8 @@ async fn every_reason_stands_at_its_step() {
         )
         .await;
     };
-    let again = "tried again within 10m0s, and at any change";
-    let revision = "goes on with the next revision, or a change of its spec";
+    let again = "retried within 10m0s, or at any change";
+    let revision = "retried with the next revision or a change of its spec";
     fails(
         "BuildFailed",
         "kustomize build failed: no",
@@ -104,12 +102,12 @@ async fn every_reason_stands_at_its_step() {
     .await;
     let absent = "kustomization path not found: ./x is not in the artifact";
     fails("ArtifactFailed", absent, "build", "failed", revision).await;
-    let source = "goes on as soon as GitRepository/flux-system/fleet has what it needs";
+    let source = "continues when GitRepository/flux-system/fleet has the artifact it needs";
     fails(
         "ArtifactFailed",
         "Source artifact not found",
         "source",
-        "waits",
+        "waiting",
         source,
     )
     .await;
@@ -125,7 +123,7 @@ async fn every_reason_stands_at_its_step() {
             condition("Stalled", "True", "AccessDenied", "blocked")
         ),
     );
-    let nothing = "nothing until its spec, its annotations or the revision change";
+    let nothing = "not retried until its spec, annotations or source revision change";
     check(&denied, "policy", "failed", "blocked", nothing).await;
     let running = format!(
         "observedGeneration: -1, conditions: [{}, {}]",
@@ -145,23 +143,23 @@ async fn every_reason_stands_at_its_step() {
     check(
         &running,
         "health",
-        "waits",
-        "Running health checks for a └ spec.healthCheckExprs[0] waits v1 ConfigMap is healthy when: data.ok == 'yes'",
-        "given up after 9m30s, and then tried again every 10m0s",
+        "waiting",
+        "Running health checks for a └ spec.healthCheckExprs[0] waiting v1 ConfigMap is healthy when: data.ok == 'yes'",
+        "fails after 9m30s, then retried every 10m0s",
     )
     .await;
     check(
         &kustomization("one", ", suspend: true", &failed("BuildFailed", "no")),
         "build",
-        "rests",
-        "it is suspended: nothing is looked at until it is resumed; before: no",
-        "`equate -n flux-system resume kustomization one` lets it work again",
+        "suspended",
+        "not reconciled until it is resumed; last status: no",
+        "resume it with `equate -n flux-system resume kustomization one`",
     )
     .await;
 }
 
 #[tokio::test]
-async fn what_would_delete_too_much_names_the_command_once_and_whole() {
+async fn exceeded_prune_budget_shows_the_confirmation_command_once() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let command = format!("kubectl -n flux-system annotate kustomization/many confirm={HASH}");
@@ -175,7 +173,7 @@ async fn what_would_delete_too_much_names_the_command_once_and_whole() {
         condition("Stalled", "True", "PruneBudgetExceeded", &message),
     );
     fixture.apply(&kustomization("many", "", &status)).await;
-    let (ready, text) = said(&fixture, "kustomization many").await;
+    let (ready, text) = explain_line(&fixture, "kustomization many").await;
     assert_eq!(ready, Some(false));
     assert_eq!(text.matches(&format!("\n  {command}\n")).count(), 1, "{text}");
     assert_eq!(text.matches("kubectl").count(), 1, "{text}");
@@ -184,11 +182,11 @@ async fn what_would_delete_too_much_names_the_command_once_and_whole() {
     };
     let refused = "revision main@sha1:01234567 is not applied: 12 of 13 objects would be deleted.";
     check("prune", "failed", refused);
-    check("apply", "-", "0 objects at old@sha1:01234567 until then");
+    check("apply", "-", "0 objects at old@sha1:01234567 stay applied");
 }
 
 #[tokio::test]
-async fn a_dependency_is_followed_to_what_is_in_the_way() {
+async fn dependencies_are_followed_to_the_blocking_one() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let waits = |on: &str| {
@@ -217,9 +215,9 @@ async fn a_dependency_is_followed_to_what_is_in_the_way() {
     ] {
         fixture.apply(&kustomization(name, spec, &status)).await;
     }
-    let (is_ready, text) = said(&fixture, "ks/top").await;
+    let (is_ready, text) = explain_line(&fixture, "ks/top").await;
     assert_eq!(is_ready, Some(false));
-    // ages are others each day
+    // ages change
     let without_ages = |line: &str| {
         line.trim()
             .trim_end_matches(|c: char| c.is_ascii_digit() || c == 'd')
@@ -232,31 +230,31 @@ async fn a_dependency_is_followed_to_what_is_in_the_way() {
         .map(without_ages)
         .collect();
     let expected = [
-        "├ Kustomization/flux-system/middle waits",
+        "├ Kustomization/flux-system/middle waiting",
         "│   dependency 'flux-system/base' is not ready",
         "│ └ Kustomization/flux-system/base failed",
         "│     timeout",
         "├ Kustomization/flux-system/good done",
-        "└ Kustomization/flux-system/base waits",
+        "└ Kustomization/flux-system/base waiting",
     ];
     assert_eq!(tree, expected, "{text}");
     assert!(
-        text.contains("next: goes on as soon as Kustomization/flux-system/base is ready\n"),
+        text.contains("next: continues when Kustomization/flux-system/base is ready\n"),
         "{text}"
     );
-    let (_, lost) = said(&fixture, "ks/lost").await;
+    let (_, lost) = explain_line(&fixture, "ks/lost").await;
     assert!(
         lost.contains("Kustomization/flux-system/nowhere failed"),
         "{lost}"
     );
 
-    let (is_ready, good) = said(&fixture, "ks/good").await;
+    let (is_ready, good) = explain_line(&fixture, "ks/good").await;
     assert_eq!(is_ready, Some(true));
     assert_eq!(step(&good, "build"), ("done", "sha256:001122334455".to_owned()));
     let applied = "0 objects at main@sha1:01234567, the last run took 60ms";
     assert_eq!(step(&good, "apply"), ("done", applied.to_owned()));
 
-    let (is_ready, data) = said(&fixture, "ks/top -o json").await;
+    let (is_ready, data) = explain_line(&fixture, "ks/top -o json").await;
     assert_eq!(is_ready, Some(false));
     let data: serde_json::Value = serde_json::from_str(&data).unwrap();
     assert_eq!(
@@ -268,35 +266,35 @@ async fn a_dependency_is_followed_to_what_is_in_the_way() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_explained_says_why() {
+async fn unexplainable_objects_name_the_cause() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let check = async |line: &str, expected: &str| {
         assert_eq!(
-            said(&fixture, line).await,
+            explain_line(&fixture, line).await,
             (None, format!("error: {expected}\n")),
             "{line}"
         );
     };
     check(
         "ks/nobody",
-        "Kustomization nobody is not in namespace flux-system",
+        "Kustomization nobody not found in namespace flux-system",
     )
     .await;
     check(
         "ks/apps -n default",
-        "Kustomization apps is not in namespace default; there is one in flux-system",
+        "Kustomization apps not found in namespace default; it exists in flux-system",
     )
     .await;
-    check("ks", "which Kustomization? say its name").await;
+    check("ks", "missing the name of the Kustomization").await;
     check(
         "gitrepo/fleet",
-        "a GitRepository has no chain to explain; a Kustomization has. `equate get` shows how it stands",
+        "a GitRepository cannot be explained, only a Kustomization; see its status with `equate get`",
     )
     .await;
     check(
         "ks/apps -A",
-        "one Kustomization lives in one namespace: say which, not --all-namespaces",
+        "a Kustomization is in one namespace: use --namespace instead of --all-namespaces",
     )
     .await;
 }

@@ -1,24 +1,25 @@
-//! A chain as people and as programs read it.
+//! Formats a chain as text and as data.
 
 use super::chain::{CONFIRM, Chain, Link, State, confirmation};
 use crate::table;
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
-/// What was said lately: when, the reason, the words.
-pub(super) type Said = (Option<Timestamp>, String, String);
+/// An event: time, reason, message.
+pub(super) type EventLine = (Option<Timestamp>, String, String);
 
-/// How much may stand on a line, and whether in colour.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TerminalSize {
     pub(super) width: usize,
     pub(super) colour: bool,
 }
 
-/// Where what a step did begins: after its name, state and age.
-const WHAT_AT: usize = 30;
+/// The column of messages, after name, state and age.
+const MESSAGE_COLUMN: usize = 14 + STATE_WIDTH + 8;
+/// The longest state is `suspended`.
+const STATE_WIDTH: usize = 11;
 
-pub(super) fn drawn(chain: &Chain, events: &[Said], now: Timestamp, size: TerminalSize) -> String {
+pub(super) fn render(chain: &Chain, events: &[EventLine], now: Timestamp, size: TerminalSize) -> String {
     let mut page = Page {
         text: String::new(),
         now,
@@ -26,19 +27,21 @@ pub(super) fn drawn(chain: &Chain, events: &[Said], now: Timestamp, size: Termin
     };
     page.text
         .push_str(&format!("{} {}\n\n", chain.called, head(chain, now)));
-    page.text
-        .push_str(&format!("{:14}{:8}{:8}WHAT\n", "STEP", "STATE", "SINCE"));
+    page.text.push_str(&format!(
+        "{:14}{:STATE_WIDTH$}{:8}MESSAGE\n",
+        "STEP", "STATE", "SINCE"
+    ));
     for step in &chain.steps {
-        // the command that confirms stands below, where it can be copied
+        // the confirmation command is printed below, where it can be copied
         let what = confirmation(&step.what).map_or(step.what.as_str(), |(what, _)| what);
         let start = format!(
             "{:14}{}{:8}",
             step.stage.name(),
-            page.state(step.state, 8),
+            page.state(step.state, STATE_WIDTH),
             since(step.since, now)
         );
-        page.block(&start, &" ".repeat(WHAT_AT), what);
-        page.links(&step.below, &" ".repeat(WHAT_AT));
+        page.block(&start, &" ".repeat(MESSAGE_COLUMN), what);
+        page.links(&step.below, &" ".repeat(MESSAGE_COLUMN));
     }
     for (name, message) in &chain.aspects {
         page.text.push('\n');
@@ -48,7 +51,7 @@ pub(super) fn drawn(chain: &Chain, events: &[Said], now: Timestamp, size: Termin
         page.text.push('\n');
         page.block("next: ", "  ", next);
     }
-    // what the step says already is not said again
+    // the step shows the status message already
     let fresh = events.iter().filter(|(_, _, message)| *message != chain.message);
     for (at, (when, reason, message)) in fresh.enumerate() {
         if at == 0 {
@@ -70,14 +73,13 @@ fn head(chain: &Chain, now: Timestamp) -> String {
         false => format!(", for {since}"),
     };
     match (chain.ready, chain.state) {
-        (true, State::Rests) => "was ready when it was suspended".to_owned(),
+        (true, State::Suspended) => "was ready when it was suspended".to_owned(),
         (true, _) => format!("is ready{since}"),
         (false, _) if chain.reason.is_empty() => "is not ready".to_owned(),
         (false, _) => format!("is not ready{since}: {}", chain.reason),
     }
 }
 
-/// The first line, and how many there are.
 fn headline(message: &str) -> String {
     let first = message.lines().next().unwrap_or_default();
     match message.lines().count() {
@@ -86,7 +88,6 @@ fn headline(message: &str) -> String {
     }
 }
 
-/// What is written so far.
 struct Page {
     text: String,
     now: Timestamp,
@@ -94,8 +95,7 @@ struct Page {
 }
 
 impl Page {
-    /// Words after what the line begins with, on as many lines as they need. Revisions are cut to what tells
-    /// them apart; a command that confirms stays whole, on a line of its own.
+    /// Wraps words after `start`. Shortens revisions; keeps a confirmation command whole on its own line.
     fn block(&mut self, start: &str, stem: &str, words: &str) {
         let (words, command) = match words.split_once(CONFIRM) {
             Some((words, command)) => (format!("{words}{}", CONFIRM.trim_end()), Some(command)),
@@ -103,7 +103,7 @@ impl Page {
         };
         let mut line = start.to_owned();
         let mut fresh = true;
-        for word in words.split_whitespace().map(brief) {
+        for word in words.split_whitespace().map(shorten) {
             let wide = console::measure_text_width(&line) + 1 + word.chars().count();
             if !fresh && wide > self.size.width {
                 self.line(&line);
@@ -151,15 +151,14 @@ impl Page {
         let style = match state {
             State::Done => style.green(),
             State::Failed => style.red(),
-            State::Waits | State::Rests => style.yellow(),
+            State::Waiting | State::Suspended => style.yellow(),
             State::Ahead => return text,
         };
         style.apply_to(text).to_string()
     }
 }
 
-/// A word, with the hash of a revision in it cut.
-fn brief(word: &str) -> String {
+fn shorten(word: &str) -> String {
     let end = word.trim_end_matches([',', ';', '.', ':', ')', '\'', '"']);
     let rest = &word[end.len()..];
     format!("{}{rest}", crate::get::short(end))
@@ -169,7 +168,7 @@ fn since(time: Option<Timestamp>, now: Timestamp) -> String {
     time.map(|time| table::since(time, now)).unwrap_or_default()
 }
 
-pub(super) fn data(chain: &Chain, events: &[Said]) -> Json {
+pub(super) fn data(chain: &Chain, events: &[EventLine]) -> Json {
     let time = |time: &Option<Timestamp>| time.map(|time| time.to_string());
     let steps = chain.steps.iter().map(|step| {
         json!({

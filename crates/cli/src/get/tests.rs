@@ -14,7 +14,7 @@ fn parsed(line: &str) -> Args {
     Line::try_parse_from(words).unwrap().args
 }
 
-async fn said(fixture: &Fixture, line: &str) -> String {
+async fn printed(fixture: &Fixture, line: &str) -> String {
     let mut out = Vec::new();
     let end = std::future::pending();
     match get(
@@ -33,12 +33,12 @@ async fn said(fixture: &Fixture, line: &str) -> String {
 }
 
 #[tokio::test]
-async fn how_objects_stand() {
+async fn objects_are_listed_with_their_status() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let check = async |line: &str, expected: &str| {
         assert_eq!(
-            said(&fixture, line).await,
+            printed(&fixture, line).await,
             expected.trim_start(),
             "equate get {line}"
         );
@@ -107,25 +107,26 @@ helmrelease.helm.toolkit.fluxcd.io/redis
     check("sources -l team=other", "").await;
     check(
         "ks missing",
-        "error: Kustomization missing is not in namespace flux-system\n",
+        "error: Kustomization missing not found in namespace flux-system\n",
     )
     .await;
-    check("pods", "error: \"pods\" is no kind Equate knows\n").await;
+    check("pods", "error: unknown kind \"pods\"\n").await;
     check(
         "ks apps -A",
-        "error: apps is one object's name: say its namespace, not --all-namespaces\n",
+        "error: apps names one object: use --namespace instead of --all-namespaces\n",
     )
     .await;
 
-    let object: serde_json::Value = serde_json::from_str(&said(&fixture, "ks/apps -o json").await).unwrap();
+    let object: serde_json::Value =
+        serde_json::from_str(&printed(&fixture, "ks/apps -o json").await).unwrap();
     assert_eq!(object["spec"]["sourceRef"]["name"], "fleet");
     assert_eq!(object["metadata"]["managedFields"], serde_json::Value::Null);
-    let list = said(&fixture, "ks -A -o yaml").await;
+    let list = printed(&fixture, "ks -A -o yaml").await;
     assert!(
         list.contains("\nkind: List\n") && list.contains("\n    name: new\n"),
         "{list}"
     );
-    let wide = said(&fixture, "ks new -n default -o wide").await;
+    let wide = printed(&fixture, "ks new -n default -o wide").await;
     assert!(
         wide.contains("AGE") && wide.contains("GitRepository/fleet"),
         "{wide}"
@@ -133,24 +134,24 @@ helmrelease.helm.toolkit.fluxcd.io/redis
 }
 
 #[tokio::test]
-async fn a_cluster_without_the_definitions() {
+async fn cluster_without_crds_is_an_error() {
     let fixture = Fixture::bare().await;
     assert_eq!(
-        said(&fixture, "ks").await,
+        printed(&fixture, "ks").await,
         "error: the cluster does not serve kustomizations\n"
     );
     assert_eq!(
-        said(&fixture, "ks/apps").await,
+        printed(&fixture, "ks/apps").await,
         "error: the cluster does not serve kustomizations\n"
     );
     assert_eq!(
-        said(&fixture, "all").await,
+        printed(&fixture, "all").await,
         "error: the cluster serves none of Flux's kinds\n"
     );
 }
 
 #[tokio::test]
-async fn a_watch_goes_on() {
+async fn watch_prints_changes() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let args = parsed("sources git --watch");
@@ -194,7 +195,7 @@ async fn a_watch_goes_on() {
     watched.unwrap();
 }
 
-/// Hands over what is written at once.
+/// Sends written text immediately.
 struct Lines(tokio::sync::mpsc::UnboundedSender<String>);
 
 impl std::io::Write for Lines {

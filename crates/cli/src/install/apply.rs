@@ -1,7 +1,7 @@
-//! Applies the manifests, kind after kind, and waits until the controllers run.
+//! Applies the manifests kind by kind, and waits until the controllers run.
 //!
-//! Applying again what is there changes nothing: whether it did is told by what the API server answers,
-//! not by what was sent. Costs two requests for each object.
+//! Applying unchanged manifests changes nothing: the API server's answer tells whether an object changed.
+//! Each object costs two requests.
 
 use std::io::Write;
 use std::time::Duration;
@@ -23,124 +23,74 @@ use super::manifests::{DefinitionError, NAME, Settings};
 use crate::connection::ConnectError;
 use crate::failure::{Failure, is_broken_pipe};
 
-/// The field manager of what this command writes.
 const MANAGER: &str = "equate";
-/// How many objects of one kind are written at once.
+/// Maximum number of concurrent writes of one kind.
 const CONCURRENCY: usize = 8;
-/// How long one answer is waited for.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long a definition may take until its kind is served.
+/// Timeout until the kind of a CRD is served.
 const ESTABLISHED: Duration = Duration::from_secs(60);
 
-/// Why Equate is not installed, or does not run yet.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
-    /// There is no cluster to talk to.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The cluster is that of `equate up`.
-    #[error("`equate up` reconciles the cluster that it runs: nothing is installed in it")]
+    #[error("cannot install into the cluster of `equate up`, which reconciles itself")]
     OwnCluster,
-    /// Flux's objects would be put back.
-    #[error("Flux is held by {holder}, which would put back what is changed here")]
-    Held {
-        /// Who.
-        holder: String,
-    },
-    /// Two would reconcile one object.
+    #[error("Flux is managed by {manager}, which would revert the installation")]
+    ManagedByOther { manager: String },
     #[error(
-        "Flux's {name} runs in the namespace {namespace}: its Lease is there, and both would work at once"
+        "Flux's {name} runs in namespace {namespace} with a Lease of its own: both would reconcile at once"
     )]
-    Elsewhere {
-        /// Which controller.
-        name: String,
-        /// Where.
-        namespace: String,
-    },
-    /// There is nothing that Equate could be beside.
+    Elsewhere { name: String, namespace: String },
     #[error(
-        "Flux is not in the namespace {namespace}: its definitions and its ServiceAccount {account} have to be there"
+        "Flux is not installed in namespace {namespace}: its CRDs and its ServiceAccount {account} are required"
     )]
     NoFlux {
-        /// Where it was looked for.
         namespace: String,
-        /// The account that the pod runs as.
         account: &'static str,
     },
-    /// Nothing was made.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
-    /// It is not known what there is.
     #[error("could not read {what}")]
-    Unread {
-        /// What.
+    Inspect {
         what: String,
-        /// Why.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The cluster does not serve a kind.
     #[error("could not apply {id}")]
     Unserved {
-        /// The object.
         id: ObjectId,
-        /// Why.
         #[source]
         source: Box<ResolveError>,
     },
-    /// It is not known what an object is like now.
     #[error("could not read {id}")]
     Unknown {
-        /// The object.
         id: ObjectId,
-        /// Why.
         #[source]
         source: Box<ApplyError>,
     },
-    /// The cluster did not take an object.
     #[error("could not apply {id}")]
     Refused {
-        /// The object.
         id: ObjectId,
-        /// Why.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The cluster's answer is no object.
     #[error("could not read the answer for {id}")]
     Answer {
-        /// The object.
         id: ObjectId,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
-    /// A definition is not served.
-    #[error("the definition {name} is not established after {after:?}")]
-    Unestablished {
-        /// Which.
-        name: String,
-        /// How long was waited.
-        after: Duration,
-    },
-    /// An object cannot be watched.
+    #[error("the CRD {name} is not established after {after:?}")]
+    Unestablished { name: String, after: Duration },
     #[error("could not watch {what}")]
     Watch {
-        /// What.
         what: String,
-        /// Why.
         #[source]
         source: wait::Error,
     },
-    /// The controllers are not available.
-    #[error("the controllers do not run after {after:?}: {said}")]
-    Late {
-        /// How long was waited.
-        after: Duration,
-        /// What the Deployment and its pods say.
-        said: String,
-    },
-    /// Standard output could not be written.
+    #[error("the controllers are not available after {after:?}: {pod_status}")]
+    Timeout { after: Duration, pod_status: String },
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
 }
@@ -149,18 +99,20 @@ impl Failure for InstallError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Connect(error) => error.hint(),
-            Self::OwnCluster => Some("name another cluster with --kubeconfig or --context"),
-            Self::Held { .. } => Some(
-                "--beside-flux leaves Flux's objects as they are; or put there what --export prints, see docs/install.md; --force writes them all the same",
+            Self::OwnCluster => Some("select another cluster with --kubeconfig or --context"),
+            Self::ManagedByOther { .. } => Some(
+                "use --beside-flux to leave Flux's objects alone, commit the output of --export instead (see docs/install.md), or overwrite them with --force",
             ),
-            Self::Elsewhere { .. } => Some("name that namespace with -n, or scale it to 0 and say --force"),
-            Self::NoFlux { .. } => Some("install without --beside-flux, or name its namespace with -n"),
-            Self::Late { .. } => Some(
-                "while Flux's controllers run they hold the Leases; --timeout waits longer, --no-wait not at all",
+            Self::Elsewhere { .. } => {
+                Some("select that namespace with -n, or scale Flux's controller to 0 and use --force")
+            }
+            Self::NoFlux { .. } => Some("install without --beside-flux, or select Flux's namespace with -n"),
+            Self::Timeout { .. } => Some(
+                "Flux's controllers hold the Leases while they run; increase --timeout, or use --no-wait",
             ),
             Self::Unestablished { .. }
             | Self::Definition(_)
-            | Self::Unread { .. }
+            | Self::Inspect { .. }
             | Self::Unserved { .. }
             | Self::Unknown { .. }
             | Self::Refused { .. }
@@ -175,7 +127,6 @@ impl Failure for InstallError {
     }
 }
 
-/// What applying an object came to.
 #[derive(Debug, PartialEq)]
 enum Change {
     Created,
@@ -183,7 +134,6 @@ enum Change {
     Unchanged,
 }
 
-/// Applies all objects, or asks what that would come to.
 pub(super) async fn apply(
     client: &Client,
     settings: &Settings,
@@ -222,7 +172,7 @@ async fn namespace(client: &Client, name: &str) -> Result<bool, InstallError> {
     let found = namespaces.get_opt(name).await;
     found
         .map(|found| found.is_some())
-        .map_err(|source| InstallError::Unread {
+        .map_err(|source| InstallError::Inspect {
             what: format!("Namespace/{name}"),
             source: Box::new(source),
         })
@@ -235,7 +185,7 @@ fn say(out: &mut impl Write, id: &ObjectId, change: &Change, dry_run: bool) -> s
         Change::Unchanged => writeln!(out, "{id} unchanged{trial}"),
         Change::Configured(changes) => {
             writeln!(out, "{id} configured{trial}")?;
-            // what is done is done; what would be is asked for to be read
+            // only a dry run lists the changes
             let mut shown = changes.iter().filter(|_| dry_run);
             shown.try_for_each(|change| writeln!(out, "    {change}"))
         }
@@ -246,14 +196,14 @@ struct Install {
     client: Client,
     cluster: Cluster,
     dry_run: bool,
-    /// Whether the namespace was there before.
+    /// Whether the namespace existed before.
     namespace: bool,
 }
 
 impl Install {
     async fn one(&self, object: &Object) -> Result<Change, InstallError> {
         let id = ObjectId::of(object);
-        // every manifest has a version that is one
+        // every manifest has a valid apiVersion
         let gvk = object
             .gvk()
             .unwrap_or_else(|| GroupVersionKind::new("", "v1", object.kind()));
@@ -266,7 +216,7 @@ impl Install {
                 source: Box::new(source),
             })?;
         if self.dry_run && kind.namespaced && !self.namespace {
-            // nothing can be tried in a namespace that is not there
+            // a dry run cannot create objects in a missing namespace
             return Ok(Change::Created);
         }
         let live = self.cluster.get(&id, &gvk.version, ANSWER).await;
@@ -306,7 +256,7 @@ impl Install {
     }
 }
 
-/// What the API server has booked for this command.
+/// The API server's managedFields entry of this command.
 fn ours(object: &Object) -> Option<&Value> {
     let entries = object.metadata()?.get("managedFields")?.as_array()?;
     entries
@@ -314,7 +264,6 @@ fn ours(object: &Object) -> Option<&Value> {
         .find(|entry| entry["manager"] == MANAGER && entry["operation"] == "Apply")
 }
 
-/// Waits until the kinds of definitions are served.
 async fn established(client: &Client, objects: &[Object]) -> Result<(), InstallError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definitions = objects
@@ -342,7 +291,7 @@ async fn established(client: &Client, objects: &[Object]) -> Result<(), InstallE
     Ok(())
 }
 
-/// Waits until the newest pod is available, which it is when it holds the Leases.
+/// Waits until the newest pod is available: it is once it holds the Leases.
 pub(super) async fn wait(
     client: &Client,
     settings: &Settings,
@@ -355,14 +304,14 @@ pub(super) async fn wait(
         object.is_some_and(runs)
     });
     match tokio::time::timeout(patience, waiting).await {
-        Ok(Ok(_)) => writeln!(out, "the controllers run").map_err(InstallError::Output),
+        Ok(Ok(_)) => writeln!(out, "the controllers are running").map_err(InstallError::Output),
         Ok(Err(source)) => Err(InstallError::Watch {
             what: format!("Deployment/{NAME}"),
             source,
         }),
-        Err(_) => Err(InstallError::Late {
+        Err(_) => Err(InstallError::Timeout {
             after: patience,
-            said: said(client, settings).await,
+            pod_status: pod_status(client, settings).await,
         }),
     }
 }
@@ -376,27 +325,26 @@ fn runs(deployment: &Deployment) -> bool {
     })
 }
 
-/// Why the pod is not available, as far as the cluster says.
-async fn said(client: &Client, settings: &Settings) -> String {
+/// Why the pod is not available, from its status.
+async fn pod_status(client: &Client, settings: &Settings) -> String {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &settings.namespace);
     let ours = ListParams::default().labels(&format!("app.kubernetes.io/name={NAME}"));
     let pods = match pods.list(&ours).await {
         Ok(pods) => pods.items,
-        Err(error) => return format!("its pods cannot be listed: {error}"),
+        Err(error) => return format!("could not list its pods: {error}"),
     };
-    let reasons: Vec<String> = pods.iter().flat_map(troubles).collect();
+    let reasons: Vec<String> = pods.iter().flat_map(pod_problems).collect();
     match (pods.is_empty(), reasons.is_empty()) {
         (true, _) => format!(
-            "there is no pod; kubectl -n {} describe replicaset says why",
+            "it has no pod; see kubectl -n {} describe replicaset",
             settings.namespace
         ),
-        (_, true) => "its pod runs and is not ready: it waits for the Leases, or its log says why".to_owned(),
+        (_, true) => "its pod runs and is not ready: it waits for the Leases, or see its log".to_owned(),
         (_, false) => reasons.join("; "),
     }
 }
 
-/// What holds a pod up: no node, no image, a crash.
-fn troubles(pod: &Pod) -> Vec<String> {
+fn pod_problems(pod: &Pod) -> Vec<String> {
     let Some(status) = &pod.status else {
         return Vec::new();
     };

@@ -1,4 +1,4 @@
-//! What of Flux is in the cluster already, and whether Equate may be put beside it.
+//! Finds Flux in the cluster, and decides whether Equate may be installed.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -9,31 +9,25 @@ use kube::{Api, Client, ResourceExt as _};
 use super::apply::InstallError;
 use super::manifests::Settings;
 
-/// The definition by which Flux's own tools tell who holds an installation.
+/// The CRD whose labels tell Flux's own tools who manages the installation.
 const DEFINITION: &str = "gitrepositories.source.toolkit.fluxcd.io";
-/// On what a Kustomization applied.
 const OWNER_LABELS: [&str; 2] = [
     "kustomize.toolkit.fluxcd.io/namespace",
     "kustomize.toolkit.fluxcd.io/name",
 ];
-/// On what another tool installed.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// What there is.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Whether Flux's kinds are defined.
     defined: bool,
-    /// Who would put Flux's objects back as they were.
-    held_by: Option<String>,
-    /// Whether the account that the pod runs as is there.
+    /// The manager that would revert changes of Flux's objects.
+    managed_by: Option<String>,
     account: bool,
-    /// Flux's controllers that run and that Equate stands for: namespace and name.
+    /// Namespace and name of running Flux controllers that Equate replaces.
     running: Vec<(String, String)>,
 }
 
-/// Looks.
-pub(super) async fn look(client: &Client, settings: &Settings) -> Result<Found, InstallError> {
+pub(super) async fn find_flux(client: &Client, settings: &Settings) -> Result<Found, InstallError> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = read(DEFINITION, definitions.get_opt(DEFINITION).await)?;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &settings.namespace);
@@ -48,7 +42,7 @@ pub(super) async fn look(client: &Client, settings: &Settings) -> Result<Found, 
     };
     Ok(Found {
         defined: definition.is_some(),
-        held_by: definition.as_ref().and_then(holder),
+        managed_by: definition.as_ref().and_then(manager),
         account: account.is_some(),
         running: deployments
             .items
@@ -60,14 +54,14 @@ pub(super) async fn look(client: &Client, settings: &Settings) -> Result<Found, 
 }
 
 fn read<T>(what: &str, answer: kube::Result<T>) -> Result<T, InstallError> {
-    answer.map_err(|source| InstallError::Unread {
+    answer.map_err(|source| InstallError::Inspect {
         what: what.to_owned(),
         source: Box::new(source),
     })
 }
 
-/// Who holds Flux's definitions, by their labels.
-fn holder(definition: &CustomResourceDefinition) -> Option<String> {
+/// The manager of Flux's CRDs, by their labels.
+fn manager(definition: &CustomResourceDefinition) -> Option<String> {
     let labels = definition.labels();
     let owner: Vec<&str> = OWNER_LABELS
         .iter()
@@ -81,7 +75,7 @@ fn holder(definition: &CustomResourceDefinition) -> Option<String> {
 }
 
 impl Found {
-    /// Whether this may be installed here; `force` says that what is held elsewhere is meant as well.
+    /// Decides whether Equate may be installed; `force` ignores other managers and namespaces.
     pub(super) fn allow(&self, settings: &Settings, force: bool) -> Result<(), InstallError> {
         if settings.beside_flux && !(self.defined && self.account) {
             return Err(InstallError::NoFlux {
@@ -92,8 +86,8 @@ impl Found {
         if force {
             return Ok(());
         }
-        if let Some(holder) = self.held_by.clone().filter(|_| !settings.beside_flux) {
-            return Err(InstallError::Held { holder });
+        if let Some(manager) = self.managed_by.clone().filter(|_| !settings.beside_flux) {
+            return Err(InstallError::ManagedByOther { manager });
         }
         let elsewhere = self
             .running
@@ -108,7 +102,7 @@ impl Found {
         }
     }
 
-    /// What is to be done before Equate works.
+    /// Actions of the user that are needed before Equate starts to work.
     pub(super) fn advice(&self, settings: &Settings) -> Vec<String> {
         let here = self
             .running
@@ -116,8 +110,8 @@ impl Found {
             .filter(|(namespace, _)| *namespace == settings.namespace);
         here.map(|(namespace, name)| {
             format!(
-                "Flux's {name} runs, and Equate waits until it does not: \
-                 kubectl -n {namespace} scale deployment {name} --replicas=0, and in git if git holds it"
+                "Flux's {name} is running, and Equate waits until it stops; scale it down, in git if git manages it: \
+                kubectl -n {namespace} scale deployment {name} --replicas=0"
             )
         })
         .collect()
@@ -141,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_an_installation() {
+    fn manager_is_read_from_the_labels() {
         let check = |labels: &[(&str, &str)], expected: Option<&str>| {
-            assert_eq!(holder(&labelled(labels)).as_deref(), expected);
+            assert_eq!(manager(&labelled(labels)).as_deref(), expected);
         };
         check(&[], None);
         check(&[("app.kubernetes.io/part-of", "flux")], None);
@@ -156,11 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_beside_what() {
+    fn installation_beside_flux_is_checked() {
         let running = |namespace: &str| vec![(namespace.to_owned(), "source-controller".to_owned())];
         let flux = || Found {
             defined: true,
-            held_by: Some("Helm".to_owned()),
+            managed_by: Some("Helm".to_owned()),
             account: true,
             running: running("flux-system"),
         };
@@ -169,20 +163,20 @@ mod tests {
                 beside_flux,
                 ..settings()
             };
-            let said = match found.allow(&settings, force) {
+            let result = match found.allow(&settings, force) {
                 Ok(()) => json!(found.advice(&settings).len()).to_string(),
                 Err(error) => error.to_string(),
             };
-            assert!(said.starts_with(expected), "{said}");
+            assert!(result.starts_with(expected), "{result}");
         };
         check(&Found::default(), false, false, "0");
         check(
             &Found::default(),
             true,
             true,
-            "Flux is not in the namespace flux-system",
+            "Flux is not installed in namespace flux-system",
         );
-        check(&flux(), false, false, "Flux is held by Helm");
+        check(&flux(), false, false, "Flux is managed by Helm");
         check(&flux(), false, true, "1");
         check(&flux(), true, false, "1");
         let elsewhere = Found {
@@ -193,7 +187,7 @@ mod tests {
             &elsewhere,
             true,
             false,
-            "Flux's source-controller runs in the namespace other",
+            "Flux's source-controller runs in namespace other",
         );
         check(&elsewhere, true, true, "0");
     }

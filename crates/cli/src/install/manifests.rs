@@ -1,28 +1,26 @@
-//! The objects, as values, in the order in which they can be made.
+//! The manifests as values, in the order of their creation.
 //!
-//! What Flux's own manifests hold is the same here, byte for byte where it matters, so that both can be
-//! applied by turns and nothing changes: the namespace, the definitions, the ServiceAccounts, the roles
-//! of people, the quota, the policies, the Service. What only Equate needs is called `equate`.
+//! Objects that Flux's manifests contain are identical here, so that applying both in turn changes nothing:
+//! the namespace, CRDs, ServiceAccounts, user roles, quota, policies and Service. Equate's own objects are
+//! named `equate`.
 
 use equate_controllers::ControllerSet;
 use equate_manifest::yaml;
 use serde_json::{Value, json};
 
-use super::{pod, rights};
+use super::{pod, rbac};
 
-/// What the Deployment is called, and what only Equate needs begins with.
+/// The name of the Deployment, and the prefix of Equate's own objects.
 pub(super) const NAME: &str = "equate";
 
-/// What may differ.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) namespace: String,
     pub(super) image: String,
-    /// The controllers that run.
     pub(super) running: ControllerSet,
-    /// All controllers of this program: what the others reconcile is read.
+    /// All controllers of this program; the kinds of those that do not run are only read.
     pub(super) known: ControllerSet,
-    /// Whether what Flux's manifests hold is left out.
+    /// Whether to leave out the objects of Flux's manifests.
     pub(super) beside_flux: bool,
     pub(super) watch_all_namespaces: bool,
     pub(super) network_policy: bool,
@@ -33,9 +31,9 @@ pub(super) struct Settings {
     pub(super) log_level: String,
 }
 
-/// A committed definition is not YAML, which is a bug.
+/// A committed CRD is not valid YAML: a bug.
 #[derive(Debug, thiserror::Error)]
-#[error("the definition {name} cannot be read")]
+#[error("could not parse the CRD {name}")]
 pub(crate) struct DefinitionError {
     name: &'static str,
     #[source]
@@ -43,16 +41,16 @@ pub(crate) struct DefinitionError {
 }
 
 impl Settings {
-    /// All objects; each comes after what it needs, the Deployment is the last.
+    /// All objects in the order of their dependencies; the Deployment is last.
     pub(super) fn manifests(&self) -> Result<Vec<Value>, DefinitionError> {
         let mut all = Vec::new();
         if !self.beside_flux {
             all.push(self.namespace_object());
             all.extend(self.definitions()?);
-            all.extend(rights::accounts(self));
-            all.extend(rights::of_people(self));
+            all.extend(rbac::accounts(self));
+            all.extend(rbac::user_roles(self));
         }
-        all.extend(rights::of_controllers(self));
+        all.extend(rbac::controller_roles(self));
         if !self.beside_flux {
             all.push(self.quota());
             if self.network_policy {
@@ -64,12 +62,11 @@ impl Settings {
         Ok(all)
     }
 
-    /// The controllers that run, as Flux calls them.
     pub(super) fn components(&self) -> Vec<&'static str> {
         self.running.components()
     }
 
-    /// Flux's controller that applies what nobody knows before, where one runs.
+    /// The running Flux controller that applies arbitrary objects, if any.
     pub(super) fn applier(&self) -> Option<&'static str> {
         let mut running = self.running.iter();
         running
@@ -77,7 +74,7 @@ impl Settings {
             .map(|about| about.component)
     }
 
-    /// Flux's controller that serves artifacts, where one runs.
+    /// The running Flux controller that serves artifacts, if any.
     pub(super) fn artifact_server(&self) -> Option<&'static str> {
         let mut running = self.running.iter();
         running
@@ -85,14 +82,13 @@ impl Settings {
             .map(|about| about.component)
     }
 
-    /// As whom the pod runs: with Flux's ServiceAccount of the controller that needs most, so that
-    /// what clouds, registries and admission policies grant to that one is granted.
+    /// The pod's ServiceAccount: the one of the controller that needs most, so that permissions granted to it
+    /// by clouds, registries and admission policies apply.
     pub(super) fn runs_as(&self) -> &'static str {
         let first = self.components().first().copied();
         self.applier().or(first).unwrap_or(NAME)
     }
 
-    /// The labels of all that is installed, as Flux puts them; its tools look for them.
     pub(super) fn labels(&self, more: &[(&str, &str)]) -> Value {
         let mut labels = json!({
             "app.kubernetes.io/instance": self.namespace,
@@ -109,7 +105,7 @@ impl Settings {
         json!({ "name": name, "namespace": self.namespace, "labels": self.labels(labels) })
     }
 
-    /// Of an object without a namespace: two installations do not share it.
+    /// Metadata of a cluster-scoped object: two installations do not share it.
     pub(super) fn cluster_meta(&self, name: &str, labels: &[(&str, &str)]) -> Value {
         json!({ "name": format!("{name}-{}", self.namespace), "labels": self.labels(labels) })
     }
@@ -126,8 +122,8 @@ impl Settings {
         })
     }
 
-    /// All of Flux's definitions, also of kinds that nothing here reconciles: whoever replaces Flux's
-    /// manifests in git by these must lose none, for with a definition goes every object of its kind.
+    /// All of Flux's CRDs, also of kinds without a controller here. Replacing Flux's manifests in git by
+    /// these must not delete a CRD, because its objects would be deleted with it.
     fn definitions(&self) -> Result<Vec<Value>, DefinitionError> {
         let mut all = Vec::new();
         for definition in equate_api::definitions() {
@@ -143,15 +139,14 @@ impl Settings {
         Ok(all)
     }
 
-    /// Pods of the priority that these have are, in some clusters, only let into namespaces with a
-    /// quota for it.
+    /// Some clusters admit pods of this priority only into namespaces with a quota for it.
     fn quota(&self) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "ResourceQuota",
             "metadata": self.meta(&format!("critical-pods-{}", self.namespace), &[]),
             "spec": {
-                // a thousand, as the API server writes it: kubectl would find another spelling to differ
+                // 1000 as the API server formats it; kubectl would report another format as a difference
                 "hard": { "pods": "1k" },
                 "scopeSelector": { "matchExpressions": [{
                     "operator": "In",
@@ -195,8 +190,8 @@ impl Settings {
         ]
     }
 
-    /// Artifacts, by Flux's name. It finds the pod that is ready, which is the one that has the Lease:
-    /// Flux's or Equate's.
+    /// The Service of artifacts, with Flux's name. It selects the ready pod, which holds the Lease: Flux's or
+    /// Equate's.
     fn service(&self, name: &str) -> Value {
         json!({
             "apiVersion": "v1",

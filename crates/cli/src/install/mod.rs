@@ -1,26 +1,26 @@
-//! `equate install`: what runs `equate controllers` in a cluster, printed or applied.
+//! `equate install`: prints or applies the manifests that run `equate controllers` in a cluster.
 //!
-//! Names are Flux's where others refer to them: the namespace, the ServiceAccounts, the Service of
-//! artifacts, the label by which that finds its pod, the Leases. So Equate stands where Flux stood, and
-//! the two never reconcile one object at once: who does not hold the Lease waits. What is Equate's alone
-//! has a name of its own, so that neither installation takes anything from the other.
+//! Objects that others refer to have Flux's names: the namespace, the ServiceAccounts, the Service of
+//! artifacts and its pod label, the Leases. So Equate replaces Flux, and the two never reconcile one object
+//! at once: a process without the Lease waits. Equate's own objects have their own names, so that neither
+//! installation takes over the other's.
 //!
-//! It refuses to write over what somebody else keeps as it is (git, Helm), to run beside a Flux whose
-//! Leases are in another namespace, and to delete anything.
+//! It refuses to overwrite objects that git or Helm manages, and to run beside a Flux with Leases in another
+//! namespace. It deletes nothing.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `manifests` | the objects, in the order in which they can be made |
-//! | `rights` | what the controllers may do, and what for |
+//! | `manifests` | the objects, in the order of their creation |
+//! | `rbac` | the RBAC roles of the controllers |
 //! | `pod` | the Deployment and its pod |
-//! | `found` | what of Flux is there already |
-//! | `apply` | applying them, and waiting |
+//! | `found` | finds an existing Flux |
+//! | `apply` | applies the objects and waits |
 
 mod apply;
 mod found;
 mod manifests;
 mod pod;
-mod rights;
+mod rbac;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +35,6 @@ use self::manifests::{DefinitionError, Settings};
 use crate::connection;
 use crate::controllers::boolean;
 
-/// Put Equate into a cluster, where Flux's controllers would be.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES:
   equate install --export --image registry.example/equate:0.1.0 > equate.yaml
@@ -44,59 +43,59 @@ use crate::controllers::boolean;
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: connection::Options,
-    /// Print the manifests, and apply nothing.
+    /// Print the manifests instead of applying them.
     #[arg(long)]
     export: bool,
-    /// Say what would change, and change nothing.
+    /// Show what would change without changing it.
     #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true,
           default_missing_value = "server", value_parser = dry_run, conflicts_with = "export")]
     dry_run: Option<()>,
-    /// The namespace of the controllers; it is made if need be.
+    /// Namespace of the controllers; created if missing.
     #[arg(short, long, value_name = "NAMESPACE", default_value = equate_api::meta::DEFAULT_NAMESPACE)]
     namespace: String,
-    /// The image; without it `equate` of this version, in --registry.
+    /// Image of the controllers (default: `equate` of this version, from --registry).
     #[arg(long, value_name = "IMAGE", conflicts_with = "registry")]
     image: Option<String>,
-    /// Where the image is, such as `registry.example/team`.
+    /// Registry of the image, such as `registry.example/team`.
     #[arg(long, value_name = "REGISTRY")]
     registry: Option<String>,
-    /// Which controllers run.
-    // `crate::line` fills in the values
+    /// Controllers to run.
+    // `crate::line` sets the possible values
     #[arg(long, value_delimiter = ',')]
     components: Vec<String>,
-    /// Leave out what Flux's own manifests hold: only what is Equate's.
+    /// Install only Equate's own objects, and use those of an installed Flux.
     #[arg(long)]
     beside_flux: bool,
-    /// Reconcile the objects of all namespaces; if not, of --namespace alone.
+    /// Reconcile objects in all namespaces; if false, only in --namespace.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     watch_all_namespaces: bool,
-    /// Let nothing reach the controllers from other namespaces but scrapes of metrics.
+    /// Deny traffic from other namespaces to the controllers, except for metrics scrapes.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     network_policy: bool,
-    /// Post events there, such as `http://notification-controller.flux-system.svc.cluster.local./`.
+    /// Post events to this URL, such as `http://notification-controller.flux-system.svc.cluster.local./`.
     #[arg(long, value_name = "URL")]
     events_addr: Option<String>,
     /// Keys of taints that the controllers tolerate.
     #[arg(long, value_name = "KEY,...", value_delimiter = ',')]
     toleration_keys: Vec<String>,
-    /// The Secret with which the image is pulled.
+    /// Secret to pull the image with.
     #[arg(long, value_name = "NAME")]
     image_pull_secret: Option<String>,
-    /// The domain of the cluster's services.
+    /// DNS domain of the cluster.
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     cluster_domain: String,
-    /// How much is logged.
+    /// Log level of the controllers.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["trace", "debug", "info", "error"])]
     log_level: String,
-    /// Install although git or another tool holds Flux's objects, or Flux runs in another namespace.
+    /// Install even if git or another tool manages Flux's objects, or Flux runs in another namespace.
     #[arg(long, conflicts_with = "export")]
     force: bool,
     /// Do not wait until the controllers run.
     #[arg(long, conflicts_with = "export")]
     no_wait: bool,
-    /// How long to wait until the controllers run.
+    /// Maximum time to wait until the controllers run.
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     timeout: Duration,
     #[arg(long, hide = true, value_parser = components_extra)]
@@ -107,7 +106,7 @@ pub(crate) struct Args {
     registry_creds: Option<String>,
 }
 
-/// Where a dry run is tried: only the API server knows what would come of it.
+/// `--dry-run`: only the API server knows the result.
 fn dry_run(text: &str) -> Result<(), &'static str> {
     match text {
         "server" => Ok(()),
@@ -116,18 +115,18 @@ fn dry_run(text: &str) -> Result<(), &'static str> {
     }
 }
 
-// flags of `flux install` that are not carried out; they say so by name
+// flags of `flux install` that are refused by name
 
 fn components_extra(_: &str) -> Result<String, &'static str> {
     Err("not supported: Equate has no such controllers; Flux's run beside it (docs/install.md)")
 }
 
 fn manifests_flag(_: &str) -> Result<String, &'static str> {
-    Err("not supported: the manifests are this program's own; change what --export prints")
+    Err("not supported: the manifests are built in; edit the output of --export")
 }
 
 fn registry_creds(_: &str) -> Result<String, &'static str> {
-    Err("not supported: make the Secret with kubectl, and name it with --image-pull-secret")
+    Err("not supported: create the Secret with kubectl and name it with --image-pull-secret")
 }
 
 impl Args {
@@ -148,7 +147,7 @@ impl Args {
         }
     }
 
-    /// As `cargo xtask image` names it.
+    /// The image name that `cargo xtask image` sets.
     fn own_image(&self) -> String {
         let image = concat!("equate:", env!("CARGO_PKG_VERSION"));
         match &self.registry {
@@ -165,11 +164,11 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), I
         let text = export(&settings)?;
         return out.write_all(text.as_bytes()).map_err(InstallError::Output);
     }
-    let connection = args.cluster.connect_aloud().await?;
+    let connection = args.cluster.connect_and_print().await?;
     if connection.is_up() {
         return Err(InstallError::OwnCluster);
     }
-    let found = found::look(&connection.client, &settings).await?;
+    let found = found::find_flux(&connection.client, &settings).await?;
     found.allow(&settings, args.force)?;
     apply::apply(&connection.client, &settings, args.dry_run.is_some(), &mut out).await?;
     if args.dry_run.is_some() {
@@ -184,7 +183,6 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), I
     Ok(())
 }
 
-/// All manifests as one YAML stream, in the order in which they can be made.
 fn export(settings: &Settings) -> Result<String, DefinitionError> {
     let objects = settings.manifests()?;
     let documents = objects

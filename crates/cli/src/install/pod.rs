@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 
 use super::manifests::{NAME, Settings};
 
-/// The label by which the Deployment finds its pods. Not `app`: that is for Flux's Service.
+/// The label by which the Deployment selects its pods. Not `app`, which is for Flux's Service.
 const OWN_LABEL: (&str, &str) = ("app.kubernetes.io/name", NAME);
-/// Where artifacts and mirrors are.
+/// The volume of artifacts and mirrors.
 const STORAGE: &str = "/data";
-/// Where builds unpack.
+/// The volume of temporary files of builds.
 const TEMPORARY: &str = "/tmp";
 
 pub(super) fn deployment(settings: &Settings) -> Value {
     let (key, value) = OWN_LABEL;
-    // the Service of artifacts, and what scrapes or logs Flux's controllers, find pods by it
+    // selects the pod for the artifact Service, and for scrapers and log collectors of Flux's controllers
     let app = ("app", settings.components().first().copied().unwrap_or(NAME));
     json!({
         "apiVersion": "apps/v1",
@@ -41,9 +41,9 @@ fn pod(settings: &Settings) -> Value {
         "serviceAccountName": settings.runs_as(),
         "priorityClassName": "system-cluster-critical",
         "nodeSelector": { "kubernetes.io/os": "linux" },
-        // runs have ten seconds to end, artifacts that are read five
+        // more than the shutdown timeouts of reconciliations and artifact reads
         "terminationGracePeriodSeconds": 30,
-        // Flux's; clouds' identities are files of this group
+        // Flux's; identity files of clouds belong to this group
         "securityContext": { "fsGroup": 1337 },
         "containers": [container(settings)],
         "volumes": [
@@ -65,7 +65,7 @@ fn pod(settings: &Settings) -> Value {
 
 fn container(settings: &Settings) -> Value {
     let port = |name: &str, port: u16| json!({ "name": name, "containerPort": port, "protocol": "TCP" });
-    // as the API server writes them: another spelling would be a difference for ever
+    // in the API server's format: another would be a permanent difference
     let resources = json!({
         "limits": { "cpu": "1", "memory": "1Gi" },
         "requests": { "cpu": "100m", "memory": "64Mi" },
@@ -77,7 +77,7 @@ fn container(settings: &Settings) -> Value {
         "args": args(settings),
         "env": [{
             "name": "RUNTIME_NAMESPACE",
-            // with what would be filled in: the API server compares the whole
+            // with the API server's defaults, because it compares the whole value
             "valueFrom": { "fieldRef": { "apiVersion": "v1", "fieldPath": "metadata.namespace" } },
         }],
         "ports": [port("http", 9090), port("http-prom", 8080), port("healthz", 9440)],

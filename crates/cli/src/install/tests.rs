@@ -28,7 +28,7 @@ fn is_definition(object: &Value) -> bool {
     object["kind"] == "CustomResourceDefinition"
 }
 
-/// Without the definitions, which are files of their own; the version differs with each release.
+/// The manifests without the CRDs, which have their own files, and without the version.
 fn shown(settings: &Settings) -> String {
     let all = settings.manifests().unwrap();
     let all = all.iter().filter(|object| !is_definition(object));
@@ -46,7 +46,7 @@ fn names(settings: &Settings) -> Vec<String> {
 }
 
 #[test]
-fn the_manifests_are_these() {
+fn manifests_match_the_golden_file() {
     let shown = shown(&settings());
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/src/install/golden.yaml");
     if std::env::var_os("EQUATE_BLESS").is_some() {
@@ -56,7 +56,7 @@ fn the_manifests_are_these() {
 }
 
 #[test]
-fn each_comes_after_what_it_needs() {
+fn objects_follow_their_dependencies() {
     let text = export(&settings()).unwrap();
     let objects: Vec<Value> = yaml::load(&text, &yaml::Options::default())
         .unwrap()
@@ -93,7 +93,7 @@ fn each_comes_after_what_it_needs() {
 }
 
 #[test]
-fn the_service_finds_the_pod_and_the_deployment_its_own() {
+fn service_and_deployment_select_the_pod() {
     let objects = settings().manifests().unwrap();
     let of = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
     let (service, deployment) = (of("Service"), of("Deployment"));
@@ -105,11 +105,10 @@ fn the_service_finds_the_pod_and_the_deployment_its_own() {
     assert!(matches(&service["spec"]["selector"]));
     let own = &deployment["spec"]["selector"]["matchLabels"];
     assert!(matches(own));
-    // Flux's Deployment finds its pods by this label, and is not to be confused
+    // Flux's Deployment selects its pods by this label
     assert!(own.get("app").is_none());
 }
 
-/// The lines that are gone, and those that are new.
 fn difference(a: &Settings, b: &Settings) -> (Vec<String>, Vec<String>) {
     let lines = |settings: &Settings| -> BTreeSet<String> {
         let text = shown(settings);
@@ -122,7 +121,7 @@ fn difference(a: &Settings, b: &Settings) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn a_flag_changes_what_it_says_and_nothing_else() {
+fn each_flag_changes_only_its_lines() {
     let check = |flags: &str, gone: &[&str], new: &[&str]| {
         let line = format!("equate install {flags}");
         let line::Command::Install(args) = line::parse(line.split_whitespace(), &all()).unwrap().command
@@ -172,7 +171,7 @@ fn a_flag_changes_what_it_says_and_nothing_else() {
 }
 
 #[test]
-fn the_image_is_this_version_s() {
+fn default_image_has_this_version() {
     let check = |flags: &str, expected: &str| {
         let line = format!("equate install {flags}");
         let line::Command::Install(args) = line::parse(line.split_whitespace(), &all()).unwrap().command
@@ -190,7 +189,7 @@ fn the_image_is_this_version_s() {
 }
 
 #[test]
-fn what_is_not_carried_out_is_refused_by_name() {
+fn unsupported_flags_of_flux_are_refused_by_name() {
     for (flags, expected) in [
         (
             "--components-extra=image-reflector-controller",
@@ -201,7 +200,7 @@ fn what_is_not_carried_out_is_refused_by_name() {
             "possible values: source-controller, kustomize-controller",
         ),
         ("--manifests=.", "not supported: the manifests are"),
-        ("--registry-creds=u:p", "not supported: make the Secret"),
+        ("--registry-creds=u:p", "not supported: create the Secret"),
         ("--dry-run=client", "--export prints the manifests"),
         ("--dry-run=perhaps", "expected server"),
         ("--dry-run --export", "cannot be used with"),
@@ -220,7 +219,7 @@ fn what_is_not_carried_out_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_not_wanted_is_left_out() {
+fn omitted_parts_are_not_in_the_manifests() {
     let check = |change: &dyn Fn(&mut Settings), expected: &str| {
         let mut changed = settings();
         change(&mut changed);
@@ -252,9 +251,9 @@ fn what_is_not_wanted_is_left_out() {
     );
 }
 
-/// What the pod is told to do is understood, and its ports are those that are listened on.
+/// The arguments of the pod parse, and its ports are those that are listened on.
 #[test]
-fn the_pod_s_command_line_is_one() {
+fn pod_arguments_parse() {
     let mut all = settings();
     all.events_addr = Some("http://n/".to_owned());
     let manifests = all.manifests().unwrap();
@@ -267,7 +266,7 @@ fn the_pod_s_command_line_is_one() {
     let command = line::parse(std::iter::once("equate").chain(words), &equate_controllers::all())
         .unwrap()
         .command;
-    let said = format!("{command:?}");
+    let printed = format!("{command:?}");
     for part in [
         "controllers: [\"source-controller\", \"kustomize-controller\"]",
         "enable_leader_election: true",
@@ -278,6 +277,6 @@ fn the_pod_s_command_line_is_one() {
         "health_addr: At(None, 9440)",
         "storage_addr: At(None, 9090)",
     ] {
-        assert!(said.contains(part), "no {part} in {said}");
+        assert!(printed.contains(part), "no {part} in {printed}");
     }
 }

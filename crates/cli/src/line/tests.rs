@@ -1,24 +1,24 @@
 use super::{command, parse};
 use equate_controllers::all;
 
-/// What is read of the words, as far as the fields that are named; or the first line of the refusal.
+/// Checks parts of the parsed command, or of the first line of the error.
 fn check(line: &str, expected: &[&str]) {
-    let said = match parse(line.split_whitespace(), &all()) {
+    let printed = match parse(line.split_whitespace(), &all()) {
         Ok(cli) => format!("{:?}", cli.command),
         Err(error) => error.to_string(),
     };
     for part in expected {
-        assert!(said.contains(part), "{line}: no {part} in\n{said}");
+        assert!(printed.contains(part), "{line}: no {part} in\n{printed}");
     }
 }
 
 #[test]
-fn the_command_line_is_sound() {
+fn command_line_definition_is_valid() {
     command(&all()).debug_assert();
 }
 
 #[test]
-fn where_to_look_may_stand_anywhere() {
+fn cluster_options_are_accepted_anywhere() {
     let place = [
         "kubeconfig: Some(\"k\")",
         "context: Some(\"c\")",
@@ -39,14 +39,14 @@ fn where_to_look_may_stand_anywhere() {
         check(line, &place);
     }
     check("equate -n n diff", &["namespace: Some(\"n\")"]);
-    // the one that stands nearer wins
+    // the nearer one wins
     check("equate -n m get ks -n n", &["namespace: \"n\""]);
     check("equate get ks", &["namespace: \"flux-system\"", "context: None"]);
     check("equate -n n get ks -A", &["all_namespaces: true"]);
 }
 
 #[test]
-fn the_last_of_an_option_counts() {
+fn last_value_of_an_option_wins() {
     check("equate get ks -n m -n n", &["namespace: \"n\""]);
     check(
         "equate controllers --concurrent=4 --concurrent=20",
@@ -56,28 +56,31 @@ fn the_last_of_an_option_counts() {
 }
 
 #[test]
-fn what_would_be_passed_over_is_refused() {
+fn options_without_effect_are_refused() {
     for (line, expected) in [
-        ("equate --context c up", "--context means nothing to it"),
+        ("equate --context c up", "remove --context"),
         (
             "equate up --kubeconfig k",
-            "`equate up` runs a cluster of its own: --kubeconfig",
+            "`equate up` runs its own cluster; remove --kubeconfig",
         ),
-        ("equate api -n n", "--namespace means nothing to it"),
+        ("equate api -n n", "remove --namespace"),
         (
             "equate -n n build .",
-            "`equate build` asks no cluster: --namespace means nothing to it",
+            "`equate build` uses no cluster; remove --namespace",
         ),
-        ("equate build . --kubeconfig k", "asks no cluster: --kubeconfig"),
-        ("equate build --context c", "asks no cluster: --context"),
+        (
+            "equate build . --kubeconfig k",
+            "uses no cluster; remove --kubeconfig",
+        ),
+        ("equate build --context c", "uses no cluster; remove --context"),
         (
             "equate --kubeconfig k version",
-            "`equate version` asks no cluster",
+            "`equate version` uses no cluster",
         ),
-        ("equate version -n n", "`equate version` asks no cluster"),
+        ("equate version -n n", "`equate version` uses no cluster"),
         (
             "equate --context c completion bash",
-            "`equate completion` asks no",
+            "`equate completion` uses no",
         ),
         ("equate diff ks apps --no-remote-bases", "--path <DIR>"),
         (
@@ -87,12 +90,12 @@ fn what_would_be_passed_over_is_refused() {
         ("equate diff ks apps --cache-dir c", "--path <DIR>"),
         (
             "equate diff -k web ks apps",
-            "--kustomization <NAME> belongs to `equate diff`",
+            "--kustomization <NAME> is an argument of `equate diff`",
         ),
-        ("equate diff . ks apps", "[DIR] belongs to `equate diff`"),
+        ("equate diff . ks apps", "[DIR] is an argument of `equate diff`"),
         (
             "equate build --enable-helm ks apps --path p",
-            "--enable-helm belongs to `equate build`",
+            "--enable-helm is an argument of `equate build`",
         ),
         ("equate diff ks apps --recursive", "--path <DIR>"),
         ("equate build ks apps", "--path <DIR>"),
@@ -110,7 +113,7 @@ fn what_would_be_passed_over_is_refused() {
 }
 
 #[test]
-fn other_names_and_forms() {
+fn aliases_and_output_formats_are_accepted() {
     check("equate completions bash", &["Completion { shell: Bash }"]);
     check("equate version -o json", &["output: Some(Json)"]);
     check(

@@ -1,4 +1,4 @@
-use super::{Args, Goal, Verdict, reconcile, verdict};
+use super::{Args, Goal, RunState, reconcile, run_state};
 use crate::fixture::{FLEET, Fixture};
 use crate::objects::{self, Namespaces};
 use clap::Parser;
@@ -19,7 +19,7 @@ fn parsed(line: &str) -> Args {
     Line::try_parse_from(words).unwrap().args
 }
 
-async fn said(fixture: &Fixture, line: &str) -> String {
+async fn printed(fixture: &Fixture, line: &str) -> String {
     let mut out = Vec::new();
     match reconcile(
         &fixture.connection.client,
@@ -34,7 +34,7 @@ async fn said(fixture: &Fixture, line: &str) -> String {
     }
 }
 
-/// Answers the request for a run as a controller does: with its token and a condition.
+/// Answers a request like a controller: handles its token and sets a condition.
 async fn controller(api: Api<DynamicObject>, name: &str, status: &str, message: &str) {
     let mut states = watch_object(api.clone(), name).boxed();
     while let Some(state) = states.next().await {
@@ -60,7 +60,7 @@ async fn controller(api: Api<DynamicObject>, name: &str, status: &str, message: 
 }
 
 #[tokio::test]
-async fn a_run_is_asked_for_and_waited_for() {
+async fn reconciliation_is_requested_and_awaited() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     let client = fixture.connection.client.clone();
@@ -69,7 +69,7 @@ async fn a_run_is_asked_for_and_waited_for() {
     let (sources, kustomizations) = (served("GitRepository"), served("Kustomization"));
 
     let (said_ready, ()) = futures::join!(
-        said(&fixture, "source git fleet"),
+        printed(&fixture, "source git fleet"),
         controller(sources.clone(), "fleet", "True", "stored"),
     );
     assert_eq!(said_ready, "gitrepository/fleet is ready: stored\n");
@@ -80,7 +80,7 @@ async fn a_run_is_asked_for_and_waited_for() {
         .await
         .unwrap();
     let (said_failed, (), ()) = futures::join!(
-        said(&fixture, "ks apps --with-source"),
+        printed(&fixture, "ks apps --with-source"),
         controller(sources, "fleet", "True", "stored again"),
         controller(kustomizations, "apps", "False", "no such file"),
     );
@@ -90,41 +90,46 @@ async fn a_run_is_asked_for_and_waited_for() {
          error: Kustomization flux-system/apps is not ready: Because: no such file\n"
     );
 
-    let check = async |line: &str, expected: &str| assert_eq!(said(&fixture, line).await, expected, "{line}");
+    let check =
+        async |line: &str, expected: &str| assert_eq!(printed(&fixture, line).await, expected, "{line}");
     check(
         "ks new -n default",
         "error: Kustomization default/new is suspended\n",
     )
     .await;
-    check("ks", "error: which Kustomization? say its name\n").await;
-    check("sources all x", "error: \"sources all x\" names no single kind\n").await;
+    check("ks", "error: missing the name of the Kustomization\n").await;
+    check(
+        "sources all x",
+        "error: \"sources all x\" does not name a single kind\n",
+    )
+    .await;
     check(
         "alert x",
-        "error: a Alert has no status: nothing would tell that it was run\n",
+        "error: an Alert has no status, so its reconciliation cannot be observed\n",
     )
     .await;
     check(
         "hr redis --timeout 10ms",
-        "error: HelmRelease flux-system/redis was not done after 10ms: no controller has answered yet\n",
+        "error: HelmRelease flux-system/redis did not finish within 10ms: no controller has answered yet\n",
     )
     .await;
 }
 
 #[test]
 fn verdicts() {
-    let check = |status: serde_json::Value, expected: Verdict| {
+    let check = |status: serde_json::Value, expected: RunState| {
         let object = json!({
             "apiVersion": "v1", "kind": "Kustomization", "metadata": { "name": "x", "generation": 2 }, "status": status,
         });
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        assert_eq!(verdict(&object, &Goal::Answered("t".to_owned())), expected);
+        assert_eq!(run_state(&object, &Goal::Answered("t".to_owned())), expected);
     };
-    let waiting = |why: &str| Verdict::Waiting(why.to_owned());
+    let waiting = |why: &str| RunState::Waiting(why.to_owned());
     let ready = |status: &str, reason: &str, generation: i64| json!({ "type": "Ready", "status": status, "reason": reason, "message": "m", "observedGeneration": generation });
     let working =
         |reason: &str| json!({ "type": "Reconciling", "status": "True", "reason": reason, "message": "w" });
     let status = |conditions: Vec<serde_json::Value>| json!({ "lastHandledReconcileAt": "t", "conditions": conditions });
-    let failed = || Verdict::Failed {
+    let failed = || RunState::Failed {
         reason: "BuildFailed".to_owned(),
         message: "m".to_owned(),
     };
@@ -133,7 +138,7 @@ fn verdicts() {
         json!({ "lastHandledReconcileAt": "before", "conditions": [ready("False", "BuildFailed", 2)] }),
         waiting("no controller has answered yet"),
     );
-    check(status(vec![ready("True", "Succeeded", 2)]), Verdict::Ready);
+    check(status(vec![ready("True", "Succeeded", 2)]), RunState::Ready);
     check(status(vec![ready("True", "Succeeded", 1)]), waiting("m"));
     check(
         status(vec![ready("True", "Succeeded", 2), working("Progressing")]),

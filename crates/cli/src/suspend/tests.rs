@@ -8,7 +8,7 @@ enum Line {
     Resume(Resume),
 }
 
-async fn said(fixture: &Fixture, line: &str) -> String {
+async fn printed(fixture: &Fixture, line: &str) -> String {
     let mut out = Vec::new();
     let client = &fixture.connection.client;
     let outcome =
@@ -24,12 +24,13 @@ async fn said(fixture: &Fixture, line: &str) -> String {
 }
 
 #[tokio::test]
-async fn objects_rest_and_work_again() {
+async fn objects_are_suspended_and_resumed() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
-    let check = async |line: &str, expected: &str| assert_eq!(said(&fixture, line).await, expected, "{line}");
+    let check =
+        async |line: &str, expected: &str| assert_eq!(printed(&fixture, line).await, expected, "{line}");
     check("suspend ks apps", "kustomization/apps suspended\n").await;
-    check("suspend ks/apps", "kustomization/apps was suspended already\n").await;
+    check("suspend ks/apps", "kustomization/apps is already suspended\n").await;
     check("suspend sources git --all", "gitrepository/fleet suspended\n").await;
     check(
         "resume ks --all -A --no-wait",
@@ -40,18 +41,22 @@ async fn objects_rest_and_work_again() {
     check(
         "resume sources git fleet --timeout 10ms",
         "gitrepository/fleet resumed\n\
-         error: GitRepository flux-system/fleet was not done after 10ms: no controller has answered yet\n",
+         error: GitRepository flux-system/fleet did not finish within 10ms: no controller has answered yet\n",
     )
     .await;
     check(
         "suspend ks",
-        "error: which Kustomization? say its name, or --all\n",
+        "error: missing the name of the Kustomization; name one, or use --all\n",
     )
     .await;
     check(
         "suspend ks apps --all",
-        "error: apps is one object's name, and --all means every one\n",
+        "error: the name apps and --all exclude each other\n",
     )
     .await;
-    check("suspend ag x", "error: a ArtifactGenerator cannot be suspended\n").await;
+    check(
+        "suspend ag x",
+        "error: an ArtifactGenerator cannot be suspended\n",
+    )
+    .await;
 }

@@ -1,4 +1,4 @@
-//! The cluster of `--dry-run=server`: what it serves, and what `lookup` finds there.
+//! The cluster of `--dry-run=server`: its version, API versions, and the objects of `lookup`.
 
 use super::TemplateError;
 use equate_apply::segment::{SegmentError, segment};
@@ -11,17 +11,16 @@ use kube::Client;
 use std::collections::HashMap;
 use tokio::runtime::Handle;
 
-/// The most bytes of all that is looked up in a render.
+/// Limit of the bytes of all objects looked up in a render.
 const ANSWERS_BYTES_MAX: u64 = 32 << 20;
 
-/// A cluster that a render may ask. It is asked once for each thing: what it answered holds for all of the
-/// render.
+/// A cluster as input of a render. Sends each request once: an answer is valid for the whole render.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: Client,
     runtime: Handle,
     served: HashMap<String, Vec<APIResource>>,
-    /// What was looked up, by its path; nothing where there is nothing.
+    /// Objects that were looked up by path; none if absent.
     found: HashMap<String, Option<serde_json::Value>>,
     bytes_left: u64,
 }
@@ -43,7 +42,7 @@ impl Cluster {
         }
     }
 
-    /// Its version, and everything it serves: `apps/v1` and `apps/v1/Deployment`.
+    /// Its version and all API versions: `apps/v1` and `apps/v1/Deployment`.
     pub(super) fn capabilities(&mut self) -> Result<Capabilities, TemplateError> {
         let failed = |what| {
             move |source| TemplateError::Cluster {
@@ -56,7 +55,7 @@ impl Cluster {
             .runtime
             .block_on(client.apiserver_version())
             .map_err(failed("for its version"))?;
-        // as it says it, a vendor's suffix and a `33+` included: so does Helm
+        // unchanged like in Helm, including a vendor's suffix and `33+`
         let kube_version = KubeVersion {
             version: info.git_version.clone(),
             normalized: info.git_version,
@@ -77,7 +76,7 @@ impl Cluster {
         }
         let mut api_versions = Vec::new();
         for version in versions {
-            // a group whose server does not answer is passed over, as by Helm
+            // skips a group whose server does not answer, like Helm
             if let Ok(resources) = self.resources(&version) {
                 let kinds = resources
                     .iter()
@@ -108,7 +107,7 @@ impl Cluster {
         Ok(self.served.get(version).map_or(&[], Vec::as_slice))
     }
 
-    /// What `lookup` comes to: an object, a list without a name, an empty map where there is none.
+    /// The result of `lookup`: an object, a list if no name is given, an empty map if absent.
     pub(super) fn lookup(
         &mut self,
         api_version: &str,
@@ -134,14 +133,13 @@ impl Cluster {
             let found = self.read(&path)?;
             self.found.insert(path.clone(), found);
         }
-        // each gets a copy: templates may change it
+        // a copy: templates may modify it
         Ok(match self.found.get(&path) {
             Some(Some(object)) => equate_helm::engine::value(object),
             _ => Map::new().into(),
         })
     }
 
-    /// What is at a path, if anything is.
     fn read(&mut self, path: &str) -> Result<Option<serde_json::Value>, Fault> {
         let failed = |error: &dyn std::error::Error| Fault::message(error.to_string());
         let request = Request::get(path)
@@ -171,7 +169,7 @@ impl Cluster {
     }
 }
 
-/// Where the objects are. The names come from a chart: each is one segment, whatever is in it.
+/// The URL path of the objects. Names come from a chart: each is one segment, whatever it contains.
 fn path(
     api_version: &str,
     resource: &APIResource,

@@ -1,11 +1,10 @@
-//! Options as Helm reads them: switches that may be told `=false`, options that mean nothing when empty,
-//! and those that only an installation has a use for.
+//! Options in Helm's syntax: switches with `=false`, options that are unset if empty, and options that only
+//! an installation uses.
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A switch: `--no-hooks`, `--no-hooks=false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Switch(bool);
 
@@ -16,40 +15,37 @@ impl Switch {
 }
 
 impl FromStr for Switch {
-    type Err = NoSwitch;
+    type Err = InvalidSwitch;
 
-    fn from_str(text: &str) -> Result<Self, NoSwitch> {
+    fn from_str(text: &str) -> Result<Self, InvalidSwitch> {
         match text {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Self(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Self(false)),
-            _ => Err(NoSwitch),
+            _ => Err(InvalidSwitch),
         }
     }
 }
 
-/// What an option says, which says nothing if it is empty.
-pub(super) fn told(option: Option<&String>) -> Option<&String> {
+pub(super) fn non_empty(option: Option<&String>) -> Option<&String> {
     option.filter(|text| !text.is_empty())
 }
 
-/// The same of an option that names a file or a directory.
-pub(super) fn told_path(option: Option<&Path>) -> Option<&Path> {
+pub(super) fn non_empty_path(option: Option<&Path>) -> Option<&Path> {
     option.filter(|path| !path.as_os_str().is_empty())
 }
 
-/// Reads a path, also an empty one.
+/// Parses a path, which may be empty.
 pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
 
-/// What is said of a switch is neither yes nor no.
 #[derive(Debug, thiserror::Error)]
-#[error("neither true nor false")]
-pub(crate) struct NoSwitch;
+#[error("expected true or false")]
+pub(crate) struct InvalidSwitch;
 
-/// Options of `helm template` that change nothing in what it prints.
+/// Options of `helm template` that do not change its output.
 #[derive(Debug, clap::Args)]
-pub(super) struct OfAnInstallation {
+pub(super) struct InstallationOptions {
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     create_namespace: Option<Switch>,
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]

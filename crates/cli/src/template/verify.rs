@@ -1,6 +1,6 @@
-//! `--verify`: a packed chart is used when its `.prov` file proves it, by a key of the key ring.
+//! `--verify`: requires that a key of the keyring signed the `.prov` file of a chart archive.
 //!
-//! What was proved is what is rendered: the archive is read once.
+//! Reads the archive once, so that the verified bytes are the rendered ones.
 
 use equate_helm::limits::LimitExceeded;
 use equate_helm::load::LoadError;
@@ -14,66 +14,50 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Why a chart is not proved. Where Helm says so too, the words are Helm's.
+/// Why verification failed. Helm's own errors have Helm's text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VerifyError {
-    /// A directory has no sum.
     #[error("unpacked charts cannot be verified")]
     Unpacked,
-    /// It has another name than archives of charts.
     #[error("chart must be a tgz file")]
     NotArchive,
-    /// The archive cannot be read.
     #[error("failed to read chart archive: {path}")]
     Archive {
-        /// Where it is.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// The provenance cannot be read.
     #[error("could not load provenance file {path}")]
     Provenance {
-        /// Where it should be.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// There is no home directory to look for keys in.
-    #[error("no home directory is known to look for keys in: name them with --keyring")]
-    Homeless,
-    /// The key ring cannot be read.
+    #[error("could not find the home directory to search for keys; set --keyring")]
+    NoHomeDirectory,
     #[error("failed to load keyring: {path}")]
     KeyRing {
-        /// Where it should be.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// There are no keys in the key ring.
     #[error("failed to load keyring: {path}")]
     InvalidKeyRing {
-        /// Where it is.
         path: PathBuf,
-        /// Why.
         #[source]
         source: KeyRingError,
     },
-    /// The archive is not proved.
     #[error(transparent)]
-    Unproved(#[from] ProvenanceError),
+    NotVerified(#[from] ProvenanceError),
 }
 
-/// The chart of an archive that is proved by a key of this key ring, or of GnuPG's own.
+/// The chart of a verified archive, by this keyring or GnuPG's own.
 pub(super) fn chart(
     path: &Path,
     ring: Option<&Path>,
     limits: &Limits,
 ) -> Result<Chart, super::TemplateError> {
-    let bytes = proved(path, ring, limits)?;
+    let bytes = read_verified(path, ring, limits)?;
     if bytes.len() as u64 > limits.archive_bytes_max {
         let limit = LimitExceeded::ArchiveBytes(limits.archive_bytes_max);
         return Err(LoadError::from(limit).into());
@@ -81,7 +65,7 @@ pub(super) fn chart(
     Ok(Chart::from_archive(&bytes, limits)?)
 }
 
-fn proved(path: &Path, ring: Option<&Path>, limits: &Limits) -> Result<Vec<u8>, VerifyError> {
+fn read_verified(path: &Path, ring: Option<&Path>, limits: &Limits) -> Result<Vec<u8>, VerifyError> {
     if path.is_dir() {
         return Err(VerifyError::Unpacked);
     }
@@ -95,8 +79,8 @@ fn proved(path: &Path, ring: Option<&Path>, limits: &Limits) -> Result<Vec<u8>, 
     let beside = PathBuf::from(beside);
     let provenance = read(&beside, PROVENANCE_BYTES_MAX as u64)
         .map_err(|source| VerifyError::Provenance { path: beside, source })?;
-    let keys = ring.map(Path::to_path_buf).or_else(own_ring);
-    let keys = keys.ok_or(VerifyError::Homeless)?;
+    let keys = ring.map(Path::to_path_buf).or_else(default_keyring);
+    let keys = keys.ok_or(VerifyError::NoHomeDirectory)?;
     let ring = match read(&keys, RING_BYTES_MAX as u64).map(|bytes| KeyRing::read(&bytes)) {
         Ok(Ok(ring)) => ring,
         Ok(Err(source)) => return Err(VerifyError::InvalidKeyRing { path: keys, source }),
@@ -110,7 +94,7 @@ fn proved(path: &Path, ring: Option<&Path>, limits: &Limits) -> Result<Vec<u8>, 
     Ok(archive)
 }
 
-/// A file, cut where it is longer than it may be: who reads it says so.
+/// Reads a file, cut one byte after the limit: the parser reports it.
 fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
@@ -119,9 +103,9 @@ fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where GnuPG keeps public keys: in a ring of old, or in a keybox. Never below the working directory, whose
-/// keys may be a stranger's.
-fn own_ring() -> Option<PathBuf> {
+/// GnuPG's own public keys: an old keyring or a keybox. Never searched below the working directory, whose
+/// keys may be someone else's.
+fn default_keyring() -> Option<PathBuf> {
     let home = match std::env::var_os("GNUPGHOME") {
         Some(home) => PathBuf::from(home),
         None => std::env::home_dir()

@@ -1,23 +1,23 @@
-//! What templates ask of the world: chance, the clock, and with `--dry-run=server` a cluster.
+//! Random numbers, the clock and the cluster of a render.
 
 use super::TemplateError;
 use super::cluster::Cluster;
 use equate_template::{Fault, Map, Seeded, Value, World};
 
-/// The real one. Its chance begins with what the machine gives, its clock stands while a chart is rendered.
+/// The operating system's random seed and clock. The time does not change during a render.
 #[derive(Debug)]
-pub(crate) struct Real {
+pub(crate) struct SystemWorld {
     chance: Seeded,
     cluster: Option<Cluster>,
 }
 
-impl Real {
+impl SystemWorld {
     pub(crate) fn new(cluster: Option<Cluster>) -> Result<Self, TemplateError> {
         use ring::rand::{SecureRandom, SystemRandom};
         let mut seed = [0; 32];
         SystemRandom::new()
             .fill(&mut seed)
-            .map_err(|_| TemplateError::Chance)?;
+            .map_err(|_| TemplateError::NoRandomness)?;
         let now = jiff::Timestamp::now().as_nanosecond();
         Ok(Self {
             chance: Seeded::new(&seed, now),
@@ -26,7 +26,7 @@ impl Real {
     }
 }
 
-impl World for Real {
+impl World for SystemWorld {
     fn random(&mut self, bytes: &mut [u8]) {
         self.chance.random(bytes);
     }

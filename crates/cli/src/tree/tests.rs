@@ -8,7 +8,7 @@ struct Line {
     args: Args,
 }
 
-async fn said(fixture: &Fixture, line: &str) -> String {
+async fn printed(fixture: &Fixture, line: &str) -> String {
     let words = std::iter::once("tree").chain(line.split_whitespace());
     let args = Line::try_parse_from(words).unwrap().args;
     let mut out = Vec::new();
@@ -50,12 +50,12 @@ metadata: {name: settings, namespace: flux-system}
 "#;
 
 #[tokio::test]
-async fn a_tree_of_what_was_applied() {
+async fn tree_shows_applied_objects() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
     fixture.apply(NESTED).await;
     let check = async |line: &str, expected: &str| {
-        assert_eq!(said(&fixture, line).await, expected.trim_start(), "{line}");
+        assert_eq!(printed(&fixture, line).await, expected.trim_start(), "{line}");
     };
     check(
         "kustomization root",
@@ -82,15 +82,15 @@ Kustomization/flux-system/root       Current
     .await;
     check(
         "ks/nobody",
-        "error: Kustomization nobody is not in namespace flux-system\n",
+        "error: Kustomization nobody not found in namespace flux-system\n",
     )
     .await;
     check(
         "gitrepo/fleet",
-        "error: a GitRepository has no inventory to show; a Kustomization has\n",
+        "error: a GitRepository has no inventory to show; choose a Kustomization\n",
     )
     .await;
-    let data: serde_json::Value = serde_json::from_str(&said(&fixture, "ks/root -o json").await).unwrap();
+    let data: serde_json::Value = serde_json::from_str(&printed(&fixture, "ks/root -o json").await).unwrap();
     assert_eq!(data["resources"][1]["resources"][1]["resource"]["Name"], "gone");
     assert_eq!(
         data["resources"][1]["resources"][1]["health"]["status"],

@@ -1,9 +1,7 @@
-//! What a fresh cluster is given: the definitions, and the loop's own two objects.
+//! Bootstraps a new cluster: applies the CRDs, and the loop's own GitRepository and Kustomization.
 //!
-//! A bootstrapped cluster has a GitRepository and a Kustomization, both called
-//! `flux-system`, in the namespace of that name; fleet repositories refer to
-//! them. Everything is applied, so a second start on kept state changes nothing
-//! that did not change.
+//! Both are named `flux-system`, in the namespace of that name, as in clusters bootstrapped by Flux: fleet
+//! repositories refer to them. Applying them again on persisted state changes nothing.
 
 use equate_git::Reference;
 use equate_manifest::yaml;
@@ -15,59 +13,44 @@ use kube::runtime::wait;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-/// What the loop's objects are called, and the namespace they are in.
 pub(crate) const NAME: &str = "flux-system";
-/// The kinds of the loop's own objects.
 pub(crate) const OWN_KINDS: [&str; 2] = ["GitRepository", "Kustomization"];
-/// The field manager of what this command writes.
 const MANAGER: &str = "equate";
-/// How many definitions are written at once.
+/// Maximum number of concurrent writes of CRDs.
 const CONCURRENCY: usize = 8;
 
-/// Why a cluster could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BootstrapError {
-    /// A committed definition is not YAML, which is a bug.
-    #[error("the definition {name} cannot be read")]
+    #[error("could not parse the CRD {name}")]
     Definition {
-        /// Which.
         name: &'static str,
-        /// Why.
         #[source]
         source: yaml::YamlError,
     },
-    /// The API refused an object.
-    #[error("could not make {what}")]
+    #[error("could not apply {what}")]
     Apply {
-        /// Kind and name.
         what: String,
-        /// Why.
         #[source]
         source: kube::Error,
     },
-    /// A definition was not served.
-    #[error("the definition {name} was not established")]
+    #[error("the CRD {name} was not established")]
     Establish {
-        /// Which.
         name: &'static str,
-        /// Why.
         #[source]
         source: wait::Error,
     },
 }
 
-/// The loop's root: what is read, and which part of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Root {
     pub(crate) url: String,
     pub(crate) reference: Reference,
-    /// As `spec.path` has it, `./clusters/dev`.
+    /// As in `spec.path`, `./clusters/dev`.
     pub(crate) path: String,
-    /// How often the source is looked at without being told, as a Go duration.
+    /// Interval of polling the source, as a Go duration.
     pub(crate) interval: String,
 }
 
-/// Makes the definitions and waits until they are served.
 pub(crate) async fn definitions(client: &Client) -> Result<(), BootstrapError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     stream::iter(equate_api::definitions())
@@ -102,7 +85,6 @@ async fn establish(
     Ok(())
 }
 
-/// Makes the namespace, the GitRepository and the Kustomization.
 pub(crate) async fn root(client: &Client, root: &Root) -> Result<(), BootstrapError> {
     let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Namespace"));
     apply(&namespaces, &namespace()).await?;

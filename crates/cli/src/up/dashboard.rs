@@ -1,4 +1,4 @@
-//! Custom resources and observed objects in, the view's dashboard out. Pure.
+//! Derives the dashboard from custom resources and observed objects. Pure.
 
 use super::bootstrap::OWN_KINDS;
 use super::view::{Dashboard, Group, Row, State};
@@ -15,23 +15,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Digits of a commit that people read.
 const COMMIT_DIGITS: usize = 7;
 
-/// What is known at one moment.
 pub(crate) struct Known<'a> {
     pub(crate) title: String,
     pub(crate) hints: Vec<String>,
     pub(crate) kinds: &'a Kinds,
-    /// The objects of the controllers that run, by kind.
     pub(crate) reconciled: &'a [(&'static About, Vec<Arc<dyn Listed>>)],
     pub(crate) observed: &'a dyn Fn(&ObjectId) -> Option<Arc<Observed>>,
-    /// What was left to this very loop: a file, and how many objects it declares.
+    /// Files whose objects this loop replaces, with the number of objects.
     pub(crate) kept: &'a [(String, usize)],
     pub(crate) now: Timestamp,
 }
 
-/// Everything, ready to be drawn.
 pub(crate) fn dashboard(known: Known<'_>) -> Dashboard {
     let mut groups = groups(&known);
     groups.push(Group {
@@ -46,8 +42,8 @@ pub(crate) fn dashboard(known: Known<'_>) -> Dashboard {
     }
 }
 
-/// A group for each kind that is reconciled, or for its family. An empty one says nothing, unless an object
-/// of the loop's own is missing in it.
+/// One group for each reconciled kind or its family. Empty groups are hidden, unless one of the loop's own
+/// objects is missing.
 fn groups(known: &Known<'_>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (about, objects) in known.reconciled {
@@ -73,7 +69,7 @@ fn groups(known: &Known<'_>) -> Vec<Group> {
     groups
 }
 
-/// What is applied and has no row in another group.
+/// Applied objects without a row in another group.
 fn objects(known: &Known<'_>) -> Vec<Row> {
     let listed = listed(known);
     let all = known.reconciled.iter().flat_map(|(_, objects)| objects);
@@ -89,13 +85,14 @@ fn objects(known: &Known<'_>) -> Vec<Row> {
         name: file.clone(),
         detail: format!("{count} kept"),
         age: String::new(),
-        message: "this loop takes their place".into(),
+        message: "replaced by this loop".into(),
     });
     held.chain(kept).collect()
 }
 
-/// What has a row in another group already: API group, kind, namespace and name. One that was applied this moment
-/// may not be known there yet: to leave it out would call a loop ready that has only begun.
+/// Objects with a row in another group: API group, kind, namespace and name. A newly applied object may be
+/// missing there, and gets a row among the objects: otherwise a loop that has just started would count as
+/// ready.
 fn listed<'a>(known: &Known<'a>) -> HashSet<(&'a str, &'a str, &'a str, &'a str)> {
     let text = |field: &'a Option<String>| field.as_deref().unwrap_or_default();
     let mut listed = HashSet::new();
@@ -106,30 +103,26 @@ fn listed<'a>(known: &Known<'a>) -> HashSet<(&'a str, &'a str, &'a str, &'a str)
     listed
 }
 
-/// Whether objects of its kind have a group of their own.
 fn is_reconciled(known: &Known<'_>, id: &ObjectId) -> bool {
     let mut kinds = known.reconciled.iter();
     kinds.any(|(about, _)| *about.group == *id.group && *about.kind == *id.kind)
 }
 
-/// Whether only Flux has a controller for it.
 fn lacks_controller(known: &Known<'_>, id: &ObjectId) -> bool {
     let kind = known.kinds.find(&id.group, &id.kind);
-    // A kind without a status has nothing that a controller would make ready.
+    // a kind without a status does not become ready
     kind.is_some_and(|kind| kind.reports && kind.controller.is_none())
 }
 
-/// The objects of an inventory; an unreadable entry is the controller's to report.
 fn inventory(entries: &[InventoryEntry]) -> impl Iterator<Item = ObjectId> {
     let ids = entries.iter();
     ids.filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
 }
 
-/// An object of a kind that is reconciled.
 fn row(about: &About, object: &dyn Listed, now: Timestamp) -> Row {
     let meta = object.metadata();
     let (conditions, observed_generation) = object.observed();
-    let (state, message) = standing(meta, object.is_suspended(), conditions, observed_generation);
+    let (state, message) = state_and_message(meta, object.is_suspended(), conditions, observed_generation);
     Row {
         state,
         name: match about.family {
@@ -142,7 +135,7 @@ fn row(about: &About, object: &dyn Listed, now: Timestamp) -> Row {
     }
 }
 
-/// What an object is called here: as in its own group, where its kind has one.
+/// The row's name, as in the object's own group if its kind has one.
 fn called(known: &Known<'_>, id: &ObjectId) -> String {
     if is_reconciled(known, id) && &*id.namespace == equate_api::meta::DEFAULT_NAMESPACE {
         return format!("{}/{}", id.kind, id.name);
@@ -155,7 +148,7 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
         return Row {
             state: State::Waiting,
             name: called(known, id),
-            detail: "not there".into(),
+            detail: "not found".into(),
             age: String::new(),
             message: String::new(),
         };
@@ -189,8 +182,8 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
     }
 }
 
-/// How a custom resource is, and what it says about it when it is not well.
-pub(crate) fn standing(
+/// The state of a custom resource, and its message if it is not ready.
+pub(crate) fn state_and_message(
     meta: &ObjectMeta,
     suspended: bool,
     conditions: &[Condition],
@@ -200,12 +193,12 @@ pub(crate) fn standing(
         return (State::Idle, "suspended".into());
     }
     let Some(ready) = condition(conditions, ConditionType::Ready) else {
-        return (State::Waiting, "not looked at yet".into());
+        return (State::Waiting, "not reconciled yet".into());
     };
     let reconciling = is_true(conditions, ConditionType::Reconciling);
     if ready.status != ConditionStatus::True.as_str() {
-        // What waits for another is told by the other, should that have failed. That it will be
-        // tried again does not make a failure less of one.
+        // An object that waits for another is not failed itself: the other one shows the failure. A failure
+        // that will be retried is still a failure.
         let waits = [
             Reason::DependencyNotReady,
             Reason::ArtifactFailed,
@@ -213,7 +206,7 @@ pub(crate) fn standing(
         ]
         .iter()
         .any(|reason| ready.reason == reason.as_str());
-        // For an artifact that is there but lacks the path there is nothing to wait for.
+        // an artifact that lacks the path: nothing to wait for
         let waits = waits && !ready.message.starts_with(PATH_NOT_FOUND);
         let given_up = is_true(conditions, ConditionType::Stalled)
             || (ready.status == ConditionStatus::False.as_str() && !waits);
@@ -227,7 +220,7 @@ pub(crate) fn standing(
     (State::Ready, String::new())
 }
 
-/// The name, with its namespace where that is not the loop's own.
+/// The name, with the namespace if it is not the loop's own.
 pub(crate) fn name(meta: &ObjectMeta) -> String {
     let name = meta.name.as_deref().unwrap_or_default();
     match meta.namespace.as_deref() {
@@ -240,7 +233,7 @@ fn created(meta: &ObjectMeta) -> Option<Timestamp> {
     meta.creation_timestamp.as_ref().map(|time| time.0)
 }
 
-/// `main@sha1:5c1f2ab0...` as `main@5c1f2ab`.
+/// Shortens `main@sha1:5c1f2ab0...` to `main@5c1f2ab`.
 pub(crate) fn short_revision(revision: &str) -> String {
     let (name, digest) = match revision.rsplit_once('@') {
         Some((name, digest)) => (Some(name), digest),
@@ -254,7 +247,7 @@ pub(crate) fn short_revision(revision: &str) -> String {
     }
 }
 
-/// Time passed in its largest unit, roughly as kubectl prints ages: `42s`, `7m`, `3h`, `12d`.
+/// The age in its largest unit, roughly like kubectl: `42s`, `7m`, `3h`, `12d`.
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     let Some(since) = since else {
         return String::new();
@@ -276,7 +269,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_kustomization_that_is_only_in_an_inventory_is_waited_for() {
+    fn kustomization_known_from_an_inventory_only_is_awaited() {
         let ready = |name: &str, holds: &[&str]| -> Arc<dyn Listed> {
             let entries: Vec<_> = holds
                 .iter()
@@ -320,7 +313,7 @@ mod tests {
             assert_eq!(objects, expected);
         };
         let root = ready("root", &["apps"]);
-        check(&[Arc::clone(&root)], &["Kustomization/apps not there"]);
+        check(&[Arc::clone(&root)], &["Kustomization/apps not found"]);
         check(&[root, ready("apps", &[])], &[]);
     }
 
@@ -373,7 +366,7 @@ mod tests {
             vec![named("redis")],
             "SOURCES Bucket/charts GitRepository/fleet\nKUSTOMIZATIONS \nHELMRELEASES HelmRelease/redis\nOBJECTS ",
         );
-        // a group that may stay empty is left out; the loop's own Kustomization is waited for
+        // an optional group is hidden; the loop's own Kustomization is awaited
         check(
             Vec::new(),
             "SOURCES Bucket/charts GitRepository/fleet\nKUSTOMIZATIONS \nOBJECTS ",
@@ -381,12 +374,12 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_told_from_what_failed() {
+    fn waiting_and_failed_objects_are_distinguished() {
         let check = |reason: &str, message: &str, expected: State| {
             let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" });
             let conditions = [serde_json::from_value(condition).unwrap()];
-            let (state, said) = standing(&ObjectMeta::default(), false, &conditions, None);
-            assert_eq!((state, said.as_str()), (expected, message));
+            let (state, text) = state_and_message(&ObjectMeta::default(), false, &conditions, None);
+            assert_eq!((state, text.as_str()), (expected, message));
         };
         check(
             "ArtifactFailed",

@@ -1,13 +1,13 @@
-//! What a running loop offers over HTTP on loopback: artifacts, a webhook, counters.
+//! The HTTP endpoints of a running loop, on loopback.
 //!
-//! | path | what |
+//! | path | content |
 //! |---|---|
-//! | `/gitrepository/...` | artifacts, for other consumers; Flux's paths |
-//! | `POST /hook/TOKEN` | look at all sources now; the token is the run's own |
-//! | `/metrics` | counters, in Prometheus' text format |
-//! | `/healthz` | whether the process answers |
+//! | `/gitrepository/...` | artifacts, at Flux's paths |
+//! | `POST /hook/TOKEN` | reconciles all sources; each run has its own token |
+//! | `/metrics` | metrics in Prometheus text format |
+//! | `/healthz` | 200 |
 //!
-//! `.equate/endpoints.json` says where they are.
+//! `.equate/endpoints.json` contains the addresses.
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -20,15 +20,12 @@ use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// What the routes ask the loop for.
 pub(crate) trait Loop: Send + Sync + 'static {
-    /// Looks at all sources now.
     fn wake_sources(&self);
-    /// Counters in Prometheus' text format.
     fn metrics(&self) -> String;
 }
 
-/// A bound address, not yet answering: artifacts carry it in their URLs before anything is served.
+/// A bound address that is not served yet: artifact URLs contain it before anything is served.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     listener: TcpListener,
@@ -37,7 +34,6 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Takes a free port on loopback.
     pub(crate) async fn bind() -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         Ok(Self {
@@ -47,12 +43,10 @@ impl Endpoints {
         })
     }
 
-    /// Where it answers.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What others are told, as `.equate/endpoints.json`.
     pub(crate) fn description(&self) -> String {
         let url = self.url();
         let description = json!({
@@ -63,7 +57,6 @@ impl Endpoints {
         format!("{description:#}\n")
     }
 
-    /// Answers until told to stop.
     pub(crate) async fn serve(
         self,
         artifacts: Router,
@@ -90,7 +83,7 @@ async fn hook(
     State((token, engine)): State<(String, Arc<dyn Loop>)>,
     Path(given): Path<String>,
 ) -> StatusCode {
-    // The path is the secret: it must not be guessable by how long the answer takes.
+    // the path is a secret: compare in constant time
     if !bool::from(token.as_bytes().ct_eq(given.as_bytes())) {
         return StatusCode::NOT_FOUND;
     }
@@ -117,14 +110,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_webhook_needs_its_token() {
+    async fn webhook_requires_its_token() {
         let endpoints = Endpoints::bind().await.unwrap();
-        let told: serde_json::Value = serde_json::from_str(&endpoints.description()).unwrap();
+        let description: serde_json::Value = serde_json::from_str(&endpoints.description()).unwrap();
         let url: http::Uri = endpoints.url().parse().unwrap();
         let engine = Arc::new(Counted::default());
         let stop = CancellationToken::new();
         let serving = tokio::spawn(endpoints.serve(Router::new(), engine, stop.clone()));
-        // A plain HTTP client that is in the tree already.
+        // an HTTP client that is among the dependencies already
         let client = kube::Client::try_from(kube::Config::new(url)).unwrap();
         let ask = async |method: &str, path: &str| {
             let request = http::Request::builder()
@@ -139,7 +132,7 @@ mod tests {
                 .into_parts();
             parts.status.as_u16()
         };
-        let hook = told["webhook"]
+        let hook = description["webhook"]
             .as_str()
             .unwrap()
             .rsplit_once('/')

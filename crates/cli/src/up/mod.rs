@@ -1,7 +1,7 @@
-//! `equate up`: the whole loop on this machine, from git to a cluster that is in this process.
+//! `equate up`: the whole loop on this machine, from git to an embedded cluster.
 //!
-//! Starts the embedded API, gives it the definitions and the loop's own two objects, starts the
-//! controllers and shows what they do, until interrupted or, with `--once`, until all is ready.
+//! Starts the embedded API, bootstraps it, starts the controllers and shows their progress, until interrupted
+//! or, with `--once`, until everything is ready.
 
 mod bootstrap;
 mod dashboard;
@@ -17,50 +17,49 @@ pub(crate) use run::run;
 
 use std::path::PathBuf;
 
-/// Keep an embedded cluster equal to a git repository.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES:
   equate up                                            the repository here, branch of HEAD, path ./
   equate up ~/fleet --path clusters/dev
   equate up https://example.org/fleet.git --path clusters/dev --poll 5s
-  equate up --path clusters/dev --once                 wait until Ready, say why not, end")]
+  equate up --path clusters/dev --once                 wait until ready, or explain why not, and exit")]
 pub(crate) struct Args {
-    /// A directory in a git repository, or an http, https or ssh URL.
+    /// Directory in a git repository, or an http, https or ssh URL.
     #[arg(value_name = "REPO", default_value = ".")]
     repository: String,
-    /// The branch to follow; without it the one that HEAD is on.
+    /// Branch to follow (default: the branch of HEAD).
     #[arg(long)]
     branch: Option<String>,
-    /// The directory in the repository that says what this cluster runs.
+    /// Directory in the repository with the manifests of this cluster.
     #[arg(long, default_value = "./")]
     path: String,
-    /// Wait until everything is ready and end; exit code 1, with the reasons, if it does not become so.
+    /// Wait until everything is ready, then exit; exit code 1, with the reasons, if it does not become ready.
     #[arg(long)]
     once: bool,
-    /// How long `--once` waits.
+    /// Maximum time to wait with --once.
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     timeout: equate_api::meta::Duration,
-    /// The port of the Kubernetes API on loopback; 0 picks a free one.
+    /// Port of the Kubernetes API on loopback; 0 picks a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Keep state, mirrors and artifacts in this directory, so that they survive a restart.
+    /// Keep state, mirrors and artifacts in this directory across restarts.
     #[arg(long, value_name = "DIR")]
     persist: Option<PathBuf>,
-    /// How often a remote repository is looked at. A local one is watched.
+    /// Interval at which to poll a remote repository; a local one is watched.
     #[arg(long, default_value = "1m", value_name = "DURATION")]
     poll: equate_api::meta::Duration,
-    /// Read this directory wherever a repository is declared with this URL. May be repeated.
+    /// Read this directory instead of the repository at this URL. Repeatable.
     #[arg(long, value_name = "URL=PATH", value_parser = substitution)]
     instead_of: Vec<(String, PathBuf)>,
 }
 
 pub(crate) fn substitution(text: &str) -> Result<(String, PathBuf), String> {
-    // From the right: a URL may hold `=` in its query, a path seldom does.
+    // from the right: URLs may contain `=` in the query, paths rarely do
     let (url, path) = text
         .rsplit_once('=')
         .ok_or("expected URL=PATH, such as https://example.org/app.git=../app")?;
     if url.is_empty() || path.is_empty() {
-        return Err("neither the URL nor the path may be empty".into());
+        return Err("expected URL=PATH with neither part empty".into());
     }
     Ok((url.into(), path.into()))
 }

@@ -1,24 +1,21 @@
-//! `equate up --once`: whether the wait is over. Pure.
+//! `equate up --once`: decides whether the wait is over. Pure.
 
 use super::view::{Dashboard, Group, Row, State};
 use std::time::Duration;
 
-/// How long nothing may change before what has failed counts as final.
-pub(crate) const QUIET: Duration = Duration::from_secs(3);
+/// Time without changes after which a failure is final.
+pub(crate) const FINAL_AFTER: Duration = Duration::from_secs(3);
 
-/// What a dashboard means to somebody who waits.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Everything that is looked after is ready.
+pub(crate) enum Readiness {
     Ready,
-    /// Something failed; what else waits may be waiting for that.
+    /// An object failed; others may be waiting for it.
     Failed(Vec<String>),
-    /// It is on its way.
     Waiting(Vec<String>),
 }
 
-/// Judges a dashboard. Nothing known yet is waiting, not success.
-pub(crate) fn judge(dashboard: &Dashboard) -> Verdict {
+/// Judges a dashboard. An empty one is waiting, not ready.
+pub(crate) fn judge(dashboard: &Dashboard) -> Readiness {
     let reasons = |wanted: &[State]| -> Vec<String> {
         dashboard
             .groups
@@ -31,17 +28,17 @@ pub(crate) fn judge(dashboard: &Dashboard) -> Verdict {
     let mut own = dashboard.groups.iter().filter(|group| group.has_own_object);
     let nothing_yet = own.any(|group| group.rows.is_empty());
     if nothing_yet || !reasons(&[State::Waiting]).is_empty() && reasons(&[State::Failed]).is_empty() {
-        return Verdict::Waiting(reasons(&[State::Waiting]));
+        return Readiness::Waiting(reasons(&[State::Waiting]));
     }
     if reasons(&[State::Failed]).is_empty() {
-        Verdict::Ready
+        Readiness::Ready
     } else {
-        Verdict::Failed(reasons(&[State::Failed, State::Waiting]))
+        Readiness::Failed(reasons(&[State::Failed, State::Waiting]))
     }
 }
 
-impl Verdict {
-    /// The same where some of what is ready speaks of an earlier time: that is on its way.
+impl Readiness {
+    /// Treats ready as waiting while some objects are ready at an older revision.
     pub(crate) fn unless_behind(self, behind: Vec<String>) -> Self {
         match self {
             Self::Ready if !behind.is_empty() => Self::Waiting(behind),
@@ -51,16 +48,16 @@ impl Verdict {
 }
 
 fn reason(group: &Group, row: &Row) -> String {
-    let said = if row.message.is_empty() {
+    let detail = if row.message.is_empty() {
         row.detail.as_str()
     } else {
         row.message.as_str()
     };
-    // Of a message of several lines the first belongs to the name, the others stand below it.
+    // the first line follows the name, the others are indented below it
     format!(
         "{}: {}",
         group.full_name(row),
-        said.trim().replace('\n', "\n    ")
+        detail.trim().replace('\n', "\n    ")
     )
 }
 
@@ -68,7 +65,7 @@ fn reason(group: &Group, row: &Row) -> String {
 mod tests {
     use super::*;
 
-    fn check(sources: &[State], kustomizations: &[State], expected: &Verdict) {
+    fn check(sources: &[State], kustomizations: &[State], expected: &Readiness) {
         let group = |kind: Option<&'static str>, has_own_object, states: &[State]| Group {
             heading: String::new(),
             kind,
@@ -97,33 +94,33 @@ mod tests {
     }
 
     #[test]
-    fn ready_at_an_earlier_revision_is_waiting() {
-        let check = |verdict: Verdict, behind: &[&str], expected: Verdict| {
+    fn ready_at_an_older_revision_is_waiting() {
+        let check = |verdict: Readiness, behind: &[&str], expected: Readiness| {
             let behind = behind.iter().map(ToString::to_string).collect();
             assert_eq!(verdict.unless_behind(behind), expected);
         };
-        check(Verdict::Ready, &[], Verdict::Ready);
-        check(Verdict::Ready, &["a"], Verdict::Waiting(vec!["a".into()]));
-        let failed = || Verdict::Failed(vec!["b".into()]);
+        check(Readiness::Ready, &[], Readiness::Ready);
+        check(Readiness::Ready, &["a"], Readiness::Waiting(vec!["a".into()]));
+        let failed = || Readiness::Failed(vec!["b".into()]);
         check(failed(), &["a"], failed());
     }
 
     #[test]
-    fn verdicts() {
+    fn dashboards_are_judged() {
         use State::{Failed, Idle, Ready, Waiting};
-        let said = |names: &[&str]| names.iter().map(|name| format!("{name}: said")).collect();
-        check(&[], &[], &Verdict::Waiting(vec![]));
-        check(&[Ready], &[], &Verdict::Waiting(vec![]));
-        check(&[Ready], &[Ready, Idle], &Verdict::Ready);
+        let detail = |names: &[&str]| names.iter().map(|name| format!("{name}: said")).collect();
+        check(&[], &[], &Readiness::Waiting(vec![]));
+        check(&[Ready], &[], &Readiness::Waiting(vec![]));
+        check(&[Ready], &[Ready, Idle], &Readiness::Ready);
         check(
             &[Ready],
             &[Ready, Waiting],
-            &Verdict::Waiting(said(&["Kustomization/1"])),
+            &Readiness::Waiting(detail(&["Kustomization/1"])),
         );
         check(
             &[Failed],
             &[Waiting],
-            &Verdict::Failed(said(&["0", "Kustomization/0"])),
+            &Readiness::Failed(detail(&["0", "Kustomization/0"])),
         );
     }
 }

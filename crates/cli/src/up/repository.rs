@@ -1,61 +1,41 @@
-//! What REPO means: a directory on this machine, or a URL.
+//! The argument REPO: a local directory or a URL.
 //!
-//! A directory is read in place. Its objects carry the URL that the repository
-//! calls `origin`, so that declarations which name that URL mean this very
-//! directory; without an origin they carry `https://local.invalid/NAME`, a name
-//! that can never be reached by mistake (RFC 2606).
+//! A directory is read in place. Its objects have the URL of its remote `origin`, so that declarations with
+//! that URL mean this directory. Without an origin they have `https://local.invalid/NAME`, which can never be
+//! reached by mistake (RFC 2606).
 
 use equate_git::{Head, LocalRepository, OpenError, Reference};
 use std::path::{Path, PathBuf};
 
-/// A chosen repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Repository {
-    /// What `spec.url` says.
     pub(crate) url: String,
-    /// What is followed.
     pub(crate) reference: Reference,
-    /// The directory that stands in for the URL.
+    /// The directory to read instead of the URL.
     pub(crate) directory: Option<PathBuf>,
-    /// For people: `fleet`.
     pub(crate) name: String,
-    /// Whether the directory holds work that no commit has, which is not applied.
+    /// Whether the directory has uncommitted changes, which are not applied.
     pub(crate) uncommitted: bool,
 }
 
-/// Why a repository could not be chosen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RepositoryError {
-    /// Neither a directory nor a URL that git over http(s) or ssh understands.
     #[error("{given} is neither a directory nor an http, https or ssh URL")]
-    Unknown {
-        /// As given.
-        given: String,
-    },
-    /// A URL is shown and stored; what it says of credentials would be too.
-    #[error("the URL of the repository holds credentials")]
+    Unknown { given: String },
+    /// A URL is printed and stored, with its credentials.
+    #[error("the repository URL contains credentials")]
     Credentials,
-    /// The directory is not in a git repository, or that cannot be read.
     #[error("could not open a git repository in {directory}")]
     Open {
-        /// Which directory.
         directory: PathBuf,
-        /// Why.
         #[source]
         source: OpenError,
     },
-    /// There is nothing to follow yet.
     #[error("the repository in {directory} has no commit on branch {branch}")]
-    Empty {
-        /// Which directory.
-        directory: PathBuf,
-        /// The branch that HEAD names.
-        branch: String,
-    },
+    Empty { directory: PathBuf, branch: String },
 }
 
 impl Repository {
-    /// From the arguments REPO and `--branch`.
     pub(crate) fn choose(given: &str, branch: Option<&str>) -> Result<Self, RepositoryError> {
         let path = Path::new(given);
         if path.is_dir() {
@@ -71,7 +51,7 @@ impl Repository {
             name: last_segment(&url).to_owned(),
             reference: match branch {
                 Some(branch) => Reference::branch(branch),
-                // The remote's own choice; `spec.ref` without a field would mean `master`.
+                // the remote's HEAD; an empty `spec.ref` would mean `master`
                 None => Reference::name("HEAD"),
             },
             url,
@@ -88,7 +68,7 @@ impl Repository {
         let reference = match (branch, &local.head) {
             (Some(branch), _) => Reference::branch(branch),
             (None, Head::Branch(branch)) => Reference::branch(branch),
-            // As CI checks out.
+            // as in CI checkouts
             (None, Head::Detached(_)) => Reference::name("HEAD"),
             (None, Head::Unborn(branch)) => {
                 return Err(RepositoryError::Empty {
@@ -115,7 +95,7 @@ impl Repository {
     }
 }
 
-/// The URL as the custom resource takes it; git's short form `git@host:path` is written out.
+/// The URL in the custom resource's syntax; expands git's short form `git@host:path`.
 pub(crate) fn remote_url(text: &str) -> Option<String> {
     if let Some((scheme, rest)) = text.split_once("://") {
         let known = matches!(scheme, "http" | "https" | "ssh");
@@ -123,11 +103,11 @@ pub(crate) fn remote_url(text: &str) -> Option<String> {
     }
     let (host, path) = text.split_once(':')?;
     let plain = !host.is_empty() && !host.contains('/') && !path.is_empty();
-    // A single letter before the colon is a drive.
+    // a single letter before the colon is a drive
     (plain && host.len() > 1).then(|| format!("ssh://{host}/{}", path.trim_start_matches('/')))
 }
 
-/// Whether an http(s) URL names a user: a token is as often given as one. Over ssh it is the account.
+/// Whether an http(s) URL has a user, which may be a token. Over ssh it is the account.
 fn holds_credentials(url: &str) -> bool {
     let authority = url
         .strip_prefix("https://")

@@ -1,10 +1,10 @@
-//! The command itself: starts the parts in order, shows what they do, stops them in reverse.
+//! Runs the loop: starts its parts in order, shows their progress, stops them in reverse.
 
 use super::Args;
 use super::bootstrap::{self, BootstrapError, Root};
 use super::dashboard::{Known, dashboard};
 use super::endpoints::{Endpoints, Loop};
-use super::once::{QUIET, Verdict, judge};
+use super::once::{FINAL_AFTER, Readiness, judge};
 use super::repository::{Repository, RepositoryError};
 use super::screen::Screen;
 use super::view::Dashboard;
@@ -34,101 +34,76 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::{Layer as _, ServiceExt as _};
 
-/// Ages are read in seconds; redrawing more often for them would only flicker.
-const TICK: Duration = Duration::from_secs(1);
-/// Which part of the time goes into redrawing ages, at most: one in this.
-const TICK_SHARE: u32 = 200;
-/// Ages older than this are wrong even where a view is large.
-const TICK_MAX: Duration = Duration::from_secs(10);
-/// The same for changes, which are worth more.
-const CALM_SHARE: u32 = 10;
-/// How long an answer that is being given may hold up the end.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Changes closer together than this are shown together.
-const CALM: Duration = Duration::from_millis(100);
+/// Ages have seconds; redrawing more often would only flicker.
+const AGE_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum share of time spent on redrawing ages: one in this.
+const AGE_SHARE: u32 = 200;
+/// Maximum interval of redrawing ages, even if a view is large.
+const AGE_INTERVAL_MAX: Duration = Duration::from_secs(10);
+/// Maximum share of time spent on redrawing changes, which matter more.
+const CHANGE_SHARE: u32 = 10;
+/// Time at shutdown for open responses.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Changes within this time are shown together.
+const CHANGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why a loop did not start, or did not become ready.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpError {
-    /// The working directory is gone.
-    #[error("could not tell the working directory")]
+    #[error("could not determine the working directory")]
     Here(#[source] std::io::Error),
-    /// `.equate/` could not be taken.
     #[error(transparent)]
     Claim(#[from] ClaimError),
-    /// Where keys are asked for cannot be read.
     #[error(transparent)]
     Transit(#[from] CertificatesError),
-    /// REPO means nothing.
     #[error(transparent)]
     Repository(#[from] RepositoryError),
-    /// The API could not be built.
     #[error("could not start the embedded API")]
     Build(#[source] Box<BuildError>),
-    /// The API could not be served.
     #[error("could not serve the embedded API")]
     Serve(#[source] ServeError),
-    /// A file or directory of the run could not be written.
     #[error("could not write {path}")]
     Write {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The artifacts' place could not be opened.
-    #[error("could not open the store of artifacts")]
+    #[error("could not open the artifact store")]
     Storage(#[from] StorageError),
-    /// The cluster could not be prepared.
     #[error("could not prepare the cluster")]
     Bootstrap(#[from] BootstrapError),
-    /// The controllers did not start.
     #[error("could not start the controllers")]
     Engine(#[from] StartError),
-    /// The endpoints' port could not be taken, or broke.
     #[error("could not serve artifacts")]
     Endpoints(#[source] std::io::Error),
-    /// Standard output could not be written.
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
-    /// Waiting for the interrupt failed.
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),
-    /// `--once`: something is not ready.
     #[error("not ready after {waited}:\n  {}", reasons.join("\n  "))]
     NotReady {
-        /// How long was waited.
         waited: String,
-        /// Whether the wait ended early, for something failed and nothing else moved.
+        /// Whether the wait ended before the timeout: something failed and nothing else changed.
         early: bool,
-        /// What, and why.
         reasons: Vec<String>,
     },
-    /// `--once` was interrupted.
     #[error("interrupted before everything was ready:\n  {}", reasons.join("\n  "))]
-    Interrupted {
-        /// What was waited for, and why.
-        reasons: Vec<String>,
-    },
+    Interrupted { reasons: Vec<String> },
 }
 
 impl Failure for UpError {
     fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Claim(ClaimError::Taken { .. }) => {
-                Some("end that one first, or run this in another directory")
+            Self::Claim(ClaimError::Taken { .. }) => Some("stop it first, or run this in another directory"),
+            Self::Repository(_) => {
+                Some("use a directory in a git repository with a commit, or a URL; see `equate up --help`")
             }
-            Self::Repository(_) => Some(
-                "name a directory in a git repository that has a commit, or a URL; see `equate up --help`",
-            ),
             Self::Serve(ServeError::Listen { .. }) => {
                 Some("choose another port with --port, or 0 for any free one")
             }
-            // To wait longer for what has failed mends nothing.
+            // waiting longer does not repair a failure
             Self::NotReady { early: true, .. } => Some("run it without --once to watch it"),
             Self::NotReady { early: false, .. } => {
-                Some("run it without --once to watch it; --timeout waits longer")
+                Some("run it without --once to watch it, or increase --timeout")
             }
             Self::Here(_)
             | Self::Claim(_)
@@ -150,14 +125,14 @@ impl Failure for UpError {
 /// Runs until interrupted, or until the wait of `--once` is over.
 pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) -> Result<(), UpError> {
     let here = std::env::current_dir().map_err(UpError::Here)?;
-    // Heard from here on: an interrupt while the parts start takes away what they leave behind, too.
+    // listen before the parts start: an interrupt during the start cleans up too
     let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
     let repository = Repository::choose(&args.repository, args.branch.as_deref())?;
     let workspace = Workspace::claim(&here)?;
     let mut screen = Screen::of_stdout();
     if repository.uncommitted {
         screen
-            .note("note: uncommitted work is not applied; commit it to see it here")
+            .note("note: uncommitted changes are not applied; commit them first")
             .map_err(UpError::Output)?;
     }
     let starting = Dashboard {
@@ -169,7 +144,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
         biased;
         result = &mut interrupt => {
             result.map_err(UpError::Signal)?;
-            let reasons = vec!["it was only starting".to_owned()];
+            let reasons = vec!["still starting".to_owned()];
             return if args.once { Err(UpError::Interrupted { reasons }) } else { Ok(()) };
         }
         session = Session::start(&args, &repository, &workspace, controllers, kinds) => session?,
@@ -184,26 +159,29 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
     outcome
 }
 
-/// How soon a view is drawn again: the longer that takes, the later.
+/// The redraw intervals of a view: the longer drawing takes, the longer they are.
 #[derive(Debug, PartialEq, Eq)]
 struct Pace {
     /// For ages alone.
     tick: Duration,
-    /// After a change, for those that follow it.
+    /// After a change, to collect further ones.
     calm: Duration,
 }
 
 impl Pace {
-    /// After a view that took this long to make.
+    /// The pace of a view that took this long to draw.
     fn of(cost: Duration) -> Self {
         Self {
-            tick: cost.saturating_mul(TICK_SHARE).clamp(TICK, TICK_MAX),
-            calm: cost.saturating_mul(CALM_SHARE).clamp(CALM, TICK),
+            tick: cost
+                .saturating_mul(AGE_SHARE)
+                .clamp(AGE_INTERVAL, AGE_INTERVAL_MAX),
+            calm: cost
+                .saturating_mul(CHANGE_SHARE)
+                .clamp(CHANGE_INTERVAL, AGE_INTERVAL),
         }
     }
 }
 
-/// All parts of a running loop.
 struct Session {
     cluster: EmbeddedCluster,
     serving: Serving,
@@ -213,11 +191,11 @@ struct Session {
     title: String,
     hints: Vec<String>,
     kinds: Kinds,
-    /// Removed at the end; absent where the state is kept.
+    /// Removed at the end; none if the state is kept.
     _temporary: Option<tempfile::TempDir>,
 }
 
-/// What the endpoints ask.
+/// The loop behind the endpoints.
 #[derive(Debug)]
 struct Running {
     engine: Engine,
@@ -277,7 +255,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Tells others how to reach this loop. The kubeconfig comes last: who sees it finds everything.
+    /// Writes the files by which others reach this loop. The kubeconfig is last: once it exists, everything
+    /// does.
     fn announce(&self, workspace: &Workspace, endpoints: &str) -> Result<(), UpError> {
         let path = workspace.endpoints();
         crate::workspace::write_private(&path, endpoints)
@@ -322,7 +301,7 @@ impl Session {
         }
     }
 
-    /// Until all is ready; until what failed has been so for a while and nothing else moves; or the timeout.
+    /// Waits until everything is ready, a failure is final, or the timeout.
     async fn until_ready(
         &self,
         screen: &mut Screen,
@@ -334,15 +313,15 @@ impl Session {
         let mut quiet_since = begun;
         loop {
             changes.mark_unchanged();
-            // asked before the statuses are read: what ceases to be behind in between shows there
+            // before the statuses are read, which then show objects that catch up in between
             let behind = self.engine.engine.behind();
             let dashboard = self.dashboard();
             screen.show(&dashboard).map_err(UpError::Output)?;
             let verdict = judge(&dashboard).unless_behind(behind);
             let (deadline, reasons) = match verdict {
-                Verdict::Ready => return Ok(()),
-                Verdict::Waiting(reasons) => (begun + timeout, reasons),
-                Verdict::Failed(reasons) => ((quiet_since + QUIET).min(begun + timeout), reasons),
+                Readiness::Ready => return Ok(()),
+                Readiness::Waiting(reasons) => (begun + timeout, reasons),
+                Readiness::Failed(reasons) => ((quiet_since + FINAL_AFTER).min(begun + timeout), reasons),
             };
             tokio::select! {
                 result = &mut interrupt => {
@@ -359,19 +338,19 @@ impl Session {
         }
     }
 
-    /// Stops what acts before what it acts on.
+    /// Stops the parts in reverse order.
     async fn stop(self) {
         self.stop.cancel();
         let abort = self.endpoints.abort_handle();
-        match tokio::time::timeout(PATIENCE, self.endpoints).await {
+        match tokio::time::timeout(SHUTDOWN_TIMEOUT, self.endpoints).await {
             Ok(Ok(_served)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the endpoints broke off"),
-            // Somebody reads an artifact and does not come to its end.
+            Ok(Err(error)) => tracing::warn!(%error, "the HTTP endpoints failed"),
+            // a client does not finish reading an artifact
             Err(_elapsed) => abort.abort(),
         }
         match Arc::try_unwrap(self.engine) {
             Ok(running) => running.engine.stop().await,
-            Err(_shared) => tracing::warn!("an answer is still being given; the controllers are dropped"),
+            Err(_shared) => tracing::warn!("a response is still open; dropping the controllers"),
         }
         self.serving.stop().await;
         self.cluster.stop().await;
@@ -391,7 +370,7 @@ impl Loop for Running {
     }
 }
 
-/// An administrator's client on an in-process API whose requests are counted.
+/// An administrator's client of an in-process API, with counted requests.
 fn in_process(api: Router, requests: &Requests) -> Client {
     let service = tower::service_fn(move |mut request: Request<Body>| {
         let api = api.clone();
@@ -417,7 +396,7 @@ async fn build(persist: Option<&Path>) -> Result<EmbeddedCluster, UpError> {
         .map_err(|error| UpError::Build(Box::new(error)))
 }
 
-/// Where mirrors and artifacts are: the directory that is kept, or one that goes with the run.
+/// The directory of mirrors and artifacts: the persistent one, or a temporary one.
 fn state_directory(persist: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>), UpError> {
     if let Some(directory) = persist {
         std::fs::create_dir_all(directory).map_err(|source| UpError::Write {
@@ -484,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_view_is_drawn_less_often() {
+    fn large_views_are_redrawn_less_often() {
         let check = |cost: u64, tick: u64, calm: u64| {
             let expected = Pace {
                 tick: Duration::from_millis(tick),

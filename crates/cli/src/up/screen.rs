@@ -1,20 +1,19 @@
-//! Where the view goes: a terminal that is redrawn in place, or lines for a log.
+//! Output of the view: a terminal that is redrawn in place, or log lines.
 
 use super::view::{Dashboard, Group, Row, State, TerminalSize, draw};
 use console::Term;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{IsTerminal, Write};
 
-/// Output of a running loop.
 #[derive(Debug)]
 pub(crate) enum Screen {
     /// Redrawn in place.
     Terminal(Terminal),
-    /// One line for each change.
+    /// One line per change.
     Log(Log),
 }
 
-/// A terminal and what stands on it.
+/// A terminal and its current content.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     term: Term,
@@ -22,18 +21,17 @@ pub(crate) struct Terminal {
     shown: String,
 }
 
-/// What a line is about: the kind of its group, and the name of its row. Objects of two kinds may have one
-/// name.
+/// The kind of a line's group and the name of its row; names alone may be ambiguous.
 type Subject = (Option<&'static str>, String);
 
-/// What was said last about each thing.
+/// The last line of each subject.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    said: BTreeMap<Subject, (State, String, String)>,
+    last: BTreeMap<Subject, (State, String, String)>,
 }
 
 impl Screen {
-    /// By what standard output is.
+    /// Selects the screen by the type of standard output.
     pub(crate) fn of_stdout() -> Self {
         if std::io::stdout().is_terminal() {
             Self::Terminal(Terminal {
@@ -46,12 +44,12 @@ impl Screen {
         }
     }
 
-    /// Whether time alone changes what is shown.
+    /// Whether the view changes with time alone.
     pub(crate) fn shows_ages(&self) -> bool {
         matches!(self, Self::Terminal(_))
     }
 
-    /// Shows a dashboard; writes nothing where it is the one that is shown.
+    /// Shows a dashboard; writes nothing if it has not changed.
     pub(crate) fn show(&mut self, dashboard: &Dashboard) -> std::io::Result<()> {
         match self {
             Self::Terminal(terminal) => terminal.show(dashboard),
@@ -59,7 +57,7 @@ impl Screen {
         }
     }
 
-    /// A line that stays above the view.
+    /// Prints a line above the view.
     pub(crate) fn note(&mut self, text: &str) -> std::io::Result<()> {
         match self {
             Self::Terminal(terminal) => {
@@ -77,7 +75,7 @@ impl Terminal {
         let (height, width) = self.term.size();
         let size = TerminalSize {
             width: usize::from(width),
-            // The line below the view is the cursor's.
+            // the last line is for the cursor
             height: usize::from(height).saturating_sub(1),
             colour: self.colour,
         };
@@ -110,13 +108,13 @@ impl Log {
             .flat_map(|group| group.rows.iter().map(|row| (group.kind, row.name.as_str())))
             .collect();
         let gone: Vec<Subject> = self
-            .said
+            .last
             .keys()
             .filter(|(kind, name)| !here.contains(&(*kind, name.as_str())))
             .cloned()
             .collect();
         for subject in gone {
-            self.said.remove(&subject);
+            self.last.remove(&subject);
             writeln!(out, "gone     {}", subject.1)?;
         }
         Ok(())
@@ -132,11 +130,11 @@ impl Log {
         };
         let what = (row.state, row.detail.clone(), row.message.clone());
         let subject = (group.kind, row.name.clone());
-        if self.said.get(&subject) != Some(&what) {
+        if self.last.get(&subject) != Some(&what) {
             let name = group.full_name(row);
             let line = format!("{word}  {name}  {}  {}", row.detail, row.message);
             writeln!(out, "{}", line.trim_end())?;
-            self.said.insert(subject, what);
+            self.last.insert(subject, what);
         }
         Ok(())
     }
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_has_a_line_for_each_change_and_none_for_age() {
+    fn log_has_one_line_per_change() {
         let mut log = Log::default();
         let mut say = |rows: &[(&str, State, &str)]| {
             let mut out = Vec::new();

@@ -1,12 +1,11 @@
-//! What a person sees while `equate up` runs: a dashboard in, text out.
+//! Draws the dashboard of `equate up` as text.
 //!
-//! Pure: no terminal, no clock. The caller says how wide and high it may be and
-//! whether colour is wanted. What needs attention comes first; what is well is
-//! counted when it does not fit.
+//! Pure: no terminal, no clock; the caller passes the size and whether to use colour. Objects that need
+//! attention come first; ready ones are only counted if they do not fit.
 
 use console::{Style, measure_text_width, truncate_str};
 
-/// Everything at one moment.
+/// The state of everything at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Dashboard {
     pub(crate) title: String,
@@ -14,19 +13,18 @@ pub(crate) struct Dashboard {
     pub(crate) groups: Vec<Group>,
 }
 
-/// A heading and its rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) heading: String,
-    /// The kind of its rows, where their names do not say it.
+    /// The kind of its rows, if their names do not include it.
     pub(crate) kind: Option<&'static str>,
-    /// Whether it has a row as soon as anything is known: an object of the loop's own is among them.
+    /// Whether one of the loop's own objects belongs to it, so that an empty group is shown.
     pub(crate) has_own_object: bool,
     pub(crate) rows: Vec<Row>,
 }
 
 impl Group {
-    /// What a row of it is called where its heading is not seen.
+    /// The row's name without its heading.
     pub(crate) fn full_name(&self, row: &Row) -> String {
         match self.kind {
             Some(kind) => format!("{kind}/{}", row.name),
@@ -35,25 +33,24 @@ impl Group {
     }
 }
 
-/// One thing and how it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) state: State,
     pub(crate) name: String,
-    /// A revision, a kind of health.
+    /// A revision or a health status.
     pub(crate) detail: String,
     pub(crate) age: String,
     pub(crate) message: String,
 }
 
-/// How a thing is, worst first: rows are shown in this order when not all fit.
+/// The state of a row, worst first: the order in which rows are selected if not all fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
     Failed,
     Waiting,
-    /// Not looked after: suspended, or no controller.
+    /// Not reconciled: suspended, or without a controller.
     Idle,
-    /// Another takes care of it.
+    /// Reconciled by something else.
     Kept,
     Ready,
 }
@@ -80,7 +77,6 @@ impl State {
     }
 }
 
-/// How much of a dashboard can be seen, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalSize {
     pub(crate) width: usize,
@@ -91,7 +87,7 @@ pub(crate) struct TerminalSize {
 const NAME_WIDTH_MAX: usize = 52;
 const DETAIL_WIDTH_MAX: usize = 28;
 
-/// The dashboard as lines that fit the terminal.
+/// Draws the dashboard within the terminal's size.
 pub(crate) fn draw(dashboard: &Dashboard, size: TerminalSize) -> String {
     let bold = Style::new().force_styling(size.colour).bold();
     let dim = Style::new().force_styling(size.colour).dim();
@@ -101,7 +97,7 @@ pub(crate) fn draw(dashboard: &Dashboard, size: TerminalSize) -> String {
     let mut free = size.height.saturating_sub(fixed);
     let columns = Columns::of(&dashboard.groups);
     for (position, group) in dashboard.groups.iter().enumerate() {
-        // Later groups keep at least a line each, so that a long first one does not hide them.
+        // later groups keep at least one line each, so that a long group does not hide them
         let later = dashboard.groups.len() - position - 1;
         let allowed = free.saturating_sub(later).max(1);
         let shown = draw_group(&mut text, group, columns, allowed, size);
@@ -116,7 +112,7 @@ pub(crate) fn draw(dashboard: &Dashboard, size: TerminalSize) -> String {
     text
 }
 
-/// Writes a group; says how many lines its rows took.
+/// Draws a group; returns the number of lines of its rows.
 fn draw_group(
     text: &mut String,
     group: &Group,
@@ -157,10 +153,10 @@ fn draw_group(
     taken
 }
 
-/// The rows that fit, the worst ones first to be chosen and all in the group's order; and what is left out.
+/// Selects the worst rows that fit, in the group's order; returns the omitted states too.
 fn pick(drawn: &[(State, Vec<String>)], allowed: usize) -> (Vec<usize>, Vec<State>) {
     let all: usize = drawn.iter().map(|(_, lines)| lines.len()).sum();
-    // Where not all fits, a line says how many are left out.
+    // one line is needed for the number of omitted rows
     let mut left = if all <= allowed {
         all
     } else {
@@ -207,7 +203,7 @@ impl Columns {
         }
     }
 
-    /// The row; its message stands below where the line has no room for it.
+    /// The lines of a row; its message goes below if it does not fit.
     fn row(self, row: &Row, size: TerminalSize) -> Vec<String> {
         let style = row.state.style(size.colour);
         let mut text = format!("  {} ", style.apply_to(row.state.mark()));
@@ -219,7 +215,7 @@ impl Columns {
         if row.message.is_empty() {
             return vec![text];
         }
-        // One line: a message of several would break the table.
+        // joins the lines of a message, which would break the table
         let message = row.message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
         let beside = measure_text_width(&text) + 2 + measure_text_width(&message) <= size.width;
         let message = style.apply_to(message).to_string();
@@ -271,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_shown_in_order() {
+    fn rows_that_fit_keep_their_order() {
         let dashboard = Dashboard {
             title: "fleet".into(),
             hints: vec!["Ctrl-C stops".into()],
@@ -318,7 +314,7 @@ Ctrl-C stops",
     }
 
     #[test]
-    fn what_needs_attention_stays_when_there_is_no_room() {
+    fn failed_rows_are_shown_first() {
         let mut rows: Vec<Row> = (0..20).map(|n| row(State::Ready, &format!("a{n}"), "")).collect();
         rows[17].state = State::Waiting;
         rows[19].state = State::Failed;

@@ -1,6 +1,6 @@
-//! `equate build` and `equate diff kustomization`, as a person runs them.
+//! `equate build` and `equate diff kustomization` as processes.
 
-use super::session::{Fleet, equate_in, said};
+use super::session::{Fleet, equate_in, printed};
 use equate_testkit::git::Repository;
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +17,6 @@ fn write(directory: &Path, files: &[(&str, &str)]) {
     }
 }
 
-/// A base, an overlay beside it, and something that is not below it.
 fn tree() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     write(
@@ -67,7 +66,7 @@ const LABELLED: &str =
 const DEPLOYMENT: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  labels:\n    a: b\n  name: d\n  namespace: web\nspec:\n  replicas: 1\n  selector:\n    matchLabels:\n      a: b\n  template:\n    metadata:\n      labels:\n        a: b\n";
 
 #[test]
-fn a_directory_builds_as_the_kustomize_command_prints_it() {
+fn directory_builds_like_the_kustomize_command() {
     let place = tree();
     let (code, out, error) = run(place.path(), &["build", "overlay"]);
     assert_eq!(code, Some(0), "{error}");
@@ -109,7 +108,7 @@ fn a_directory_builds_as_the_kustomize_command_prints_it() {
 }
 
 #[test]
-fn output_goes_to_a_file_or_to_a_file_for_each_object() {
+fn output_is_one_file_or_one_file_per_object() {
     let place = tree();
     let (code, out, error) = run(place.path(), &["build", "overlay", "-o", "all.yaml"]);
     assert_eq!((code, out.as_str()), (Some(0), ""), "{error}");
@@ -133,7 +132,7 @@ fn output_goes_to_a_file_or_to_a_file_for_each_object() {
 }
 
 #[test]
-fn what_fails_says_where_and_what_to_do() {
+fn build_errors_have_a_position_and_a_hint() {
     let place = tree();
     fs::write(place.path().join("file"), "").unwrap();
     for (arguments, expected) in [
@@ -159,11 +158,11 @@ fn what_fails_says_where_and_what_to_do() {
         ),
         (
             &["build", "file"],
-            "error: must build at directory: not a valid directory: 'file' is a file\nhint: DIR is",
+            "error: must build at directory: not a valid directory: 'file' is a file\nhint: use a directory",
         ),
         (
             &["build", "none"],
-            "error: must build at directory: not a valid directory: 'none' does not exist\nhint: DIR is",
+            "error: must build at directory: not a valid directory: 'none' does not exist\nhint: use a directory",
         ),
         (
             &["build", "--no-remote-bases", "https://example.org/a/b?ref=v1"],
@@ -186,7 +185,7 @@ fn what_fails_says_where_and_what_to_do() {
     }
 }
 
-/// A repository whose tag `v1` has a base, and whose worktree has another.
+/// A repository with a base at the tag `v1`, and another in the working tree.
 fn repository() -> Repository {
     let repository = Repository::init().unwrap();
     let first = repository
@@ -217,7 +216,7 @@ fn name(output: &str) -> &str {
 }
 
 #[test]
-fn a_commit_of_a_local_repository_is_built_as_it_is_in_git() {
+fn commit_of_a_local_repository_builds_from_git() {
     let repository = repository();
     let here = repository.path();
     for (target, expected) in [
@@ -242,7 +241,7 @@ fn a_commit_of_a_local_repository_is_built_as_it_is_in_git() {
         error,
         "error: .@v1:none: evalsymlink failure on './none': no such file or directory\n"
     );
-    // taken for ssh's short form only where no directory is called like the user
+    // parsed as SSH's short form only if no directory has the name of the user
     fs::create_dir(here.join("fleet")).unwrap();
     write(here, &[("fleet/app/kustomization.yaml", "resources: [c.yaml]\n")]);
     for (target, path) in [
@@ -326,7 +325,7 @@ fn remote_bases_are_fetched() {
     );
 }
 
-/// Answers one request after the other: a file, or that there is none.
+/// Serves requests one after the other: a file, or 404.
 fn serve(files: Vec<(&'static str, &'static str)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -349,7 +348,7 @@ fn serve(files: Vec<(&'static str, &'static str)>) -> String {
 }
 
 #[test]
-fn files_are_fetched_by_http() {
+fn files_are_fetched_over_http() {
     let url = serve(vec![("/c.yaml", CONFIG_MAP)]);
     let place = tempfile::tempdir().unwrap();
     let kustomization = |name: &str| format!("resources: ['{url}/{name}']\n");
@@ -370,7 +369,7 @@ fn files_are_fetched_by_http() {
 const KUSTOMIZATION: &str = "apiVersion: v1\nkind: Ignored\n---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: app, namespace: flux-system}\nspec:\n  interval: 1m\n  prune: true\n  path: ./elsewhere\n  sourceRef: {kind: GitRepository, name: fleet}\n  targetNamespace: web\n  postBuild:\n    substitute: {value: from the Kustomization}\n    substituteFrom: [{kind: Secret, name: never-asked-for}]\n";
 
 #[test]
-fn a_kustomization_of_a_file_builds_a_local_directory() {
+fn kustomization_from_a_file_builds_a_local_directory() {
     let place = tempfile::tempdir().unwrap();
     write(
         place.path(),
@@ -438,12 +437,12 @@ fn a_kustomization_of_a_file_builds_a_local_directory() {
 }
 
 #[test]
-fn a_kustomization_of_the_cluster_builds_and_is_compared() {
+fn kustomization_in_the_cluster_builds_and_is_compared() {
     let fleet = Fleet::example();
     let up = fleet.up("ready    Kustomization/apps");
     let check = |arguments: &[&str], code: i32, words: &[&str]| {
         let output = fleet.equate(arguments);
-        let text = said(&output);
+        let text = printed(&output);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{text}");
         for word in words {
             assert!(text.contains(word), "{arguments:?}: no {word:?} in\n{text}");
@@ -507,7 +506,7 @@ fn a_kustomization_of_the_cluster_builds_and_is_compared() {
     check(
         &["diff", "ks", "absent", "--path", "apps/dev"],
         2,
-        &["there is no Kustomization flux-system/absent"],
+        &["Kustomization flux-system/absent not found"],
     );
     assert!(up.interrupt());
 }

@@ -1,8 +1,8 @@
-//! `equate controllers` as processes that are killed: what they were doing is completed by the next one,
-//! nothing is lost, nothing is pruned that is in Git, and what need not change is not written.
+//! `equate controllers` processes that are killed: the next one completes their work, loses and prunes
+//! nothing that is in git, and writes no unchanged object.
 //!
-//! On the embedded API, or on the real one that `EQUATE_TEST_KUBECONFIG` names where
-//! `EQUATE_TEST_CLUSTER=real`, as `cargo xtask test-peers` has it.
+//! Runs on the embedded API, or with `EQUATE_TEST_CLUSTER=real` on the one of `EQUATE_TEST_KUBECONFIG`, as
+//! `cargo xtask test-peers` sets it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,38 +37,37 @@ use tempfile::TempDir;
 use super::session::{Process, equate_in};
 
 const URL: &str = "https://local.invalid/fleet";
-/// For anything a loaded machine does.
+/// Long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 const SESSION: &str = "equate.test/session";
 const KEY: &str = "sharding.fluxcd.io/key";
 const OWNER: &str = "kustomize.toolkit.fluxcd.io/name";
-/// What a Kustomization waits for that is held up.
+/// The object that a Kustomization's health check waits for.
 const GATE: &str = "gate";
-/// Long enough that no renewal is late on a machine that does much besides.
+/// Long enough that no renewal is late on a loaded machine.
 const ELECTION: [&str; 4] = [
     "--enable-leader-election",
     "--leader-election-lease-duration=15s",
     "--leader-election-renew-deadline=12s",
     "--leader-election-retry-period=500ms",
 ];
-/// So many objects of each Kustomization do not change.
+/// Objects of each Kustomization that do not change.
 const STEADY: usize = 20;
 
-/// A cluster, a repository, and processes that apply it.
 struct Place {
     client: Client,
     kubeconfig: PathBuf,
     home: String,
     repository: Repository,
     processes: BTreeMap<String, Process>,
-    /// Absent where it is somebody else's.
+    /// None if the cluster belongs to the test runner.
     cluster: Option<Cluster>,
-    // last: nothing writes there any more
+    // dropped last: no process writes there any more
     folder: TempDir,
 }
 
-/// An object as it was: uid and resource version.
-type Was = BTreeMap<String, (String, String)>;
+/// Objects at one time: uid and resource version.
+type Versions = BTreeMap<String, (String, String)>;
 
 impl Place {
     async fn start(name: &str) -> Place {
@@ -109,7 +108,7 @@ impl Place {
         namespaces.create(&PostParams::default(), &home).await.unwrap();
     }
 
-    /// Creates an object of this session, in the shard of this label.
+    /// Creates an object of this session with this shard label.
     async fn create<K>(&self, name: &str, shard: &str, spec: Value)
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -126,7 +125,6 @@ impl Place {
         eventually(&format!("{name} is created"), DEADLINE, create).await;
     }
 
-    /// A Kustomization of a directory of its own name.
     async fn kustomize(&self, name: &str, shard: &str, source: &str) {
         let gate = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": GATE, "namespace": self.home });
         let spec = json!({
@@ -152,7 +150,7 @@ impl Place {
         Api::namespaced(self.client.clone(), &self.home)
     }
 
-    /// What Kustomizations wait for.
+    /// Creates or deletes the object that Kustomizations wait for.
     async fn open(&self, open: bool) {
         let maps = self.all::<ConfigMap>();
         let gate: ConfigMap = object(json!({ "metadata": { "name": GATE } }));
@@ -162,7 +160,6 @@ impl Place {
         }
     }
 
-    /// Starts a process, of the shard that the arguments name.
     fn run(&mut self, name: &str, selector: &str, arguments: &[&str]) {
         let log = self.folder.path().join(format!("{name}.log"));
         let storage = self.folder.path().join(name);
@@ -196,7 +193,6 @@ impl Place {
         self.processes.remove(name).unwrap().kill();
     }
 
-    /// Commits, and has the source looked at.
     async fn commit(&self, files: &BTreeMap<String, Option<String>>, source: &str) -> String {
         let files: Vec<(&str, Option<&str>)> = files
             .iter()
@@ -224,7 +220,6 @@ impl Place {
         Some(map.to_string())
     }
 
-    /// What each of these Kustomizations is made of first.
     fn first(&self, names: &[String]) -> BTreeMap<String, Option<String>> {
         let mut files = BTreeMap::new();
         for name in names {
@@ -242,7 +237,6 @@ impl Place {
         files
     }
 
-    /// And then: an object changes, one goes, and as many come as there are.
     fn second(&self, names: &[String]) -> BTreeMap<String, Option<String>> {
         let mut files = BTreeMap::new();
         for name in names {
@@ -257,8 +251,7 @@ impl Place {
         files
     }
 
-    /// All objects that Kustomizations of this session hold.
-    async fn objects(&self) -> Was {
+    async fn objects(&self) -> Versions {
         let managed = ListParams::default().labels(OWNER);
         let list = self.all::<ConfigMap>().list(&managed).await.unwrap();
         let was = |map: ConfigMap| {
@@ -272,7 +265,6 @@ impl Place {
         list.items.into_iter().map(was).collect()
     }
 
-    /// Waits until a status passes.
     async fn until(&self, name: &str, what: &str, passes: impl Fn(&KustomizationStatus) -> bool) {
         let look = async || {
             let found = self.all::<Kustomization>().get(name).await;
@@ -297,7 +289,7 @@ impl Place {
         .await;
     }
 
-    /// Waits until it has applied a revision, and waits for its health.
+    /// Waits until it has applied a revision and checks its health.
     async fn checks(&self, name: &str, revision: &str) {
         self.until(name, "waits for its health", |status| {
             let healthy = condition(&status.conditions, ConditionType::Healthy);
@@ -306,7 +298,6 @@ impl Place {
         .await;
     }
 
-    /// Waits until one of the processes is the leader; its name.
     async fn leader(&self) -> String {
         let look = async || {
             let mut processes = self.processes.iter();
@@ -316,8 +307,8 @@ impl Place {
         eventually("one leads", DEADLINE, look).await
     }
 
-    /// All is as the second commit has it, and what did not change is as it was.
-    async fn compare(&self, names: &[String], before: &Was) {
+    /// Waits until the cluster matches the second commit, and checks that unchanged objects were not written.
+    async fn compare(&self, names: &[String], before: &Versions) {
         let mut expected: Vec<String> = Vec::new();
         for name in names {
             for number in 0..STEADY {
@@ -334,7 +325,7 @@ impl Place {
                 false => Err(format!("{:?}", after.keys())),
             }
         };
-        let after = eventually("there is what is declared, and nothing else", DEADLINE, all).await;
+        let after = eventually("the declared objects exist and no others", DEADLINE, all).await;
         for name in names {
             for number in 0..STEADY {
                 let steady = format!("{name}-steady-{number}");
@@ -349,7 +340,7 @@ impl Place {
         }
     }
 
-    /// Ends all processes as a cluster does.
+    /// Ends all processes with SIGTERM.
     async fn end(mut self) {
         for process in self.processes.values() {
             process.terminate();
@@ -370,18 +361,17 @@ fn object<K: DeserializeOwned + Resource<DynamicType = ()>>(mut value: Value) ->
     serde_json::from_value(value).unwrap()
 }
 
-/// The administrator of the real cluster.
 async fn client_of(path: &std::path::Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(path).unwrap();
-    // the process's one provider; a second installation is the same provider
+    // a second installation of the process's one provider
     let _ = rustls::crypto::ring::default_provider().install_default();
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     Client::try_from(config.unwrap()).unwrap()
 }
 
-/// Three processes share the objects, and the one of `victim` is killed; what each is told, and the names of
-/// its source, if it has it, and of its Kustomization.
+/// One of three processes that share the objects: its arguments, and the names of its source, if it has one,
+/// and of its Kustomization.
 struct Share {
     process: &'static str,
     selector: String,
@@ -390,23 +380,17 @@ struct Share {
     label: String,
 }
 
-/// When a process is killed.
+/// The time at which a process is killed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Moment {
-    /// It waits until what it has applied is healthy.
+    /// It waits for the health of applied objects.
     Checking,
-    /// One of its objects is written.
+    /// It has written one of its objects.
     Writing,
 }
 
-/// The first share has the source, which is called `source`.
-async fn an_owner_is_killed(
-    mut place: Place,
-    shares: [Share; 3],
-    source: &str,
-    victim: usize,
-    moment: Moment,
-) {
+/// The first share has the source.
+async fn kill_one_process(mut place: Place, shares: [Share; 3], source: &str, victim: usize, moment: Moment) {
     let names: Vec<String> = shares.iter().map(|share| share.kustomization.clone()).collect();
     place.source(source, &shares[0].label).await;
     for share in &shares {
@@ -440,7 +424,7 @@ async fn an_owner_is_killed(
     }
     place.kill(killed.process);
     place.open(true).await;
-    // the others go on without it, where they have the artifact
+    // the others continue without it, because they have the artifact
     if victim != 0 {
         for name in names.iter().filter(|name| **name != killed.kustomization) {
             place.ready(name, &second).await;
@@ -450,7 +434,7 @@ async fn an_owner_is_killed(
     for name in &names {
         place.ready(name, &second).await;
     }
-    // what goes goes once all know that nobody else has it
+    // objects are pruned once no other Kustomization can want them
     for name in &names {
         place
             .until(name, "holds nothing else", |status| {
@@ -473,12 +457,12 @@ async fn by_label(victim: usize, moment: Moment) {
         label: process.to_owned(),
     };
     let shares = [share("one", "red"), share("two", "green"), share("three", "blue")];
-    an_owner_is_killed(place, shares, "fleet", victim, moment).await;
+    kill_one_process(place, shares, "fleet", victim, moment).await;
 }
 
 async fn by_hash(victim: usize, moment: Moment) {
     let place = Place::start("by-hash").await;
-    // a name for each share
+    // a name that falls into each shard
     let named = |what: &str, index: u32| {
         let slice = Slice::new(index, 3).unwrap();
         let mut names = (0..1000).map(|number| format!("{what}-{number}"));
@@ -497,31 +481,31 @@ async fn by_hash(victim: usize, moment: Moment) {
         share("three", 2, "2/3"),
     ];
     let source = named("fleet", 0);
-    an_owner_is_killed(place, shares, &source, victim, moment).await;
+    kill_one_process(place, shares, &source, victim, moment).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_labelled_shard_is_killed_while_it_checks() {
+async fn labelled_shard_killed_during_health_checks_recovers() {
     by_label(1, Moment::Checking).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_labelled_shard_with_the_source_is_killed_while_it_writes() {
+async fn labelled_shard_with_the_source_killed_during_writes_recovers() {
     by_label(0, Moment::Writing).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hashed_shard_with_the_source_is_killed_while_it_checks() {
+async fn hashed_shard_with_the_source_killed_during_health_checks_recovers() {
     by_hash(0, Moment::Checking).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hashed_shard_is_killed_while_it_writes() {
+async fn hashed_shard_killed_during_writes_recovers() {
     by_hash(2, Moment::Writing).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_is_killed_and_a_replica_completes_what_it_did() {
+async fn replica_completes_the_work_of_a_killed_leader() {
     let mut place = Place::start("leader").await;
     let names = ["app".to_owned()];
     place.source("fleet", "any").await;
@@ -545,7 +529,7 @@ async fn a_leader_is_killed_and_a_replica_completes_what_it_did() {
     place.ready("app", &second).await;
     place.compare(&names, &before).await;
 
-    // one that ends in order leaves the rest to the last
+    // one process ends in order and leaves the rest to the last
     let process = place.processes.remove(&next).unwrap();
     process.terminate();
     assert!(process.ended().await.success());
@@ -556,9 +540,10 @@ async fn a_leader_is_killed_and_a_replica_completes_what_it_did() {
     place.end().await;
 }
 
-/// Flux's kustomize-controller works still: whoever waits to be its source-controller must be able to.
+/// Flux's kustomize-controller is still running: another process must be able to become its
+/// source-controller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_alone_is_given_back() {
+async fn single_lease_is_released() {
     let mut place = Place::start("alone").await;
     let leases: Api<Lease> = place.all();
     let share = format!("{SESSION}={}", place.home);
@@ -579,14 +564,14 @@ async fn a_lease_alone_is_given_back() {
             .and_then(|spec| spec.holder_identity)
             .unwrap_or_default()
     };
-    let given_back = async || {
+    let released = async || {
         let holder = leases.get_opt(&own).await.unwrap().map(holder);
         match holder {
             Some(nobody) if nobody.is_empty() => Ok(()),
             other => Err(format!("{other:?}")),
         }
     };
-    eventually("it is given back", DEADLINE, given_back).await;
+    eventually("it is released", DEADLINE, released).await;
     leases.delete(&other, &DeleteParams::default()).await.unwrap();
     let held = async || {
         let mut holders = Vec::new();
@@ -600,9 +585,9 @@ async fn a_lease_alone_is_given_back() {
     place.end().await;
 }
 
-/// Whoever asks is not answered.
+/// The API server accepts connections and never answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_ends_while_the_api_server_is_silent() {
+async fn process_ends_while_the_api_server_is_silent() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -625,7 +610,7 @@ async fn it_ends_while_the_api_server_is_silent() {
         .args(["--storage-path", "data", "--storage-addr", "127.0.0.1:0"])
         .args(["--metrics-addr", "0", "--health-addr", "0"]);
     let process = Process::start(&mut command, log);
-    // it asks, and gets no answer
+    // it sends a request and gets no answer
     let asked = tokio::task::spawn_blocking(move || (silent.accept().unwrap(), silent));
     let held = tokio::time::timeout(DEADLINE, asked).await.unwrap().unwrap();
     process.terminate();

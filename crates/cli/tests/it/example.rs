@@ -1,29 +1,29 @@
-//! What the README promises, command by command.
+//! The commands of the README.
 
-use super::session::{DEADLINE, Fleet, equate_in, said};
+use super::session::{DEADLINE, Fleet, equate_in, printed};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 const DEPLOYMENT: &str = "apps/base/web/deployment.yaml";
 
 #[test]
-fn once_waits_until_all_is_ready_and_leaves_nothing_to_connect_to() {
+fn once_waits_until_all_is_ready_and_cleans_up() {
     let fleet = Fleet::example();
     let output = fleet.equate(&["up", "--path", "clusters/dev", "--once"]);
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("ready    Kustomization/apps"), "{text}");
     assert!(text.contains("ready    Deployment/web/web"), "{text}");
     assert!(!fleet.path().join(".equate").exists());
     let output = fleet.equate(&["get", "all"]);
     assert_ne!(output.status.code(), Some(0));
-    let text = said(&output);
-    assert!(text.contains("no cluster is chosen"), "{text}");
+    let text = printed(&output);
+    assert!(text.contains("no cluster selected"), "{text}");
 }
 
-/// As CI checks out a commit: no branch is checked out.
+/// As in CI checkouts: a commit is checked out, no branch.
 #[test]
-fn a_detached_head_is_followed() {
+fn detached_head_is_followed() {
     let fleet = Fleet::example();
     let head = fleet.path().join(".git/HEAD");
     let branch = std::fs::read_to_string(&head).unwrap();
@@ -31,33 +31,33 @@ fn a_detached_head_is_followed() {
     let commit = std::fs::read_to_string(fleet.path().join(".git").join(branch)).unwrap();
     std::fs::write(head, commit).unwrap();
     let output = fleet.equate(&["up", "--path", "clusters/dev", "--once"]);
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("ready    Kustomization/apps"), "{text}");
 }
 
 #[test]
-fn once_says_what_is_not_ready_and_why() {
+fn once_reports_why_objects_are_not_ready() {
     let fleet = Fleet::example();
     let broken = fleet
         .read(DEPLOYMENT)
         .replace("  replicas: 1\n", "  replicas: 1\n   indented: badly\n");
     fleet.commit(DEPLOYMENT, Some(&broken));
     let output = fleet.equate(&["up", "--path", "clusters/dev", "--once"]);
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("not ready after"), "{text}");
     assert!(text.contains("apps/base/web/deployment.yaml:9:"), "{text}");
-    // It ended early: to wait longer would not have helped.
+    // it ended early: waiting longer would not help
     assert!(text.contains("hint: run it without --once"), "{text}");
     assert!(!text.contains("--timeout"), "{text}");
 }
 
 #[test]
-fn a_path_that_is_missing_is_no_reason_to_wait() {
+fn missing_path_ends_the_wait() {
     let fleet = Fleet::example();
     let output = fleet.equate(&["up", "--path", "clusters/absent", "--once"]);
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("kustomization path not found: "), "{text}");
     assert!(!text.contains("--timeout"), "{text}");
@@ -65,7 +65,7 @@ fn a_path_that_is_missing_is_no_reason_to_wait() {
 }
 
 #[test]
-fn a_loop_that_is_refused_leaves_nothing() {
+fn refused_loop_leaves_no_files() {
     let place = tempfile::tempdir().unwrap();
     for arguments in [
         ["up", "."].as_slice(),
@@ -73,7 +73,12 @@ fn a_loop_that_is_refused_leaves_nothing() {
         &["--context", "c", "up", "."],
     ] {
         let output = equate_in(place.path(), arguments).output().unwrap();
-        assert_ne!(output.status.code(), Some(0), "{arguments:?}: {}", said(&output));
+        assert_ne!(
+            output.status.code(),
+            Some(0),
+            "{arguments:?}: {}",
+            printed(&output)
+        );
         assert_eq!(
             std::fs::read_dir(place.path()).unwrap().count(),
             0,
@@ -83,7 +88,7 @@ fn a_loop_that_is_refused_leaves_nothing() {
 }
 
 #[test]
-fn once_fails_on_a_workload_that_was_asked_to_fail() {
+fn once_fails_on_a_simulated_failure() {
     let fleet = Fleet::example();
     let failing = fleet.read(DEPLOYMENT).replacen(
         "  name: web\n",
@@ -92,13 +97,13 @@ fn once_fails_on_a_workload_that_was_asked_to_fail() {
     );
     fleet.commit(DEPLOYMENT, Some(&failing));
     let output = fleet.equate(&["up", "--path", "clusters/dev", "--once", "--timeout", "25s"]);
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("Deployment/web/web"), "{text}");
 }
 
 #[test]
-fn a_session_as_the_readme_tells_it() {
+fn session_of_the_readme_works() {
     let fleet = Fleet::example();
     let up = fleet.up("ready    Kustomization/apps");
     let mode = fleet
@@ -111,7 +116,7 @@ fn a_session_as_the_readme_tells_it() {
     assert_eq!(mode & 0o777, 0o600);
     let run = |arguments: &[&str], code: i32, words: &[&str]| {
         let output = fleet.equate(arguments);
-        let text = said(&output);
+        let text = printed(&output);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{text}");
         for word in words {
             assert!(text.contains(word), "{arguments:?}: no {word:?} in\n{text}");
@@ -132,11 +137,11 @@ fn a_session_as_the_readme_tells_it() {
         0,
         &["Deployment/web/web", "ConfigMap/web/settings"],
     );
-    // an event is written beside the status
-    let told = ["events", "--for", "Kustomization/apps"];
+    // the event is written beside the status
+    let shown = ["events", "--for", "Kustomization/apps"];
     let end = Instant::now() + DEADLINE;
-    while !said(&fleet.equate(&told)).contains("ReconciliationSucceeded") && Instant::now() < end {}
-    run(&told, 0, &["ReconciliationSucceeded"]);
+    while !printed(&fleet.equate(&shown)).contains("ReconciliationSucceeded") && Instant::now() < end {}
+    run(&shown, 0, &["ReconciliationSucceeded"]);
     run(
         &[
             "-n",
@@ -152,7 +157,7 @@ fn a_session_as_the_readme_tells_it() {
     );
     run(&["diff"], 0, &["nothing would change"]);
 
-    // Uncommitted: shown by diff, not applied.
+    // uncommitted: diff shows it, the loop does not apply it
     let more = fleet.read(DEPLOYMENT).replace("replicas: 1", "replicas: 2");
     fleet.write(DEPLOYMENT, &more);
     run(
@@ -174,7 +179,7 @@ fn a_session_as_the_readme_tells_it() {
         0,
         &["1 Kustomization: nothing would change"],
     );
-    // Committed: followed.
+    // committed: the loop applies it
     let revision = fleet.commit(DEPLOYMENT, Some(&more));
     up.wait_for(&format!("ready    Kustomization/apps  main@{}", &revision[..7]));
     run(&["reconcile", "kustomization", "apps"], 0, &[]);

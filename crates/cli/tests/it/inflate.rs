@@ -1,4 +1,4 @@
-//! `equate build --enable-helm`, held against what the real kustomize and Helm made: each case of
+//! `equate build --enable-helm` against the real kustomize and Helm: the cases of
 //! `crates/kustomize/tests/cases/charts`, recorded by `cargo xtask baseline kustomize`.
 
 use super::session::equate_in;
@@ -27,7 +27,6 @@ fn write(case: &Case, root: &Path) {
     }
 }
 
-/// What is wrong with our answer to a case.
 fn fault(case: &Case) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
@@ -46,24 +45,24 @@ fn fault(case: &Case) -> Option<String> {
     });
     let output = equate_in(&root, &line).env("NO_COLOR", "1").output().unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    let said = said.replace(&*root.to_string_lossy(), "<ROOT>");
-    let said: String = said
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = stderr.replace(&*root.to_string_lossy(), "<ROOT>");
+    let stderr: String = stderr
         .split_inclusive('\n')
         .filter(|line| !line.starts_with("Flag --reorder has been deprecated"))
         .collect();
     let found = match output.status.success() {
         true => Ok(printed),
-        false => Err(said.strip_prefix("error: ").unwrap_or(&said).to_owned()),
+        false => Err(stderr.strip_prefix("error: ").unwrap_or(&stderr).to_owned()),
     };
     let ours = case.answer("our output").map(Ok);
     let ours = ours.or(case.answer("our error").map(Err));
     let wanted = ours.or(case.answer("output").map(Ok));
     let wanted = wanted.map(|wanted| wanted.map(str::to_owned).map_err(str::to_owned));
-    (wanted.as_ref() != Some(&found)).then(|| format!("want\n{}\ngot\n{}", told(wanted), told(Some(found))))
+    (wanted.as_ref() != Some(&found)).then(|| format!("want\n{}\ngot\n{}", shown(wanted), shown(Some(found))))
 }
 
-fn told(result: Option<Result<String, String>>) -> String {
+fn shown(result: Option<Result<String, String>>) -> String {
     match result {
         None => "nothing".to_owned(),
         Some(Ok(output)) => format!("output\n{output}"),
@@ -71,9 +70,9 @@ fn told(result: Option<Result<String, String>>) -> String {
     }
 }
 
-/// `CASE` in the environment picks those whose name contains it.
+/// `CASE` in the environment selects the cases whose name contains it.
 #[test]
-fn charts_come_out_as_kustomize_and_helm_have_them() {
+fn charts_render_like_kustomize_and_helm() {
     let wanted = std::env::var("CASE").unwrap_or_default();
     let (mut asked, mut wrong) = (0, Vec::new());
     for path in cases() {
@@ -91,7 +90,7 @@ fn charts_come_out_as_kustomize_and_helm_have_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Output, and the error without its first word.
+/// Output, or the error without `error: `.
 fn built(directory: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut line = vec!["build"];
     line.extend_from_slice(arguments);
@@ -99,8 +98,8 @@ fn built(directory: &Path, arguments: &[&str]) -> Result<String, String> {
     match output.status.success() {
         true => Ok(String::from_utf8(output.stdout).unwrap()),
         false => {
-            let said = String::from_utf8(output.stderr).unwrap();
-            Err(said.trim_start_matches("error: ").to_owned())
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            Err(stderr.trim_start_matches("error: ").to_owned())
         }
     }
 }
@@ -110,7 +109,7 @@ const WEB: &str = "helmCharts: [{name: web, releaseName: web}]\n";
 const TEMPLATE: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Values.name }}-{{ .Release.Namespace }}}\n";
 
-/// A repository with a chart, and with kustomizations that look for charts in other places.
+/// A repository with a chart, and kustomizations that look for charts in other places.
 fn repository() -> Repository {
     let repository = Repository::init().unwrap();
     repository
@@ -142,7 +141,7 @@ fn repository() -> Repository {
 }
 
 #[test]
-fn charts_of_commits_and_of_fetched_bases_are_rendered_and_stay_there() {
+fn charts_of_commits_and_fetched_bases_stay_inside_them() {
     let repository = repository();
     let here = repository.path();
     let object = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n");
@@ -201,7 +200,7 @@ fn charts_of_commits_and_of_fetched_bases_are_rendered_and_stay_there() {
 }
 
 #[test]
-fn a_flux_kustomization_renders_no_charts() {
+fn flux_kustomization_renders_no_charts() {
     let repository = repository();
     let here = repository.path();
     let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: app, namespace: flux-system}\nspec: {interval: 1m, path: ./, prune: true, sourceRef: {kind: GitRepository, name: fleet}}\n";
@@ -227,7 +226,7 @@ fn a_flux_kustomization_renders_no_charts() {
 }
 
 #[test]
-fn a_helm_program_is_not_run() {
+fn helm_program_is_not_run() {
     let repository = repository();
     let line = [
         "build",
@@ -238,12 +237,12 @@ fn a_helm_program_is_not_run() {
     ];
     let output = equate_in(repository.path(), &line).output().unwrap();
     assert!(output.status.success());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("--helm-command means nothing here"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("--helm-command has no effect"), "{stderr}");
 }
 
 #[test]
-fn what_takes_too_long_names_the_option_that_gives_it_longer() {
+fn timeout_names_its_option() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     for (path, text) in [
@@ -262,9 +261,9 @@ fn what_takes_too_long_names_the_option_that_gives_it_longer() {
     let check = |line: &[&str], option: &str| {
         let output = equate_in(root, line).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        let said = String::from_utf8(output.stderr).unwrap();
-        let ended = format!("limit: the render was stopped; {option} gives it longer");
-        assert!(said.contains(&ended), "{said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let ended = format!("limit: the render was stopped; increase {option}");
+        assert!(stderr.contains(&ended), "{stderr}");
     };
     check(&["template", "charts/web", "--timeout", "1ms"], "--timeout");
     check(

@@ -1,5 +1,5 @@
-//! `equate install` as a person runs it: on the embedded API, and on a real one under
-//! `cargo xtask test-peers`, where `kubectl`, the authorizer and the admission of pods judge as well.
+//! `equate install` on the embedded API, and under `cargo xtask test-peers` on a real one with `kubectl`,
+//! RBAC and admission.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const NAMESPACE: &str = "flux-system";
-/// For anything that a loaded machine does.
+/// Long enough for a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 struct World {
@@ -29,7 +29,7 @@ struct World {
     client: kube::Client,
     kubeconfig: PathBuf,
     kubectl: Option<PathBuf>,
-    /// What kubectl keeps.
+    /// kubectl's cache.
     folder: TempDir,
 }
 
@@ -64,18 +64,16 @@ impl World {
         tokio::task::block_in_place(|| command.output().unwrap())
     }
 
-    /// What it printed of each object.
     fn install(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
-        let (said, complained) = (
+        let (printed, complained) = (
             String::from_utf8(output.stdout).unwrap(),
             String::from_utf8_lossy(&output.stderr),
         );
-        assert!(output.status.success(), "{arguments:?}: {said}{complained}");
-        said
+        assert!(output.status.success(), "{arguments:?}: {printed}{complained}");
+        printed
     }
 
-    /// Why it did nothing.
     fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -85,7 +83,7 @@ impl World {
 
     fn kubectl(&self, arguments: &[&str], input: &str) -> String {
         let mut command = Command::new(self.kubectl.as_ref().unwrap());
-        // what it keeps of a cluster it knows by the address, which another one had before
+        // kubectl caches discovery by address, which another cluster may have had before
         command.arg("--cache-dir").arg(self.folder.path());
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
         let command = command
@@ -102,7 +100,6 @@ impl World {
         })
     }
 
-    /// The resource versions of all that is installed.
     async fn versions(&self) -> BTreeMap<String, String> {
         let mut versions = BTreeMap::new();
         for object in documents(&self.install(&["--export"])) {
@@ -123,7 +120,6 @@ impl World {
         versions
     }
 
-    /// Applies an object as somebody else would.
     async fn apply(&self, object: Value) {
         let gvk = match object["apiVersion"].as_str().unwrap().split_once('/') {
             Some((group, version)) => GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap()),
@@ -135,7 +131,7 @@ impl World {
             None => Api::all_with(self.client.clone(), &resource),
         };
         let name = object["metadata"]["name"].as_str().unwrap();
-        // of a kind that was just defined there may be nothing yet
+        // the kind of a new CRD may not be served yet
         let params = PatchParams::apply("test").force();
         let apply = async || api.patch(name, &params, &Patch::Apply(&object)).await;
         eventually(&format!("{name} is applied"), DEADLINE, apply).await;
@@ -146,15 +142,15 @@ impl World {
         api.get("equate").await.unwrap()
     }
 
-    /// Installs until that changes no resource version: controllers write what follows from the first.
+    /// Installs until no resource version changes: controllers react to the first installation.
     async fn settled(&self, arguments: &[&str], objects: usize) {
         let probe = async || {
             let before = self.versions().await;
-            let said = self.install(arguments);
+            let printed = self.install(arguments);
             let after = self.versions().await;
             match before == after {
-                true => Ok(all_are(&said, " unchanged")),
-                false => Err(format!("{said}\n{before:?}\n{after:?}")),
+                true => Ok(all_are(&printed, " unchanged")),
+                false => Err(format!("{printed}\n{before:?}\n{after:?}")),
             }
         };
         let what = "a second install changes nothing";
@@ -172,22 +168,22 @@ fn documents(text: &str) -> Vec<Value> {
     all.unwrap().into_iter().map(|document| document.value).collect()
 }
 
-/// That every line ends so, and how many there are.
-fn all_are(said: &str, what: &str) -> usize {
-    let others: Vec<&str> = said.lines().filter(|line| !line.ends_with(what)).collect();
+/// Asserts that every line ends so, and returns the number of lines.
+fn all_are(printed: &str, what: &str) -> usize {
+    let others: Vec<&str> = printed.lines().filter(|line| !line.ends_with(what)).collect();
     assert!(others.is_empty(), "not {what}: {others:#?}");
-    said.lines().count()
+    printed.lines().count()
 }
 
 const ONCE: [&str; 3] = ["--no-wait", "--image", "equate:one"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_applied_and_applying_it_again_changes_nothing() {
+async fn installation_is_idempotent() {
     let world = World::start().await;
     let foreseen = world.install(&["--dry-run", "--image", "equate:one"]);
     let objects = all_are(&foreseen, " created (dry run)");
     if world.kubectl.is_some() {
-        // what is printed is for kubectl as well, which tells itself what changed
+        // the export is for kubectl, which detects changes itself
         let manifests = world.install(&["--export", "--image", "equate:one"]);
         let first = world.kubectl(&["apply", "-f", "-"], &manifests);
         assert_eq!(all_are(&first, " created"), objects);
@@ -196,11 +192,11 @@ async fn it_is_applied_and_applying_it_again_changes_nothing() {
         let side = ["apply", "--server-side", "-f", "-"];
         let served = world.kubectl(&side, &manifests);
         assert_eq!(all_are(&served, " serverside-applied"), objects);
-        // and this command takes over from it
+        // and this command takes over from kubectl
         world.install(&ONCE);
     } else {
-        let said = world.install(&ONCE);
-        assert_eq!(all_are(&said, " created"), objects, "{foreseen}");
+        let printed = world.install(&ONCE);
+        assert_eq!(all_are(&printed, " created"), objects, "{foreseen}");
     }
     let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
     for definition in equate_api::definitions() {
@@ -222,7 +218,7 @@ async fn it_is_applied_and_applying_it_again_changes_nothing() {
     }
     world.settled(&ONCE, objects).await;
 
-    // a newer one over it: only what differs is written
+    // an update writes the differences only
     let other = ["--no-wait", "--image", "equate:two"];
     let before = world.deployment().await;
     let foreseen = world.install(&["--dry-run", "--image", "equate:two"]);
@@ -238,8 +234,8 @@ async fn it_is_applied_and_applying_it_again_changes_nothing() {
     );
     let untouched = world.deployment().await;
     assert_eq!(before.metadata.generation, untouched.metadata.generation);
-    let said = world.install(&other);
-    let changed: Vec<&str> = said
+    let printed = world.install(&other);
+    let changed: Vec<&str> = printed
         .lines()
         .filter(|line| !line.ends_with(" unchanged"))
         .collect();
@@ -249,13 +245,13 @@ async fn it_is_applied_and_applying_it_again_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_else_holds_is_left_alone() {
+async fn objects_of_other_managers_are_left_alone() {
     const DEFINITION: &str = "gitrepositories.source.toolkit.fluxcd.io";
     let world = World::start().await;
-    let said = world.refused(&["--beside-flux"]);
+    let printed = world.refused(&["--beside-flux"]);
     assert!(
-        said.contains("Flux is not in the namespace flux-system"),
-        "{said}"
+        printed.contains("Flux is not installed in namespace flux-system"),
+        "{printed}"
     );
     world.install(&ONCE);
 
@@ -281,15 +277,15 @@ async fn what_somebody_else_holds_is_left_alone() {
         })
     };
     world.apply(controller("default", 1)).await;
-    let said = world.refused(&ONCE);
+    let printed = world.refused(&ONCE);
     assert!(
-        said.contains("Flux's source-controller runs in the namespace default")
-            && said.contains("hint: name that"),
-        "{said}"
+        printed.contains("Flux's source-controller runs in namespace default")
+            && printed.contains("hint: select that namespace"),
+        "{printed}"
     );
     world.apply(controller("default", 0)).await;
 
-    // git would put back what is changed
+    // git would revert the changes
     world
         .apply(json!({
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -300,24 +296,24 @@ async fn what_somebody_else_holds_is_left_alone() {
             } },
         }))
         .await;
-    let said = world.refused(&ONCE);
+    let printed = world.refused(&ONCE);
     assert!(
-        said.contains("held by git, by the Kustomization flux-system/flux-system")
-            && said.contains("hint: --beside-flux leaves"),
-        "{said}"
+        printed.contains("managed by git, by the Kustomization flux-system/flux-system")
+            && printed.contains("hint: use --beside-flux"),
+        "{printed}"
     );
 
-    // where Flux runs there is a word about whom Equate waits for, and nothing of Flux's is written
+    // beside a running Flux, it prints which controllers Equate waits for, and writes none of Flux's objects
     world.apply(controller(NAMESPACE, 1)).await;
     let output = world.run(&["--no-wait", "--beside-flux", "--image", "equate:two"]);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(
-        complained.contains("Flux's source-controller runs, and Equate waits until it does not"),
+        complained.contains("Flux's source-controller is running, and Equate waits until it stops"),
         "{complained}"
     );
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert_eq!(
-        said.lines().collect::<Vec<_>>(),
+        printed.lines().collect::<Vec<_>>(),
         [
             "ClusterRole/equate-controllers-flux-system unchanged",
             "ClusterRoleBinding/equate-controllers-flux-system unchanged",
@@ -328,9 +324,9 @@ async fn what_somebody_else_holds_is_left_alone() {
     world.stop().await;
 }
 
-/// A pod without the security context is the proof that the judge is there.
+/// A pod without the security context is refused, which proves that admission works.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restricted_namespace_takes_the_pod() {
+async fn restricted_namespace_admits_the_pod() {
     if let Err(skip) = peers::wanted() {
         println!("{}", skip.0);
         return;
@@ -387,9 +383,9 @@ async fn a_restricted_namespace_takes_the_pod() {
     world.stop().await;
 }
 
-/// The controllers with the rights of the ServiceAccount that is installed for them, and no other.
+/// Runs the controllers with the permissions of the installed ServiceAccount only.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rights_are_enough_for_sources() {
+async fn installed_permissions_suffice_for_sources() {
     const URL: &str = "https://git.example/fleet.git";
     if let Err(skip) = peers::wanted() {
         println!("{}", skip.0);
@@ -466,7 +462,7 @@ async fn the_rights_are_enough_for_sources() {
     world.stop().await;
 }
 
-/// Ends with its test.
+/// Killed at the end of its test.
 struct Running(Child);
 
 impl Drop for Running {

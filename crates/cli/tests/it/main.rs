@@ -1,10 +1,10 @@
-//! The binary as a person runs it, on the example fleet.
+//! The binary as a process, on the example fleet.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test that cannot go on says so"
+    reason = "a test that cannot continue panics"
 )]
 
 mod build;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// For anything a loaded machine does.
+/// Long enough for a loaded machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The example, committed.
@@ -33,14 +33,13 @@ impl Fleet {
         fleet
     }
 
-    /// A repository without a commit: only a place to run in.
     pub(crate) fn empty() -> Self {
         Self {
             repository: Repository::init().unwrap(),
         }
     }
 
-    /// The repository over HTTP, where git itself is installed; else a line says so.
+    /// Serves the repository over HTTP if git is installed; else prints that it is skipped.
     pub(crate) fn serve(&self) -> Option<HttpServer> {
         self.repository.serve_http().unwrap()
     }
@@ -49,7 +48,7 @@ impl Fleet {
         self.repository.path()
     }
 
-    /// Commits one file, or its removal; the commit's id.
+    /// Commits one file or its removal; returns the commit's id.
     pub(crate) fn commit(&self, path: &str, text: Option<&str>) -> String {
         self.repository.commit(&[(path, text)]).unwrap()
     }
@@ -62,17 +61,16 @@ impl Fleet {
         fs::write(self.path().join(path), text).unwrap();
     }
 
-    /// Runs the binary here until it ends.
     pub(crate) fn equate(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
-    /// Starts `equate up` here, and waits until it says a line with this text.
+    /// Starts `equate up` here, and waits for a line with this text.
     pub(crate) fn up(&self, until: &str) -> Up {
         self.up_with(&[], until)
     }
 
-    /// The same with these arguments as well.
+    /// [`Self::up`] with more arguments.
     pub(crate) fn up_with(&self, arguments: &[&str], until: &str) -> Up {
         let mut process = self
             .command(&["up", "--path", "clusters/dev"])
@@ -117,14 +115,13 @@ pub(crate) fn in_directory(program: &Path, directory: &Path, arguments: &[&str])
     command
 }
 
-/// A running `equate up`.
 pub(crate) struct Up {
     process: Child,
     lines: Receiver<String>,
 }
 
 impl Up {
-    /// Waits for a line that has this text.
+    /// Waits for a line with this text.
     pub(crate) fn wait_for(&self, text: &str) {
         let end = Instant::now() + DEADLINE;
         let mut seen = Vec::new();
@@ -138,7 +135,7 @@ impl Up {
         }
     }
 
-    /// As Ctrl-C and service managers do; gives whether it ended well.
+    /// Sends SIGINT; returns whether the process succeeded.
     pub(crate) fn interrupt(mut self) -> bool {
         let pid = self.process.id().to_string();
         assert!(
@@ -154,7 +151,7 @@ impl Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        // Ended already where the test came that far.
+        // ended already if the test got that far
         if let Ok(None) = self.process.try_wait() {
             self.process.kill().unwrap();
             self.process.wait().unwrap();
@@ -162,14 +159,14 @@ impl Drop for Up {
     }
 }
 
-/// A process that runs until it is told to end; what it says goes to a file.
+/// A long-running process whose output goes to a file.
 pub(crate) struct Process {
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts a command whose output is appended to this file.
+    /// Starts a command, with its output appended to this file.
     pub(crate) fn start(command: &mut Command, log: PathBuf) -> Self {
         let file = fs::File::options().append(true).create(true).open(&log).unwrap();
         let child = command
@@ -181,25 +178,23 @@ impl Process {
         Self { child, log }
     }
 
-    /// What it said so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// As the kernel does where memory runs out.
+    /// Sends SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// As a kubelet does.
+    /// Sends SIGTERM, like a kubelet.
     pub(crate) fn terminate(&self) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
         assert!(sent.success());
     }
 
-    /// How it ended.
     pub(crate) async fn ended(mut self) -> ExitStatus {
         let child = std::sync::Mutex::new(&mut self.child);
         let look = async || child.lock().unwrap().try_wait().unwrap().ok_or("it runs");
@@ -219,8 +214,8 @@ impl Drop for Process {
     }
 }
 
-/// Standard output, or all that was said where it is not what was expected.
-pub(crate) fn said(output: &Output) -> String {
+/// Standard output followed by standard error.
+pub(crate) fn printed(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),

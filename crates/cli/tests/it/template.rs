@@ -1,9 +1,9 @@
-//! `equate template`, held against what Helm printed: each case of `crates/helm/tests/cases`, recorded by
-//! `cargo xtask baseline helm`.
+//! `equate template` against Helm: the cases of `crates/helm/tests/cases`, recorded by `cargo xtask baseline
+//! helm`.
 
 #[path = "../../../helm/tests/it/chart_case.rs"]
 mod chart_case;
-#[expect(dead_code, reason = "what the builds of kustomize ask of a case")]
+#[expect(dead_code, reason = "used by the builds of kustomize")]
 #[path = "../../../kustomize/tests/it/cases/format.rs"]
 pub(super) mod format;
 
@@ -39,7 +39,6 @@ fn unquoted(line: &str) -> String {
     text
 }
 
-/// What is wrong with our answer to a case.
 fn fault(case: &Case) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
@@ -55,14 +54,14 @@ fn fault(case: &Case) -> Option<String> {
         .output()
         .unwrap();
     let hide = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&*root.to_string_lossy(), "<ROOT>");
-    let (printed, said) = (hide(&output.stdout), hide(&output.stderr));
+    let (printed, stderr) = (hide(&output.stdout), hide(&output.stderr));
     let recorded = |name: &str| case.answer(name).unwrap_or_default();
     let ours = |name: &str| {
         case.answer(&format!("our {name}"))
             .unwrap_or_else(|| recorded(name))
     };
 
-    // the format has a line break at the end of each answer
+    // the format ends every answer with a line break
     let ended = |text: &str| match text.is_empty() || text.ends_with('\n') {
         true => text.to_owned(),
         false => format!("{text}\n"),
@@ -74,14 +73,14 @@ fn fault(case: &Case) -> Option<String> {
         }
     };
     differ("output", &ended(ours("output")), &ended(&printed));
-    let mut errors: Vec<&str> = said.lines().collect();
+    let mut errors: Vec<&str> = stderr.lines().collect();
     let warnings: Vec<&str> = errors
         .iter()
         .filter_map(|line| line.strip_prefix("warning: "))
         .collect();
     errors.retain(|line| !line.starts_with("warning: "));
     let error = errors.iter().flat_map(|line| [line, "\n"]).collect::<String>();
-    // Helm tells causes in one line
+    // Helm prints causes on one line
     let error = error.replace("\n  caused by: ", ": ");
     differ(
         "error",
@@ -93,7 +92,7 @@ fn fault(case: &Case) -> Option<String> {
         &recorded("error").is_empty().to_string(),
         &output.status.success().to_string(),
     );
-    // what Helm writes to its log is a warning of ours
+    // Helm's log lines are warnings here
     for logged in recorded("log")
         .lines()
         .filter(|line| line.starts_with("level=WARN"))
@@ -113,7 +112,6 @@ fn fault(case: &Case) -> Option<String> {
     (!faults.is_empty()).then_some(faults)
 }
 
-/// What is wrong with these cases, together.
 fn faults(paths: &[PathBuf]) -> String {
     let mut faults = String::new();
     for path in paths {
@@ -132,7 +130,7 @@ fn faults(paths: &[PathBuf]) -> String {
 }
 
 #[test]
-fn every_case_prints_what_helm_prints() {
+fn all_cases_match_helm() {
     let cases = cases();
     assert!(cases.len() >= 600, "{} cases", cases.len());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

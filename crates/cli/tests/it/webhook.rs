@@ -1,4 +1,4 @@
-//! A remote repository that is polled so rarely that only the webhook can have told of a commit.
+//! A remote repository with a poll interval that leaves the webhook as the only way to notice a commit.
 
 use super::session::Fleet;
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 const DEPLOYMENT: &str = "apps/base/web/deployment.yaml";
 
-/// Posts nothing to a URL of the form `http://HOST:PORT/PATH`; the answer's status line.
+/// Sends an empty POST to `http://HOST:PORT/PATH`; returns the status line.
 fn post(url: &str) -> String {
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -21,7 +21,7 @@ fn post(url: &str) -> String {
 }
 
 #[test]
-fn a_push_is_followed_when_the_webhook_says_so() {
+fn webhook_triggers_a_reconciliation() {
     let fleet = Fleet::example();
     let Some(server) = fleet.serve() else {
         return;

@@ -1,5 +1,5 @@
-//! The example of `docs/write-a-controller.md` as a person runs it: a kind that Equate does not know, by a
-//! program that adds one controller and nothing else.
+//! The example of `docs/write-a-controller.md` as a process: a program that adds one controller for a kind of
+//! its own.
 
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,12 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::session::{DEADLINE, Process, in_directory, said};
+use super::session::{DEADLINE, Process, in_directory, printed};
 
 const NAMESPACE: &str = "default";
 const GREETING: &str = "world";
 
-/// The example, which cargo builds together with the tests.
+/// The example, which cargo builds with the tests.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let example = test
@@ -38,7 +38,6 @@ fn example() -> PathBuf {
     example
 }
 
-/// A cluster that knows Greetings, and the program beside it.
 struct Place {
     client: Client,
     cluster: Cluster,
@@ -77,7 +76,7 @@ impl Place {
         Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
     }
 
-    /// Has the program reconcile Greetings, once it holds the Lease of their controller.
+    /// Starts the program, which reconciles Greetings once it has their controller's Lease.
     fn run(&self) -> Process {
         let mut command = in_directory(&example(), self.folder.path(), &["controllers", "--kubeconfig"]);
         command.arg(self.cluster.kubeconfig()).args([
@@ -92,8 +91,7 @@ impl Place {
         Process::start(&mut command, self.folder.path().join("log"))
     }
 
-    /// What a command of the program prints, or how it fails.
-    fn says(&self, words: &str) -> String {
+    fn run_command(&self, words: &str) -> String {
         let words: Vec<&str> = words.split_whitespace().collect();
         let output = in_directory(&example(), self.folder.path(), &words)
             .arg("--kubeconfig")
@@ -102,11 +100,10 @@ impl Place {
             .unwrap();
         match output.status.success() {
             true => String::from_utf8(output.stdout).unwrap(),
-            false => said(&output),
+            false => printed(&output),
         }
     }
 
-    /// Waits until the status says so.
     async fn greeted(&self, greeting: &str) {
         let look = async || {
             let object = self.greetings().get(GREETING).await;
@@ -115,11 +112,10 @@ impl Place {
             let greeted = ready && status["greeting"] == greeting;
             greeted.then_some(()).ok_or_else(|| status.to_string())
         };
-        eventually(&format!("the status says {greeting:?}"), DEADLINE, look).await;
+        eventually(&format!("the status has {greeting:?}"), DEADLINE, look).await;
     }
 }
 
-/// Where the process answers scrapes, as its log says.
 async fn metrics_address(process: &Process) -> http::Uri {
     let look = async || {
         let log = process.log();
@@ -130,12 +126,12 @@ async fn metrics_address(process: &Process) -> http::Uri {
         let address = found.and_then(|line| line["address"].as_str().map(str::to_owned));
         address.ok_or(log)
     };
-    let address = eventually("the log says where metrics are", DEADLINE, look).await;
+    let address = eventually("the log has the metrics address", DEADLINE, look).await;
     format!("http://{address}").parse().unwrap()
 }
 
 async fn scrape(address: &http::Uri) -> String {
-    // a plain HTTP client that is in the tree already
+    // an HTTP client that is among the dependencies already
     let client = Client::try_from(Config::new(address.clone())).unwrap();
     let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
     client.request_text(request).await.unwrap()
@@ -160,7 +156,7 @@ async fn kind_that_a_program_adds_is_a_kind_of_every_command() {
 NAME    GREETING   SUSPENDED   READY     MESSAGE
 world              False       Unknown   waiting to be reconciled
 ";
-    assert_eq!(place.says("get greetings -n default"), before.trim_start());
+    assert_eq!(place.run_command("get greetings -n default"), before.trim_start());
 
     let process = place.run();
     place.greeted("hello, Mia").await;
@@ -181,19 +177,19 @@ world   hello, Mia   False       True    hello, Mia
         "hello/world",
     ] {
         assert_eq!(
-            place.says(&format!("get {kind} -n default")),
+            place.run_command(&format!("get {kind} -n default")),
             after.trim_start(),
             "{kind}"
         );
     }
     let page = include_str!("../../../../docs/write-a-controller.md");
-    for line in place.says("get greetings -A").lines() {
+    for line in place.run_command("get greetings -A").lines() {
         assert!(
             page.contains(&format!("\n    {line}\n")),
             "the page does not show {line:?}"
         );
     }
-    let all = place.says("get all -n default");
+    let all = place.run_command("get all -n default");
     assert!(all.contains("greeting/world   hello, Mia"), "{all}");
 
     // its interval is ten minutes
@@ -205,10 +201,10 @@ world   hello, Mia   False       True    hello, Mia
         .unwrap();
     place.greeted("hello, Ada").await;
     assert_eq!(
-        place.says("reconcile hello world -n default"),
+        place.run_command("reconcile hello world -n default"),
         "greeting/world is ready: hello, Ada\n"
     );
-    let refused = place.says("suspend hello world -n default");
+    let refused = place.run_command("suspend hello world -n default");
     assert!(refused.contains("a Greeting cannot be suspended"), "{refused}");
 
     events_are_those_of_its_controller(&place).await;
@@ -223,19 +219,19 @@ async fn events_are_those_of_its_controller(place: &Place) {
     let about = ListParams::default().fields("involvedObject.kind=Greeting");
     let look = async || {
         let list = events.list(&about).await.map_err(|error| error.to_string())?;
-        let told = |name: &str| {
+        let shown = |name: &str| {
             list.items.iter().any(|event| {
                 event.reporting_component.as_deref() == Some("greeting-controller")
                     && event.reason.as_deref() == Some("Succeeded")
                     && event.message.as_deref() == Some(&format!("hello, {name}"))
             })
         };
-        let all = told("Mia") && told("Ada");
+        let all = shown("Mia") && shown("Ada");
         all.then_some(()).ok_or_else(|| format!("{:?}", list.items))
     };
     eventually("an event tells of each greeting", DEADLINE, look).await;
-    let said = place.says("events --for greeting/world -n default");
-    assert!(said.contains("Greeting/world   hello, Ada"), "{said}");
+    let listed = place.run_command("events --for greeting/world -n default");
+    assert!(listed.contains("Greeting/world   hello, Ada"), "{listed}");
 }
 
 async fn series_are_those_of_its_kind(process: &Process) {
@@ -268,7 +264,7 @@ fn unknown_controller_is_refused_with_the_choices() {
     .output()
     .unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    let text = said(&refused);
+    let text = printed(&refused);
     assert!(
         text.contains("possible values: source-controller, kustomize-controller, greeting-controller"),
         "{text}"
@@ -279,7 +275,7 @@ fn unknown_controller_is_refused_with_the_choices() {
 fn manifests_have_the_account_and_the_rights_of_an_added_controller() {
     let words = ["install", "--export", "--components=greeting-controller"];
     let output = in_directory(&example(), Path::new("."), &words).output().unwrap();
-    let text = said(&output);
+    let text = printed(&output);
     assert!(output.status.success(), "{text}");
     let documents: Vec<&str> = text.split("---\n").collect();
     let of = |kind: &str, name: &str| {
@@ -299,6 +295,5 @@ fn manifests_have_the_account_and_the_rights_of_an_added_controller() {
     assert!(rights.contains(rule), "{rights}");
     let pod = of("Deployment", "equate").unwrap();
     assert!(pod.contains("serviceAccountName: greeting-controller\n"), "{pod}");
-    // it applies nothing
     assert!(!text.contains("cluster-admin"), "{text}");
 }

@@ -169,7 +169,7 @@ async fn all_prune_one(
         grown("equate_objects_pruned_total"),
         grown("equate_objects_applied_total"),
         grown("equate_status_patches_total"),
-        grown("equate_hearings_total"),
+        grown("equate_prune_checks_total"),
         session.process.peak_memory().unwrap_or(f64::NAN),
     );
     Ok(())

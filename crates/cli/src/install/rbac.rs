@@ -1,16 +1,16 @@
-//! What the controllers may do, and what for. docs/install.md says the same to people.
+//! The RBAC roles of the controllers; docs/install.md describes them.
 //!
-//! Reconciling needs little; applying needs what is applied, which nobody knows before. So, as with
-//! Flux, the account of kustomize-controller has all rights, and tenants are kept from them by
-//! impersonation (`spec.serviceAccountName`, `--default-service-account`). Without Kustomizations
-//! nothing is bound to all rights.
+//! Reconciling needs few permissions, but applying needs those for objects that are not known in advance. So,
+//! as with Flux, the account of kustomize-controller is cluster-admin, and impersonation restricts tenants
+//! (`spec.serviceAccountName`, `--default-service-account`). Without Kustomizations nothing is bound to
+//! cluster-admin.
 
 use equate_controllers::ControllerSet;
 use serde_json::{Value, json};
 
 use super::manifests::{NAME, Settings};
 
-/// Flux's groups, in the order of its manifests: applying those and these by turns changes nothing.
+/// Flux's groups, in the order of its manifests, so that applying both in turn changes nothing.
 const GROUPS: [&str; 6] = [
     "notification.toolkit.fluxcd.io",
     "source.toolkit.fluxcd.io",
@@ -20,7 +20,6 @@ const GROUPS: [&str; 6] = [
     "kustomize.toolkit.fluxcd.io",
 ];
 
-/// Flux's ServiceAccounts of the controllers that run.
 pub(super) fn accounts(settings: &Settings) -> Vec<Value> {
     let accounts = settings.components().into_iter().map(
         |name| json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": settings.meta(name, &[]) }),
@@ -28,9 +27,8 @@ pub(super) fn accounts(settings: &Settings) -> Vec<Value> {
     accounts.collect()
 }
 
-/// Flux's additions to the roles view, edit and admin: who may use a namespace may use its objects of
-/// Flux's kinds.
-pub(super) fn of_people(settings: &Settings) -> [Value; 2] {
+/// Flux's additions to the roles view, edit and admin: users of a namespace may use its Flux objects.
+pub(super) fn user_roles(settings: &Settings) -> [Value; 2] {
     let (view, edit, admin) = (
         ("rbac.authorization.k8s.io/aggregate-to-view", "true"),
         ("rbac.authorization.k8s.io/aggregate-to-edit", "true"),
@@ -51,8 +49,7 @@ pub(super) fn of_people(settings: &Settings) -> [Value; 2] {
     ]
 }
 
-/// What Equate's pod may do.
-pub(super) fn of_controllers(settings: &Settings) -> Vec<Value> {
+pub(super) fn controller_roles(settings: &Settings) -> Vec<Value> {
     let name = format!("{NAME}-controllers");
     let mut all = vec![
         role(settings, &name, &[], &rules(settings)),
@@ -64,12 +61,12 @@ pub(super) fn of_controllers(settings: &Settings) -> Vec<Value> {
     all
 }
 
-/// What reconciling needs, whatever is applied. Flux's `crd-controller` without what nothing here does:
-/// creating and deleting its own kinds, Leases in ConfigMaps, the kinds of other controllers.
+/// The permissions for reconciling. Flux's `crd-controller` without creating and deleting its own kinds,
+/// Leases in ConfigMaps, and the kinds of other controllers.
 fn rules(settings: &Settings) -> Value {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
     let read: &[&str] = &["get", "list", "watch"];
-    // specs, statuses, finalizers and annotations of what is reconciled
+    // specs, statuses, finalizers and annotations of reconciled objects
     let work: &[&str] = &["get", "list", "watch", "patch", "update"];
     let own = groups(&settings.known).into_iter().map(|group| {
         let mut running = settings.running.iter();
@@ -77,20 +74,19 @@ fn rules(settings: &Settings) -> Value {
         rule(group, &["*"], if reconciled { work } else { read })
     });
     let others = [
-        // credentials, keys and values; whose labels admit a reference; whom to impersonate
+        // credentials, keys and values; labels of namespaces for cross-namespace references; impersonation
         rule(
             "",
             &["configmaps", "namespaces", "secrets", "serviceaccounts"],
             read,
         ),
         rule("", &["events"], &["create", "patch"]),
-        // who works and who waits
+        // leader election
         rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
     ];
     own.chain(others).collect()
 }
 
-/// The API groups of controllers, each once.
 fn groups(controllers: &ControllerSet) -> Vec<&'static str> {
     let mut groups = Vec::new();
     for about in controllers.iter() {
