@@ -138,8 +138,6 @@ pub(super) struct StatusDraft<'a> {
     declared: &'a Declared,
     now: Timestamp,
     status: GitRepositoryStatus,
-    /// Whether this is the end of the run that was asked for.
-    answers: bool,
 }
 
 impl<'a> StatusDraft<'a> {
@@ -148,18 +146,10 @@ impl<'a> StatusDraft<'a> {
         let mut status = before.clone();
         // with a first word of ours the definition's default goes: it says that nothing was seen
         status.observed_generation = status.observed_generation.or(Some(-1));
-        Self {
-            declared,
-            now,
-            status,
-            answers: true,
-        }
+        Self { declared, now, status }
     }
 
-    pub(super) fn finish(mut self) -> GitRepositoryStatus {
-        if let Some(token) = self.declared.requested_at.as_ref().filter(|_| self.answers) {
-            self.status.last_handled_reconcile_at = Some(token.clone());
-        }
+    pub(super) fn finish(self) -> GitRepositoryStatus {
         self.status
     }
 
@@ -193,7 +183,6 @@ impl<'a> StatusDraft<'a> {
                 &message,
             );
         }
-        self.answers = false;
         self.finish()
     }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::controller::{Controller, Notice, StatusOf};
-use super::controller::{Reconcilable as _, Status as _};
+use super::controller::{Reconcilable, Status as _};
 use super::events::Event;
 use super::mirror::Mirror;
 use super::services::Kit;
@@ -83,6 +83,8 @@ pub struct Reconciliation<'a, C: Controller> {
     pub began: Instant,
     key: Key,
     object: Arc<C::Object>,
+    /// Taken when the run begins: what is asked for later is not answered by what was read before.
+    request: Option<String>,
     unwritten: Option<(StatusOf<C>, Option<i64>)>,
     kit: &'a Kit,
     mirror: &'a Mirror<C::Object>,
@@ -103,6 +105,7 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
             reasons,
             began: Instant::now(),
             key,
+            request: open_request(&*object),
             object,
             unwritten,
             kit,
@@ -132,11 +135,10 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         self.object.status().cloned().unwrap_or_default()
     }
 
-    /// The request to reconcile now that no status has answered yet.
-    pub fn open_request(&self) -> Option<String> {
-        let asked = self.object.meta().annotations.as_ref()?.get(REQUESTED_AT)?;
-        let answered = self.status().last_handled_reconcile_at().clone();
-        (answered.as_ref() != Some(asked)).then(|| asked.clone())
+    /// The token of the request that this run answers: the one that was open when it began. One that comes
+    /// during the run is answered by the next.
+    pub fn request(&self) -> Option<&str> {
+        self.request.as_deref()
     }
 
     /// Writes what differs of the status, if anything does.
@@ -174,7 +176,10 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     pub(super) async fn write_unwritten(&mut self) -> Result<(), Stop> {
         match self.unwritten.take() {
             Some((status, generation)) if generation == self.object.meta().generation => {
-                self.write_status(status).await
+                self.write_status(status).await?;
+                // it may answer the request
+                self.request = open_request(&*self.object);
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -253,6 +258,14 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     fn api(&self) -> Api<C::Object> {
         Api::namespaced(self.kit.client.clone(), &self.key.namespace)
     }
+}
+
+/// The token of a request that no status has answered yet.
+fn open_request<K: Reconcilable>(object: &K) -> Option<String> {
+    let asked = object.meta().annotations.as_ref()?.get(REQUESTED_AT)?;
+    let mut status = object.status().cloned().unwrap_or_default();
+    let answered = status.last_handled_reconcile_at().as_ref();
+    (answered != Some(asked)).then(|| asked.clone())
 }
 
 fn patch_params<C: Controller>() -> PatchParams {

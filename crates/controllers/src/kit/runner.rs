@@ -254,8 +254,8 @@ impl<C: Controller> Runner<C> {
     }
 
     fn answered(&self, run: &Reconciliation<'_, C>, mut status: StatusOf<C>) -> StatusOf<C> {
-        if let Some(token) = run.open_request() {
-            *status.last_handled_reconcile_at() = Some(token);
+        if let Some(token) = run.request() {
+            *status.last_handled_reconcile_at() = Some(token.to_owned());
         }
         status
     }

@@ -15,6 +15,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::kit::backoff::{Backoff, Jitter};
@@ -28,19 +29,23 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The verbs that were called, in order; the test's side of the controller.
 #[derive(Clone, Default)]
-struct Calls(Arc<Mutex<Vec<String>>>);
+struct Calls {
+    log: Arc<Mutex<Vec<String>>>,
+    /// Where a verb waits until the test lets it go on.
+    gate: Arc<Notify>,
+}
 
 impl Calls {
     fn add(&self, call: impl Into<String>) {
-        self.0.lock().unwrap().push(call.into());
+        self.log.lock().unwrap().push(call.into());
     }
 
     fn taken(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
+        std::mem::take(&mut *self.log.lock().unwrap())
     }
 
     fn has(&self, call: &str) -> bool {
-        self.0.lock().unwrap().iter().any(|own| own == call)
+        self.log.lock().unwrap().iter().any(|own| own == call)
     }
 }
 
@@ -114,11 +119,18 @@ impl Controller for Probe {
 
     async fn act(
         &self,
-        _: &mut Reconciliation<'_, Self>,
-        _: &Self::Declared,
-        _: usize,
+        run: &mut Reconciliation<'_, Self>,
+        (word, ..): &Self::Declared,
+        memory: usize,
         plan: Plan,
     ) -> Result<Acted<String>, Stop> {
+        if word == "writes" {
+            self.calls.add(format!("act {word} {memory}"));
+            self.calls.gate.notified().await;
+            let mut status = run.status();
+            status.observed_ignore = Some(format!("written in run {memory}"));
+            run.write_status(status).await?;
+        }
         Ok(match plan {
             Plan::Again => Acted::Again,
             Plan::Say(word) => Acted::Done(word),
@@ -236,7 +248,23 @@ impl Session {
     async fn called(&self, call: &str) {
         eventually(call, DEADLINE, async || match self.calls.has(call) {
             true => Ok(()),
-            false => Err(format!("{:?}", self.calls.0.lock().unwrap())),
+            false => Err(format!("{:?}", self.calls.log.lock().unwrap())),
+        })
+        .await;
+    }
+
+    async fn answered(&self, name: &str) -> Option<String> {
+        let status = self.api().get(name).await.unwrap().status;
+        status.unwrap_or_default().last_handled_reconcile_at
+    }
+
+    /// As soon as the status says that this request was answered.
+    async fn answers(&self, name: &str, token: &str) {
+        eventually(&format!("{name} answers {token}"), DEADLINE, async || {
+            match self.answered(name).await.as_deref() {
+                Some(own) if own == token => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
         })
         .await;
     }
@@ -265,6 +293,11 @@ fn json_patch(into: &mut Value, merge: Value) {
     }
 }
 
+/// A request to reconcile now.
+fn asked(token: &str) -> Value {
+    json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": token } } })
+}
+
 #[tokio::test]
 async fn the_finalizer_comes_first_and_goes_last() {
     let session = Session::start().await;
@@ -281,21 +314,29 @@ async fn the_finalizer_comes_first_and_goes_last() {
 #[tokio::test]
 async fn a_suspended_object_answers_requests_and_is_not_looked_at() {
     let session = Session::start().await;
-    let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "1" } },
-                        "spec": { "suspend": true } });
-    session.create("a", asked).await;
+    let mut rests = asked("1");
+    json_patch(&mut rests, json!({ "spec": { "suspend": true } }));
+    session.create("a", rests).await;
     session.called("suspend a 0").await;
-    eventually("the answer", DEADLINE, async || {
-        let status = session.api().get("a").await.unwrap().status.unwrap_or_default();
-        match status.last_handled_reconcile_at.as_deref() {
-            Some("1") => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    session.answers("a", "1").await;
     assert!(!session.calls.has("observe a"));
     session.patch("a", json!({ "spec": { "suspend": false } })).await;
     session.says("a", ConditionType::Ready, "a").await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_request_that_comes_during_a_run_is_answered_by_the_next() {
+    let session = Session::start().await;
+    session.create("writes", asked("1")).await;
+    session.called("act writes 1").await;
+    // the status that this run writes next brings it along
+    session.patch("writes", asked("2")).await;
+    session.calls.gate.notify_one();
+    session.called("act writes 2").await;
+    assert_eq!(session.answered("writes").await.as_deref(), Some("1"));
+    session.calls.gate.notify_one();
+    session.answers("writes", "2").await;
     session.end().await;
 }
 
