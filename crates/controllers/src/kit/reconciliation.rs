@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use equate_api::meta::{REQUESTED_AT, merge_patch};
-use kube::Resource as _;
+use kube::Resource;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -26,14 +26,18 @@ use crate::Key;
 /// What outlives a run.
 #[derive(Debug)]
 pub(super) struct Remembered<M, S> {
+    /// Of the object. Another one may take its name before it is seen that this one is gone.
+    pub(super) uid: Option<String>,
     pub(super) memory: M,
     /// A status that could not be written, and the generation that it speaks of.
     pub(super) unwritten: Option<(S, Option<i64>)>,
 }
 
-impl<M: Default, S> Default for Remembered<M, S> {
-    fn default() -> Self {
+impl<M: Default, S> Remembered<M, S> {
+    /// Nothing yet.
+    pub(super) fn of(object: &impl Resource) -> Self {
         Self {
+            uid: object.meta().uid.clone(),
             memory: M::default(),
             unwritten: None,
         }
@@ -99,7 +103,11 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         reasons: Reasons,
         remembered: Remembered<C::Memory, StatusOf<C>>,
     ) -> Self {
-        let Remembered { memory, unwritten } = remembered;
+        let Remembered {
+            uid: _,
+            memory,
+            unwritten,
+        } = remembered;
         Self {
             memory,
             reasons,
@@ -115,6 +123,7 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
 
     pub(super) fn into_remembered(self) -> Remembered<C::Memory, StatusOf<C>> {
         Remembered {
+            uid: self.object.meta().uid.clone(),
             memory: self.memory,
             unwritten: self.unwritten,
         }

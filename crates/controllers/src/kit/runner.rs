@@ -144,16 +144,17 @@ impl<C: Controller> Runner<C> {
     /// Runs one object.
     async fn reconcile(&self, key: Key, reasons: Reasons) -> Requeue {
         let Some(object) = self.mirror.get(&key) else {
-            return self.forget(&key, Absence::Deleted).await;
+            return self.forget(&key, Absence::Deleted, None).await;
         };
         if !self.kit.settings.shards.own(object.meta()) {
-            return self.forget(&key, Absence::OtherShard).await;
+            return self.forget(&key, Absence::OtherShard, None).await;
         }
-        let remembered = self.remembered().remove(&key).unwrap_or_default();
+        let remembered = self.recall(&key, &object).await;
         let mut run = Reconciliation::new(&self.kit, &self.mirror, key.clone(), object, reasons, remembered);
         let ended = self.verbs(&mut run).await;
         let interval = self.controller.interval(run.object());
         let retry_interval = run.object().retry_interval();
+        let object = Arc::clone(run.object());
         let remembered = run.into_remembered();
         self.remembered().insert(key.clone(), remembered);
         match ended {
@@ -161,7 +162,7 @@ impl<C: Controller> Runner<C> {
                 self.controller.finished(&key);
                 self.requeue(next, interval)
             }
-            Err(Stop::Gone) => self.forget(&key, Absence::Deleted).await,
+            Err(Stop::Gone) => self.forget(&key, Absence::Deleted, Some(&object)).await,
             Err(Stop::Failed(error)) => {
                 let kind = C::ABOUT.kind;
                 tracing::warn!(kind, %key, %reasons, error = %chain(&error), "an object could not be written");
@@ -260,11 +261,33 @@ impl<C: Controller> Runner<C> {
         status
     }
 
-    /// Nothing of an object that is not reconciled here stays in this process.
-    async fn forget(&self, key: &Key, why: Absence) -> Requeue {
-        let memory = self.remembered().remove(key).unwrap_or_default().memory;
-        self.controller.forget(key, memory, why).await;
+    /// What is remembered of an object. It is taken out: after a panic the next run begins without it.
+    async fn recall(&self, key: &Key, object: &C::Object) -> Remembered<C::Memory, StatusOf<C>> {
+        let known = self.remembered().remove(key);
+        match known {
+            Some(known) if known.uid == object.meta().uid => return known,
+            // the end of the one that had the name before was not seen
+            Some(other) => self.controller.forget(key, other.memory, Absence::Deleted).await,
+            None => {}
+        }
+        Remembered::of(object)
+    }
+
+    /// Nothing of an object that is not reconciled here stays in this process. `ended` is the object, where
+    /// its end was seen before the mirror had it.
+    async fn forget(&self, key: &Key, why: Absence, ended: Option<&C::Object>) -> Requeue {
+        let known = self.remembered().remove(key);
+        let memory = known.map(|known| known.memory).unwrap_or_default();
+        // before anything is waited for: a wake that comes then is of another object of this name
         self.queue.forget(key);
+        self.controller.forget(key, memory, why).await;
+        // one that came during the run has just been dropped
+        let object = self.mirror.get(key);
+        let object = object.filter(|object| self.kit.settings.shards.own(object.meta()));
+        let is_another = |object: Arc<C::Object>| ended.is_none_or(|ended| ended.meta().uid != object.meta().uid);
+        if object.is_some_and(is_another) {
+            self.queue.wake(key.clone(), Reason::Appeared);
+        }
         Requeue::Wait
     }
 

@@ -22,6 +22,8 @@ use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::controller::{Absence, Acted, Controller, Failure, Next, Report, StandardConditions};
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
+use crate::kit::queue::Counts;
+use crate::kit::wake::Reason;
 use crate::kit::{About, Severity, controller::Notice};
 use crate::{ControllerSet, Engine, Key, Shards};
 
@@ -50,9 +52,23 @@ impl Calls {
 }
 
 /// Reconciles GitRepositories by their `spec.url`: the last part of it says what happens.
-struct Probe {
+struct Probe<const FINALIZER: bool> {
     calls: Calls,
 }
+
+const KEEPING: About = About {
+    finalizer: Some("example.org/probe"),
+    ..BARE
+};
+
+const BARE: About = About {
+    kind: "GitRepository",
+    plural: "gitrepositories",
+    group: "source.toolkit.fluxcd.io",
+    component: "probe",
+    status_manager: "probe",
+    ..About::DEFAULT
+};
 
 #[derive(Debug, PartialEq)]
 enum Plan {
@@ -61,7 +77,7 @@ enum Plan {
     Release,
 }
 
-impl Controller for Probe {
+impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
     type Object = GitRepository;
     type Declared = (String, bool, i64);
     type Memory = usize;
@@ -69,15 +85,7 @@ impl Controller for Probe {
     type Plan = Plan;
     type Done = String;
 
-    const ABOUT: &'static About = &About {
-        kind: "GitRepository",
-        plural: "gitrepositories",
-        group: "source.toolkit.fluxcd.io",
-        component: "probe",
-        finalizer: Some("example.org/probe"),
-        status_manager: "probe",
-        ..About::DEFAULT
-    };
+    const ABOUT: &'static About = if FINALIZER { &KEEPING } else { &BARE };
 
     fn new(kit: &Arc<Kit>) -> Self {
         Self {
@@ -124,15 +132,21 @@ impl Controller for Probe {
         memory: usize,
         plan: Plan,
     ) -> Result<Acted<String>, Stop> {
-        if word == "writes" {
+        if matches!(&**word, "writes" | "waits" | "ends") {
             self.calls.add(format!("act {word} {memory}"));
             self.calls.gate.notified().await;
+        }
+        if word == "ends" {
+            return Err(Stop::Gone);
+        }
+        if word == "writes" {
             let mut status = run.status();
             status.observed_ignore = Some(format!("written in run {memory}"));
             run.write_status(status).await?;
         }
         Ok(match plan {
             Plan::Again => Acted::Again,
+            Plan::Say(word) if word == "counts" => Acted::Done(format!("{word} {memory}")),
             Plan::Say(word) => Acted::Done(word),
             Plan::Release => Acted::Released,
         })
@@ -160,6 +174,9 @@ impl Controller for Probe {
 
     async fn forget(&self, key: &Key, _: usize, why: Absence) {
         self.calls.add(format!("forget {} {why:?}", key.name));
+        if key.name == "lingers" {
+            self.calls.gate.notified().await;
+        }
     }
 }
 
@@ -173,6 +190,10 @@ struct Session {
 
 impl Session {
     async fn start() -> Session {
+        Self::of::<Probe<true>>().await
+    }
+
+    async fn of<C: Controller>() -> Session {
         let cluster = EmbeddedCluster::builder().build().await.unwrap();
         let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
         definitions
@@ -187,7 +208,7 @@ impl Session {
             Retention::default(),
         );
         let engine = Engine::builder(faults.wrap(&cluster.client()))
-            .controllers(ControllerSet::new().with::<Probe>())
+            .controllers(ControllerSet::new().with::<C>())
             .configure(calls.clone())
             .mirrors(Mirrors::new(folder.path().join("git"), Limits::default()))
             .storage(storage.unwrap())
@@ -222,6 +243,26 @@ impl Session {
         json_patch(&mut object, merge);
         let object = serde_json::from_value(object).unwrap();
         self.api().create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    fn counts(&self) -> Counts {
+        self.engine.as_ref().unwrap().queues()[0].1
+    }
+
+    /// As soon as the mirror has told of so many objects.
+    async fn appeared(&self, objects: u64) {
+        eventually(&format!("{objects} appeared"), DEADLINE, async || {
+            let counts = self.counts();
+            match counts.wakes(Reason::Appeared) == objects {
+                true => Ok(()),
+                false => Err(format!("{counts:?}")),
+            }
+        })
+        .await;
+    }
+
+    async fn delete(&self, name: &str) {
+        self.api().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
     async fn patch(&self, name: &str, patch: Value) {
@@ -305,7 +346,7 @@ async fn the_finalizer_comes_first_and_goes_last() {
     let object = session.says("a", ConditionType::Ready, "a").await;
     assert_eq!(object.metadata.finalizers.unwrap(), ["example.org/probe"]);
     assert_eq!(session.calls.taken(), ["observe a"]);
-    session.api().delete("a", &DeleteParams::default()).await.unwrap();
+    session.delete("a").await;
     session.called("forget a Deleted").await;
     assert!(session.api().get_opt("a").await.unwrap().is_none());
     session.end().await;
@@ -369,13 +410,13 @@ async fn a_plan_that_asks_is_decided_again_and_others_go_first_after_four_rounds
     session.create("fetches", json!({})).await;
     session.says("fetches", ConditionType::Ready, "fetches").await;
     assert_eq!(session.calls.taken(), ["observe fetches"; 3]);
-    let runs = session.engine.as_ref().unwrap().queues()[0].1.runs;
+    let runs = session.counts().runs;
     session.create("asks-for-ever", json!({})).await;
     session
         .says("asks-for-ever", ConditionType::Ready, "asks-for-ever")
         .await;
     assert_eq!(session.calls.taken(), ["observe asks-for-ever"; 7]);
-    let counts = session.engine.as_ref().unwrap().queues()[0].1;
+    let counts = session.counts();
     assert_eq!(counts.runs - runs, 2, "{counts:?}");
     session.end().await;
 }
@@ -407,5 +448,54 @@ async fn an_object_of_another_shard_is_forgotten_and_not_written() {
     let object = session.api().get("a").await.unwrap();
     let ready = condition(&object.status.unwrap().conditions, ConditionType::Ready).cloned();
     assert_eq!(ready.unwrap().message, "a");
+    session.end().await;
+}
+
+/// The spec of the second object of a name.
+fn url(word: &str) -> Value {
+    json!({ "spec": { "url": format!("https://example.org/{word}") } })
+}
+
+#[tokio::test]
+async fn an_object_that_is_made_anew_while_the_old_one_is_forgotten_runs() {
+    let session = Session::start().await;
+    session.create("lingers", json!({})).await;
+    session.says("lingers", ConditionType::Ready, "lingers").await;
+    session.delete("lingers").await;
+    session.called("forget lingers Deleted").await;
+    session.create("lingers", url("b")).await;
+    session.appeared(2).await;
+    session.calls.gate.notify_one();
+    session.says("lingers", ConditionType::Ready, "b").await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn an_object_that_is_made_anew_before_the_old_one_is_forgotten_runs() {
+    let session = Session::of::<Probe<false>>().await;
+    session.create("ends", json!({})).await;
+    session.called("act ends 1").await;
+    session.delete("ends").await;
+    session.create("ends", url("b")).await;
+    session.appeared(2).await;
+    session.calls.gate.notify_one();
+    session.says("ends", ConditionType::Ready, "b").await;
+    assert!(session.calls.has("forget ends Deleted"));
+    session.end().await;
+}
+
+#[tokio::test]
+async fn an_object_that_is_made_anew_gets_no_memory_and_no_status_of_the_old_one() {
+    let session = Session::of::<Probe<false>>().await;
+    session.create("waits", json!({})).await;
+    session.called("act waits 1").await;
+    session.delete("waits").await;
+    session.create("waits", url("counts")).await;
+    session.appeared(2).await;
+    session.calls.gate.notify_one();
+    session.says("waits", ConditionType::Ready, "counts 1").await;
+    assert!(session.calls.has("forget waits Deleted"));
+    // the old one's, which is refused by its uid, and the new one's
+    assert_eq!(session.status_patches(), 2);
     session.end().await;
 }
