@@ -29,8 +29,17 @@ pub(super) struct Remembered<M, S> {
     /// Of the object. Another one may take its name before it is seen that this one is gone.
     pub(super) uid: Option<String>,
     pub(super) memory: M,
-    /// A status that could not be written, and the generation that it speaks of.
-    pub(super) unwritten: Option<(S, Option<i64>)>,
+    pub(super) unwritten: Option<Unwritten<S>>,
+}
+
+/// A status that could not be written.
+#[derive(Debug)]
+pub(super) struct Unwritten<S> {
+    /// Of the spec that it speaks of.
+    generation: Option<i64>,
+    status: S,
+    /// The events that tell of it: the next run finds it written, and sees no change to tell of.
+    notices: Vec<Notice>,
 }
 
 impl<M: Default, S> Remembered<M, S> {
@@ -89,7 +98,7 @@ pub struct Reconciliation<'a, C: Controller> {
     object: Arc<C::Object>,
     /// Taken when the run begins: what is asked for later is not answered by what was read before.
     request: Option<String>,
-    unwritten: Option<(StatusOf<C>, Option<i64>)>,
+    unwritten: Option<Unwritten<StatusOf<C>>>,
     kit: &'a Kit,
     mirror: &'a Mirror<C::Object>,
 }
@@ -155,12 +164,37 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     /// # Errors
     /// When the object is gone, or the API server does not take it: then the next run writes it first.
     pub async fn write_status(&mut self, after: StatusOf<C>) -> Result<(), Stop> {
+        self.publish(after, Vec::new()).await
+    }
+
+    /// Writes what differs of the status, then publishes the events about it. Where it cannot be written, they
+    /// are kept with it for the next run.
+    pub(super) async fn publish(&mut self, after: StatusOf<C>, notices: Vec<Notice>) -> Result<(), Stop> {
+        match self.patch_status(&after).await {
+            Ok(()) => {
+                notices.into_iter().for_each(|notice| self.emit(notice));
+                Ok(())
+            }
+            Err(stop) => {
+                if matches!(stop, Stop::Failed(WriteError::Refused { .. })) {
+                    self.unwritten = Some(Unwritten {
+                        generation: self.object.meta().generation,
+                        status: after,
+                        notices,
+                    });
+                }
+                Err(stop)
+            }
+        }
+    }
+
+    async fn patch_status(&mut self, after: &StatusOf<C>) -> Result<(), Stop> {
         let before = self.status();
-        if before == after {
+        if before == *after {
             // most runs find everything as it was
             return Ok(());
         }
-        let patch = merge_patch(&before, &after).map_err(WriteError::from)?;
+        let patch = merge_patch(&before, after).map_err(WriteError::from)?;
         let Some(patch) = patch else { return Ok(()) };
         if C::ABOUT.owner.is_some() {
             self.kit.tally.status_patches.fetch_add(1, Ordering::Relaxed);
@@ -168,30 +202,20 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.meta().uid }, "status": patch }));
         let params = patch_params::<C>();
         let written = self.api().patch_status(&self.key.name, &params, &patch).await;
-        let stop = match written {
-            Ok(object) => {
-                self.update_cached(object);
-                return Ok(());
-            }
-            Err(error) => stop("status", error),
-        };
-        if matches!(stop, Stop::Failed(_)) {
-            self.unwritten = Some((after, self.object.meta().generation));
-        }
-        Err(stop)
+        self.update_cached(written.map_err(|error| stop("status", error))?);
+        Ok(())
     }
 
     /// Writes a status that an earlier run could not, unless it speaks of another spec.
     pub(super) async fn write_unwritten(&mut self) -> Result<(), Stop> {
-        match self.unwritten.take() {
-            Some((status, generation)) if generation == self.object.meta().generation => {
-                self.write_status(status).await?;
-                // it may answer the request
-                self.request = open_request(&*self.object);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
+        let unwritten = self.unwritten.take();
+        let Some(unwritten) = unwritten.filter(|of| of.generation == self.object.meta().generation) else {
+            return Ok(());
+        };
+        self.publish(unwritten.status, unwritten.notices).await?;
+        // it may answer the request
+        self.request = open_request(&*self.object);
+        Ok(())
     }
 
     /// Sets or removes the controller's finalizer; the others stay as they are, also if they change meanwhile.

@@ -231,8 +231,7 @@ impl<C: Controller> Runner<C> {
             ended,
         } = report;
         let status = if ended { self.answered(run, status) } else { status };
-        run.write_status(status).await?;
-        notices.into_iter().for_each(|notice| run.emit(notice));
+        run.publish(status, notices).await?;
         Ok(next)
     }
 
@@ -242,15 +241,9 @@ impl<C: Controller> Runner<C> {
         let mut status = self.answered(run, before.clone());
         let generation = run.object().meta().generation.unwrap_or_default();
         StandardConditions::new(&mut status, generation, Timestamp::now()).failed(failure);
-        let new = status != before;
-        run.write_status(status).await?;
-        if new {
-            run.emit(Notice::new(
-                Severity::Warning,
-                failure.reason.as_str(),
-                &failure.message,
-            ));
-        }
+        let notice = || Notice::new(Severity::Warning, failure.reason.as_str(), &failure.message);
+        let notice = (status != before).then(notice);
+        run.publish(status, notice.into_iter().collect()).await?;
         Ok(Next::Await)
     }
 

@@ -11,9 +11,10 @@ use equate_testkit::cluster::EmbeddedCluster;
 use equate_testkit::eventually::eventually;
 use equate_testkit::faults::{Fault, Faults, Rule, Verb};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -160,9 +161,11 @@ impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
     ) -> Report<GitRepositoryStatus> {
         let mut status = before.clone();
         StandardConditions::new(&mut status, *generation, now).ready(Why::Succeeded, &word);
+        let notice = || Notice::new(Severity::Normal, "Said", word);
+        let notice = (status != *before).then(notice);
         Report {
             status,
-            notices: vec![Notice::new(Severity::Normal, "Said", word)],
+            notices: notice.into_iter().collect(),
             next: Next::Await,
             ended: true,
         }
@@ -310,6 +313,23 @@ impl Session {
         .await;
     }
 
+    /// As soon as there is an event, which nobody repeated.
+    async fn told(&self, name: &str, reason: &str, message: &str) {
+        let api: Api<Event> = Api::namespaced(self.cluster.client(), "default");
+        eventually(&format!("an event {reason} of {name}"), DEADLINE, async || {
+            let all = api.list(&ListParams::default()).await.unwrap().items;
+            let about = |event: &&Event| event.involved_object.name.as_deref() == Some(name);
+            let told: Vec<_> = all.iter().filter(about).map(|event| {
+                (event.reason.as_deref(), event.message.as_deref(), event.count)
+            }).collect();
+            match told.contains(&(Some(reason), Some(message), Some(1))) {
+                true => Ok(()),
+                false => Err(format!("{told:?}")),
+            }
+        })
+        .await;
+    }
+
     fn status_patches(&self) -> usize {
         let log = self.faults.log();
         log.iter().filter(|call| call.path.ends_with("/status")).count()
@@ -433,6 +453,8 @@ async fn a_status_that_could_not_be_written_is_written_by_the_next_run() {
     session.create("a", json!({})).await;
     session.says("a", ConditionType::Ready, "a").await;
     assert_eq!(session.status_patches(), 3);
+    // the run that wrote it saw nothing new
+    session.told("a", "Said", "a").await;
     session.end().await;
 }
 
