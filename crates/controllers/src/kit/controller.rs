@@ -70,7 +70,8 @@ pub trait Controller: Sized + Send + Sync + 'static {
     /// Parses an object.
     ///
     /// # Errors
-    /// When its spec has no meaning: the object stalls until somebody changes it.
+    /// When its spec has no meaning: the object stalls until somebody changes it. One that is being deleted
+    /// goes to [`Controller::release_undeclared`] then.
     fn declare(object: &Self::Object) -> Result<Self::Declared, Failure>;
 
     /// Reads all that the decision depends on.
@@ -106,6 +107,22 @@ pub trait Controller: Sized + Send + Sync + 'static {
         done: Self::Done,
         now: Timestamp,
     ) -> Report<StatusOf<Self>>;
+
+    /// Cleans up after an object that is being deleted and that [`Controller::declare`] refuses, by its status
+    /// and what is remembered of it. The finalizer goes, and the answer is published as the event that says
+    /// what became of what the object left. By default that stays: override this where something has to be
+    /// deleted first.
+    ///
+    /// # Errors
+    /// When that could not be deleted: the status says so, the finalizer stays, and the failure says when it is
+    /// tried again.
+    fn release_undeclared(
+        &self,
+        _run: &mut Reconciliation<'_, Self>,
+        refused: &Failure,
+    ) -> impl Future<Output = Result<Notice, Failure>> + Send {
+        std::future::ready(Ok(Notice::left(refused)))
+    }
 
     /// The objects to wake when one of this kind changes; by default that one, unless its status alone did.
     fn affected(&self, change: &Change<Self::Object>) -> Vec<(ObjectRef, Reason)> {
@@ -306,6 +323,12 @@ impl Notice {
             message: message.into(),
             metadata: BTreeMap::new(),
         }
+    }
+
+    /// The object is deleted without cleaning up, because its spec was refused.
+    pub fn left(refused: &Failure) -> Self {
+        let message = format!("deleted without cleaning up: {refused}; delete by hand what it left");
+        Self::new(Severity::Warning, refused.reason.as_str(), message)
     }
 
     /// Adds a fact.

@@ -188,7 +188,11 @@ impl<C: Controller> Runner<C> {
             }
             let declared = match C::declare(&object) {
                 Ok(declared) => declared,
-                Err(failure) => return self.stall(run, &failure).await,
+                Err(failure) if deleting => return self.release(run, &failure).await,
+                Err(failure) => {
+                    self.fail(run, &failure).await?;
+                    return Ok(Next::Await);
+                }
             };
             if object.is_suspended() && !deleting && !C::ATTENDS_SUSPENDED {
                 let memory = std::mem::take(&mut run.memory);
@@ -235,16 +239,32 @@ impl<C: Controller> Runner<C> {
         Ok(next)
     }
 
-    /// The spec has no meaning: that is said once.
-    async fn stall(&self, run: &mut Reconciliation<'_, C>, failure: &Failure) -> Result<Next, Stop> {
+    /// It is being deleted, and its spec has no meaning: the verbs, which need one, cannot clean up.
+    async fn release(&self, run: &mut Reconciliation<'_, C>, refused: &Failure) -> Result<Next, Stop> {
+        match self.controller.release_undeclared(run, refused).await {
+            Ok(notice) => {
+                if let Some(finalizer) = C::ABOUT.finalizer {
+                    run.set_finalizer(finalizer, false).await?;
+                }
+                run.emit(notice);
+                Err(Stop::Gone)
+            }
+            Err(failure) => {
+                self.fail(run, &failure).await?;
+                Ok(failure.next(run.object().retry_interval()))
+            }
+        }
+    }
+
+    /// The run ends before there is anything to report but this, which is said once.
+    async fn fail(&self, run: &mut Reconciliation<'_, C>, failure: &Failure) -> Result<(), Stop> {
         let before = run.status();
         let mut status = self.answered(run, before.clone());
         let generation = run.object().meta().generation.unwrap_or_default();
         StandardConditions::new(&mut status, generation, Timestamp::now()).failed(failure);
         let notice = || Notice::new(Severity::Warning, failure.reason.as_str(), &failure.message);
         let notice = (status != before).then(notice);
-        run.publish(status, notice.into_iter().collect()).await?;
-        Ok(Next::Await)
+        run.publish(status, notice.into_iter().collect()).await
     }
 
     fn answered(&self, run: &Reconciliation<'_, C>, mut status: StatusOf<C>) -> StatusOf<C> {

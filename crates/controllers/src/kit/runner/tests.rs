@@ -171,6 +171,18 @@ impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
         }
     }
 
+    async fn release_undeclared(
+        &self,
+        run: &mut Reconciliation<'_, Self>,
+        refused: &Failure,
+    ) -> Result<Notice, Failure> {
+        match run.key().name == "holds" && !self.calls.has("let go") {
+            true => Err(Failure::passing(Why::Failed, "something is left")),
+            // as by default
+            false => Ok(Notice::left(refused)),
+        }
+    }
+
     fn suspend(&self, key: &Key, memory: usize) {
         self.calls.add(format!("suspend {} {memory}", key.name));
     }
@@ -287,6 +299,16 @@ impl Session {
             }
         })
         .await
+    }
+
+    async fn gone(&self, name: &str) {
+        eventually(&format!("{name} is gone"), DEADLINE, async || {
+            match self.api().get_opt(name).await.unwrap() {
+                None => Ok(()),
+                Some(object) => Err(format!("{object:?}")),
+            }
+        })
+        .await;
     }
 
     async fn called(&self, call: &str) {
@@ -519,5 +541,30 @@ async fn an_object_that_is_made_anew_gets_no_memory_and_no_status_of_the_old_one
     assert!(session.calls.has("forget waits Deleted"));
     // the old one's, which is refused by its uid, and the new one's
     assert_eq!(session.status_patches(), 2);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_spec_without_meaning_does_not_keep_an_object_that_is_deleted() {
+    let session = Session::start().await;
+    let message = "spec.url makes no sense";
+    session.create("senseless", json!({})).await;
+    session.says("senseless", ConditionType::Stalled, message).await;
+    session.delete("senseless").await;
+    session.gone("senseless").await;
+    session.called("forget senseless Deleted").await;
+    let left = format!("deleted without cleaning up: {message}; delete by hand what it left");
+    session.told("senseless", "Failed", &left).await;
+
+    // one that has to delete something first keeps it until that is done
+    session.create("holds", url("senseless")).await;
+    session.says("holds", ConditionType::Stalled, message).await;
+    session.delete("holds").await;
+    session
+        .says("holds", ConditionType::Ready, "something is left")
+        .await;
+    session.calls.add("let go");
+    session.gone("holds").await;
+    assert!(!session.calls.has("observe senseless"));
     session.end().await;
 }
