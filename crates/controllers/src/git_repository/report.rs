@@ -56,6 +56,7 @@ pub(super) fn report(
         }
         Done::Unopened => Report {
             ended: false,
+            failed: true,
             ..ended(before.clone(), None, Next::BackoffWithin(declared.interval))
         },
         Done::NotRemoved(error) => {
@@ -63,6 +64,7 @@ pub(super) fn report(
             let notice = Notice::new(Severity::Warning, "GarbageCollectionFailed", message);
             Report {
                 ended: false,
+                failed: true,
                 ..ended(before.clone(), Some(notice), Next::Backoff)
             }
         }
@@ -106,7 +108,10 @@ fn failed(
         (Severity::Normal, Some(artifact)) => with_artifact(notice, artifact),
         _ => notice,
     };
-    ended(status, told.then_some(notice), next)
+    Report {
+        failed: severity == Severity::Warning,
+        ..ended(status, told.then_some(notice), next)
+    }
 }
 
 fn ended(status: GitRepositoryStatus, notice: Option<Notice>, next: Next) -> Report<GitRepositoryStatus> {
@@ -115,6 +120,7 @@ fn ended(status: GitRepositoryStatus, notice: Option<Notice>, next: Next) -> Rep
         notices: notice.into_iter().collect(),
         next,
         ended: true,
+        failed: false,
     }
 }
 

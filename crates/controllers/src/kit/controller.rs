@@ -284,6 +284,8 @@ pub struct Report<S> {
     pub next: Next,
     /// Whether what was asked for has ended, well or badly: then the status answers an open request.
     pub ended: bool,
+    /// Whether the run failed, also where nothing repeats it: metrics count it as an error.
+    pub failed: bool,
 }
 
 /// When an object runs next if nothing wakes it before.

@@ -41,7 +41,7 @@ pub struct ReconcileEvent<'a> {
     pub waited: Duration,
     /// How long that took.
     pub took: Duration,
-    /// Whether it has to be repeated.
+    /// Whether it failed, also where nothing repeats it.
     pub failed: bool,
     /// Whether the object is not reconciled here any more.
     pub gone: bool,
@@ -49,6 +49,13 @@ pub struct ReconcileEvent<'a> {
 
 /// Told of each run.
 pub type Observer = Arc<dyn Fn(&ReconcileEvent<'_>) + Send + Sync>;
+
+/// How a run ended.
+struct Outcome {
+    next: Next,
+    /// Whether it failed, which what is next does not always say.
+    failed: bool,
+}
 
 /// Ends when the controller has stopped.
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -141,13 +148,13 @@ impl<C: Controller> Runner<C> {
         }
     }
 
-    /// Runs one object.
-    async fn reconcile(&self, key: Key, reasons: Reasons) -> Requeue {
+    /// Runs one object; when it runs next, and whether this failed.
+    async fn reconcile(&self, key: Key, reasons: Reasons) -> (Requeue, bool) {
         let Some(object) = self.mirror.get(&key) else {
-            return self.forget(&key, Absence::Deleted, None).await;
+            return (self.forget(&key, Absence::Deleted, None).await, false);
         };
         if !self.kit.settings.shards.own(object.meta()) {
-            return self.forget(&key, Absence::OtherShard, None).await;
+            return (self.forget(&key, Absence::OtherShard, None).await, false);
         }
         let remembered = self.recall(&key, &object).await;
         let mut run = Reconciliation::new(&self.kit, &self.mirror, key.clone(), object, reasons, remembered);
@@ -158,21 +165,22 @@ impl<C: Controller> Runner<C> {
         let remembered = run.into_remembered();
         self.remembered().insert(key.clone(), remembered);
         match ended {
-            Ok(next) => {
+            Ok(Outcome { next, failed }) => {
                 self.controller.finished(&key);
-                self.requeue(next, interval)
+                let requeue = self.requeue(next, interval);
+                (requeue, failed || requeue.is_failure())
             }
-            Err(Stop::Gone) => self.forget(&key, Absence::Deleted, Some(&object)).await,
+            Err(Stop::Gone) => (self.forget(&key, Absence::Deleted, Some(&object)).await, false),
             Err(Stop::Failed(error)) => {
                 let kind = C::ABOUT.kind;
                 tracing::warn!(kind, %key, %reasons, error = %chain(&error), "an object could not be written");
-                Requeue::BackoffWithin(retry_interval)
+                (Requeue::BackoffWithin(retry_interval), true)
             }
         }
     }
 
     /// The verbs, in rounds, and what stands before them for every kind.
-    async fn verbs(&self, run: &mut Reconciliation<'_, C>) -> Result<Next, Stop> {
+    async fn verbs(&self, run: &mut Reconciliation<'_, C>) -> Result<Outcome, Stop> {
         run.write_unwritten().await?;
         for _ in 0..ROUNDS_MAX {
             let object = Arc::clone(run.object());
@@ -184,14 +192,17 @@ impl<C: Controller> Runner<C> {
                     (_, true) => {}
                 }
             } else if deleting {
-                return Ok(Next::Await);
+                return Ok(Next::Await.into());
             }
             let declared = match C::declare(&object) {
                 Ok(declared) => declared,
                 Err(failure) if deleting => return self.release(run, &failure).await,
                 Err(failure) => {
                     self.fail(run, &failure).await?;
-                    return Ok(Next::Await);
+                    return Ok(Outcome {
+                        next: Next::Await,
+                        failed: true,
+                    });
                 }
             };
             if object.is_suspended() && !deleting && !C::ATTENDS_SUSPENDED {
@@ -199,14 +210,14 @@ impl<C: Controller> Runner<C> {
                 self.controller.suspend(run.key(), memory);
                 let status = C::suspended(&declared, self.answered(run, run.status()));
                 run.write_status(status).await?;
-                return Ok(Next::Await);
+                return Ok(Next::Await.into());
             }
             let seen = self.controller.observe(run, &declared).await?;
             let plan = C::decide(&declared, &seen, Instant::now());
             tracing::debug!(kind = C::ABOUT.kind, key = %run.key(), ?plan, "decided");
             match self.controller.act(run, &declared, seen, plan).await? {
                 Acted::Again => {}
-                Acted::Silent(next) => return Ok(next),
+                Acted::Silent(next) => return Ok(next.into()),
                 Acted::Done(done) => {
                     let report = C::report(&declared, &run.status(), done, Timestamp::now());
                     return self.publish(run, report).await;
@@ -220,27 +231,28 @@ impl<C: Controller> Runner<C> {
             }
         }
         // what it asked for is there; others go first
-        Ok(Next::After(Duration::ZERO, Reason::Deferred))
+        Ok(Next::After(Duration::ZERO, Reason::Deferred).into())
     }
 
     async fn publish(
         &self,
         run: &mut Reconciliation<'_, C>,
         report: Report<StatusOf<C>>,
-    ) -> Result<Next, Stop> {
+    ) -> Result<Outcome, Stop> {
         let Report {
             status,
             notices,
             next,
             ended,
+            failed,
         } = report;
         let status = if ended { self.answered(run, status) } else { status };
         run.publish(status, notices).await?;
-        Ok(next)
+        Ok(Outcome { next, failed })
     }
 
     /// It is being deleted, and its spec has no meaning: the verbs, which need one, cannot clean up.
-    async fn release(&self, run: &mut Reconciliation<'_, C>, refused: &Failure) -> Result<Next, Stop> {
+    async fn release(&self, run: &mut Reconciliation<'_, C>, refused: &Failure) -> Result<Outcome, Stop> {
         match self.controller.release_undeclared(run, refused).await {
             Ok(notice) => {
                 if let Some(finalizer) = C::ABOUT.finalizer {
@@ -251,7 +263,10 @@ impl<C: Controller> Runner<C> {
             }
             Err(failure) => {
                 self.fail(run, &failure).await?;
-                Ok(failure.next(run.object().retry_interval()))
+                Ok(Outcome {
+                    next: failure.next(run.object().retry_interval()),
+                    failed: true,
+                })
             }
         }
     }
@@ -325,6 +340,13 @@ impl<C: Controller> Runner<C> {
     }
 }
 
+impl From<Next> for Outcome {
+    /// Of a run that reports nothing.
+    fn from(next: Next) -> Self {
+        Self { next, failed: false }
+    }
+}
+
 impl<C: Controller> Run for Runner<C> {
     fn about(&self) -> &'static About {
         C::ABOUT
@@ -360,14 +382,14 @@ impl<C: Controller> Run for Runner<C> {
                 let (runner, observer) = (Arc::clone(&self), observer.clone());
                 async move {
                     let began = Instant::now();
-                    let requeue = runner.reconcile(key.clone(), run.reasons).await;
+                    let (requeue, failed) = runner.reconcile(key.clone(), run.reasons).await;
                     if let Some(observer) = observer {
                         observer(&ReconcileEvent {
                             about: C::ABOUT,
                             key: &key,
                             waited: run.waited,
                             took: began.elapsed(),
-                            failed: requeue.is_failure(),
+                            failed,
                             gone: runner.is_gone(&key),
                         });
                     }

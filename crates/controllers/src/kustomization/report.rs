@@ -157,6 +157,7 @@ pub(crate) fn report(
         notices,
         next,
         ended: ends(&outcome),
+        failed: fails(&outcome),
     }
 }
 
@@ -171,6 +172,21 @@ fn ends(outcome: &Outcome) -> bool {
         | Outcome::Ready(_)
         | Outcome::Renewed(_)
         | Outcome::Failed { .. } => true,
+    }
+}
+
+/// Whether the run failed. One that waits for others did not.
+fn fails(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Stalled(_) | Outcome::Failed { .. } => true,
+        Outcome::Waiting { wait, .. } => matches!(wait, Wait::Unfetched { .. }),
+        Outcome::Unchanged
+        | Outcome::Suspended
+        | Outcome::Awaiting(_)
+        | Outcome::Steady(_)
+        | Outcome::Checking { .. }
+        | Outcome::Ready(_)
+        | Outcome::Renewed(_) => false,
     }
 }
 

@@ -234,12 +234,12 @@ fn a_life_in_statuses() {
 }
 
 #[test]
-fn a_request_is_answered_by_what_ends_a_run() {
+fn what_ends_a_run_answers_a_request_and_a_failure_is_counted() {
     let ks = declared(&json!({}), &json!({}));
     let before = KustomizationStatus::default();
     let now: jiff::Timestamp = "2026-11-21T18:00:00Z".parse().unwrap();
     let held = || ks.inventory.clone();
-    let check = |outcome: Outcome, ended: bool| {
+    let check = |outcome: Outcome, ended: bool, failed: bool| {
         let text = format!("{outcome:?}");
         let done = Done {
             outcome,
@@ -248,7 +248,7 @@ fn a_request_is_answered_by_what_ends_a_run() {
             next: Next::Await,
         };
         let said = report(&ks, &before, done, now);
-        assert_eq!(said.ended, ended, "{text}");
+        assert_eq!((said.ended, said.failed), (ended, failed), "{text}");
         // the kit alone answers, also where that is the end
         assert_eq!(said.status.last_handled_reconcile_at, None, "{text}");
     };
@@ -284,23 +284,23 @@ fn a_request_is_answered_by_what_ends_a_run() {
         attempt: None,
         same: false,
     };
-    check(Outcome::Unchanged, false);
-    check(Outcome::Awaiting("others".to_owned()), false);
+    check(Outcome::Unchanged, false, false);
+    check(Outcome::Awaiting("others".to_owned()), false, false);
     let checking = Outcome::Checking {
         revision: revision(FIRST),
         inventory: held(),
     };
-    check(checking, false);
-    check(waiting(fetching(None)), false);
-    check(waiting(fetching(Some("no answer"))), true);
-    check(waiting(unfetched), true);
-    check(waiting(Wait::DependencyNotReady(key("infra"))), true);
-    check(Outcome::Suspended, true);
-    check(Outcome::Stalled(Stall::Account("-".to_owned())), true);
-    check(Outcome::Steady(held()), true);
-    check(Outcome::Ready(ready()), true);
-    check(Outcome::Renewed(ready()), true);
-    check(failed, true);
+    check(checking, false, false);
+    check(waiting(fetching(None)), false, false);
+    check(waiting(fetching(Some("no answer"))), true, false);
+    check(waiting(unfetched), true, true);
+    check(waiting(Wait::DependencyNotReady(key("infra"))), true, false);
+    check(Outcome::Suspended, true, false);
+    check(Outcome::Stalled(Stall::Account("-".to_owned())), true, true);
+    check(Outcome::Steady(held()), true, false);
+    check(Outcome::Ready(ready()), true, false);
+    check(Outcome::Renewed(ready()), true, false);
+    check(failed, true, true);
 }
 
 #[test]

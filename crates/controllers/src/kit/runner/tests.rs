@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::kit::backoff::{Backoff, Jitter};
-use crate::kit::controller::{Absence, Acted, Controller, Failure, Next, Report, StandardConditions};
+use crate::kit::controller::{Absence, Acted, Controller, Failure, Next, Report, Retry, StandardConditions};
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
 use crate::kit::queue::Counts;
@@ -160,7 +160,20 @@ impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
         now: Timestamp,
     ) -> Report<GitRepositoryStatus> {
         let mut status = before.clone();
-        StandardConditions::new(&mut status, *generation, now).ready(Why::Succeeded, &word);
+        let failure = |retry: Retry| Failure {
+            retry,
+            ..Failure::passing(Why::Failed, word.clone())
+        };
+        let failure = match &*word {
+            "refused" => Some(failure(Retry::Interval)),
+            "impossible" => Some(failure(Retry::Never)),
+            _ => None,
+        };
+        let conditions = StandardConditions::new(&mut status, *generation, now);
+        match &failure {
+            Some(failure) => conditions.failed(failure),
+            None => conditions.ready(Why::Succeeded, &word),
+        }
         let notice = || Notice::new(Severity::Normal, "Said", word);
         let notice = (status != *before).then(notice);
         Report {
@@ -168,6 +181,7 @@ impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
             notices: notice.into_iter().collect(),
             next: Next::Await,
             ended: true,
+            failed: failure.is_some(),
         }
     }
 
@@ -199,6 +213,8 @@ struct Session {
     cluster: EmbeddedCluster,
     faults: Faults,
     calls: Calls,
+    /// The objects that ran, and whether that failed.
+    ran: Arc<Mutex<Vec<(String, bool)>>>,
     engine: Option<Engine>,
     _folder: tempfile::TempDir,
 }
@@ -216,6 +232,8 @@ impl Session {
             .await
             .unwrap();
         let (faults, calls) = (Faults::seeded(1), Calls::default());
+        let ran: Arc<Mutex<Vec<(String, bool)>>> = Arc::default();
+        let observed = Arc::clone(&ran);
         let folder = tempfile::tempdir().unwrap();
         let storage = Storage::open(
             folder.path().join("a"),
@@ -225,6 +243,10 @@ impl Session {
         let engine = Engine::builder(faults.wrap(&cluster.client()))
             .controllers(ControllerSet::new().with::<C>())
             .configure(calls.clone())
+            .observer(Arc::new(move |event| {
+                let ran = (event.key.name.clone(), event.failed);
+                observed.lock().unwrap().push(ran);
+            }))
             .mirrors(Mirrors::new(folder.path().join("git"), Limits::default()))
             .storage(storage.unwrap())
             .shards(Shards::default().labels("!elsewhere").unwrap())
@@ -240,6 +262,7 @@ impl Session {
             cluster,
             faults,
             calls,
+            ran,
             engine: Some(engine),
             _folder: folder,
         }
@@ -566,5 +589,27 @@ async fn a_spec_without_meaning_does_not_keep_an_object_that_is_deleted() {
     session.calls.add("let go");
     session.gone("holds").await;
     assert!(!session.calls.has("observe senseless"));
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_run_has_failed_also_where_nothing_repeats_it() {
+    let session = Session::start().await;
+    for (word, failed) in [
+        ("a", false),
+        ("refused", true),
+        ("impossible", true),
+        ("senseless", true),
+    ] {
+        session.create(word, json!({})).await;
+        eventually(&format!("{word} ran"), DEADLINE, async || {
+            let ran = session.ran.lock().unwrap();
+            match ran.iter().find(|(name, _)| name == word) {
+                Some(ran) => Ok(assert_eq!(*ran, (word.to_owned(), failed))),
+                None => Err(format!("{ran:?}")),
+            }
+        })
+        .await;
+    }
     session.end().await;
 }
