@@ -133,6 +133,10 @@ impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
         memory: usize,
         plan: Plan,
     ) -> Result<Acted<String>, Stop> {
+        if word == "breaks" {
+            self.calls.add(format!("act {word} {memory}"));
+            assert!(memory != 2, "on purpose");
+        }
         if matches!(&**word, "writes" | "waits" | "ends") {
             self.calls.add(format!("act {word} {memory}"));
             self.calls.gate.notified().await;
@@ -611,5 +615,58 @@ async fn a_run_has_failed_also_where_nothing_repeats_it() {
         })
         .await;
     }
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_panic_drops_the_memory_and_no_status() {
+    let session = Session::start().await;
+    let refused = Rule::new(Verb::Patch, "/gitrepositories/breaks/status", Fault::status(503));
+    session.faults.add(refused.times(1));
+    session.create("breaks", json!({})).await;
+    // the second run writes what the first one said, then it breaks off; the third one begins anew
+    session.says("breaks", ConditionType::Ready, "breaks").await;
+    session.told("breaks", "Said", "breaks").await;
+    let acts = ["act breaks 1", "act breaks 2", "act breaks 1"];
+    eventually("a third run", DEADLINE, async || {
+        let log = session.calls.log.lock().unwrap().clone();
+        let seen: Vec<_> = log.iter().filter(|call| call.starts_with("act")).collect();
+        match seen == acts {
+            true => Ok(()),
+            false => Err(format!("{seen:?}")),
+        }
+    })
+    .await;
+    assert_eq!(session.counts().panicked, 1);
+    assert_eq!(session.status_patches(), 2);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_finalizer_that_changed_meanwhile_is_set_and_removed_by_the_next_run() {
+    let session = Session::start().await;
+    let conflict = || Rule::new(Verb::Patch, "/gitrepositories/a", Fault::status(409)).times(1);
+    let finalizers = async |expected: &[&str]| {
+        eventually(&format!("finalizers {expected:?}"), DEADLINE, async || {
+            let object = session.api().get("a").await.unwrap();
+            match object.metadata.finalizers.clone().unwrap_or_default() == expected {
+                true => Ok(()),
+                false => Err(format!("{object:?}")),
+            }
+        })
+        .await;
+    };
+    session.faults.add(conflict());
+    session
+        .create("a", json!({ "metadata": { "finalizers": ["example.org/other"] } }))
+        .await;
+    finalizers(&["example.org/other", "example.org/probe"]).await;
+    session.says("a", ConditionType::Ready, "a").await;
+    // nothing was looked at before it was there
+    assert_eq!(session.calls.taken(), ["observe a"]);
+    session.faults.add(conflict());
+    session.delete("a").await;
+    finalizers(&["example.org/other"]).await;
+    session.called("forget a Deleted").await;
     session.end().await;
 }
