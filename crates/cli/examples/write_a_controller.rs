@@ -137,6 +137,7 @@ impl Controller for Greetings {
             notices,
             next: Next::Interval,
             ended: true,
+            failed: false,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use equate_api::meta::{FINALIZER, REQUESTED_AT};
+use equate_api::meta::FINALIZER;
 use equate_api::source::{GitProvider, GitRepository, GitRepositorySpec, GitVerificationMode, Include};
 use equate_git::Reference;
 use equate_source::{Place, PlaceError};
@@ -20,8 +20,6 @@ pub(crate) struct Declared {
     pub(crate) deleting: bool,
     pub(crate) finalizer: bool,
     pub(crate) suspend: bool,
-    /// The token of a run that somebody asked for.
-    pub(crate) requested_at: Option<String>,
     pub(crate) url: String,
     pub(crate) reference: Reference,
     /// `spec.ignore`.
@@ -90,11 +88,6 @@ impl TryFrom<&GitRepository> for Declared {
                 .flatten()
                 .any(|finalizer| finalizer == FINALIZER),
             suspend: spec.suspend,
-            requested_at: meta
-                .annotations
-                .as_ref()
-                .and_then(|all| all.get(REQUESTED_AT))
-                .cloned(),
             url: spec.url.clone(),
             reference: reference(spec),
             ignore: spec.ignore.clone(),

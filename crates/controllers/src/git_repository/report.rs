@@ -56,6 +56,7 @@ pub(super) fn report(
         }
         Done::Unopened => Report {
             ended: false,
+            failed: true,
             ..ended(before.clone(), None, Next::BackoffWithin(declared.interval))
         },
         Done::NotRemoved(error) => {
@@ -63,6 +64,7 @@ pub(super) fn report(
             let notice = Notice::new(Severity::Warning, "GarbageCollectionFailed", message);
             Report {
                 ended: false,
+                failed: true,
                 ..ended(before.clone(), Some(notice), Next::Backoff)
             }
         }
@@ -106,7 +108,10 @@ fn failed(
         (Severity::Normal, Some(artifact)) => with_artifact(notice, artifact),
         _ => notice,
     };
-    ended(status, told.then_some(notice), next)
+    Report {
+        failed: severity == Severity::Warning,
+        ..ended(status, told.then_some(notice), next)
+    }
 }
 
 fn ended(status: GitRepositoryStatus, notice: Option<Notice>, next: Next) -> Report<GitRepositoryStatus> {
@@ -115,6 +120,7 @@ fn ended(status: GitRepositoryStatus, notice: Option<Notice>, next: Next) -> Rep
         notices: notice.into_iter().collect(),
         next,
         ended: true,
+        failed: false,
     }
 }
 
@@ -138,8 +144,6 @@ pub(super) struct StatusDraft<'a> {
     declared: &'a Declared,
     now: Timestamp,
     status: GitRepositoryStatus,
-    /// Whether this is the end of the run that was asked for.
-    answers: bool,
 }
 
 impl<'a> StatusDraft<'a> {
@@ -148,18 +152,10 @@ impl<'a> StatusDraft<'a> {
         let mut status = before.clone();
         // with a first word of ours the definition's default goes: it says that nothing was seen
         status.observed_generation = status.observed_generation.or(Some(-1));
-        Self {
-            declared,
-            now,
-            status,
-            answers: true,
-        }
+        Self { declared, now, status }
     }
 
-    pub(super) fn finish(mut self) -> GitRepositoryStatus {
-        if let Some(token) = self.declared.requested_at.as_ref().filter(|_| self.answers) {
-            self.status.last_handled_reconcile_at = Some(token.clone());
-        }
+    pub(super) fn finish(self) -> GitRepositoryStatus {
         self.status
     }
 
@@ -193,7 +189,6 @@ impl<'a> StatusDraft<'a> {
                 &message,
             );
         }
-        self.answers = false;
         self.finish()
     }
 

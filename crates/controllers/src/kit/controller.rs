@@ -48,7 +48,8 @@ pub trait Controller: Sized + Send + Sync + 'static {
     type Object: Reconcilable;
     /// An object as this controller reads it: parsed once, with defaults filled in.
     type Declared: Send + Sync;
-    /// What is remembered of an object between runs, and may be lost with the process.
+    /// What is remembered of an object between runs, and may be lost with the process. A run that panics loses
+    /// it, too: it may have been half changed.
     type Memory: Default + Send + 'static;
     /// What was seen.
     type Seen: Send + Sync;
@@ -70,7 +71,8 @@ pub trait Controller: Sized + Send + Sync + 'static {
     /// Parses an object.
     ///
     /// # Errors
-    /// When its spec has no meaning: the object stalls until somebody changes it.
+    /// When its spec has no meaning: the object stalls until somebody changes it. One that is being deleted
+    /// goes to [`Controller::release_undeclared`] then.
     fn declare(object: &Self::Object) -> Result<Self::Declared, Failure>;
 
     /// Reads all that the decision depends on.
@@ -106,6 +108,22 @@ pub trait Controller: Sized + Send + Sync + 'static {
         done: Self::Done,
         now: Timestamp,
     ) -> Report<StatusOf<Self>>;
+
+    /// Cleans up after an object that is being deleted and that [`Controller::declare`] refuses, by its status
+    /// and what is remembered of it. The finalizer goes, and the answer is published as the event that says
+    /// what became of what the object left. By default that stays: override this where something has to be
+    /// deleted first.
+    ///
+    /// # Errors
+    /// When that could not be deleted: the status says so, the finalizer stays, and the failure says when it is
+    /// tried again.
+    fn release_undeclared(
+        &self,
+        _run: &mut Reconciliation<'_, Self>,
+        refused: &Failure,
+    ) -> impl Future<Output = Result<Notice, Failure>> + Send {
+        std::future::ready(Ok(Notice::left(refused)))
+    }
 
     /// The objects to wake when one of this kind changes; by default that one, unless its status alone did.
     fn affected(&self, change: &Change<Self::Object>) -> Vec<(ObjectRef, Reason)> {
@@ -267,6 +285,8 @@ pub struct Report<S> {
     pub next: Next,
     /// Whether what was asked for has ended, well or badly: then the status answers an open request.
     pub ended: bool,
+    /// Whether the run failed, also where nothing repeats it: metrics count it as an error.
+    pub failed: bool,
 }
 
 /// When an object runs next if nothing wakes it before.
@@ -306,6 +326,12 @@ impl Notice {
             message: message.into(),
             metadata: BTreeMap::new(),
         }
+    }
+
+    /// The object is deleted without cleaning up, because its spec was refused.
+    pub fn left(refused: &Failure) -> Self {
+        let message = format!("deleted without cleaning up: {refused}; delete by hand what it left");
+        Self::new(Severity::Warning, refused.reason.as_str(), message)
     }
 
     /// Adds a fact.

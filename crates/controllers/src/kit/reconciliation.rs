@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use equate_api::meta::{REQUESTED_AT, merge_patch};
-use kube::Resource as _;
+use kube::Resource;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::controller::{Controller, Notice, StatusOf};
-use super::controller::{Reconcilable as _, Status as _};
+use super::controller::{Reconcilable, Status as _};
 use super::events::Event;
 use super::mirror::Mirror;
 use super::services::Kit;
@@ -26,14 +26,27 @@ use crate::Key;
 /// What outlives a run.
 #[derive(Debug)]
 pub(super) struct Remembered<M, S> {
+    /// Of the object. Another one may take its name before it is seen that this one is gone.
+    pub(super) uid: Option<String>,
     pub(super) memory: M,
-    /// A status that could not be written, and the generation that it speaks of.
-    pub(super) unwritten: Option<(S, Option<i64>)>,
+    pub(super) unwritten: Option<Unwritten<S>>,
 }
 
-impl<M: Default, S> Default for Remembered<M, S> {
-    fn default() -> Self {
+/// A status that could not be written.
+#[derive(Debug)]
+pub(super) struct Unwritten<S> {
+    /// Of the spec that it speaks of.
+    generation: Option<i64>,
+    status: S,
+    /// The events that tell of it: the next run finds it written, and sees no change to tell of.
+    notices: Vec<Notice>,
+}
+
+impl<M: Default, S> Remembered<M, S> {
+    /// Nothing yet.
+    pub(super) fn of(object: &impl Resource) -> Self {
         Self {
+            uid: object.meta().uid.clone(),
             memory: M::default(),
             unwritten: None,
         }
@@ -83,7 +96,9 @@ pub struct Reconciliation<'a, C: Controller> {
     pub began: Instant,
     key: Key,
     object: Arc<C::Object>,
-    unwritten: Option<(StatusOf<C>, Option<i64>)>,
+    /// Taken when the run begins: what is asked for later is not answered by what was read before.
+    request: Option<String>,
+    unwritten: Option<Unwritten<StatusOf<C>>>,
     kit: &'a Kit,
     mirror: &'a Mirror<C::Object>,
 }
@@ -97,12 +112,17 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         reasons: Reasons,
         remembered: Remembered<C::Memory, StatusOf<C>>,
     ) -> Self {
-        let Remembered { memory, unwritten } = remembered;
+        let Remembered {
+            uid: _,
+            memory,
+            unwritten,
+        } = remembered;
         Self {
             memory,
             reasons,
             began: Instant::now(),
             key,
+            request: open_request(&*object),
             object,
             unwritten,
             kit,
@@ -112,6 +132,7 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
 
     pub(super) fn into_remembered(self) -> Remembered<C::Memory, StatusOf<C>> {
         Remembered {
+            uid: self.object.meta().uid.clone(),
             memory: self.memory,
             unwritten: self.unwritten,
         }
@@ -132,11 +153,10 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         self.object.status().cloned().unwrap_or_default()
     }
 
-    /// The request to reconcile now that no status has answered yet.
-    pub fn open_request(&self) -> Option<String> {
-        let asked = self.object.meta().annotations.as_ref()?.get(REQUESTED_AT)?;
-        let answered = self.status().last_handled_reconcile_at().clone();
-        (answered.as_ref() != Some(asked)).then(|| asked.clone())
+    /// The token of the request that this run answers: the one that was open when it began. One that comes
+    /// during the run is answered by the next.
+    pub fn request(&self) -> Option<&str> {
+        self.request.as_deref()
     }
 
     /// Writes what differs of the status, if anything does.
@@ -144,12 +164,37 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     /// # Errors
     /// When the object is gone, or the API server does not take it: then the next run writes it first.
     pub async fn write_status(&mut self, after: StatusOf<C>) -> Result<(), Stop> {
+        self.publish(after, Vec::new()).await
+    }
+
+    /// Writes what differs of the status, then publishes the events about it. Where it cannot be written, they
+    /// are kept with it for the next run.
+    pub(super) async fn publish(&mut self, after: StatusOf<C>, notices: Vec<Notice>) -> Result<(), Stop> {
+        match self.patch_status(&after).await {
+            Ok(()) => {
+                notices.into_iter().for_each(|notice| self.emit(notice));
+                Ok(())
+            }
+            Err(stop) => {
+                if matches!(stop, Stop::Failed(WriteError::Refused { .. })) {
+                    self.unwritten = Some(Unwritten {
+                        generation: self.object.meta().generation,
+                        status: after,
+                        notices,
+                    });
+                }
+                Err(stop)
+            }
+        }
+    }
+
+    async fn patch_status(&mut self, after: &StatusOf<C>) -> Result<(), Stop> {
         let before = self.status();
-        if before == after {
+        if before == *after {
             // most runs find everything as it was
             return Ok(());
         }
-        let patch = merge_patch(&before, &after).map_err(WriteError::from)?;
+        let patch = merge_patch(&before, after).map_err(WriteError::from)?;
         let Some(patch) = patch else { return Ok(()) };
         if C::ABOUT.owner.is_some() {
             self.kit.tally.status_patches.fetch_add(1, Ordering::Relaxed);
@@ -157,27 +202,20 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.meta().uid }, "status": patch }));
         let params = patch_params::<C>();
         let written = self.api().patch_status(&self.key.name, &params, &patch).await;
-        let stop = match written {
-            Ok(object) => {
-                self.update_cached(object);
-                return Ok(());
-            }
-            Err(error) => stop("status", error),
-        };
-        if matches!(stop, Stop::Failed(_)) {
-            self.unwritten = Some((after, self.object.meta().generation));
-        }
-        Err(stop)
+        self.update_cached(written.map_err(|error| stop("status", error))?);
+        Ok(())
     }
 
     /// Writes a status that an earlier run could not, unless it speaks of another spec.
     pub(super) async fn write_unwritten(&mut self) -> Result<(), Stop> {
-        match self.unwritten.take() {
-            Some((status, generation)) if generation == self.object.meta().generation => {
-                self.write_status(status).await
-            }
-            _ => Ok(()),
-        }
+        let unwritten = self.unwritten.take();
+        let Some(unwritten) = unwritten.filter(|of| of.generation == self.object.meta().generation) else {
+            return Ok(());
+        };
+        self.publish(unwritten.status, unwritten.notices).await?;
+        // it may answer the request
+        self.request = open_request(&*self.object);
+        Ok(())
     }
 
     /// Sets or removes the controller's finalizer; the others stay as they are, also if they change meanwhile.
@@ -253,6 +291,14 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     fn api(&self) -> Api<C::Object> {
         Api::namespaced(self.kit.client.clone(), &self.key.namespace)
     }
+}
+
+/// The token of a request that no status has answered yet.
+fn open_request<K: Reconcilable>(object: &K) -> Option<String> {
+    let asked = object.meta().annotations.as_ref()?.get(REQUESTED_AT)?;
+    let mut status = object.status().cloned().unwrap_or_default();
+    let answered = status.last_handled_reconcile_at().as_ref();
+    (answered != Some(asked)).then(|| asked.clone())
 }
 
 fn patch_params<C: Controller>() -> PatchParams {

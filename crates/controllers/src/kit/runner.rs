@@ -41,7 +41,7 @@ pub struct ReconcileEvent<'a> {
     pub waited: Duration,
     /// How long that took.
     pub took: Duration,
-    /// Whether it has to be repeated.
+    /// Whether it failed, also where nothing repeats it.
     pub failed: bool,
     /// Whether the object is not reconciled here any more.
     pub gone: bool,
@@ -49,6 +49,13 @@ pub struct ReconcileEvent<'a> {
 
 /// Told of each run.
 pub type Observer = Arc<dyn Fn(&ReconcileEvent<'_>) + Send + Sync>;
+
+/// How a run ended.
+struct Outcome {
+    next: Next,
+    /// Whether it failed, which what is next does not always say.
+    failed: bool,
+}
 
 /// Ends when the controller has stopped.
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -141,37 +148,39 @@ impl<C: Controller> Runner<C> {
         }
     }
 
-    /// Runs one object.
-    async fn reconcile(&self, key: Key, reasons: Reasons) -> Requeue {
+    /// Runs one object; when it runs next, and whether this failed.
+    async fn reconcile(&self, key: Key, reasons: Reasons) -> (Requeue, bool) {
         let Some(object) = self.mirror.get(&key) else {
-            return self.forget(&key, Absence::Deleted).await;
+            return (self.forget(&key, Absence::Deleted, None).await, false);
         };
         if !self.kit.settings.shards.own(object.meta()) {
-            return self.forget(&key, Absence::OtherShard).await;
+            return (self.forget(&key, Absence::OtherShard, None).await, false);
         }
-        let remembered = self.remembered().remove(&key).unwrap_or_default();
+        let remembered = self.recall(&key, &object).await;
         let mut run = Reconciliation::new(&self.kit, &self.mirror, key.clone(), object, reasons, remembered);
         let ended = self.verbs(&mut run).await;
         let interval = self.controller.interval(run.object());
         let retry_interval = run.object().retry_interval();
+        let object = Arc::clone(run.object());
         let remembered = run.into_remembered();
         self.remembered().insert(key.clone(), remembered);
         match ended {
-            Ok(next) => {
+            Ok(Outcome { next, failed }) => {
                 self.controller.finished(&key);
-                self.requeue(next, interval)
+                let requeue = self.requeue(next, interval);
+                (requeue, failed || requeue.is_failure())
             }
-            Err(Stop::Gone) => self.forget(&key, Absence::Deleted).await,
+            Err(Stop::Gone) => (self.forget(&key, Absence::Deleted, Some(&object)).await, false),
             Err(Stop::Failed(error)) => {
                 let kind = C::ABOUT.kind;
                 tracing::warn!(kind, %key, %reasons, error = %chain(&error), "an object could not be written");
-                Requeue::BackoffWithin(retry_interval)
+                (Requeue::BackoffWithin(retry_interval), true)
             }
         }
     }
 
     /// The verbs, in rounds, and what stands before them for every kind.
-    async fn verbs(&self, run: &mut Reconciliation<'_, C>) -> Result<Next, Stop> {
+    async fn verbs(&self, run: &mut Reconciliation<'_, C>) -> Result<Outcome, Stop> {
         run.write_unwritten().await?;
         for _ in 0..ROUNDS_MAX {
             let object = Arc::clone(run.object());
@@ -183,25 +192,32 @@ impl<C: Controller> Runner<C> {
                     (_, true) => {}
                 }
             } else if deleting {
-                return Ok(Next::Await);
+                return Ok(Next::Await.into());
             }
             let declared = match C::declare(&object) {
                 Ok(declared) => declared,
-                Err(failure) => return self.stall(run, &failure).await,
+                Err(failure) if deleting => return self.release(run, &failure).await,
+                Err(failure) => {
+                    self.fail(run, &failure).await?;
+                    return Ok(Outcome {
+                        next: Next::Await,
+                        failed: true,
+                    });
+                }
             };
             if object.is_suspended() && !deleting && !C::ATTENDS_SUSPENDED {
                 let memory = std::mem::take(&mut run.memory);
                 self.controller.suspend(run.key(), memory);
                 let status = C::suspended(&declared, self.answered(run, run.status()));
                 run.write_status(status).await?;
-                return Ok(Next::Await);
+                return Ok(Next::Await.into());
             }
             let seen = self.controller.observe(run, &declared).await?;
             let plan = C::decide(&declared, &seen, Instant::now());
             tracing::debug!(kind = C::ABOUT.kind, key = %run.key(), ?plan, "decided");
             match self.controller.act(run, &declared, seen, plan).await? {
                 Acted::Again => {}
-                Acted::Silent(next) => return Ok(next),
+                Acted::Silent(next) => return Ok(next.into()),
                 Acted::Done(done) => {
                     let report = C::report(&declared, &run.status(), done, Timestamp::now());
                     return self.publish(run, report).await;
@@ -215,56 +231,91 @@ impl<C: Controller> Runner<C> {
             }
         }
         // what it asked for is there; others go first
-        Ok(Next::After(Duration::ZERO, Reason::Deferred))
+        Ok(Next::After(Duration::ZERO, Reason::Deferred).into())
     }
 
     async fn publish(
         &self,
         run: &mut Reconciliation<'_, C>,
         report: Report<StatusOf<C>>,
-    ) -> Result<Next, Stop> {
+    ) -> Result<Outcome, Stop> {
         let Report {
             status,
             notices,
             next,
             ended,
+            failed,
         } = report;
         let status = if ended { self.answered(run, status) } else { status };
-        run.write_status(status).await?;
-        notices.into_iter().for_each(|notice| run.emit(notice));
-        Ok(next)
+        run.publish(status, notices).await?;
+        Ok(Outcome { next, failed })
     }
 
-    /// The spec has no meaning: that is said once.
-    async fn stall(&self, run: &mut Reconciliation<'_, C>, failure: &Failure) -> Result<Next, Stop> {
+    /// It is being deleted, and its spec has no meaning: the verbs, which need one, cannot clean up.
+    async fn release(&self, run: &mut Reconciliation<'_, C>, refused: &Failure) -> Result<Outcome, Stop> {
+        match self.controller.release_undeclared(run, refused).await {
+            Ok(notice) => {
+                if let Some(finalizer) = C::ABOUT.finalizer {
+                    run.set_finalizer(finalizer, false).await?;
+                }
+                run.emit(notice);
+                Err(Stop::Gone)
+            }
+            Err(failure) => {
+                self.fail(run, &failure).await?;
+                Ok(Outcome {
+                    next: failure.next(run.object().retry_interval()),
+                    failed: true,
+                })
+            }
+        }
+    }
+
+    /// The run ends before there is anything to report but this, which is said once.
+    async fn fail(&self, run: &mut Reconciliation<'_, C>, failure: &Failure) -> Result<(), Stop> {
         let before = run.status();
         let mut status = self.answered(run, before.clone());
         let generation = run.object().meta().generation.unwrap_or_default();
         StandardConditions::new(&mut status, generation, Timestamp::now()).failed(failure);
-        let new = status != before;
-        run.write_status(status).await?;
-        if new {
-            run.emit(Notice::new(
-                Severity::Warning,
-                failure.reason.as_str(),
-                &failure.message,
-            ));
-        }
-        Ok(Next::Await)
+        let notice = || Notice::new(Severity::Warning, failure.reason.as_str(), &failure.message);
+        let notice = (status != before).then(notice);
+        run.publish(status, notice.into_iter().collect()).await
     }
 
     fn answered(&self, run: &Reconciliation<'_, C>, mut status: StatusOf<C>) -> StatusOf<C> {
-        if let Some(token) = run.open_request() {
-            *status.last_handled_reconcile_at() = Some(token);
+        if let Some(token) = run.request() {
+            *status.last_handled_reconcile_at() = Some(token.to_owned());
         }
         status
     }
 
-    /// Nothing of an object that is not reconciled here stays in this process.
-    async fn forget(&self, key: &Key, why: Absence) -> Requeue {
-        let memory = self.remembered().remove(key).unwrap_or_default().memory;
-        self.controller.forget(key, memory, why).await;
+    /// What is remembered of an object. It is taken out: after a panic the next run begins without it.
+    async fn recall(&self, key: &Key, object: &C::Object) -> Remembered<C::Memory, StatusOf<C>> {
+        let known = self.remembered().remove(key);
+        match known {
+            Some(known) if known.uid == object.meta().uid => return known,
+            // the end of the one that had the name before was not seen
+            Some(other) => self.controller.forget(key, other.memory, Absence::Deleted).await,
+            None => {}
+        }
+        Remembered::of(object)
+    }
+
+    /// Nothing of an object that is not reconciled here stays in this process. `ended` is the object, where
+    /// its end was seen before the mirror had it.
+    async fn forget(&self, key: &Key, why: Absence, ended: Option<&C::Object>) -> Requeue {
+        let known = self.remembered().remove(key);
+        let memory = known.map(|known| known.memory).unwrap_or_default();
+        // before anything is waited for: a wake that comes then is of another object of this name
         self.queue.forget(key);
+        self.controller.forget(key, memory, why).await;
+        // one that came during the run has just been dropped
+        let object = self.mirror.get(key);
+        let object = object.filter(|object| self.kit.settings.shards.own(object.meta()));
+        let is_another = |object: Arc<C::Object>| ended.is_none_or(|ended| ended.meta().uid != object.meta().uid);
+        if object.is_some_and(is_another) {
+            self.queue.wake(key.clone(), Reason::Appeared);
+        }
         Requeue::Wait
     }
 
@@ -286,6 +337,13 @@ impl<C: Controller> Runner<C> {
 
     fn remembered(&self) -> MutexGuard<'_, Memories<C>> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<Next> for Outcome {
+    /// Of a run that reports nothing.
+    fn from(next: Next) -> Self {
+        Self { next, failed: false }
     }
 }
 
@@ -324,14 +382,14 @@ impl<C: Controller> Run for Runner<C> {
                 let (runner, observer) = (Arc::clone(&self), observer.clone());
                 async move {
                     let began = Instant::now();
-                    let requeue = runner.reconcile(key.clone(), run.reasons).await;
+                    let (requeue, failed) = runner.reconcile(key.clone(), run.reasons).await;
                     if let Some(observer) = observer {
                         observer(&ReconcileEvent {
                             about: C::ABOUT,
                             key: &key,
                             waited: run.waited,
                             took: began.elapsed(),
-                            failed: requeue.is_failure(),
+                            failed,
                             gone: runner.is_gone(&key),
                         });
                     }

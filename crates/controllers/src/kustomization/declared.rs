@@ -8,7 +8,7 @@ use equate_api::kustomize::{
     Decryption, DeletionPolicy, Kustomization, KustomizationSpec, SourceKind, SubstituteReference,
     SubstituteStrategy,
 };
-use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, REQUESTED_AT, Selector};
+use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, Selector};
 use equate_apply::id::{ObjectId, ParseIdError};
 use equate_apply::inventory::Inventory;
 use equate_apply::plan::Budget;
@@ -31,8 +31,6 @@ pub struct Declared {
     pub deleting: bool,
     /// Whether it has our finalizer.
     pub finalizer: bool,
-    /// The token of a run that somebody asked for.
-    pub requested_at: Option<String>,
     /// The revision that may render nothing.
     pub allow_empty: Option<String>,
     /// How much a revision may delete, if that is said.
@@ -131,7 +129,6 @@ impl From<&Kustomization> for Declared {
             generation: meta.generation.unwrap_or_default(),
             deleting: meta.deletion_timestamp.is_some(),
             finalizer: meta.finalizers.iter().flatten().any(|f| f == FINALIZER),
-            requested_at: annotation(REQUESTED_AT),
             allow_empty: annotation(ALLOW_EMPTY),
             prune_budget,
             prune_confirm: annotation(PRUNE_CONFIRM),

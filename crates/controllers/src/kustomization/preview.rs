@@ -597,10 +597,7 @@ fn step(mut declared: Declared, objects: Objects) -> Step {
     // it is looked at as if it were resumed; what is encrypted was opened when it was built
     declared.suspend &= declared.deleting;
     declared.decryption = None;
-    let last = Last {
-        token: declared.requested_at.clone(),
-        ..Last::of_build(declared.generation, UNCOMMITTED, deadline(now, declared.timeout))
-    };
+    let last = Last::of_build(declared.generation, UNCOMMITTED, deadline(now, declared.timeout));
     let mut seen = Seen::of_build(UNCOMMITTED, last, objects, now);
     seen.deletion.prepared = Some(Prepared {
         account: true,

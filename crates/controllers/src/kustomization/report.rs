@@ -110,6 +110,8 @@ pub(crate) struct Ready {
     pub(crate) healthy: Healthy,
     /// Whether anything was changed that no status tells of yet.
     pub(crate) changed: bool,
+    /// Whether the run answers a request.
+    pub(crate) requested: bool,
 }
 
 /// Says how a run ended.
@@ -133,10 +135,10 @@ pub(crate) fn report(
         Outcome::Stalled(stall) => draft.stalled(stall),
         Outcome::Waiting { wait, .. } => draft.waiting(wait),
         Outcome::Awaiting(message) => draft.awaiting(message),
-        Outcome::Steady(inventory) => draft.steady(inventory),
+        Outcome::Steady(inventory) => draft.holding(inventory),
         Outcome::Checking { revision, inventory } => draft.checking(revision, inventory),
         // a status that says all this already, of this generation, is not written again
-        Outcome::Ready(ready) if !news => draft.steady(&ready.inventory),
+        Outcome::Ready(ready) if !news => draft.holding(&ready.inventory),
         Outcome::Ready(ready) | Outcome::Renewed(ready) => {
             draft.ready(&ready.revision, &ready.inventory, &ready.attempt, &ready.healthy)
         }
@@ -154,8 +156,37 @@ pub(crate) fn report(
         status,
         notices,
         next,
-        // the draft answers requests itself, also in statuses ahead of the end
-        ended: false,
+        ended: ends(&outcome),
+        failed: fails(&outcome),
+    }
+}
+
+/// Whether what was asked for has ended, well or badly.
+fn ends(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Unchanged | Outcome::Awaiting(_) | Outcome::Checking { .. } => false,
+        Outcome::Waiting { wait, .. } => !matches!(wait, Wait::Fetching { trouble: None, .. }),
+        Outcome::Suspended
+        | Outcome::Stalled(_)
+        | Outcome::Steady(_)
+        | Outcome::Ready(_)
+        | Outcome::Renewed(_)
+        | Outcome::Failed { .. } => true,
+    }
+}
+
+/// Whether the run failed. One that waits for others did not.
+fn fails(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Stalled(_) | Outcome::Failed { .. } => true,
+        Outcome::Waiting { wait, .. } => matches!(wait, Wait::Unfetched { .. }),
+        Outcome::Unchanged
+        | Outcome::Suspended
+        | Outcome::Awaiting(_)
+        | Outcome::Steady(_)
+        | Outcome::Checking { .. }
+        | Outcome::Ready(_)
+        | Outcome::Renewed(_) => false,
     }
 }
 
@@ -165,12 +196,11 @@ fn is_news(ks: &Declared, before: &KustomizationStatus, outcome: &Outcome) -> bo
         return false;
     };
     let moved = before.last_applied_revision.as_ref() != Some(&ready.revision.revision);
-    let unanswered = ks.requested_at.is_some() && before.last_handled_reconcile_at != ks.requested_at;
     ready.changed
         || moved
         || !is_true(&before.conditions, ConditionType::Ready)
         || before.observed_generation != Some(ks.generation)
-        || unanswered
+        || ready.requested
 }
 
 fn notices(

@@ -138,7 +138,7 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// It holds other objects than before, and nothing else is new.
+    /// It may hold other objects than before, and nothing else is new.
     #[must_use]
     pub(crate) fn holding(mut self, inventory: &Inventory) -> Self {
         self.hold(inventory);
@@ -182,15 +182,6 @@ impl<'a> StatusDraft<'a> {
             }
         }
         self.status.observed_generation = Some(self.ks.generation);
-        self.answered();
-        self
-    }
-
-    /// Nothing but what it holds may have changed.
-    #[must_use]
-    pub(crate) fn steady(mut self, inventory: &Inventory) -> Self {
-        self.hold(inventory);
-        self.answered();
         self
     }
 
@@ -244,7 +235,6 @@ impl<'a> StatusDraft<'a> {
             // of something that is not applied nobody can say that it is healthy
             _ => self.clear(ConditionType::Healthy),
         }
-        self.answered();
         self
     }
 
@@ -282,7 +272,6 @@ impl<'a> StatusDraft<'a> {
             wait.reason(),
             &wait.to_string(),
         );
-        self.answered();
         self
     }
 
@@ -294,14 +283,12 @@ impl<'a> StatusDraft<'a> {
         self.set(ConditionType::Stalled, ConditionStatus::True, reason, &message);
         self.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
         self.status.observed_generation = Some(self.ks.generation);
-        self.answered();
         self
     }
 
-    /// It is suspended: a request is answered, and what is ready stays so, also for those who depend on it.
+    /// It is suspended: what is ready stays so, also for those who depend on it.
     #[must_use]
     pub(crate) fn suspended(mut self) -> Self {
-        self.answered();
         if is_true(&self.status.conditions, ConditionType::Ready) {
             self.status.observed_generation = Some(self.ks.generation);
         }
@@ -343,13 +330,6 @@ impl<'a> StatusDraft<'a> {
             }
         }
         self.status.inventory = Some(StatusInventory { entries });
-    }
-
-    /// Whoever asked for a run waits for this: it is said only with an end, good or bad.
-    fn answered(&mut self) {
-        if self.ks.requested_at.is_some() {
-            self.status.last_handled_reconcile_at = self.ks.requested_at.clone();
-        }
     }
 
     fn remember(&mut self, revision: &Revision, attempt: &Attempt, reason: Reason) {

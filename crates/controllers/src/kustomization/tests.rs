@@ -14,7 +14,9 @@ use super::declared::Declared;
 use super::inputs::artifact::Revision;
 use super::object_ref;
 use super::reasons::{Failure, Stall, Wait};
+use super::report::{Done, EventContext, Outcome, Ready, report};
 use super::status::{Aspects, Attempt, Healthy, StatusDraft};
+use crate::kit::controller::Next;
 use crate::kit::mirror::{Change, What};
 use crate::ownership::contest::Contest;
 use crate::ownership::graph::OwnershipGraph;
@@ -63,11 +65,10 @@ fn shown(status: &KustomizationStatus) -> String {
         .collect();
     let inventory = status.inventory.iter().flat_map(|inventory| &inventory.entries);
     lines.push(format!(
-        "applied={:?} attempted={:?} generation={:?} handled={:?} holds={:?}",
+        "applied={:?} attempted={:?} generation={:?} holds={:?}",
         status.last_applied_revision.as_deref().map(short),
         status.last_attempted_revision.as_deref().map(short),
         status.observed_generation,
-        status.last_handled_reconcile_at,
         inventory.map(|entry| entry.id.as_str()).collect::<Vec<_>>(),
     ));
     for record in &status.history {
@@ -97,10 +98,7 @@ fn revision(text: &str) -> Revision {
 
 #[test]
 fn a_life_in_statuses() {
-    let ks = declared(
-        &json!({ "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } }),
-        &json!({ "timeout": "1m" }),
-    );
+    let ks = declared(&json!({}), &json!({ "timeout": "1m" }));
     let now: jiff::Timestamp = "2026-11-21T18:00:00Z".parse().unwrap();
     let attempt = |digest: &str| Attempt {
         digest: digest.to_owned(),
@@ -123,7 +121,7 @@ fn a_life_in_statuses() {
         &|report| report.waiting(&Wait::DependencyNotReady(key("infra"))),
         &calm,
         "Ready=False DependencyNotReady dependency 'flux-system/infra' is not ready\n\
-         applied=None attempted=None generation=Some(-1) handled=Some(\"now\") holds=[]",
+         applied=None attempted=None generation=Some(-1) holds=[]",
     );
     check(
         &|report| report.started(&revision(FIRST), &one),
@@ -131,7 +129,7 @@ fn a_life_in_statuses() {
         "Reconciling=True Progressing Detecting drift for revision main@sha1:1111111111111111111111111111111111111111 \
          with a timeout of 1m0s\n\
          Ready=Unknown Progressing Reconciliation in progress\n\
-         applied=None attempted=Some(\"main@sha1:11\") generation=Some(-1) handled=Some(\"now\") \
+         applied=None attempted=Some(\"main@sha1:11\") generation=Some(-1) \
          holds=[\"shop_web_apps_Deployment\"]",
     );
     check(
@@ -142,7 +140,7 @@ fn a_life_in_statuses() {
          Ready=Unknown Progressing Reconciliation in progress\n\
          Healthy=Unknown Progressing Running health checks for revision \
          main@sha1:1111111111111111111111111111111111111111 with a timeout of 1m0s\n\
-         applied=None attempted=Some(\"main@sha1:11\") generation=Some(-1) handled=Some(\"now\") \
+         applied=None attempted=Some(\"main@sha1:11\") generation=Some(-1) \
          holds=[\"shop_web_apps_Deployment\"]",
     );
     let unhealthy = Failure::Health(
@@ -157,7 +155,7 @@ fn a_life_in_statuses() {
          Ready=False HealthCheckFailed health check failed after 1m0s: timeout waiting for: [Deployment/shop/web \
          status: 'InProgress']\n\
          Healthy=False HealthCheckFailed timeout waiting for: [Deployment/shop/web status: 'InProgress']\n\
-         applied=None attempted=Some(\"main@sha1:11\") generation=Some(-1) handled=Some(\"now\") \
+         applied=None attempted=Some(\"main@sha1:11\") generation=Some(-1) \
          holds=[\"shop_web_apps_Deployment\"]\n\
          sha256:a HealthCheckFailed 1.5s x1 Some(\"main@sha1:11\")",
     );
@@ -167,7 +165,7 @@ fn a_life_in_statuses() {
         &calm,
         "Ready=True ReconciliationSucceeded Applied revision: main@sha1:2222222222222222222222222222222222222222\n\
          Healthy=True Succeeded Health check passed in 300ms\n\
-         applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) handled=Some(\"now\") \
+         applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) \
          holds=[\"shop_web_apps_Deployment\"]\n\
          sha256:b ReconciliationSucceeded 1.5s x1 Some(\"main@sha1:22\")\n\
          sha256:a HealthCheckFailed 1.5s x1 Some(\"main@sha1:11\")",
@@ -191,7 +189,7 @@ fn a_life_in_statuses() {
          Healthy=True Succeeded Health check passed in 300ms\n\
          OwnershipConflict=True OwnershipConflict Deployment/shop/web (also declared by Kustomization/flux-system/other)\n\
          PruneBlocked=True OthersUnknown not deleted yet: one\n\
-         applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) handled=Some(\"now\") \
+         applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) \
          holds=[\"shop_web_apps_Deployment\"]\n\
          sha256:b ReconciliationSucceeded 1.5s x2 Some(\"main@sha1:22\")\n\
          sha256:a HealthCheckFailed 1.5s x1 Some(\"main@sha1:11\")",
@@ -213,7 +211,7 @@ fn a_life_in_statuses() {
          flux-system annotate --overwrite kustomization.kustomize.toolkit.fluxcd.io/apps \
          equate.dev/allow-empty=main@sha1:1111111111111111111111111111111111111111\n\
          Healthy=True Succeeded Health check passed in 300ms\n\
-         applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) handled=Some(\"now\") \
+         applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) \
          holds=[\"shop_web_apps_Deployment\"]\n\
          sha256:b ReconciliationSucceeded 1.5s x2 Some(\"main@sha1:22\")\n\
          sha256:a HealthCheckFailed 1.5s x1 Some(\"main@sha1:11\")",
@@ -231,11 +229,81 @@ fn a_life_in_statuses() {
         "Reconciling=True ProgressingWithRetry Building manifests for revision \
          main@sha1:2222222222222222222222222222222222222222 with a timeout of 1m0s\n\
          Ready=False BuildFailed kustomize build failed: a.yaml:3:5: x\n\
-         applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) handled=Some(\"now\") \
+         applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) \
          holds=[]\n\
          sha256:b ReconciliationSucceeded 1.5s x2 Some(\"main@sha1:22\")\n\
          sha256:a HealthCheckFailed 1.5s x1 Some(\"main@sha1:11\")",
     );
+}
+
+#[test]
+fn what_ends_a_run_answers_a_request_and_a_failure_is_counted() {
+    let ks = declared(&json!({}), &json!({}));
+    let before = KustomizationStatus::default();
+    let now: jiff::Timestamp = "2026-11-21T18:00:00Z".parse().unwrap();
+    let held = || ks.inventory.clone();
+    let check = |outcome: Outcome, ended: bool, failed: bool| {
+        let text = format!("{outcome:?}");
+        let done = Done {
+            outcome,
+            aspects: Aspects::default(),
+            context: EventContext::default(),
+            next: Next::Await,
+        };
+        let said = report(&ks, &before, done, now);
+        assert_eq!((said.ended, said.failed), (ended, failed), "{text}");
+        // the kit alone answers, also where that is the end
+        assert_eq!(said.status.last_handled_reconcile_at, None, "{text}");
+    };
+    let ready = || Ready {
+        revision: revision(FIRST),
+        inventory: held(),
+        attempt: Attempt {
+            digest: "sha256:a".to_owned(),
+            took: Duration::ZERO,
+        },
+        healthy: Healthy::Unasked,
+        changed: false,
+        requested: true,
+    };
+    let waiting = |wait: Wait| Outcome::Waiting {
+        wait,
+        revision: None,
+        again: Duration::ZERO,
+    };
+    let fetching = |trouble: Option<&str>| Wait::Fetching {
+        revision: FIRST.to_owned(),
+        trouble: trouble.map(str::to_owned),
+    };
+    let unfetched = Wait::Unfetched {
+        revision: FIRST.to_owned(),
+        gone: false,
+        why: "no answer".to_owned(),
+    };
+    let failed = Outcome::Failed {
+        failure: Failure::Apply("refused".to_owned()),
+        revision: revision(FIRST),
+        inventory: held(),
+        attempt: None,
+        same: false,
+    };
+    check(Outcome::Unchanged, false, false);
+    check(Outcome::Awaiting("others".to_owned()), false, false);
+    let checking = Outcome::Checking {
+        revision: revision(FIRST),
+        inventory: held(),
+    };
+    check(checking, false, false);
+    check(waiting(fetching(None)), false, false);
+    check(waiting(fetching(Some("no answer"))), true, false);
+    check(waiting(unfetched), true, true);
+    check(waiting(Wait::DependencyNotReady(key("infra"))), true, false);
+    check(Outcome::Suspended, true, false);
+    check(Outcome::Stalled(Stall::Account("-".to_owned())), true, true);
+    check(Outcome::Steady(held()), true, false);
+    check(Outcome::Ready(ready()), true, false);
+    check(Outcome::Renewed(ready()), true, false);
+    check(failed, true, true);
 }
 
 #[test]

@@ -411,11 +411,10 @@ fn check_status(status: &GitRepositoryStatus, expected: &[&str]) {
         )
     };
     let head = format!(
-        "artifact {:?} observed {:?} ignore {:?} handled {:?}",
+        "artifact {:?} observed {:?} ignore {:?}",
         status.artifact.as_ref().map(|artifact| &*artifact.revision),
         status.observed_generation,
         status.observed_ignore,
-        status.last_handled_reconcile_at,
     );
     let lines: Vec<String> = std::iter::once(head)
         .chain(status.conditions.iter().map(show))
@@ -448,8 +447,7 @@ fn published_at(revision: &str) -> Published {
 #[test]
 fn a_status_says_what_flux_would_say() {
     let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
-    let metadata = json!({ "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } });
-    let declared = Declared::try_from(&object(metadata, json!({ "ignore": "*.md" }))).unwrap();
+    let declared = Declared::try_from(&object(json!({}), json!({ "ignore": "*.md" }))).unwrap();
     let nothing = GitRepositoryStatus {
         observed_generation: Some(-1),
         ..GitRepositoryStatus::default()
@@ -460,7 +458,7 @@ fn a_status_says_what_flux_would_say() {
     check_status(
         &waiting,
         &[
-            r#"artifact None observed Some(-1) ignore None handled None"#,
+            r#"artifact None observed Some(-1) ignore None"#,
             "Reconciling=True Progressing 2: building artifact",
             "Ready=Unknown Progressing 2: building artifact",
         ],
@@ -470,7 +468,7 @@ fn a_status_says_what_flux_would_say() {
     check_status(
         &failed,
         &[
-            r#"artifact None observed Some(-1) ignore None handled Some("now")"#,
+            r#"artifact None observed Some(-1) ignore None"#,
             "Reconciling=True ProgressingWithRetry 2: building artifact",
             "Ready=False GitOperationFailed 2: no answer",
             "FetchFailed=True GitOperationFailed 2: no answer",
@@ -483,7 +481,7 @@ fn a_status_says_what_flux_would_say() {
     check_status(
         &ready,
         &[
-            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md") handled Some("now")"#),
+            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md")"#),
             &format!("Ready=True Succeeded 2: stored artifact for revision '{FIRST}'"),
             &format!("ArtifactInStorage=True Succeeded 2: stored artifact for revision '{FIRST}'"),
         ],
@@ -510,7 +508,7 @@ fn a_status_says_what_flux_would_say() {
     check_status(
         &fetching,
         &[
-            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md") handled Some("now")"#),
+            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md")"#),
             "Reconciling=True ProgressingWithRetry 2: reconciliation in progress",
             "Ready=False GitOperationFailed 2: no answer",
             &format!("ArtifactInStorage=True Succeeded 2: stored artifact for revision '{FIRST}'"),
@@ -527,7 +525,7 @@ fn a_status_says_what_flux_would_say() {
     check_status(
         &storing,
         &[
-            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md") handled Some("now")"#),
+            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md")"#),
             &format!(
                 "Reconciling=True ProgressingWithRetry 2: building artifact: new upstream revision '{SECOND}'"
             ),
@@ -543,7 +541,7 @@ fn a_status_says_what_flux_would_say() {
     check_status(
         &lost,
         &[
-            r#"artifact None observed Some(2) ignore Some("*.md") handled Some("now")"#,
+            r#"artifact None observed Some(2) ignore Some("*.md")"#,
             "Reconciling=True ProgressingWithRetry 2: building artifact",
             "Ready=False GitOperationFailed 2: no answer",
             "FetchFailed=True GitOperationFailed 2: no answer",
@@ -558,7 +556,7 @@ fn a_status_says_what_flux_would_say() {
     check_status(
         &stalled,
         &[
-            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md") handled Some("now")"#),
+            &format!(r#"artifact Some("{FIRST}") observed Some(2) ignore Some("*.md")"#),
             &format!("Stalled=True Unsupported 2: {words}"),
             &format!("Ready=False Unsupported 2: {words}"),
             &format!("ArtifactInStorage=True Succeeded 2: stored artifact for revision '{FIRST}'"),

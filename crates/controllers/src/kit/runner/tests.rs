@@ -11,16 +11,20 @@ use equate_testkit::cluster::EmbeddedCluster;
 use equate_testkit::eventually::eventually;
 use equate_testkit::faults::{Fault, Faults, Rule, Verb};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::kit::backoff::{Backoff, Jitter};
-use crate::kit::controller::{Absence, Acted, Controller, Failure, Next, Report, StandardConditions};
+use crate::kit::controller::{Absence, Acted, Controller, Failure, Next, Report, Retry, StandardConditions};
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
+use crate::kit::queue::Counts;
+use crate::kit::wake::Reason;
 use crate::kit::{About, Severity, controller::Notice};
 use crate::{ControllerSet, Engine, Key, Shards};
 
@@ -28,26 +32,44 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The verbs that were called, in order; the test's side of the controller.
 #[derive(Clone, Default)]
-struct Calls(Arc<Mutex<Vec<String>>>);
+struct Calls {
+    log: Arc<Mutex<Vec<String>>>,
+    /// Where a verb waits until the test lets it go on.
+    gate: Arc<Notify>,
+}
 
 impl Calls {
     fn add(&self, call: impl Into<String>) {
-        self.0.lock().unwrap().push(call.into());
+        self.log.lock().unwrap().push(call.into());
     }
 
     fn taken(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
+        std::mem::take(&mut *self.log.lock().unwrap())
     }
 
     fn has(&self, call: &str) -> bool {
-        self.0.lock().unwrap().iter().any(|own| own == call)
+        self.log.lock().unwrap().iter().any(|own| own == call)
     }
 }
 
 /// Reconciles GitRepositories by their `spec.url`: the last part of it says what happens.
-struct Probe {
+struct Probe<const FINALIZER: bool> {
     calls: Calls,
 }
+
+const KEEPING: About = About {
+    finalizer: Some("example.org/probe"),
+    ..BARE
+};
+
+const BARE: About = About {
+    kind: "GitRepository",
+    plural: "gitrepositories",
+    group: "source.toolkit.fluxcd.io",
+    component: "probe",
+    status_manager: "probe",
+    ..About::DEFAULT
+};
 
 #[derive(Debug, PartialEq)]
 enum Plan {
@@ -56,7 +78,7 @@ enum Plan {
     Release,
 }
 
-impl Controller for Probe {
+impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
     type Object = GitRepository;
     type Declared = (String, bool, i64);
     type Memory = usize;
@@ -64,15 +86,7 @@ impl Controller for Probe {
     type Plan = Plan;
     type Done = String;
 
-    const ABOUT: &'static About = &About {
-        kind: "GitRepository",
-        plural: "gitrepositories",
-        group: "source.toolkit.fluxcd.io",
-        component: "probe",
-        finalizer: Some("example.org/probe"),
-        status_manager: "probe",
-        ..About::DEFAULT
-    };
+    const ABOUT: &'static About = if FINALIZER { &KEEPING } else { &BARE };
 
     fn new(kit: &Arc<Kit>) -> Self {
         Self {
@@ -114,13 +128,30 @@ impl Controller for Probe {
 
     async fn act(
         &self,
-        _: &mut Reconciliation<'_, Self>,
-        _: &Self::Declared,
-        _: usize,
+        run: &mut Reconciliation<'_, Self>,
+        (word, ..): &Self::Declared,
+        memory: usize,
         plan: Plan,
     ) -> Result<Acted<String>, Stop> {
+        if word == "breaks" {
+            self.calls.add(format!("act {word} {memory}"));
+            assert!(memory != 2, "on purpose");
+        }
+        if matches!(&**word, "writes" | "waits" | "ends") {
+            self.calls.add(format!("act {word} {memory}"));
+            self.calls.gate.notified().await;
+        }
+        if word == "ends" {
+            return Err(Stop::Gone);
+        }
+        if word == "writes" {
+            let mut status = run.status();
+            status.observed_ignore = Some(format!("written in run {memory}"));
+            run.write_status(status).await?;
+        }
         Ok(match plan {
             Plan::Again => Acted::Again,
+            Plan::Say(word) if word == "counts" => Acted::Done(format!("{word} {memory}")),
             Plan::Say(word) => Acted::Done(word),
             Plan::Release => Acted::Released,
         })
@@ -133,12 +164,40 @@ impl Controller for Probe {
         now: Timestamp,
     ) -> Report<GitRepositoryStatus> {
         let mut status = before.clone();
-        StandardConditions::new(&mut status, *generation, now).ready(Why::Succeeded, &word);
+        let failure = |retry: Retry| Failure {
+            retry,
+            ..Failure::passing(Why::Failed, word.clone())
+        };
+        let failure = match &*word {
+            "refused" => Some(failure(Retry::Interval)),
+            "impossible" => Some(failure(Retry::Never)),
+            _ => None,
+        };
+        let conditions = StandardConditions::new(&mut status, *generation, now);
+        match &failure {
+            Some(failure) => conditions.failed(failure),
+            None => conditions.ready(Why::Succeeded, &word),
+        }
+        let notice = || Notice::new(Severity::Normal, "Said", word);
+        let notice = (status != *before).then(notice);
         Report {
             status,
-            notices: vec![Notice::new(Severity::Normal, "Said", word)],
+            notices: notice.into_iter().collect(),
             next: Next::Await,
             ended: true,
+            failed: failure.is_some(),
+        }
+    }
+
+    async fn release_undeclared(
+        &self,
+        run: &mut Reconciliation<'_, Self>,
+        refused: &Failure,
+    ) -> Result<Notice, Failure> {
+        match run.key().name == "holds" && !self.calls.has("let go") {
+            true => Err(Failure::passing(Why::Failed, "something is left")),
+            // as by default
+            false => Ok(Notice::left(refused)),
         }
     }
 
@@ -148,6 +207,9 @@ impl Controller for Probe {
 
     async fn forget(&self, key: &Key, _: usize, why: Absence) {
         self.calls.add(format!("forget {} {why:?}", key.name));
+        if key.name == "lingers" {
+            self.calls.gate.notified().await;
+        }
     }
 }
 
@@ -155,12 +217,18 @@ struct Session {
     cluster: EmbeddedCluster,
     faults: Faults,
     calls: Calls,
+    /// The objects that ran, and whether that failed.
+    ran: Arc<Mutex<Vec<(String, bool)>>>,
     engine: Option<Engine>,
     _folder: tempfile::TempDir,
 }
 
 impl Session {
     async fn start() -> Session {
+        Self::of::<Probe<true>>().await
+    }
+
+    async fn of<C: Controller>() -> Session {
         let cluster = EmbeddedCluster::builder().build().await.unwrap();
         let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
         definitions
@@ -168,6 +236,8 @@ impl Session {
             .await
             .unwrap();
         let (faults, calls) = (Faults::seeded(1), Calls::default());
+        let ran: Arc<Mutex<Vec<(String, bool)>>> = Arc::default();
+        let observed = Arc::clone(&ran);
         let folder = tempfile::tempdir().unwrap();
         let storage = Storage::open(
             folder.path().join("a"),
@@ -175,8 +245,12 @@ impl Session {
             Retention::default(),
         );
         let engine = Engine::builder(faults.wrap(&cluster.client()))
-            .controllers(ControllerSet::new().with::<Probe>())
+            .controllers(ControllerSet::new().with::<C>())
             .configure(calls.clone())
+            .observer(Arc::new(move |event| {
+                let ran = (event.key.name.clone(), event.failed);
+                observed.lock().unwrap().push(ran);
+            }))
             .mirrors(Mirrors::new(folder.path().join("git"), Limits::default()))
             .storage(storage.unwrap())
             .shards(Shards::default().labels("!elsewhere").unwrap())
@@ -192,6 +266,7 @@ impl Session {
             cluster,
             faults,
             calls,
+            ran,
             engine: Some(engine),
             _folder: folder,
         }
@@ -210,6 +285,26 @@ impl Session {
         json_patch(&mut object, merge);
         let object = serde_json::from_value(object).unwrap();
         self.api().create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    fn counts(&self) -> Counts {
+        self.engine.as_ref().unwrap().queues()[0].1
+    }
+
+    /// As soon as the mirror has told of so many objects.
+    async fn appeared(&self, objects: u64) {
+        eventually(&format!("{objects} appeared"), DEADLINE, async || {
+            let counts = self.counts();
+            match counts.wakes(Reason::Appeared) == objects {
+                true => Ok(()),
+                false => Err(format!("{counts:?}")),
+            }
+        })
+        .await;
+    }
+
+    async fn delete(&self, name: &str) {
+        self.api().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
     async fn patch(&self, name: &str, patch: Value) {
@@ -233,10 +328,53 @@ impl Session {
         .await
     }
 
+    async fn gone(&self, name: &str) {
+        eventually(&format!("{name} is gone"), DEADLINE, async || {
+            match self.api().get_opt(name).await.unwrap() {
+                None => Ok(()),
+                Some(object) => Err(format!("{object:?}")),
+            }
+        })
+        .await;
+    }
+
     async fn called(&self, call: &str) {
         eventually(call, DEADLINE, async || match self.calls.has(call) {
             true => Ok(()),
-            false => Err(format!("{:?}", self.calls.0.lock().unwrap())),
+            false => Err(format!("{:?}", self.calls.log.lock().unwrap())),
+        })
+        .await;
+    }
+
+    async fn answered(&self, name: &str) -> Option<String> {
+        let status = self.api().get(name).await.unwrap().status;
+        status.unwrap_or_default().last_handled_reconcile_at
+    }
+
+    /// As soon as the status says that this request was answered.
+    async fn answers(&self, name: &str, token: &str) {
+        eventually(&format!("{name} answers {token}"), DEADLINE, async || {
+            match self.answered(name).await.as_deref() {
+                Some(own) if own == token => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+
+    /// As soon as there is an event, which nobody repeated.
+    async fn told(&self, name: &str, reason: &str, message: &str) {
+        let api: Api<Event> = Api::namespaced(self.cluster.client(), "default");
+        eventually(&format!("an event {reason} of {name}"), DEADLINE, async || {
+            let all = api.list(&ListParams::default()).await.unwrap().items;
+            let about = |event: &&Event| event.involved_object.name.as_deref() == Some(name);
+            let told: Vec<_> = all.iter().filter(about).map(|event| {
+                (event.reason.as_deref(), event.message.as_deref(), event.count)
+            }).collect();
+            match told.contains(&(Some(reason), Some(message), Some(1))) {
+                true => Ok(()),
+                false => Err(format!("{told:?}")),
+            }
         })
         .await;
     }
@@ -265,6 +403,11 @@ fn json_patch(into: &mut Value, merge: Value) {
     }
 }
 
+/// A request to reconcile now.
+fn asked(token: &str) -> Value {
+    json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": token } } })
+}
+
 #[tokio::test]
 async fn the_finalizer_comes_first_and_goes_last() {
     let session = Session::start().await;
@@ -272,7 +415,7 @@ async fn the_finalizer_comes_first_and_goes_last() {
     let object = session.says("a", ConditionType::Ready, "a").await;
     assert_eq!(object.metadata.finalizers.unwrap(), ["example.org/probe"]);
     assert_eq!(session.calls.taken(), ["observe a"]);
-    session.api().delete("a", &DeleteParams::default()).await.unwrap();
+    session.delete("a").await;
     session.called("forget a Deleted").await;
     assert!(session.api().get_opt("a").await.unwrap().is_none());
     session.end().await;
@@ -281,21 +424,29 @@ async fn the_finalizer_comes_first_and_goes_last() {
 #[tokio::test]
 async fn a_suspended_object_answers_requests_and_is_not_looked_at() {
     let session = Session::start().await;
-    let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "1" } },
-                        "spec": { "suspend": true } });
-    session.create("a", asked).await;
+    let mut rests = asked("1");
+    json_patch(&mut rests, json!({ "spec": { "suspend": true } }));
+    session.create("a", rests).await;
     session.called("suspend a 0").await;
-    eventually("the answer", DEADLINE, async || {
-        let status = session.api().get("a").await.unwrap().status.unwrap_or_default();
-        match status.last_handled_reconcile_at.as_deref() {
-            Some("1") => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    session.answers("a", "1").await;
     assert!(!session.calls.has("observe a"));
     session.patch("a", json!({ "spec": { "suspend": false } })).await;
     session.says("a", ConditionType::Ready, "a").await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_request_that_comes_during_a_run_is_answered_by_the_next() {
+    let session = Session::start().await;
+    session.create("writes", asked("1")).await;
+    session.called("act writes 1").await;
+    // the status that this run writes next brings it along
+    session.patch("writes", asked("2")).await;
+    session.calls.gate.notify_one();
+    session.called("act writes 2").await;
+    assert_eq!(session.answered("writes").await.as_deref(), Some("1"));
+    session.calls.gate.notify_one();
+    session.answers("writes", "2").await;
     session.end().await;
 }
 
@@ -328,13 +479,13 @@ async fn a_plan_that_asks_is_decided_again_and_others_go_first_after_four_rounds
     session.create("fetches", json!({})).await;
     session.says("fetches", ConditionType::Ready, "fetches").await;
     assert_eq!(session.calls.taken(), ["observe fetches"; 3]);
-    let runs = session.engine.as_ref().unwrap().queues()[0].1.runs;
+    let runs = session.counts().runs;
     session.create("asks-for-ever", json!({})).await;
     session
         .says("asks-for-ever", ConditionType::Ready, "asks-for-ever")
         .await;
     assert_eq!(session.calls.taken(), ["observe asks-for-ever"; 7]);
-    let counts = session.engine.as_ref().unwrap().queues()[0].1;
+    let counts = session.counts();
     assert_eq!(counts.runs - runs, 2, "{counts:?}");
     session.end().await;
 }
@@ -351,6 +502,8 @@ async fn a_status_that_could_not_be_written_is_written_by_the_next_run() {
     session.create("a", json!({})).await;
     session.says("a", ConditionType::Ready, "a").await;
     assert_eq!(session.status_patches(), 3);
+    // the run that wrote it saw nothing new
+    session.told("a", "Said", "a").await;
     session.end().await;
 }
 
@@ -366,5 +519,154 @@ async fn an_object_of_another_shard_is_forgotten_and_not_written() {
     let object = session.api().get("a").await.unwrap();
     let ready = condition(&object.status.unwrap().conditions, ConditionType::Ready).cloned();
     assert_eq!(ready.unwrap().message, "a");
+    session.end().await;
+}
+
+/// The spec of the second object of a name.
+fn url(word: &str) -> Value {
+    json!({ "spec": { "url": format!("https://example.org/{word}") } })
+}
+
+#[tokio::test]
+async fn an_object_that_is_made_anew_while_the_old_one_is_forgotten_runs() {
+    let session = Session::start().await;
+    session.create("lingers", json!({})).await;
+    session.says("lingers", ConditionType::Ready, "lingers").await;
+    session.delete("lingers").await;
+    session.called("forget lingers Deleted").await;
+    session.create("lingers", url("b")).await;
+    session.appeared(2).await;
+    session.calls.gate.notify_one();
+    session.says("lingers", ConditionType::Ready, "b").await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn an_object_that_is_made_anew_before_the_old_one_is_forgotten_runs() {
+    let session = Session::of::<Probe<false>>().await;
+    session.create("ends", json!({})).await;
+    session.called("act ends 1").await;
+    session.delete("ends").await;
+    session.create("ends", url("b")).await;
+    session.appeared(2).await;
+    session.calls.gate.notify_one();
+    session.says("ends", ConditionType::Ready, "b").await;
+    assert!(session.calls.has("forget ends Deleted"));
+    session.end().await;
+}
+
+#[tokio::test]
+async fn an_object_that_is_made_anew_gets_no_memory_and_no_status_of_the_old_one() {
+    let session = Session::of::<Probe<false>>().await;
+    session.create("waits", json!({})).await;
+    session.called("act waits 1").await;
+    session.delete("waits").await;
+    session.create("waits", url("counts")).await;
+    session.appeared(2).await;
+    session.calls.gate.notify_one();
+    session.says("waits", ConditionType::Ready, "counts 1").await;
+    assert!(session.calls.has("forget waits Deleted"));
+    // the old one's, which is refused by its uid, and the new one's
+    assert_eq!(session.status_patches(), 2);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_spec_without_meaning_does_not_keep_an_object_that_is_deleted() {
+    let session = Session::start().await;
+    let message = "spec.url makes no sense";
+    session.create("senseless", json!({})).await;
+    session.says("senseless", ConditionType::Stalled, message).await;
+    session.delete("senseless").await;
+    session.gone("senseless").await;
+    session.called("forget senseless Deleted").await;
+    let left = format!("deleted without cleaning up: {message}; delete by hand what it left");
+    session.told("senseless", "Failed", &left).await;
+
+    // one that has to delete something first keeps it until that is done
+    session.create("holds", url("senseless")).await;
+    session.says("holds", ConditionType::Stalled, message).await;
+    session.delete("holds").await;
+    session
+        .says("holds", ConditionType::Ready, "something is left")
+        .await;
+    session.calls.add("let go");
+    session.gone("holds").await;
+    assert!(!session.calls.has("observe senseless"));
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_run_has_failed_also_where_nothing_repeats_it() {
+    let session = Session::start().await;
+    for (word, failed) in [
+        ("a", false),
+        ("refused", true),
+        ("impossible", true),
+        ("senseless", true),
+    ] {
+        session.create(word, json!({})).await;
+        eventually(&format!("{word} ran"), DEADLINE, async || {
+            let ran = session.ran.lock().unwrap();
+            match ran.iter().find(|(name, _)| name == word) {
+                Some(ran) => Ok(assert_eq!(*ran, (word.to_owned(), failed))),
+                None => Err(format!("{ran:?}")),
+            }
+        })
+        .await;
+    }
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_panic_drops_the_memory_and_no_status() {
+    let session = Session::start().await;
+    let refused = Rule::new(Verb::Patch, "/gitrepositories/breaks/status", Fault::status(503));
+    session.faults.add(refused.times(1));
+    session.create("breaks", json!({})).await;
+    // the second run writes what the first one said, then it breaks off; the third one begins anew
+    session.says("breaks", ConditionType::Ready, "breaks").await;
+    session.told("breaks", "Said", "breaks").await;
+    let acts = ["act breaks 1", "act breaks 2", "act breaks 1"];
+    eventually("a third run", DEADLINE, async || {
+        let log = session.calls.log.lock().unwrap().clone();
+        let seen: Vec<_> = log.iter().filter(|call| call.starts_with("act")).collect();
+        match seen == acts {
+            true => Ok(()),
+            false => Err(format!("{seen:?}")),
+        }
+    })
+    .await;
+    assert_eq!(session.counts().panicked, 1);
+    assert_eq!(session.status_patches(), 2);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_finalizer_that_changed_meanwhile_is_set_and_removed_by_the_next_run() {
+    let session = Session::start().await;
+    let conflict = || Rule::new(Verb::Patch, "/gitrepositories/a", Fault::status(409)).times(1);
+    let finalizers = async |expected: &[&str]| {
+        eventually(&format!("finalizers {expected:?}"), DEADLINE, async || {
+            let object = session.api().get("a").await.unwrap();
+            match object.metadata.finalizers.clone().unwrap_or_default() == expected {
+                true => Ok(()),
+                false => Err(format!("{object:?}")),
+            }
+        })
+        .await;
+    };
+    session.faults.add(conflict());
+    session
+        .create("a", json!({ "metadata": { "finalizers": ["example.org/other"] } }))
+        .await;
+    finalizers(&["example.org/other", "example.org/probe"]).await;
+    session.says("a", ConditionType::Ready, "a").await;
+    // nothing was looked at before it was there
+    assert_eq!(session.calls.taken(), ["observe a"]);
+    session.faults.add(conflict());
+    session.delete("a").await;
+    finalizers(&["example.org/other"]).await;
+    session.called("forget a Deleted").await;
     session.end().await;
 }

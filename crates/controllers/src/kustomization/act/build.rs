@@ -128,7 +128,7 @@ fn new_record(
         applied: false,
         digest: String::new(),
         empty: false,
-        token: ks.requested_at.clone(),
+        token: run.request().map(str::to_owned),
         began: run.began,
         desired: None,
         objects: Vec::new(),
@@ -200,9 +200,10 @@ pub(super) fn restart(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> 
     run.memory.renew();
     run.memory.this_run.begin_applying();
     let began = run.began;
+    let token = run.request().map(str::to_owned);
     if let Some(record) = &mut run.memory.record {
         record.began = began;
-        record.token = ks.requested_at.clone();
+        record.token = token;
         record.dependency_states = dependency_states(cx, ks);
         record.phase = Phase::Staged {
             until: deadline(began, ks.timeout),

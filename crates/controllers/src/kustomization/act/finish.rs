@@ -134,7 +134,7 @@ pub(super) async fn release(
     let remains = plan.lingering(&lingering);
     let inventory = held.difference(&lingering.difference(&remains));
     run.memory.lingering = remains;
-    write(cx, run, ks, |draft| draft.steady(&inventory)).await?;
+    write(cx, run, ks, |draft| draft.holding(&inventory)).await?;
     Ok(Acted::Again)
 }
 
@@ -165,6 +165,7 @@ pub(super) fn conclude(
                     Passed::Now => Healthy::Passed(waited),
                 },
                 changed: std::mem::take(&mut record.changed),
+                requested: run.request().is_some(),
             })
         }
         Conclusion::Unhealthy(what) => {
@@ -214,6 +215,7 @@ pub(super) fn report_new_revision(cx: &Kustomizations, run: &mut Run<'_>, ks: &D
                 false => Healthy::Unasked,
             },
             changed: false,
+            requested: run.request().is_some(),
         }),
         Phase::Checking { .. } => Outcome::Checking { revision, inventory },
         Phase::Unhealthy { .. } | Phase::Failed { .. } | Phase::Staged { .. } | Phase::Unconfirmed => {

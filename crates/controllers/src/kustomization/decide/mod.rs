@@ -428,8 +428,7 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str, now: Instant) -> Step {
     let Some(last) = &seen.last else {
         return Step::Build(Cause::First);
     };
-    let asked =
-        ks.requested_at.is_some() && ks.requested_at != seen.handled_at && ks.requested_at != last.token;
+    let asked = seen.request.is_some() && seen.request != last.token;
     if last.generation != ks.generation {
         return Step::Build(Cause::Spec);
     }

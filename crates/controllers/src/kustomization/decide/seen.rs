@@ -34,8 +34,8 @@ pub(crate) struct Seen {
     pub(crate) prerequisites: Arc<Prerequisites>,
     /// Why its target cluster cannot be reached, if it cannot.
     pub(crate) no_access: Option<Failure>,
-    /// The token of the last request that was answered, as the status says.
-    pub(crate) handled_at: Option<String>,
+    /// The token of the request that the run answers.
+    pub(crate) request: Option<String>,
     /// Whether its status says that it is ready.
     pub(crate) ready: bool,
     /// What this process did last; nothing after a start.
@@ -79,7 +79,7 @@ impl Seen {
                 invalid: None,
             }),
             no_access: None,
-            handled_at: None,
+            request: None,
             ready: false,
             last: Some(last),
             ahead: Ahead::Missing,

@@ -5,8 +5,7 @@
 //! in a moment, also where its status still names an address of before. Everything else is read as
 //! its status says, by address and digest.
 
-use equate_api::kustomize::{Kustomization, SourceKind};
-use equate_api::meta::REQUESTED_AT;
+use equate_api::kustomize::SourceKind;
 use equate_api::source::Artifact as Published;
 use equate_source::Tree;
 
@@ -51,11 +50,12 @@ impl Kustomizations {
     }
 }
 
-/// Sees the source of a Kustomization. One that cannot be read now wakes it when it can.
+/// Sees the source of a Kustomization. One that cannot be read now wakes it when it can. `request` is the token
+/// of the request that the run answers.
 pub(super) async fn source(
     cx: &Kustomizations,
     ks: &Declared,
-    object: &Kustomization,
+    request: Option<&str>,
 ) -> (SourceSeen, Option<Artifact>) {
     let source = ks.source_ref();
     if ks.source_kind == SourceKind::ExternalArtifact && !cx.kit.settings.policy.external_artifacts {
@@ -85,13 +85,13 @@ pub(super) async fn source(
         cx.kit.artifacts.release(&object_ref(&ks.key));
         return (SourceSeen::NotStored, None);
     }
-    fetched(cx, ks, object, published).await
+    fetched(cx, ks, request, published).await
 }
 
 async fn fetched(
     cx: &Kustomizations,
     ks: &Declared,
-    object: &Kustomization,
+    request: Option<&str>,
     published: Published,
 ) -> (SourceSeen, Option<Artifact>) {
     // a GitRepository of another process may have what one of this process has
@@ -101,17 +101,11 @@ async fn fetched(
         cx.kit.artifacts.release(&object_ref(&ks.key));
         return here(published, tree);
     }
-    let handled = object
-        .status
-        .as_ref()
-        .and_then(|status| status.last_handled_reconcile_at.as_ref());
-    let annotations = object.metadata.annotations.as_ref();
-    let asked = annotations.and_then(|annotations| annotations.get(REQUESTED_AT));
     let ask = ArtifactRequest {
         digest: &published.digest,
         url: &published.url,
         retry: ks.retry_interval,
-        token: asked.filter(|asked| Some(*asked) != handled).map(String::as_str),
+        token: request,
     };
     let revision = published.revision.clone();
     match cx.kit.artifacts.look(&object_ref(&ks.key), ask) {

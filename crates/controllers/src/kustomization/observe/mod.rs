@@ -90,7 +90,7 @@ pub(super) async fn observe(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declare
         began: run.began,
         deferrable: run.reasons.contains(Reason::Source) && !run.reasons.contains(Reason::Deferred),
         no_access: memory.this_run.no_access.clone(),
-        handled_at: status.and_then(|status| status.last_handled_reconcile_at.clone()),
+        request: run.request().map(str::to_owned),
         ready: status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready)),
         exchange: exchange::exchange(cx, memory, ks, || own_wants(cx, ks, memory, &looked, current)),
         last,
@@ -148,7 +148,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
     let (source, artifact) = match denied {
         // nor is it told whether there is one
         Some(Stall::CrossNamespace(..)) => (SourceSeen::Absent, None),
-        _ => artifact::source(cx, ks, &object).await,
+        _ => artifact::source(cx, ks, run.request()).await,
     };
     let (expressions, invalid) = match dependencies::expressions(ks) {
         Ok(expressions) => (expressions, None),

@@ -490,20 +490,19 @@ fn dependencies_hold_up_what_is_new_only() {
 #[test]
 fn a_request_is_taken_up_once() {
     let now = Instant::now();
-    let what = |asked: &str, handled: Option<&str>, token: Option<&str>, expected: &str| {
-        let metadata = json!({ "annotations": { "reconcile.fluxcd.io/requestedAt": asked } });
+    let what = |request: Option<&str>, token: Option<&str>, expected: &str| {
         let mut seen = seen(now);
-        seen.handled_at = handled.map(str::to_owned);
+        seen.request = request.map(str::to_owned);
         seen.last = Some(Last {
             token: token.map(str::to_owned),
             ..last(Phase::Ready { until: None })
         });
-        check(&declared(&metadata, &json!({})), &seen, now, expected);
+        check(&declared(&json!({}), &json!({})), &seen, now, expected);
     };
-    what("2", None, None, "Build(Requested)");
-    what("2", Some("1"), Some("1"), "Build(Requested)");
-    what("2", Some("1"), Some("2"), "Settled");
-    what("2", Some("2"), None, "Settled");
+    what(Some("2"), None, "Build(Requested)");
+    what(Some("2"), Some("1"), "Build(Requested)");
+    what(Some("2"), Some("2"), "Settled");
+    what(None, Some("2"), "Settled");
 }
 
 #[test]
