@@ -2,7 +2,7 @@
 
 use super::meta::{meta, meta_text, set_text};
 use super::update::{Attempt, RACE_ATTEMPTS, check_preconditions, name_mismatch};
-use super::{Api, Body, Cx, Endpoint, PatchKind, Target, Written, body, words};
+use super::{Api, Body, Cx, Endpoint, PatchKind, Target, Written, body, conversion_text};
 use crate::field::{FieldError, go_quote};
 use crate::managed_fields;
 use crate::registry::SchemaSource;
