@@ -1,8 +1,8 @@
-//! What `resources`, `bases` and `components` name: a file, a directory, or something elsewhere.
+//! Resolves the entries of `resources`, `bases` and `components`: a file, a directory, or a URL.
 //!
-//! The real tool tries every entry as a file first and as a directory or repository then. A URL
-//! that says more of a repository than a file's would (`?ref=`, `//`, `.git`) is tried as one
-//! first: a forge answers a page for the other.
+//! kustomize tries every entry as a file first, then as a directory or repository. A URL that looks like a
+//! repository's (`?ref=`, `//`, `.git`) is tried as a repository first, because a forge answers such a URL
+//! with an HTML page.
 
 use crate::error::{BuildError, Fault, Place};
 use crate::field_spec::Tables;
@@ -16,18 +16,17 @@ use crate::remote::{self, RemoteRepository};
 use crate::resource::Resource;
 use std::sync::Arc;
 
-/// A directory that is being built.
 #[derive(Debug)]
 pub(crate) struct Visited {
     directory: String,
-    /// The URL that led into a repository.
+    /// The URL of the repository the directory belongs to.
     url: Option<String>,
-    /// What its kustomization says of the namespace.
+    /// The kustomization's `namespace`.
     pub(crate) namespace: String,
 }
 
 impl Visited {
-    /// Where a build begins.
+    /// The start of a build.
     pub(crate) fn root(kustomization: &Kustomization) -> Self {
         Self {
             directory: kustomization.root.clone(),
@@ -37,17 +36,16 @@ impl Visited {
     }
 }
 
-/// How a directory was come by.
+/// How a kustomization refers to a directory.
 #[derive(Clone, Copy)]
 enum Way<'a> {
-    /// By a path in this kustomization.
     Path(&'a Kustomization),
-    /// By a URL.
     Url(&'a RemoteRepository),
 }
 
 impl Build<'_, '_> {
-    /// One entry of `resources` or of a list of configurations: a file if it can be read as one, a directory otherwise.
+    /// Adds one entry of `resources` or of a configuration list: a file if it can be read as one, else a
+    /// directory.
     pub(crate) fn resource(
         &mut self,
         kustomization: &Kustomization,
@@ -99,7 +97,7 @@ impl Build<'_, '_> {
         self.base(&directory, Way::Path(kustomization), place, so_far)
     }
 
-    /// An entry that is a URL: a repository, or a file that http serves.
+    /// An entry that is a URL: a repository, or a file served over HTTP.
     fn elsewhere(
         &mut self,
         kustomization: &Kustomization,
@@ -124,7 +122,7 @@ impl Build<'_, '_> {
             },
             Err(fault) => at(place.clone())(fault),
         };
-        // what is no file was asked for as a repository already, or is now
+        // an entry that is not a file was tried as a repository already, or is tried now
         if let Some(fault) = refused {
             return Err(at(place)(fault));
         }
@@ -133,7 +131,7 @@ impl Build<'_, '_> {
         };
         match self.fetch(kustomization, &repository) {
             Ok(directory) => self.base(&directory, Way::Url(&repository), place, so_far),
-            // a file was there, but no manifest: what is wrong with it says more
+            // the file exists but is not a manifest: its error says more
             Err(_) if !matches!(*file.fault, Fault::Download { .. }) => Err(file),
             Err(fault) => Err(at(place)(Fault::Accumulate {
                 file: file.fault,
@@ -142,7 +140,7 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Fetches a repository that is not one that is being built: the directory its URL names.
+    /// Fetches a repository and returns the directory its URL names. Refuses one that is already being built.
     fn fetch(
         &mut self,
         kustomization: &Kustomization,
@@ -168,7 +166,7 @@ impl Build<'_, '_> {
         self.loader.fetch(repository)
     }
 
-    /// Builds a directory by itself and adds what comes of it.
+    /// Builds a directory on its own and adds its resources.
     fn base(
         &mut self,
         directory: &str,
@@ -192,7 +190,7 @@ impl Build<'_, '_> {
         so_far.variables.absorb(below.variables).map_err(at(place))
     }
 
-    /// Carries out the components of a kustomization, each on everything there is.
+    /// Applies each component of a kustomization to all resources accumulated so far.
     pub(crate) fn components(
         &mut self,
         kustomization: &Kustomization,
@@ -222,7 +220,7 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// Reads the kustomization of a directory, which must not be one that is being built.
+    /// Reads the kustomization of a directory, refusing a directory that is already being built.
     fn enter(&mut self, directory: &str, way: Way<'_>, place: Place) -> Result<Kustomization, BuildError> {
         if let Way::Path(_) = way {
             self.refuse_cycle(directory).map_err(at(place.clone()))?;
@@ -260,8 +258,8 @@ impl Build<'_, '_> {
         Ok(base)
     }
 
-    /// No directory may be built that is, or holds, one that is being built. Each time a repository is
-    /// fetched it is another copy to the real tool: what was visited before does not count in it.
+    /// Refuses a directory that is being built, or that contains one. kustomize clones a repository anew for
+    /// each reference, so directories outside the current clone do not count.
     fn refuse_cycle(&self, directory: &str) -> Result<(), Fault> {
         for visited in self.visited.iter().rev() {
             if path::is_within(&visited.directory, directory) {
@@ -277,7 +275,7 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// Adds the resources of a file, with notes on where they come from if that is kept track of.
+    /// Adds the resources of a file, with their origin if origins are tracked.
     fn append(
         &mut self,
         kustomization: &Kustomization,

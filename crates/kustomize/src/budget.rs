@@ -1,9 +1,9 @@
-//! What one build may make: bytes put into objects, bytes of compiled expressions, levels of nesting.
+//! Limits on the output of one build: bytes copied into objects, bytes of compiled expressions, nesting
+//! depth.
 //!
-//! Limits on what is read do not bound a build: a prefix is put before every name, a replacement can
-//! double what it copies, a diamond of bases reads one file a thousand times. So whatever copies
-//! something asks here first. All parts of a build share one account. What a copy is charged is what
-//! it is long, and something for every value of it; that is not its size in memory, but in proportion.
+//! Limits on input do not bound a build: a replacement can double its source, and a diamond of bases reads
+//! one file a thousand times. So every copy is charged here first, to one account for the whole build. The
+//! charge is the length of the text plus a constant per value, which is proportional to its memory.
 
 use crate::error::Exhausted;
 use crate::spec::Limits;
@@ -13,30 +13,29 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How deep values may be nested by what a build does to them; files are read with a smaller limit.
+/// The deepest nesting a build may produce; files are read with a smaller limit.
 const NESTING_MAX: usize = 512;
-/// What any value is charged beside its text.
+/// The charge per value, in addition to its text.
 const VALUE_BYTES: usize = 24;
-/// What a compiled expression may take, tried in this order: most need the least of them.
+/// Size limits for a compiled expression, tried in this order: most need the smallest.
 const PATTERN_BYTES: [usize; 3] = [16 << 10, 256 << 10, 1 << 20];
 
-/// Ends a build from outside, for whoever waits for it no longer: what it would make next is refused.
+/// Stops a build from another thread: its next allocation is refused.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Ends every build that was given this.
+    /// Stops every build that was given this handle.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that was done.
+    /// Whether [`Self::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The account of one build.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget(Arc<Account>);
 
@@ -51,7 +50,7 @@ struct Account {
 }
 
 impl Default for Budget {
-    /// That of the default limits.
+    /// The budget of the default limits.
     fn default() -> Self {
         Self::new(&Limits::default())
     }
@@ -73,12 +72,12 @@ impl Budget {
         }))
     }
 
-    /// Who makes it.
+    /// The threads of this build.
     pub(crate) fn workers(&self) -> Workers {
         self.0.workers
     }
 
-    /// Asks for so many bytes.
+    /// Charges this many bytes.
     pub(crate) fn make(&self, bytes: usize) -> Result<(), Exhausted> {
         let account = &self.0;
         if account.stop.is_stopped() {
@@ -87,7 +86,7 @@ impl Budget {
         take(&account.made, account.made_max, bytes).ok_or(Exhausted::Made(account.made_max))
     }
 
-    /// Asks for a copy of a value, to be put below so many levels.
+    /// Charges a copy of a value that is placed this many levels deep.
     pub(crate) fn copy(&self, value: &Value, below: usize) -> Result<(), Exhausted> {
         let (bytes, levels) = measure(value);
         if levels.saturating_add(below) > NESTING_MAX {
@@ -96,7 +95,7 @@ impl Budget {
         self.make(bytes)
     }
 
-    /// Compiles an expression. The inner error is the expression's own.
+    /// Compiles an expression. The inner error is the regular expression's own.
     pub(crate) fn pattern(&self, pattern: &str) -> Result<Result<Regex, regex::Error>, Exhausted> {
         let account = &self.0;
         let mut last = Err(regex::Error::CompiledTooBig(0));
@@ -112,7 +111,7 @@ impl Budget {
     }
 }
 
-/// Adds to a sum, unless that leads beyond the limit.
+/// Adds to a counter unless that exceeds the limit.
 fn take(sum: &AtomicUsize, limit: usize, more: usize) -> Option<()> {
     let add = |sum: usize| sum.checked_add(more).filter(|sum| *sum <= limit);
     sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
@@ -120,7 +119,7 @@ fn take(sum: &AtomicUsize, limit: usize, more: usize) -> Option<()> {
         .map(drop)
 }
 
-/// What a value is charged, and how many levels it has: a scalar is one.
+/// Returns the charge for a value and its depth; a scalar has depth 1.
 pub(crate) fn measure(value: &Value) -> (usize, usize) {
     let (bytes, levels) = match value {
         Value::String(text) => (text.len(), 0),
@@ -131,7 +130,7 @@ pub(crate) fn measure(value: &Value) -> (usize, usize) {
     (bytes + VALUE_BYTES, levels + 1)
 }
 
-/// The same for a map.
+/// Measures a map as [`measure`] does a value.
 pub(crate) fn measure_map(map: &Map<String, Value>) -> (usize, usize) {
     let entries = map.iter().map(|(key, value)| {
         let (bytes, levels) = measure(value);

@@ -1,7 +1,6 @@
-//! Why a build fails, and where.
+//! Build errors and their places.
 //!
-//! Texts that people search for are the real tool's; paths in them are
-//! relative to the tree.
+//! Texts that people search for are kustomize's. Paths are relative to the tree.
 
 use crate::charts::ChartError;
 use crate::path;
@@ -47,14 +46,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a build fails: `file:line:column: what is wrong`.
+/// A build error: `file:line:column: message`.
 #[derive(Debug)]
 pub struct BuildError {
-    /// Where.
+    /// The place of the fault.
     pub place: Place,
-    /// What is wrong.
+    /// The fault.
     pub fault: Box<Fault>,
-    /// What the real tool would have printed to standard error until then, a line each.
+    /// Lines kustomize would have printed to standard error before the failure.
     pub told: Vec<String>,
 }
 
@@ -78,8 +77,8 @@ impl std::error::Error for BuildError {
 }
 
 impl BuildError {
-    /// The same with its paths as somebody in a directory of the tree writes them, for a tree that is a
-    /// whole file system. What a kustomization names stays as it is written there.
+    /// Rewrites paths relative to a directory of the tree, for a tree that is a whole file system. Paths
+    /// quoted from a kustomization stay as written.
     #[must_use]
     pub fn seen_from(mut self, directory: &str) -> Self {
         let see = |path: &mut String| *path = path::relative(directory, path);
@@ -88,8 +87,8 @@ impl BuildError {
         self
     }
 
-    /// The same with something before its paths, for a tree that is not the one on disk: `fleet@v1:`. What
-    /// was fetched has a name already.
+    /// Prefixes paths, for a tree that is not on disk: `fleet@v1:`. Paths in fetched repositories have a
+    /// label already.
     #[must_use]
     pub fn seen_in(mut self, tree: &str) -> Self {
         let see = |path: &mut String| {
@@ -102,7 +101,7 @@ impl BuildError {
         self
     }
 
-    /// A file that is no YAML.
+    /// An invalid YAML file.
     pub(crate) fn yaml(path: &str, error: yaml::YamlError) -> Self {
         Self {
             place: Place {
@@ -116,12 +115,12 @@ impl BuildError {
     }
 }
 
-/// What can be wrong. Its text says what failed and names the file, field or object.
+/// The faults of a build. Each text states the failure and names the file, field or object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each text says what its fields are")]
 pub enum Fault {
-    // what is not done
+    // unsupported features
     #[error("{field} is not supported yet")]
     Unsupported { field: String },
     #[error("{url} is remote, and remote bases are refused here: commit a copy and name its directory")]
@@ -211,7 +210,7 @@ pub enum Fault {
     #[error("{0}")]
     Exhausted(Exhausted),
 
-    // finding and reading
+    // finding and reading files
     #[error(
         "unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory '{}'",
         shown(root)
@@ -250,7 +249,7 @@ pub enum Fault {
     )]
     AmbiguousPath { path: String },
 
-    // what is elsewhere
+    // remote resources
     #[error("{url} cannot be fetched")]
     Fetch {
         url: String,
@@ -442,7 +441,7 @@ pub enum Fault {
     NoGeneratorName,
     #[error("configmap {name} illegally repeats the key `{key}`")]
     RepeatedKey { name: String, key: String },
-    // neither quotes what was written: it may be a secret
+    // these texts omit the source line: it may be a secret
     #[error("'{path}': line {line} has invalid utf8 bytes")]
     EnvText { path: String, line: usize },
     #[error("invalid literal source, expected key=value: the {number}. of generator {name:?}")]
@@ -452,7 +451,7 @@ pub enum Fault {
     #[error("stringData value for key {key:?} must be a scalar")]
     StringData { key: String },
 
-    // what is encrypted
+    // decryption
     #[error("'{path}' cannot be decrypted")]
     Decrypt {
         path: String,
@@ -496,7 +495,7 @@ pub enum Fault {
     SubstitutedKind { id: String },
 }
 
-/// What is wrong with a JSON patch, in the words of the library that upstream reads it with.
+/// The text of evanphx/json-patch, which kustomize uses.
 fn not_operations(problem: &PatchError) -> String {
     match problem {
         PatchError::Type { found, wanted } if wanted.starts_with("[]") => {
@@ -506,30 +505,30 @@ fn not_operations(problem: &PatchError) -> String {
     }
 }
 
-/// What a regular expression lacks, without the drawing of where.
+/// The regular expression's error without the ASCII drawing.
 fn last_line(problem: &regex::Error) -> String {
     let text = problem.to_string();
     let last = text.lines().last().unwrap_or_default();
     last.trim_start_matches("error: ").to_owned()
 }
 
-/// A directory in a message: the root has a name too.
+/// A directory for messages: the root prints as `.`.
 fn shown(directory: &str) -> &str {
     if directory.is_empty() { "." } else { directory }
 }
 
 impl Fault {
-    /// What does not open, if that is what is wrong: [`Fault::Decrypt`] or [`Fault::DecryptObject`].
+    /// The [`Fault::Decrypt`] or [`Fault::DecryptObject`] within this fault, if any.
     pub fn sealed(&self) -> Option<&Fault> {
         match self {
             Self::Decrypt { .. } | Self::DecryptObject { .. } => Some(self),
-            // an entry that is no file is tried as a directory, and what is wrong with that counts
+            // an entry that is not a file is tried as a directory, and that error counts
             Self::Accumulate { directory, .. } => directory.sealed(),
             _ => None,
         }
     }
 
-    /// Whether the text says the place by itself: of what is elsewhere it begins with the URL.
+    /// Whether the text names the place already: for remote resources it starts with the URL.
     fn names(&self, place: &str) -> bool {
         match self {
             Self::Fetch { .. } | Self::Remote { .. } => RemoteRepository::parse(place).is_ok(),
@@ -545,7 +544,7 @@ impl Fault {
         }
     }
 
-    /// Changes the paths of the tree. What a kustomization names is none: it stays as it is written there.
+    /// Rewrites the tree's paths in the fault. Paths quoted from a kustomization stay as written.
     fn see(&mut self, see: &dyn Fn(&mut String)) {
         match self {
             Self::NoKustomization { root: path }
@@ -585,7 +584,7 @@ impl Fault {
     }
 }
 
-/// What is wrong at a field.
+/// A fault at a field of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each text says it")]
 pub enum FieldProblem {
@@ -605,7 +604,7 @@ pub enum FieldProblem {
     Exhausted(Exhausted),
 }
 
-/// What a build may make no more of.
+/// An exhausted limit of the build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each text says it")]
 pub enum Exhausted {
@@ -631,7 +630,7 @@ impl From<Exhausted> for FieldProblem {
     }
 }
 
-/// What upstream's messages call a value's node.
+/// The node kind in kustomize's messages.
 pub(crate) fn node_kind(value: &serde_json::Value) -> &'static str {
     match value {
         serde_json::Value::Array(_) => "SequenceNode",

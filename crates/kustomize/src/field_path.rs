@@ -1,11 +1,11 @@
-//! Paths into one object, as replacements and variables write them:
+//! Paths into one object, in the syntax of replacements and variables:
 //! `spec.template.spec.containers.[name=web].image`, `a.0.b`, `a.*.b`, `data.[a.b/c]`.
 
 use crate::budget::Budget;
 use crate::error::Exhausted;
 use serde_json::{Map, Value};
 
-/// What a field that is made on the way to be set holds.
+/// The kind of value to create for a missing field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
     Scalar,
@@ -14,7 +14,7 @@ pub(crate) enum Made {
 }
 
 impl Made {
-    /// What has to be made to hold a copy of this.
+    /// The kind of value that can hold a copy of `value`.
     pub(crate) fn like(value: &Value) -> Self {
         match value {
             Value::Array(_) => Self::List,
@@ -25,7 +25,7 @@ impl Made {
 
     fn value(self) -> Value {
         match self {
-            // null stands for a scalar without a type of its own
+            // null stands for a scalar without a type
             Self::Scalar => Value::Null,
             Self::Map => Value::Object(Map::new()),
             Self::List => Value::Array(Vec::new()),
@@ -33,11 +33,11 @@ impl Made {
     }
 }
 
-/// Why a path leads nowhere.
+/// Why a path matches nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Astray {
     Wrong(String),
-    /// It leads to a field that cannot hold the value.
+    /// The field at the path cannot hold the value.
     Mistyped(String),
     Exhausted(Exhausted),
 }
@@ -48,15 +48,15 @@ impl From<Exhausted> for Astray {
     }
 }
 
-/// What is done at a path's end, and what doing it may take.
+/// The action at a path's end, and what it may create.
 pub(crate) struct Visitor<'v> {
-    /// What a field that is made on the way holds; without it none is made.
+    /// The kind of field to create on the way; `None` creates none.
     pub(crate) makes: Option<Made>,
     pub(crate) budget: &'v Budget,
     pub(crate) set: &'v mut dyn FnMut(&mut Value) -> Result<(), Astray>,
 }
 
-/// Splits at dots. `\.` is a dot; what stands in brackets stays together.
+/// Splits at dots. `\.` is a literal dot; brackets keep their content together.
 pub(crate) fn split(path: &str) -> Vec<String> {
     let mut plain: Vec<String> = Vec::new();
     for part in path.split('.') {
@@ -99,7 +99,7 @@ pub(crate) fn split(path: &str) -> Vec<String> {
     segments
 }
 
-/// `[name=value]`, taken apart; the name is empty in `[=value]`.
+/// Parses `[name=value]`; the name is empty in `[=value]`.
 fn index_by(segment: &str) -> Option<(&str, &str)> {
     segment.strip_prefix('[')?.strip_suffix(']')?.split_once('=')
 }
@@ -108,13 +108,12 @@ fn index_of(segment: &str) -> Option<usize> {
     segment.parse().ok()
 }
 
-/// The value at a path of an object.
 pub(crate) fn get_in<'v>(object: &'v Map<String, Value>, path: &[String]) -> Option<&'v Value> {
     let (first, rest) = path.split_first()?;
     get(object.get(first.as_str())?, rest)
 }
 
-/// The value at a path; lists are indexed by number, `-` for the last, or `[name=value]`.
+/// The value at a path. Lists are indexed by number, `-` for the last, or `[name=value]`.
 pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     let Some((segment, rest)) = path.split_first() else {
         return Some(value);
@@ -140,7 +139,7 @@ pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     get(next, rest)
 }
 
-/// Calls `set` for every value a path leads to, and tells how many there are.
+/// Calls `set` for every value at the path and returns their number.
 pub(crate) fn visit(value: &mut Value, path: &[String], visitor: &mut Visitor<'_>) -> Result<usize, Astray> {
     let Some((segment, rest)) = path.split_first() else {
         return (visitor.set)(value).map(|()| 1);
@@ -191,7 +190,7 @@ fn wrong_kind(expected: &str, found: &Value) -> Astray {
     ))
 }
 
-/// What the next segment needs to stand in.
+/// The container the next segment needs.
 fn part(rest: &[String], makes: Made) -> Made {
     match rest.first() {
         None => makes,

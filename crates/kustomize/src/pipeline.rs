@@ -1,8 +1,7 @@
-//! A kustomization, carried out: the pipeline in the order it runs.
+//! Builds a kustomization in kustomize's order.
 //!
-//! Resources and bases, generators, components, transformers, for every
-//! kustomization depth first; at the root afterwards the hash suffixes, name
-//! references, variables, the order, and what is told about origins.
+//! Each kustomization, depth first: resources and bases, generators, components, transformers. Then at the
+//! root: hash suffixes, name references, variables, order, origin annotations.
 
 use crate::bases::Visited;
 use crate::budget::Budget;
@@ -32,14 +31,14 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The annotation of what is only there for the build.
+/// The annotation of objects that exist only during the build.
 const LOCAL: &str = "config.kubernetes.io/local-config";
 
-/// What a kustomization and everything below it came to.
+/// The result of a kustomization and its bases.
 #[derive(Debug)]
 pub(crate) struct Accumulated {
     pub(crate) resources: Collection,
-    /// Empty until the first kustomization has said its own.
+    /// Empty until the first kustomization adds its own.
     pub(crate) tables: Arc<Tables>,
     pub(crate) variables: Variables,
 }
@@ -54,20 +53,20 @@ impl Accumulated {
     }
 }
 
-/// One build under way.
+/// A build in progress.
 pub(crate) struct Build<'l, 't> {
     pub(crate) loader: &'l mut Loader<'t>,
     pub(crate) schema: SchemaChoice,
     schema_chosen: bool,
-    /// Whether origins are kept track of.
+    /// Whether origins are recorded.
     pub(crate) tracks: bool,
-    /// The directory that is built.
+    /// The directory being built.
     pub(crate) root: String,
     /// The directories being built, outermost first.
     pub(crate) visited: Vec<Visited>,
 }
 
-/// The schema in force.
+/// The schema in use.
 #[derive(Debug)]
 pub(crate) enum SchemaChoice {
     BuiltIn,
@@ -83,14 +82,14 @@ impl SchemaChoice {
     }
 }
 
-/// Carries out the kustomization at the root and what follows only there.
+/// Builds the root kustomization, then runs the steps for the root only.
 pub(crate) fn run(
     kustomization: &Kustomization,
     loader: &mut Loader<'_>,
     default_order: Order,
 ) -> Result<Vec<Resource>, BuildError> {
     let fields = &kustomization.fields;
-    // an option nobody knows has no effect, as upstream
+    // kustomize ignores unknown options
     let asks = |option: &str| fields.build_metadata.iter().any(|asked| asked == option);
     let mut build = Build {
         loader,
@@ -138,7 +137,7 @@ pub(crate) fn run(
     Ok(resources)
 }
 
-/// Appends to each generated name what its content comes to.
+/// Appends the hash suffix to each generated name.
 pub(crate) fn add_hashes(resources: &mut Collection, schema: &Schema) {
     if resources.items().iter().all(|resource| !resource.needs_hash) {
         return;
@@ -161,7 +160,7 @@ fn is_local(resource: &Resource) -> bool {
     local.is_some_and(|value| scalar_text(value).is_none_or(|text| text != "false"))
 }
 
-/// Annotations upstream uses for its own ends go; all others come out as texts; an empty map goes.
+/// Removes kustomize's internal annotations, turns the others into strings, and drops an empty map.
 fn settle_annotations(resource: &mut Resource) {
     let mut spelling = std::mem::take(&mut resource.spelling);
     spelling.settle_blanks(&mut resource.object.0);
@@ -189,7 +188,7 @@ fn settle_annotations(resource: &mut Resource) {
     metadata.remove("annotations");
 }
 
-/// The names under which upstream keeps its notes during a build.
+/// The annotations kustomize uses internally during a build.
 fn is_internal(name: &str) -> bool {
     if let Some(rest) = name.strip_prefix("internal.config.kubernetes.io/") {
         return matches!(
@@ -219,7 +218,8 @@ fn is_internal(name: &str) -> bool {
 }
 
 impl Build<'_, '_> {
-    /// Everything a kustomization says, onto what there is: nothing yet for a base, the parent's for a component.
+    /// Applies a whole kustomization to the accumulated resources: none for a base, the parent's for a
+    /// component.
     pub(crate) fn kustomize(
         &mut self,
         kustomization: &Kustomization,
@@ -256,7 +256,7 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// `configurations` and `crds`: more fields for the transformers.
+    /// `configurations` and `crds`: more field specifications.
     fn configurations(
         &mut self,
         kustomization: &Kustomization,
@@ -323,7 +323,7 @@ impl Build<'_, '_> {
         plugins::generate(self, kustomization, so_far)
     }
 
-    /// The builtin transformers, in their fixed order, then those of `transformers`.
+    /// Runs the builtin transformers in their fixed order, then those of `transformers`.
     fn transform(
         &mut self,
         kustomization: &Kustomization,
@@ -422,7 +422,7 @@ impl Build<'_, '_> {
             tracker.note(resources, "ReplicaCountTransformer");
         }
         if !fields.images.is_empty() {
-            // what an image can be found wrong for, the first entry finds
+            // an invalid image fails at the first entry
             let place = kustomization.item("images", 0);
             match Tagging::new(&fields.images, &tables.images, &budget) {
                 Ok(tagging) => passes.add(tagging, place),
@@ -489,7 +489,7 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// `openapi`: the first schema a build meets is the one in force.
+    /// `openapi`: the first schema of a build is used throughout.
     pub(crate) fn choose_schema(&mut self, kustomization: &Kustomization) -> Result<(), BuildError> {
         let openapi = &kustomization.fields.openapi;
         let place = || kustomization.place(&["openapi"]);
@@ -530,7 +530,7 @@ impl Build<'_, '_> {
     }
 }
 
-/// Notes on resources that a builtin changed them.
+/// Records which builtin changed a resource.
 struct Tracker<'a> {
     on: bool,
     root: &'a str,
@@ -545,7 +545,7 @@ impl Tracker<'_> {
         }
     }
 
-    /// The same, as a pass.
+    /// Records it as a pass.
     fn add(&self, passes: &mut Passes<'_>, kind: &'static str) {
         if self.on {
             let note = Note::builtin(self.root, self.kustomization, kind);
@@ -554,14 +554,14 @@ impl Tracker<'_> {
     }
 }
 
-/// Notes on all resources that something changed them.
+/// Records a transformer on all resources.
 pub(crate) fn note_all(resources: &mut Collection, note: &Note) {
     for resource in resources.contents_mut() {
         resource.note_change(note);
     }
 }
 
-/// What is not carried out is refused by its name.
+/// Refuses unsupported fields by name.
 fn refuse(kustomization: &Kustomization, charts: bool) -> Result<(), BuildError> {
     let fields = &kustomization.fields;
     if charts {

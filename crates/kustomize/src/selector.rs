@@ -1,4 +1,4 @@
-//! Which objects a patch or replacement is for.
+//! Selectors of patches and replacements.
 
 use crate::budget::Budget;
 use crate::error::Fault;
@@ -10,7 +10,7 @@ use equate_manifest::object::Object;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// A selector made ready: anchored expressions for what is named, label selectors parsed.
+/// A compiled selector: anchored expressions and parsed label selectors.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     group: Pattern,
@@ -35,7 +35,7 @@ impl Matcher {
         })
     }
 
-    /// Whether a resource is meant, by what it is called now or was called first.
+    /// Whether it matches a resource's current or original name.
     pub(crate) fn matches(&self, resource: &Resource, schema: &Schema) -> bool {
         let (group, version) = resource.group_version();
         self.matches_kind(group, version, resource.kind())
@@ -51,7 +51,7 @@ impl Matcher {
             && self.matches_metadata(resource)
     }
 
-    /// The only name it matches, if it asks for one.
+    /// The only name it can match, if there is one.
     pub(crate) fn only_name(&self) -> Option<&str> {
         match &self.name {
             Pattern::Text(name) => Some(name),
@@ -67,7 +67,7 @@ impl Matcher {
         self.name.matches(name) && self.namespace.matches(namespace)
     }
 
-    /// Whether labels and annotations are as selected.
+    /// Whether labels and annotations match.
     pub(crate) fn matches_metadata(&self, resource: &Resource) -> bool {
         self.labels
             .iter()
@@ -78,27 +78,27 @@ impl Matcher {
                 .all(|requirement| requirement.holds(resource.texts("annotations")))
     }
 
-    /// Whether it says anything about labels or annotations.
+    /// Whether it selects by labels or annotations.
     pub(crate) fn selects_metadata(&self) -> bool {
         !self.labels.is_empty() || !self.annotations.is_empty()
     }
 }
 
-/// Which objects something outside of a build is for.
+/// A selector for use outside a build.
 #[derive(Debug)]
 pub struct Selection(Matcher);
 
 impl Selection {
-    /// Reads a selector.
+    /// Compiles a selector.
     ///
     /// # Errors
-    /// When an expression or a label selector cannot be read, or would be too large.
+    /// When an expression or label selector is invalid or too large.
     pub fn new(target: &SpecTarget) -> Result<Self, Fault> {
         let selector = crate::patch::selector(target);
         Matcher::new(&selector, &Budget::new(&Limits::default())).map(Self)
     }
 
-    /// Whether an object is meant.
+    /// Whether the selector matches an object.
     pub fn selects(&self, object: &Object) -> bool {
         let api_version = object.api_version();
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -117,12 +117,12 @@ impl Selection {
     }
 }
 
-/// An expression that has to match the whole text.
+/// An expression that must match the whole text.
 #[derive(Debug)]
 enum Pattern {
-    /// The empty one, which matches all.
+    /// The empty expression, which matches everything.
     Any,
-    /// One that only matches itself, as most do: to compare is far cheaper than to match.
+    /// An expression without special characters: comparing is far cheaper than matching.
     Text(String),
     Expression(Regex),
 }
@@ -196,8 +196,8 @@ impl Requirement {
     }
 }
 
-/// Parses a label selector as `k8s.io/apimachinery/pkg/labels` does: `a`, `!a`, `a=b`, `a!=b`,
-/// `a in (b,c)`, `a notin (b)`, `a>1`, `a<1`, joined by commas.
+/// Parses a label selector like `k8s.io/apimachinery/pkg/labels`: `a`, `!a`, `a=b`, `a!=b`, `a in (b,c)`, `a
+/// notin (b)`, `a>1`, `a<1`, joined by commas.
 fn requirements(selector: &str) -> Result<Vec<Requirement>, Fault> {
     let wrong = |problem: String| Fault::Selector {
         selector: selector.to_owned(),
@@ -277,7 +277,7 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
     Err(format!("found '{rest}', expected: in, notin, =, ==, !=, gt, lt"))
 }
 
-/// A key at the beginning of a text.
+/// Parses a key at the start of a text.
 fn word(text: &str) -> Result<(&str, &str), String> {
     let (word, rest) = value(text);
     if word.is_empty() {

@@ -1,4 +1,4 @@
-//! `vars`: values of fields, put in place of `$(NAME)` in others. Deprecated upstream, done all the same.
+//! `vars`: replaces `$(NAME)` by values of fields. Deprecated by kustomize, but supported.
 
 use crate::budget::Budget;
 use crate::collection::Collection;
@@ -13,15 +13,15 @@ use serde_json::Value;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A variable that was declared; the resource it means knows its name.
+/// A declared variable; its resource knows the variable's name.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound {
     variable: Variable,
-    /// Where it is declared.
+    /// Its declaration.
     place: Place,
 }
 
-/// Finds the resource a variable means. That there is none yet is no error.
+/// Binds a variable to its resource. A missing resource is not an error yet.
 pub(crate) fn bind(
     variable: &Variable,
     place: Place,
@@ -84,7 +84,7 @@ pub(crate) fn bind(
     })
 }
 
-/// The variables that were declared so far, each name once.
+/// The variables declared so far, with unique names.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
     list: Vec<Bound>,
@@ -96,12 +96,11 @@ impl Variables {
         self.list.is_empty()
     }
 
-    /// Adds variables from below. A name twice is an error.
+    /// Adds the variables of a base. A repeated name is an error.
     pub(crate) fn absorb(&mut self, more: Self) -> Result<(), Fault> {
         more.list.into_iter().try_for_each(|bound| self.add(bound))
     }
 
-    /// Adds one.
     pub(crate) fn add(&mut self, bound: Bound) -> Result<(), Fault> {
         if !self.names.insert(bound.variable.name.clone()) {
             let name = bound.variable.name;
@@ -112,10 +111,10 @@ impl Variables {
     }
 }
 
-/// The values, and whether each was put anywhere.
+/// The values, and whether each is used.
 type Values<'v> = BTreeMap<&'v str, (Value, Cell<bool>)>;
 
-/// Puts the values in place. What is wrong with none of them but their use is told in the real tool's words.
+/// Substitutes the values. Unused variables produce kustomize's warnings.
 pub(crate) fn resolve(
     resources: &mut Collection,
     variables: &Variables,
@@ -158,7 +157,7 @@ pub(crate) fn resolve(
         .then(|| format!("well-defined vars that were never replaced: {}", unused.join(","))))
 }
 
-/// The value of a variable, from the resource that holds it.
+/// The value of a variable in its resource.
 fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fault> {
     let Some(holder) = holder else {
         let name = variable.name.clone();
@@ -211,7 +210,7 @@ fn expand(value: &mut Value, values: &Values<'_>, budget: &Budget) -> Result<(),
     Ok(())
 }
 
-/// `$(NAME)` becomes the value; a text that is nothing else takes the value's type. `$$` is a dollar.
+/// Replaces `$(NAME)`. A text that is only `$(NAME)` takes the value's type. `$$` is a dollar.
 fn expanded(text: &str, values: &Values<'_>, budget: &Budget) -> Result<Value, Exhausted> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,7 @@
-//! A template as read, and how Go writes its parts in messages.
+//! Parsed templates, and their parts as Go prints them in messages.
 //!
-//! Every part that a message can point at has a number; while a template runs only the number of the
-//! current part is kept, and the part is looked up when a message is needed.
+//! Every part that a message can point at has a number. A run only tracks the current number; the part is
+//! looked up for a message.
 
 use crate::functions::FunctionId;
 use crate::literal::{self, Number};
@@ -9,22 +9,21 @@ use crate::value::Str;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Where a part stands, and its number.
+/// The position of a part, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) pos: u32,
     pub(crate) id: u32,
 }
 
-/// One named template.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) name: Arc<str>,
-    /// The name of the text it was in.
+    /// The name of its text.
     pub(crate) source: Arc<str>,
     pub(crate) text: Arc<str>,
     pub(crate) root: Vec<Node>,
-    /// Whether it holds nothing but space.
+    /// Whether it contains only white space.
     pub(crate) is_empty: bool,
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct Var {
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) at: At,
-    /// The first is what is called or told.
+    /// The first is the function or the value.
     pub(crate) args: Vec<Expr>,
 }
 
@@ -82,7 +81,7 @@ pub(crate) enum What {
     Nil,
     Bool(bool),
     Number(Box<Number>),
-    /// As written, and what it says.
+    /// The text as written, and its value.
     Text(Box<str>, Str),
     Field(Box<[Str]>),
     Variable(Var, Box<[Str]>),
@@ -104,7 +103,7 @@ impl Tree {
     }
 }
 
-/// Whether there is nothing but space.
+/// Whether there is only white space.
 pub(crate) fn is_empty(list: &[Node]) -> bool {
     list.iter().all(|node| match node {
         Node::Text(text) => text.lossy().trim().is_empty(),
@@ -112,7 +111,7 @@ pub(crate) fn is_empty(list: &[Node]) -> bool {
     })
 }
 
-// What is nested may be so ten thousand levels deep, and is dropped wherever its chart is.
+// parts may nest ten thousand levels deep and are dropped on any thread
 
 impl Drop for Branch {
     fn drop(&mut self) {
@@ -149,7 +148,7 @@ impl Drop for Pipe {
     }
 }
 
-/// With the stack that a level needs.
+/// Runs with the stack that a level needs.
 fn grown<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(64 << 10, 1 << 20, run)
 }

@@ -1,8 +1,8 @@
-//! From a text to the templates in it.
+//! The template parser.
 //!
-//! Own, and not a library's: every message must name the line Go names, and the run needs the place of
-//! each part as Go counts it (a chain of fields stands where its second field does).
-//! A text's own template comes first in what [`parse`] returns, the ones it defines after it.
+//! Hand-written, because every message must name Go's line, and a run needs each part's place as Go counts it
+//! (a chain of fields is at its second field). [`parse`] returns a text's own template first, then those it
+//! defines.
 
 use crate::ast::{At, Branch, Command, Expr, Node, Pipe, Tree, Var, What};
 use crate::fault::{Chain, Error, ErrorKind};
@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 /// The deepest nesting of parentheses, and of branches.
 const DEPTH_MAX: usize = 10_000;
-/// The most memory that templates may take which are read into one set, nearly: twice their text, and what
-/// the parts of their actions take.
+/// The approximate memory limit for the templates of one set: twice their text, plus the parts of their
+/// actions.
 pub(crate) const READ_BYTES_MAX: usize = 96 << 20;
-/// What a part takes that a message can point at, and what is kept of a name or a text beside itself.
+/// The memory of a part that messages can point at, and of a name or text in addition to its bytes.
 const PART_BYTES: usize = 64;
 const KEPT_BYTES: usize = 48;
 
 type Parsed<T> = Result<T, Box<Error>>;
 
-/// Reads a text. Templates without content do not replace others of the same name.
+/// Parses a text. Templates without content do not replace others of the same name.
 pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library, weight_max: usize) -> Parsed<Read> {
     let mut parser = Parser {
         name,
@@ -55,22 +55,22 @@ pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library, weight_m
     })
 }
 
-/// A text that was read.
+/// A parsed text.
 pub(crate) struct Read {
     /// Its own template first.
     pub(crate) trees: Vec<Arc<Tree>>,
-    /// What they take in memory, nearly.
+    /// Their approximate memory.
     pub(crate) weight: usize,
 }
 
-/// What each template of a text has for itself.
+/// The state of one template of a text.
 #[derive(Default)]
 struct Own<'a> {
-    /// Tokens read ahead, the next one last; the one at 0 is where faults are told.
+    /// Lookahead tokens, the next one last; errors are reported at index 0.
     buffer: [Option<Token<'a>>; 3],
     peeked: usize,
     vars: Vec<&'a str>,
-    /// How often each name is among them.
+    /// The count of each name among them.
     known: HashMap<&'a str, u32>,
     range_depth: usize,
     action_pos: Option<usize>,
@@ -82,7 +82,7 @@ impl<'a> Own<'a> {
         *self.known.entry(name).or_insert(0) += 1;
     }
 
-    /// Leaves so many variables.
+    /// Drops variables down to this many.
     fn forget(&mut self, left: usize) {
         for name in self.vars.drain(left..) {
             if let Some(count) = self.known.get_mut(name) {
@@ -104,16 +104,16 @@ struct Parser<'a> {
     own: Own<'a>,
     slots: HashMap<&'a str, u32>,
     ids: u32,
-    /// What was read takes in memory, nearly.
+    /// The approximate memory of parsed parts.
     weight: usize,
     weight_max: usize,
     depth: usize,
     trees: Vec<Arc<Tree>>,
-    /// Where each stands among them.
+    /// Their indexes.
     places: HashMap<Arc<str>, usize>,
 }
 
-/// How a list ended.
+/// The end of a list.
 enum End {
     End,
     Else,
@@ -128,7 +128,7 @@ impl End {
     }
 }
 
-/// What follows in a list.
+/// The next item of a list.
 enum Item {
     Node(Node),
     End(End),
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The body of a template within the text, up to its end.
+    /// Parses the body of a template within the text, up to its end.
     fn inner(
         &mut self,
         context: Option<&'static str>,
@@ -319,7 +319,7 @@ impl<'a> Parser<'a> {
     }
 
     fn else_list(&mut self, context: &'static str) -> Parsed<Vec<Node>> {
-        // its end is also the end of the branch it continues
+        // its end also ends the branch it continues
         let continues = stacker::maybe_grow(64 << 10, 1 << 20, || -> Parsed<Option<Node>> {
             Ok(match (context, self.peek().kind) {
                 ("if", Kind::If) => {
@@ -408,7 +408,7 @@ impl<'a> Parser<'a> {
     fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parsed<()> {
         while self.peek_non_space().kind == Kind::Variable {
             let variable = self.next();
-            // telling `$x :=` from `$x y` takes looking two tokens ahead
+            // telling `$x :=` from `$x y` needs two tokens of lookahead
             let after = self.peek();
             let next = self.peek_non_space();
             match next.kind {
@@ -597,7 +597,7 @@ impl<'a> Parser<'a> {
         self.token_at(self.own.peeked)
     }
 
-    /// Reads the next token, and weighs what will be kept of it.
+    /// Reads the next token and adds its weight.
     fn read_token(&mut self) {
         let token = self.lexer.next();
         let is_kept = matches!(
@@ -616,7 +616,7 @@ impl<'a> Parser<'a> {
         self.own.buffer[0] = Some(token);
     }
 
-    /// Whether there is room for more.
+    /// Checks the memory limit.
     fn check_weight(&self) -> Parsed<()> {
         match self.weight > self.weight_max {
             true => {
@@ -704,7 +704,7 @@ impl<'a> Parser<'a> {
         self.error(&message)
     }
 
-    /// An error where the token last read stands.
+    /// An error at the last token.
     fn error(&self, message: &str) -> Box<Error> {
         let pos = self.own.buffer[0].as_ref().map_or(0, |token| token.pos);
         self.error_at(pos, message)

@@ -1,27 +1,26 @@
-//! Errors as Helm's engine tells them.
+//! Errors in Helm's format.
 //!
-//! Helm does not show Go's one long line: it takes it apart again, one place after the other, unless a
-//! function's own words are in it, which it cannot tell from places. What a chart's author says with
-//! `fail` or `required` is shown alone.
+//! Helm splits Go's single line into places, unless a function's own text is among them, which it cannot tell
+//! from places. A chart author's `fail` or `required` is shown alone.
 
 use crate::fault::{Error, ErrorKind};
 
-/// What begins every message of a template.
+/// The prefix of every template's message.
 const PREFIX: &str = "template: ";
 
-/// One place an error came through.
+/// One place on an error's way.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Place<'a> {
     location: &'a str,
-    /// The template and the part of it that ran.
+    /// The running template and its part.
     running: Option<(&'a str, &'a str)>,
     reason: &'a str,
 }
 
 impl Error {
     /// The error as Helm 4 prints it: `parse error at (FILE:LINE): ...`, `execution error at
-    /// (FILE:LINE:COLUMN): ...` for what the chart's author says, otherwise a place a line with the
-    /// reason below. A limit, which Helm does not have, is told like what an author says.
+    /// (FILE:LINE:COLUMN): ...` for an author's message, otherwise one place per line with the reason below.
+    /// A limit, which Helm lacks, is formatted like an author's message.
     pub fn helm_text(&self) -> String {
         // `template`, the place, the rest
         let location = self.message.split(": ").nth(1).unwrap_or_default();
@@ -57,7 +56,7 @@ impl Error {
     }
 }
 
-/// What a message says about where it is from.
+/// Parses the place from a message.
 fn place(message: &str) -> Option<Place<'_>> {
     let rest = message.strip_prefix(PREFIX)?;
     if rest.starts_with("no template ") {
@@ -66,7 +65,7 @@ fn place(message: &str) -> Option<Place<'_>> {
             ..Place::default()
         });
     }
-    // what comes from the next place is told there
+    // the next place reports its own reason
     let own = |reason: &'_ str| reason.find(" template:").unwrap_or(reason.len());
     if let Some((location, after)) = rest.split_once(": executing ")
         && let Some((name, after)) = after.strip_prefix('"').and_then(|after| after.split_once('"'))

@@ -1,13 +1,12 @@
-//! Trees of many objects, each of a shape that a build could be slow at.
+//! Trees of many objects, each in a shape that may be slow.
 //!
-//! `n` is what the cost should be proportional to; each shape says what it counts.
+//! The cost should be proportional to `n`; each shape documents its unit.
 
 use bytes::Bytes;
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Files in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Files(pub(crate) BTreeMap<String, Bytes>);
 
@@ -39,7 +38,7 @@ impl Tree for Files {
     }
 }
 
-/// A shape: its name, how large it is measured small and large, and how it is made.
+/// A shape: its name, its two sizes, and its generator.
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
     pub(crate) small: usize,
@@ -48,7 +47,6 @@ pub(crate) struct Shape {
     pub(crate) make: fn(usize) -> Files,
 }
 
-/// All shapes but the plain one.
 pub(crate) const SHAPES: &[Shape] = &[
     shape("list", 1_000, 4_000, list),
     shape("one line of JSON", 1_000, 4_000, one_line),
@@ -78,7 +76,7 @@ const fn shape(name: &'static str, small: usize, large: usize, make: fn(usize) -
     }
 }
 
-/// A Deployment that uses the ConfigMap and the ServiceAccount of its name.
+/// A Deployment that uses the ConfigMap and ServiceAccount of its name.
 fn deployment(out: &mut String, name: &str, image: &str) {
     write!(
         out,

@@ -1,4 +1,4 @@
-//! What a kustomization says of its charts.
+//! Reads the chart fields of a kustomization.
 
 use super::Chart;
 use crate::error::{BuildError, Fault, Place};
@@ -9,11 +9,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Where charts are, unless `chartHome` says.
+/// The default of `chartHome`.
 const HOME: &str = "charts";
 
-/// The fields of `helmChartInflationGenerator[]`, and what they are called in `helmCharts[]`. The others had
-/// an effect once, and have none since.
+/// The fields of `helmChartInflationGenerator[]` and their names in `helmCharts[]`. kustomize ignores the
+/// others.
 const SUCCESSORS: [(&str, &str); 7] = [
     ("chartName", "name"),
     ("chartVersion", "version"),
@@ -24,13 +24,13 @@ const SUCCESSORS: [(&str, &str); 7] = [
     ("releaseName", "releaseName"),
 ];
 
-/// A chart that is asked for, and where charts are.
+/// A chart to render, and the directory charts are in.
 pub(crate) struct Asked {
     pub(super) chart: Chart,
     pub(super) home: String,
 }
 
-/// `helmGlobals`. `configHome` is Helm's: nothing here reads it.
+/// `helmGlobals`. Its `configHome` is for the Helm binary and unused here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Globals {
@@ -46,7 +46,7 @@ impl Globals {
     }
 }
 
-/// The charts of a kustomization. `namespace` is what they get that name none.
+/// The charts of a kustomization; `namespace` is for charts that set none.
 pub(super) fn of(kustomization: &Kustomization, namespace: &str) -> Result<Vec<(Asked, Place)>, BuildError> {
     let fields = &kustomization.fields;
     let old = &fields.helm_chart_inflation_generator;
@@ -74,7 +74,7 @@ pub(super) fn of(kustomization: &Kustomization, namespace: &str) -> Result<Vec<(
     Ok(charts)
 }
 
-/// The chart of an entry of `generators`, which says all of it itself.
+/// The chart of an entry of `generators`, which describes it completely.
 pub(crate) fn of_generator(value: Value) -> Result<Asked, Fault> {
     let globals = read_globals(value.clone(), Unknown::Ignored)?;
     Ok(Asked {
@@ -83,7 +83,7 @@ pub(crate) fn of_generator(value: Value) -> Result<Asked, Fault> {
     })
 }
 
-/// Files that have to be there before any chart is rendered.
+/// Checks that the files charts need exist, before any chart is rendered.
 pub(crate) fn check_files(asked: &Asked, root: &str, loader: &mut Loader<'_>) -> Result<(), Fault> {
     for file in &asked.chart.additional_values_files {
         let read = loader.read(root, file);
@@ -96,7 +96,7 @@ fn read_globals(value: Value, unknown: Unknown) -> Result<Globals, Fault> {
     decode(value, &HELM_GLOBALS, unknown, &mut HashMap::new()).map_err(|(_, fault)| fault)
 }
 
-/// Of several the last counts.
+/// The last of several entries counts.
 fn old_globals(old: &[Value]) -> Globals {
     let mut homes = old.iter().filter_map(|old| old.get("chartHome")?.as_str());
     let home = homes.rfind(|home| !home.is_empty());
@@ -128,7 +128,7 @@ fn read(mut value: Value, unknown: Unknown) -> Result<Chart, Fault> {
         .unwrap_or_default();
     match merge {
         "" => {
-            // no value is the default
+            // null means the default
             if let Some(map) = value.as_object_mut() {
                 map.remove("valuesMerge");
             }

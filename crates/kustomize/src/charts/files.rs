@@ -1,7 +1,7 @@
-//! The files of a chart that is at hand, through the tree of the build.
+//! Reads the files of a local chart through the build's tree.
 //!
-//! Helm follows every link of a chart. Here a link leads to the chart itself, or to what the kustomization
-//! may name; a link elsewhere is refused, not left out: the chart would be another without it.
+//! Helm follows every link in a chart. Here a link may lead into the chart or to a file the kustomization may
+//! name. Any other link is refused rather than skipped: skipping it would change the chart.
 
 use crate::error::Fault;
 use crate::loader::{Loader, Lost};
@@ -10,10 +10,11 @@ use crate::tree::EntryKind;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Where a link leads that leads to itself in the end.
+/// Completes the message of a link cycle.
 const AROUND: &str = "around in a circle";
 
-/// All files below the directory `chart`, a real path, by their paths in it. `root` is the kustomization's.
+/// Reads all files below the real path `chart`, keyed by path in the chart. `root` is the kustomization's
+/// directory.
 pub(super) fn read(
     loader: &mut Loader<'_>,
     root: &str,
@@ -37,7 +38,7 @@ struct Reader<'l, 't> {
     chart: &'l str,
     /// The directories being read, outermost first.
     above: Vec<String>,
-    /// How much was listed: links may make a few directories many.
+    /// The entries listed so far: links can multiply a few directories.
     entries: usize,
     files: BTreeMap<String, Bytes>,
 }
@@ -71,7 +72,6 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// What a link leads to.
     fn follow(&mut self, link: &str) -> Result<(String, EntryKind), Fault> {
         let lost = |whither| Fault::ChartLinkLost {
             link: link.to_owned(),

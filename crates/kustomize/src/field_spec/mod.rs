@@ -1,8 +1,7 @@
-//! Field specifications: which fields of which kinds a transformer changes.
+//! Field specifications: the fields of each kind that a transformer changes.
 //!
-//! A path runs through maps by name; a list on the way is entered item by item
-//! without being named, unless the segment ends in `[]`, which demands one. Null
-//! stops the walk silently.
+//! A path descends maps by name. A list on the way is entered item by item without a segment of its own,
+//! unless the segment ends in `[]`, which requires a list. Null ends the walk silently.
 
 mod tables;
 mod ways;
@@ -17,7 +16,6 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One field of one or more kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FieldSpec {
     pub(crate) group: String,
@@ -28,7 +26,7 @@ pub(crate) struct FieldSpec {
     pub(crate) segments: Arc<[String]>,
 }
 
-/// What a missing last field becomes before it is set.
+/// The value to create for a missing last field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Creates {
     Nothing,
@@ -58,14 +56,14 @@ impl FieldSpec {
         )
     }
 
-    /// Whether it is for objects of this kind.
+    /// Whether it applies to this kind.
     pub(crate) fn selects(&self, group: &str, version: &str, kind: &str) -> bool {
         (self.kind.is_empty() || self.kind == kind)
             && (self.group.is_empty() || self.group == group)
             && (self.version.is_empty() || self.version == version)
     }
 
-    /// Calls `change` for every field of the object it names.
+    /// Calls `change` for every matching field of the object.
     pub(crate) fn visit(
         &self,
         resource: &mut Resource,
@@ -80,7 +78,7 @@ impl FieldSpec {
         self.visit_any(resource, creates, change)
     }
 
-    /// The same, whatever the object's kind.
+    /// [`Self::visit`] regardless of the object's kind.
     pub(crate) fn visit_any(
         &self,
         resource: &mut Resource,
@@ -101,10 +99,10 @@ impl FieldSpec {
     }
 }
 
-/// Specifications, found by what an object is instead of asking each.
+/// Specifications indexed by kind.
 #[derive(Debug)]
 pub(crate) struct Selection<'s> {
-    /// By kind; those for all kinds stand in every list, in their order.
+    /// Those for all kinds are in every list, in their order.
     by_kind: HashMap<&'s str, Vec<&'s FieldSpec>>,
     for_all: Vec<&'s FieldSpec>,
 }
@@ -128,7 +126,7 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// Those that select an object.
+    /// The specifications that select an object.
     pub(crate) fn of(&self, resource: &Resource) -> Vec<&'s FieldSpec> {
         let kind = resource.kind();
         let (group, version) = resource.group_version();
@@ -137,7 +135,7 @@ impl<'s> Selection<'s> {
         selected.copied().collect()
     }
 
-    /// The ways to the fields of an object, which are the same for all of its type.
+    /// The ways to the fields of an object, cached by type.
     pub(crate) fn ways<'k>(&self, known: &'k mut ByType<Ways<'s>>, resource: &Resource) -> &'k Ways<'s> {
         known.of(resource.object.api_version(), resource.kind(), || {
             Ways::new(self.of(resource))
@@ -145,8 +143,8 @@ impl<'s> Selection<'s> {
     }
 }
 
-/// Adds specifications to a list. One that covers a kind and path already there adds nothing; with
-/// a different `create` it is an error.
+/// Adds specifications to a list. One whose kind and path are covered already adds nothing; a different
+/// `create` is an error.
 pub(crate) fn merge(list: &mut Vec<FieldSpec>, more: &[FieldSpec]) -> Result<(), Fault> {
     for spec in more {
         let same = list
@@ -191,7 +189,7 @@ fn push(segments: &mut [String], c: char) {
     }
 }
 
-/// Changes a field, which is in these items of the lists on the way.
+/// Changes a field; the numbers are the list indexes on the way.
 type Change<'c> = &'c mut dyn FnMut(&mut Value, &[usize]) -> Result<(), FieldProblem>;
 
 fn visit(
@@ -259,7 +257,7 @@ fn visit_map(
     visit(field, rest, creates, indexes, change)
 }
 
-/// Sets an entry of a map field; whether it was made.
+/// Sets an entry of a map field and returns whether it was created.
 pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<bool, FieldProblem> {
     match value {
         Value::Object(map) => Ok(map.insert(key.to_owned(), text.into()).is_none()),
@@ -267,7 +265,6 @@ pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<bool
     }
 }
 
-/// Sets a scalar field.
 pub(crate) fn set_scalar(value: &mut Value, scalar: Value) -> Result<(), FieldProblem> {
     if value.is_object() || value.is_array() {
         return Err(FieldProblem::NotScalar(node_kind(value)));

@@ -1,12 +1,10 @@
 //! Several field specifications, walked at once.
 //!
-//! The fields of a kind lie close together: a Deployment has thirty that may name something, most of
-//! them somewhere below `spec/template/spec`. Here their paths are a tree, and each map on the way is
-//! looked into once instead of once for each of them.
+//! The fields of a kind share prefixes: a Deployment has thirty that may name an object, most below
+//! `spec/template/spec`. Their paths form a tree, so each map is visited once.
 //!
-//! What is changed, and what is found wrong, is what it would be if one specification were visited
-//! after the other. Where that could differ they are: where one path is how another begins, a list
-//! is demanded by one and not by another, or a field is made by one and not by another.
+//! Changes and errors are the same as with one walk per specification. Where they could differ, the walks
+//! stay separate: one path is a prefix of another, only one requires a list, or only one creates its field.
 
 use super::{Creates, FieldSpec, visit_map};
 use crate::error::{Fault, FieldProblem};
@@ -15,37 +13,35 @@ use equate_manifest::object::{Object, field_mut};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// The ways to the fields of some specifications.
 #[derive(Debug)]
 pub(crate) struct Ways<'s> {
     specs: Vec<&'s FieldSpec>,
-    /// None where one specification has to be visited after the other.
+    /// `None` where specifications must be visited one by one.
     tree: Option<Vec<Branch<'s>>>,
 }
 
-/// One segment that paths have in common.
+/// One segment that paths share.
 #[derive(Debug)]
 struct Branch<'s> {
     name: &'s str,
     demands_list: bool,
-    /// Whether a specification that leads through here makes what is missing.
+    /// Whether a specification through here creates missing fields.
     creates: bool,
-    /// The first specification that leads through here.
+    /// The first specification through here.
     first: usize,
-    /// Those that end here; then nothing is below.
+    /// The specifications that end here; nothing is below them.
     ends: Vec<usize>,
     below: Vec<Branch<'s>>,
 }
 
-/// What is wrong on the way to a field of the specification with this number.
+/// An error on the way to a field of specification `at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub(crate) at: usize,
     pub(crate) problem: FieldProblem,
 }
 
-/// Changes a field of the specification with this number, which is in these items of the lists on
-/// the way.
+/// Changes a field of the numbered specification; the slice holds the list indexes on the way.
 type Change<'c> = dyn FnMut(usize, &mut Value, &[usize]) -> Result<(), FieldProblem> + 'c;
 
 impl<'s> Ways<'s> {
@@ -56,13 +52,11 @@ impl<'s> Ways<'s> {
         }
     }
 
-    /// The specification with this number.
     pub(crate) fn spec(&self, at: usize) -> &'s FieldSpec {
         self.specs[at]
     }
 
-    /// Calls `change` for every field of the object that a specification names, for several if
-    /// several do. It is called on after an error, too.
+    /// Calls `change` once per matching specification for every matching field. Continues after an error.
     pub(crate) fn visit(
         &self,
         object: &mut Object,
@@ -103,7 +97,6 @@ impl<'s> Ways<'s> {
         Ok(())
     }
 
-    /// What is wrong, of a resource.
     pub(crate) fn fault(&self, wrong: Wrong, resource: &Resource) -> Fault {
         Fault::Field {
             path: self.specs[wrong.at].path.clone(),
@@ -113,7 +106,7 @@ impl<'s> Ways<'s> {
     }
 }
 
-/// The tree of some paths, if the order of visits makes no difference.
+/// Builds the tree if the order of visits makes no difference.
 fn tree<'s>(specs: &[&'s FieldSpec]) -> Option<Vec<Branch<'s>>> {
     let mut tree = Vec::new();
     for (at, spec) in specs.iter().enumerate() {
@@ -135,7 +128,6 @@ fn tree<'s>(specs: &[&'s FieldSpec]) -> Option<Vec<Branch<'s>>> {
     Some(tree)
 }
 
-/// The branch of a segment, made if need be.
 fn branch<'b, 's>(
     branches: &'b mut Vec<Branch<'s>>,
     segment: &'s str,
@@ -148,7 +140,7 @@ fn branch<'b, 's>(
     let found = match branches.iter().position(|branch| branch.name == name) {
         Some(found) if branches[found].demands_list != demands_list => return None,
         Some(found) => found,
-        // which is an error, but only where the way leads so far
+        // an error, but only where the walk gets this far
         None if name.is_empty() => return None,
         None => {
             branches.push(Branch {
@@ -165,12 +157,11 @@ fn branch<'b, 's>(
     branches.get_mut(found)
 }
 
-/// A walk through one object.
 struct Walk<'c, 'f> {
     creates: Creates,
-    /// Of the lists on the way.
+    /// Indexes in the lists on the way.
     indexes: Vec<usize>,
-    /// What is wrong for the first specification that anything is wrong for.
+    /// The error of the first specification that has one.
     wrong: Option<Wrong>,
     change: &'c mut Change<'f>,
 }
@@ -201,7 +192,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What a branch that is missing becomes.
+    /// The value created for a missing branch.
     fn created(&self, branch: &Branch<'_>) -> Option<Value> {
         if !branch.creates || branch.demands_list {
             return None;
@@ -246,7 +237,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Something for each type of object, made when it is first asked for.
+/// A value per type of object, created on demand.
 #[derive(Debug)]
 pub(crate) struct ByType<T> {
     made: Vec<T>,
@@ -280,8 +271,8 @@ mod tests {
     use crate::Origin;
     use serde_json::json;
 
-    /// What specifications do to an object, as a tree and in turn: each field gets the number of what
-    /// is called for it, one that holds `bad` is an error.
+    /// The effect of specifications on an object, as a tree and one by one. Each field receives the number of
+    /// its calls; `bad` is an error.
     fn outcome(ways: &Ways<'_>, object: &Value, creates: Creates) -> (Value, Option<String>) {
         let Value::Object(map) = object.clone() else {
             panic!("no object");
@@ -307,7 +298,7 @@ mod tests {
         (resource.object.into_value(), error)
     }
 
-    /// Each path with a leading `+` is created.
+    /// A path with a leading `+` is created.
     fn check(paths: &[&str], is_tree: bool, object: &Value) {
         let specs: Vec<FieldSpec> = paths
             .iter()
@@ -325,7 +316,7 @@ mod tests {
                 outcome(&in_turn, object, creates),
             );
             assert_eq!(one.1, other.1, "{paths:?} {creates:?} {object}");
-            // after an error nobody looks at the object
+            // after an error the object does not matter
             if one.1.is_none() {
                 assert_eq!(one.0, other.0, "{paths:?} {creates:?} {object}");
             }
@@ -356,7 +347,7 @@ mod tests {
                 (&["a/c[]/x", "+a/c[]/y", "+d/e"], true),
                 (&["a/b", "d/e", "a/b"], true),
                 (&["+a/b", "d/e", "+a/b"], true),
-                // one after the other after all
+                // visited one by one
                 (&["a/b", "d/e", "+a/b"], false),
                 (&["a", "a/b"], false),
                 (&["+a/b/c", "+a/b"], false),

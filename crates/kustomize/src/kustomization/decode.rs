@@ -1,7 +1,7 @@
-//! Go's `encoding/json`, unknown fields refused, for the shapes a kustomization has.
+//! Go's `encoding/json` with unknown fields refused, for the types of a kustomization.
 //!
-//! The value is first brought into canonical form (names in their own case,
-//! nulls gone, types checked), then deserialized, which cannot fail any more.
+//! The value is first normalized (canonical field names, no nulls, checked types), then deserialized, which
+//! cannot fail after that.
 
 use crate::error::Fault;
 use equate_manifest::json::type_name;
@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// What a value may look like.
+/// The shape of a value.
 #[derive(Debug)]
 pub(crate) enum Shape {
     Text,
     Flag,
     Integer,
-    /// A map of texts.
+    /// A map of strings.
     Texts,
     List(&'static Shape),
     Struct {
@@ -23,7 +23,6 @@ pub(crate) enum Shape {
         name: &'static str,
         fields: &'static [(&'static str, Shape)],
     },
-    /// Anything.
     Any,
 }
 
@@ -41,17 +40,17 @@ impl Shape {
     }
 }
 
-/// What happens to fields nobody knows.
+/// The treatment of unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unknown {
     Refused,
     Ignored,
 }
 
-/// What is wrong, and the pointer segments of where.
+/// A fault and the pointer segments of its place.
 pub(crate) type Misfit = (Vec<String>, Fault);
 
-/// Decodes a value. `spellings` learns how the file spells top-level fields.
+/// Decodes a value. `spellings` records how the file spells top-level fields.
 pub(crate) fn decode<T: DeserializeOwned + Default>(
     value: Value,
     shape: &'static Shape,
@@ -78,9 +77,9 @@ pub(crate) fn decode<T: DeserializeOwned + Default>(
 
 struct Decoder<'s> {
     unknown: Unknown,
-    /// The Go type of the whole.
+    /// The Go type of the root.
     root: &'static str,
-    /// Where the value at hand stands.
+    /// The place of the current value.
     pointer: Vec<String>,
     spellings: &'s mut HashMap<String, String>,
 }
@@ -100,7 +99,7 @@ impl Decoder<'_> {
             | (Shape::Text, value @ Value::String(_))
             | (Shape::Flag, value @ Value::Bool(_)) => value,
             (Shape::Integer, value) if value.is_i64() => value,
-            // sigs.k8s.io/yaml, told the type it is to fill, takes any scalar for a text
+            // sigs.k8s.io/yaml decodes any scalar into a Go string field
             (Shape::Text, value @ (Value::Bool(_) | Value::Number(_)))
                 if self.unknown == Unknown::Ignored =>
             {
@@ -173,7 +172,7 @@ impl Decoder<'_> {
     }
 }
 
-/// What null means as an item of a list.
+/// The meaning of null as a list item.
 fn zero(shape: &Shape) -> Option<Value> {
     match shape {
         Shape::Text => Some("".into()),

@@ -1,8 +1,7 @@
-//! The kustomization file: finding it, reading it as Go does, its fields.
+//! Finds and decodes kustomization files.
 //!
-//! Reading is `encoding/json` with unknown fields refused, over what
-//! `sigs.k8s.io/yaml` makes of the text: field names match whatever their case,
-//! null sets nothing, repeated keys pass and the last one counts.
+//! Decoding follows `sigs.k8s.io/yaml` and `encoding/json` with unknown fields refused: field names are
+//! case-insensitive, null sets nothing, and the last of repeated keys wins.
 
 mod decode;
 mod deprecations;
@@ -27,7 +26,6 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The names a kustomization file may have.
 pub(crate) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 const VERSION: &str = "kustomize.config.k8s.io/v1beta1";
@@ -35,27 +33,25 @@ const COMPONENT_VERSION: &str = "kustomize.config.k8s.io/v1alpha1";
 const KIND: &str = "Kustomization";
 const COMPONENT: &str = "Component";
 
-/// A kustomization file that was read.
 #[derive(Debug)]
 pub(crate) struct Kustomization {
-    /// The file; the directory's would-be file if it was generated.
+    /// The file; if generated, the path it would have.
     pub(crate) path: String,
     /// The directory.
     pub(crate) root: String,
     pub(crate) fields: Fields,
     /// The repository it was fetched with.
     pub(crate) provenance: Option<Arc<Provenance>>,
-    /// Whether the file says nothing but what kind it is.
+    /// Whether the file sets only `apiVersion` and `kind`.
     empty: bool,
-    /// What it says in fields that have successors.
     deprecations: Vec<Deprecation>,
     spans: Spans,
-    /// Canonical field names to the spellings of the file, where they differ.
+    /// Canonical field names to the file's spellings, where they differ.
     spellings: HashMap<String, String>,
 }
 
 impl Kustomization {
-    /// One that no file holds.
+    /// A kustomization without a file.
     pub(crate) fn generated(root: &str, fields: Fields) -> Self {
         Self {
             path: crate::path::join(root, FILE_NAMES[0]).unwrap_or_default(),
@@ -69,7 +65,7 @@ impl Kustomization {
         }
     }
 
-    /// A file that says nothing is an error, but for the one Flux fills.
+    /// Refuses an empty file. Flux's own fields are added before this check.
     pub(crate) fn refuse_empty(&self) -> Result<(), BuildError> {
         if self.empty {
             let place = Place {
@@ -86,7 +82,7 @@ impl Kustomization {
         self.fields.kind == COMPONENT
     }
 
-    /// Where a field or one of its items stands, or the nearest that has a place.
+    /// The place of a field or item, or of the nearest parent with a known place.
     pub(crate) fn place(&self, segments: &[&str]) -> Place {
         let mut segments: Vec<&str> = segments.to_vec();
         if let Some(first) = segments.first_mut()
@@ -97,13 +93,12 @@ impl Kustomization {
         place_of(&self.path, &self.spans, &segments)
     }
 
-    /// The place of item `index` of a list field.
     pub(crate) fn item(&self, field: &str, index: usize) -> Place {
         self.place(&[field, &index.to_string()])
     }
 }
 
-/// Where a value of a file stands, or the nearest above it that has a place.
+/// The place of a value, or of the nearest parent with a known place.
 pub(crate) fn place_of(path: &str, spans: &Spans, segments: &[&str]) -> Place {
     for count in (1..=segments.len()).rev() {
         let pointer: String = segments[..count]
@@ -121,7 +116,7 @@ pub(crate) fn place_of(path: &str, spans: &Spans, segments: &[&str]) -> Place {
     Place::file(path)
 }
 
-/// The kustomization file of a directory, if it has one. Several are an error.
+/// The kustomization file of a directory, if any. Several are an error.
 pub(crate) fn find(loader: &mut Loader<'_>, root: &str) -> Result<Option<String>, BuildError> {
     let mut found = None;
     for name in FILE_NAMES {
@@ -138,7 +133,6 @@ pub(crate) fn find(loader: &mut Loader<'_>, root: &str) -> Result<Option<String>
     Ok(found)
 }
 
-/// Reads the file `name` of the directory `root`.
 pub(crate) fn read(loader: &mut Loader<'_>, root: &str, name: &str) -> Result<Kustomization, BuildError> {
     let path = crate::path::join(root, name).unwrap_or_default();
     let (_, text) = loader.read_text(root, name).map_err(at(Place::file(&path)))?;
@@ -149,7 +143,6 @@ pub(crate) fn read(loader: &mut Loader<'_>, root: &str, name: &str) -> Result<Ku
     Ok(kustomization)
 }
 
-/// Reads the text of a kustomization file.
 pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomization, BuildError> {
     let options = Options {
         dialect: Dialect::Yaml11,
@@ -196,8 +189,8 @@ fn set_fields(value: &Value) -> Vec<String> {
     set.map(|(key, _)| key.clone()).collect()
 }
 
-/// Whether no field but `apiVersion` and `kind` is set. An empty list or map counts as set, except
-/// in fields whose content moves elsewhere; null and the empty text do not.
+/// Whether only `apiVersion` and `kind` are set. An empty list or map counts as set, except in deprecated
+/// fields; null and the empty string do not.
 fn says_nothing(value: &Value) -> bool {
     let Value::Object(map) = value else {
         return value.is_null();
@@ -213,7 +206,7 @@ fn says_nothing(value: &Value) -> bool {
     })
 }
 
-/// Defaults, deprecated fields under their new names, and what may not be.
+/// Applies defaults, moves deprecated fields, and refuses invalid ones.
 fn check(kustomization: &mut Kustomization) -> Result<(), BuildError> {
     let fields = &mut kustomization.fields;
     if fields.kind.is_empty() {

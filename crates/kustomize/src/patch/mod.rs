@@ -1,4 +1,4 @@
-//! Patches: which kind a text is, whom it is for, applying it.
+//! Patches: detects the format of a text, selects targets, applies it.
 
 mod merge;
 
@@ -17,16 +17,15 @@ use equate_manifest::patch::json;
 use equate_manifest::yaml::{self, Duplicates, Options};
 use serde_json::{Map, Value};
 
-/// How much of a patch a message quotes: it may be long, and the message ends in a status.
+/// The longest quote of a patch in a message, which may end up in a status condition.
 const QUOTED_CHARS_MAX: usize = 300;
 
-/// A patch that was read.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     content: Content,
     target: Option<Matcher>,
     place: Place,
-    /// How messages call it.
+    /// Its name in messages.
     source: String,
 }
 
@@ -34,11 +33,11 @@ pub(crate) struct Prepared {
 enum Content {
     Strategic(Vec<Resource>),
     Json(json::Patch),
-    /// An entry that holds nothing: upstream lets it pass.
+    /// An empty entry, which kustomize accepts.
     Nothing,
 }
 
-/// Merges values, as a strategic patch is merged. `spelling` is of those below.
+/// Merges values like a strategic merge patch. `spelling` is that of the target's values.
 pub(crate) fn merge_values(
     mut under: Map<String, Value>,
     spelling: &Spelling,
@@ -62,7 +61,6 @@ pub(crate) fn merge_values(
     })
 }
 
-/// Reads an entry of `patches`.
 pub(crate) fn prepare(
     patch: &Patch,
     root: &str,
@@ -109,7 +107,7 @@ pub(crate) fn prepare(
     })
 }
 
-/// As much of a patch as a message quotes.
+/// The quoted part of a patch.
 fn beginning(text: &str) -> &str {
     match text.char_indices().nth(QUOTED_CHARS_MAX) {
         Some((end, _)) => &text[..end],
@@ -117,8 +115,7 @@ fn beginning(text: &str) -> &str {
     }
 }
 
-/// What a text is: strategic merge patches or a JSON patch.
-/// A file of `patches`, opened if it is encrypted.
+/// Reads a file of `patches`, decrypting it if necessary.
 fn read_patch(loader: &mut Loader<'_>, root: &str, path: &str) -> Result<(String, String), Fault> {
     let (real, content) = loader.read(root, path)?;
     let file = SecretFile {
@@ -146,7 +143,7 @@ fn read(text: &str, path: &str, source: &str) -> Result<Content, Fault> {
         (Err(strategic), Err(json)) => Err(Fault::NeitherPatch {
             source_text: source.to_owned(),
             why: match *strategic.fault {
-                // a list is meant as operations: what they lack helps more
+                // a list is meant as operations: that error helps more
                 Fault::NotMap { .. } => Box::new(json),
                 fault => Box::new(fault),
             },
@@ -165,8 +162,7 @@ impl JsonPatch {
     }
 }
 
-/// Reads a JSON patch, written in JSON or YAML. One that begins with a bracket is JSON, and YAML's
-/// flow style without quotes is none, as upstream has it.
+/// Reads a JSON patch in JSON or YAML. A text that begins with `[` is parsed as JSON only, as in kustomize.
 fn json_patch(text: &str) -> Result<JsonPatch, Fault> {
     let value = if text.starts_with('[') {
         serde_json::from_str(text).map_err(Fault::PatchJson)?
@@ -189,7 +185,7 @@ fn first_document(text: &str) -> Result<Value, Fault> {
 }
 
 impl Prepared {
-    /// Applies it to whom it is for. The resources that changed, or `None` for "see `changed`".
+    /// Applies the patch to its targets. Returns the changed resources, or `None` for "see `changed`".
     pub(crate) fn apply(&self, resources: &mut Collection, schema: &Schema) -> Result<(), BuildError> {
         self.try_apply(resources, schema).map_err(at(self.place.clone()))
     }
@@ -216,8 +212,7 @@ impl Prepared {
     }
 }
 
-/// Applies the entries of `patchesStrategicMerge`: manifests as text, or files of them. At least
-/// one of them must hold something.
+/// Applies the entries of `patchesStrategicMerge`: inline manifests or files. At least one must not be empty.
 pub(crate) fn apply_strategic_entries(
     entries: &[String],
     root: &str,
@@ -247,7 +242,6 @@ pub(crate) fn apply_strategic_entries(
         .try_for_each(|(index, patch)| strategic_by_id(resources, patch, schema).map_err(at(place(*index))))
 }
 
-/// Applies an entry of `patchesJson6902`.
 pub(crate) fn apply_json_entry(
     entry: &Patch,
     root: &str,
@@ -277,7 +271,7 @@ pub(crate) fn apply_json_entry(
     json_by_selector(resources, &patch.patch, &target, false, schema).map_err(at(place.clone()))
 }
 
-/// A strategic merge patch for the one resource that is or was called as the patch is.
+/// Applies a strategic merge patch to the one resource with the patch's current or former id.
 pub(crate) fn strategic_by_id(
     resources: &mut Collection,
     patch: &Resource,
@@ -297,7 +291,7 @@ pub(crate) fn strategic_by_id(
     }
 }
 
-/// A strategic merge patch for all that a selector means; group, version and kind are the target's.
+/// Applies a strategic merge patch to all selected resources; group, version and kind stay the target's.
 pub(crate) fn strategic_by_selector(
     resources: &mut Collection,
     patch: &Resource,
@@ -324,9 +318,8 @@ pub(crate) fn strategic_by_selector(
     Ok(())
 }
 
-/// A patch as upstream has it when it is for a selector: its labels and annotations are texts, so
-/// that a null among them is the text `null` and takes nothing away, and without any they are not
-/// mentioned.
+/// The patch as kustomize uses it with a selector: its labels and annotations become strings, so a null
+/// becomes `null` and deletes nothing. Empty maps are dropped.
 fn with_texts(patch: &Resource) -> Resource {
     let mut patch = patch.clone();
     let spelling = std::mem::take(&mut patch.spelling);
@@ -350,7 +343,7 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_none_or(Map::is_empty)
 }
 
-/// Merges a patch into the resource at `at`; false if nothing is left of it.
+/// Merges a patch into the resource at `at`; returns false if nothing is left of it.
 fn strategic(
     resources: &mut Collection,
     at: usize,
@@ -366,7 +359,7 @@ fn strategic(
     })
 }
 
-/// Merges a patch into a resource; false if nothing is left of it.
+/// Merges a patch into a resource; returns false if nothing is left of it.
 fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> Result<bool, Fault> {
     let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
     let namespace = resource.object.namespace().to_owned();
@@ -393,7 +386,6 @@ fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> R
     Ok(true)
 }
 
-/// A JSON patch for all that a selector means.
 fn json_by_selector(
     resources: &mut Collection,
     patch: &json::Patch,
@@ -418,7 +410,7 @@ fn json_by_selector(
 
 fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Result<(), Fault> {
     let id = resource.id().to_string();
-    // upstream keeps the history in annotations, so that a renamed object always has some
+    // kustomize keeps the history in annotations, so a renamed object always has some
     let lends = !resource.history.is_empty() && resource.texts("annotations").is_none();
     if lends {
         let metadata = resource.metadata_mut();
@@ -443,7 +435,7 @@ fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Res
     Ok(())
 }
 
-/// A selector for exactly what these fields say.
+/// A selector with these fields.
 pub(crate) fn selector(target: &crate::spec::SpecTarget) -> Selector {
     Selector {
         group: target.group.clone(),

@@ -1,4 +1,4 @@
-//! The fields of builtins' configurations, which are read without refusing unknown ones.
+//! The fields of builtin configurations. Unknown fields are ignored.
 
 use crate::kustomization::{
     FieldSpecField, GeneratorOptions, Image, PatchOptions, Replacement, Replica, Selector, Shape, shapes,
@@ -6,7 +6,7 @@ use crate::kustomization::{
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What any transformer may have; each reads its own.
+/// Fields of all transformers; each uses its own.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TransformerFields {
@@ -33,7 +33,6 @@ pub(super) struct TransformerFields {
     pub(super) target_file_path: String,
 }
 
-/// `metadata` of a configuration.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Named {
@@ -41,7 +40,6 @@ pub(super) struct Named {
     pub(super) namespace: String,
 }
 
-/// A target of `ValueAddTransformer`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ValueTarget {
@@ -50,7 +48,7 @@ pub(super) struct ValueTarget {
     pub(super) file_path_position: i64,
 }
 
-/// What a generator may have.
+/// Fields of all generators.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct MakerFields {
@@ -128,7 +126,7 @@ pub(super) static GENERATOR: Shape = Shape::Struct {
     ],
 };
 
-/// What `IAMPolicyGenerator` has.
+/// The fields of `IAMPolicyGenerator`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PolicyFields {
@@ -137,7 +135,7 @@ pub(super) struct PolicyFields {
     pub(super) service_account: CloudAccount,
 }
 
-/// The account of the cloud.
+/// The account at the cloud provider.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct CloudAccount {

@@ -1,7 +1,7 @@
-//! `generators`, `transformers`, `validators`: builtins with a configuration of their own.
+//! `generators`, `transformers`, `validators`: builtins with their own configuration.
 //!
-//! An entry is a configuration as text, a file of them or a directory that
-//! builds them. Only builtins run: programs and containers are refused by kind.
+//! An entry is inline text, a file, or a directory that builds configurations. Only builtins run; programs
+//! and containers are refused by kind.
 
 mod fields;
 mod iam_policy;
@@ -29,10 +29,8 @@ use fields::{GENERATOR, IAM_POLICY, MakerFields, TRANSFORMER, TransformerFields}
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 
-/// The API version of builtins.
 const BUILTIN: &str = "builtin";
 
-/// Runs the entries of `generators`.
 pub(crate) fn generate(
     build: &mut Build<'_, '_>,
     kustomization: &Kustomization,
@@ -99,7 +97,7 @@ pub(crate) fn generate(
     Ok(())
 }
 
-/// Renders a chart that has a configuration of its own. The kustomization's namespace is not handed down.
+/// Renders a chart from its own configuration. The kustomization's namespace does not apply.
 fn chart(
     build: &mut Build<'_, '_>,
     kustomization: &Kustomization,
@@ -116,7 +114,6 @@ fn chart(
     build.chart(kustomization, asked, &place, &note, so_far)
 }
 
-/// Runs the entries of `transformers`.
 pub(crate) fn transform(
     build: &mut Build<'_, '_>,
     kustomization: &Kustomization,
@@ -168,7 +165,7 @@ pub(crate) fn validate(
     Ok(())
 }
 
-/// All configurations of a list: those written in place first.
+/// All configurations of a list, inline ones first.
 fn load(
     build: &mut Build<'_, '_>,
     kustomization: &Kustomization,

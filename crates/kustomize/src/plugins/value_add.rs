@@ -1,4 +1,4 @@
-//! `ValueAddTransformer`: a value, put whole into a field or as one segment of a path it holds.
+//! `ValueAddTransformer`: sets a field, or one segment of a path in a field.
 
 use super::fields::{TARGET_FILE, TransformerFields, ValueTarget};
 use crate::collection::Collection;
@@ -21,7 +21,6 @@ struct TargetFile {
     targets: Vec<ValueTarget>,
 }
 
-/// Adds the value to all targets.
 pub(super) fn apply(
     fields: TransformerFields,
     kustomization: &Kustomization,
@@ -91,7 +90,7 @@ fn read(text: &str, file: &str) -> Result<Vec<ValueTarget>, BuildError> {
     Ok(read.targets)
 }
 
-/// The value instead of what was there (position 0), or as the segment at a position (from 1).
+/// Replaces the whole text (position 0) or inserts the value as the segment at a position (from 1).
 fn added(before: &str, value: &str, position: usize) -> String {
     let Some(at) = position.checked_sub(1) else {
         return value.to_owned();

@@ -1,18 +1,18 @@
-//! Candidates of one name, when there are many: a name that every base or namespace has.
+//! An index of candidates that share a name, such as one name in every base or namespace.
 //!
-//! They are found by namespace, former kind and affixes, so that a thousand
-//! bases that all have an `app` are not looked through for each of them.
+//! It finds them by namespace, former kind and affixes, so that a thousand bases with an `app` are not
+//! scanned for each other.
 
 use std::collections::HashMap;
 
-/// The candidates of one name, by place in the list of all.
+/// The candidates of one name, as indexes into the list of all.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
-    /// By effective namespace, then by former kind; under the empty kind stand all.
+    /// By effective namespace, then by former kind; the empty kind holds all.
     groups: HashMap<String, HashMap<String, Group>>,
 }
 
-/// What the places of one namespace and former kind have before and after their names.
+/// The affixes of the candidates with one namespace and former kind.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) all: Vec<usize>,
@@ -23,9 +23,9 @@ pub(super) struct Group {
 #[derive(Debug, Default)]
 struct Affixes {
     none: Vec<usize>,
-    /// By all that was put there.
+    /// By all affixes.
     whole: HashMap<Vec<String>, Vec<usize>>,
-    /// By what was put there last, however much of it.
+    /// By the last affix added.
     ends: HashMap<Vec<String>, Vec<usize>>,
 }
 
@@ -50,14 +50,14 @@ impl Crowd {
         }
     }
 
-    /// Those of a namespace that were of a kind; of any, if it is empty.
+    /// The candidates of a namespace with this former kind; the empty kind means any.
     pub(super) fn group(&self, namespace: &str, kind: &str) -> Option<&Group> {
         self.groups.get(namespace)?.get(kind)
     }
 }
 
 impl Group {
-    /// All whose affixes could agree with these: at least those where one list is how the other ends.
+    /// All candidates whose affixes may match: at least those where one list is a suffix of the other.
     pub(super) fn akin(&self, prefixes: &[String], suffixes: &[String]) -> Vec<usize> {
         if !prefixes.is_empty() {
             self.prefixes.akin(prefixes)

@@ -1,9 +1,8 @@
-//! Name references: fields that name another resource follow it when it is renamed.
+//! Name references: a field that names a resource follows its renames.
 //!
-//! They are fixed once, at the root, from what each resource was called before.
-//! Only what was renamed, moved or suffixed has a history, so that nothing else
-//! is ever a candidate. Candidates are found by their former names, not by
-//! scanning.
+//! References are updated once, at the root, from each resource's former names. Only resources that were
+//! renamed, moved or suffixed have a history, so only they are candidates. Candidates are looked up by former
+//! name.
 
 mod crowd;
 
@@ -19,10 +18,10 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 
-/// Names of more candidates than these are looked up by namespace too.
+/// A name with more candidates is also indexed by namespace.
 const CROWD_MIN: usize = 8;
 
-/// Fixes all references, and does to each resource what comes next while it is at hand.
+/// Updates all references, then runs `then` on each resource while it is cached.
 pub(crate) fn fix<'r>(
     resources: &mut Collection,
     references: &'r [Reference],
@@ -54,7 +53,6 @@ pub(crate) fn fix<'r>(
 
 type Specs<'r> = HashMap<&'r str, Vec<(&'r Reference, &'r FieldSpec)>>;
 
-/// The fields to look at, by the kind that has them.
 fn by_referrer(references: &[Reference]) -> Specs<'_> {
     let mut specs: Specs<'_> = HashMap::new();
     for reference in references {
@@ -65,7 +63,7 @@ fn by_referrer(references: &[Reference]) -> Specs<'_> {
     specs
 }
 
-/// The fields to look at in objects of one type.
+/// The reference fields in objects of one type.
 struct Fields<'r> {
     targets: Vec<&'r Reference>,
     ways: Ways<'r>,
@@ -88,20 +86,20 @@ impl<'r> Fields<'r> {
     }
 }
 
-/// What was renamed: all that deciding about a reference needs.
+/// The renamed resources.
 struct Renamed {
     candidates: Vec<Candidate>,
     by_name: HashMap<String, Vec<usize>>,
-    /// Names that many have or had.
+    /// Names with many candidates.
     crowds: HashMap<String, Crowd>,
     by_original_namespace: HashMap<String, Moved>,
 }
 
-/// Where to what was in one namespace first has gone.
+/// Where the resources of one original namespace are now.
 #[derive(Default)]
 struct Moved {
     effective_namespaces: HashSet<String>,
-    /// Of service accounts, as written.
+    /// Namespaces of service accounts, as written.
     account_namespaces: HashSet<String>,
 }
 
@@ -179,7 +177,7 @@ fn crowds(by_name: &HashMap<String, Vec<usize>>, candidates: &[Candidate]) -> Ha
     crowds
 }
 
-/// Texts without those that repeat the one before.
+/// Drops texts equal to their predecessor.
 fn without_repeats<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for text in texts {
@@ -191,7 +189,7 @@ fn without_repeats<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
 }
 
 impl Candidate {
-    /// None for what never had another name.
+    /// `None` for a resource without former names.
     fn new(resource: &Resource, schema: &Schema) -> Option<Self> {
         if resource.history.is_empty() {
             return None;
@@ -235,12 +233,12 @@ impl Candidate {
     }
 }
 
-/// Who names something.
+/// The resource that contains the reference.
 struct Referrer {
     effective_namespace: String,
-    /// Of a RoleBinding: where its service accounts live.
+    /// In a RoleBinding: the namespaces of its service accounts.
     account_namespaces: HashSet<String>,
-    /// Of a binding: what kind its role is.
+    /// In a binding: the kind of its role.
     role: Option<(String, String)>,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
@@ -281,7 +279,7 @@ impl Referrer {
         })
     }
 
-    /// The groups of what is where it can see.
+    /// The groups in namespaces it may refer to.
     fn near<'c>(&self, crowd: &'c Crowd, kind: &str) -> Vec<&'c Group> {
         let mut namespaces: Vec<&str> = vec![&self.effective_namespace, CLUSTER];
         for namespace in &self.account_namespaces {
@@ -300,7 +298,7 @@ impl Referrer {
         groups.collect()
     }
 
-    /// Whether it may name any of what was in one namespace first.
+    /// Whether it may refer to anything from one original namespace.
     fn sees_any(&self, moved: &Moved) -> bool {
         let now = &moved.effective_namespaces;
         self.effective_namespace == CLUSTER
@@ -309,7 +307,7 @@ impl Referrer {
             || !self.account_namespaces.is_disjoint(&moved.account_namespaces)
     }
 
-    /// Whether it may name the candidate at all, as seen from where it lives.
+    /// Whether its namespace allows it to refer to the candidate.
     fn sees(&self, candidate: &Candidate) -> bool {
         let cluster_scoped = self.effective_namespace == CLUSTER;
         let near = cluster_scoped
@@ -319,14 +317,12 @@ impl Referrer {
     }
 }
 
-/// Fixes the references of one object.
 struct Fixer<'a> {
     renamed: &'a Renamed,
     referrer: &'a Referrer,
     budget: &'a Budget,
 }
 
-/// Fixes one of its fields.
 struct FieldFixer<'a> {
     renamed: &'a Renamed,
     referrer: &'a Referrer,
@@ -335,7 +331,7 @@ struct FieldFixer<'a> {
     spec: &'a FieldSpec,
 }
 
-/// What is wrong with a reference.
+/// A fault of a reference.
 enum Problem {
     Field(FieldProblem),
     Ambiguous(String),
@@ -349,7 +345,7 @@ impl Fixer<'_> {
             referrer,
             budget,
         } = *self;
-        // of the first specification that has one
+        // the problem of the first specification that has one
         let mut found: Option<(usize, Problem)> = None;
         let visited = fields
             .ways
@@ -372,7 +368,7 @@ impl Fixer<'_> {
         match (visited, found) {
             (Ok(()), None) => Ok(()),
             (Err(wrong), None) => Err(fields.ways.fault(wrong, resource)),
-            // what is wrong on the way is found before anything is made of what is at its end
+            // an error on the way precedes an error at the field
             (Err(wrong), Some((first, _))) if wrong.at <= first => Err(fields.ways.fault(wrong, resource)),
             (_, Some((at, problem))) => {
                 let (id, path) = (resource.id().to_string(), fields.ways.spec(at).path.clone());
@@ -437,7 +433,7 @@ impl FieldFixer<'_> {
             .map_err(|exhausted| Problem::Field(exhausted.into()))
     }
 
-    /// The one candidate a name means, if there is one.
+    /// The candidate a name refers to, if there is exactly one.
     fn select(
         &self,
         name: &str,
@@ -480,7 +476,7 @@ impl FieldFixer<'_> {
         }
     }
 
-    /// The one of several that has the referrer's affixes.
+    /// The one candidate with the referrer's affixes.
     fn choose<'c>(
         &self,
         mut candidates: Vec<&'c Candidate>,
@@ -532,7 +528,7 @@ impl FieldFixer<'_> {
     }
 }
 
-/// The namespace a reference names: what lived there first, or, if nothing did, what lives there now.
+/// The namespace in a reference: matched against original namespaces, then current ones.
 enum Wanted<'n> {
     First(&'n str),
     Now(&'n str),
@@ -556,7 +552,7 @@ impl<'n> Wanted<'n> {
     }
 }
 
-/// Whether the shorter list is how the longer one ends.
+/// Whether the shorter list is a suffix of the longer.
 fn same_ending(left: &[String], right: &[String]) -> bool {
     let (short, long) = if left.len() < right.len() {
         (left, right)

@@ -1,4 +1,4 @@
-//! The URL grammar, held against a table of what kustomize's own reading gives.
+//! The URL grammar against a table of kustomize's own results.
 
 use super::{RemoteRepository, is_remote, shown};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What `${...}` comes to.
+//! Evaluates `${...}`.
 
 use super::SubstituteError;
 use super::parse::Node;
@@ -49,7 +49,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// What it comes to is no longer than this, and takes no longer to find.
+/// An upper bound for the result's length and the time to compute it.
 fn bound(operator: &str, value: &str, arguments: &[String]) -> usize {
     let all = arguments
         .iter()
@@ -59,7 +59,7 @@ fn bound(operator: &str, value: &str, arguments: &[String]) -> usize {
             let times = value.matches(old.as_str()).count();
             all.saturating_add(times.saturating_mul(with(rest).len()))
         }
-        // what is looked at, not what is made: a pattern as long as its value is no pattern
+        // this charges the work, not the result
         ("#" | "##" | "%" | "%%", [pattern, ..]) => {
             all.saturating_add(value.len().saturating_mul(pattern.len()) / 8)
         }
@@ -104,7 +104,7 @@ fn first(value: &str, change: impl Fn(char) -> String) -> String {
     }
 }
 
-/// Counted in bytes; a place inside a character moves to its end. What is no number leaves the value as it is.
+/// Counts bytes; an offset inside a character moves to its end. Invalid numbers leave the value unchanged.
 fn substring(value: &str, offset: &str, length: Option<&str>) -> String {
     let size = i64::try_from(value.len()).unwrap_or(i64::MAX);
     let Ok(offset) = offset.parse::<i64>() else {
@@ -133,7 +133,7 @@ fn substring(value: &str, offset: &str, length: Option<&str>) -> String {
     value[boundary(from)..boundary(to)].to_owned()
 }
 
-/// Takes the shortest or longest beginning that matches off a value. A pattern that is none takes nothing.
+/// Removes the shortest or longest matching prefix of a value. An invalid pattern removes nothing.
 fn trim(value: &str, pattern: &str, which: Which) -> String {
     let Some(pattern) = Pattern::new(pattern) else {
         return value.to_owned();

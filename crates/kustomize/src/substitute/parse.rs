@@ -1,11 +1,9 @@
-//! Reading `${...}` in a text.
+//! Parses `${...}` in a text.
 
 use super::SubstituteError;
 
-/// The deepest nesting.
 const DEPTH_MAX: usize = 64;
 
-/// A piece of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
     Text(String),
@@ -16,7 +14,6 @@ pub(super) enum Node {
     },
 }
 
-/// Reads a text.
 pub(super) fn parse(text: &str) -> Result<Vec<Node>, SubstituteError> {
     let mut parser = Parser { rest: text, depth: 0 };
     let mut nodes = Vec::new();
@@ -35,7 +32,7 @@ struct Parser<'t> {
     depth: usize,
 }
 
-/// Where an argument ends, and whether `\` escapes in it.
+/// The end of an argument, and whether `\` escapes in it.
 #[derive(Clone, Copy)]
 struct Until {
     stops: &'static [char],
@@ -63,7 +60,7 @@ impl<'t> Parser<'t> {
         self.rest.chars().next()
     }
 
-    /// Text up to `${`. `$$` is one dollar that opens nothing.
+    /// Reads text up to `${`. `$$` is one dollar that opens nothing.
     fn text_until_variable(&mut self) -> String {
         let mut text = String::new();
         loop {
@@ -85,7 +82,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// What follows `${`.
+    /// Reads a variable after `${`.
     fn variable(&mut self) -> Result<Node, SubstituteError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -180,7 +177,7 @@ impl<'t> Parser<'t> {
         Ok(node(name, ":", vec![offset, length]))
     }
 
-    /// A default is text and further substitutions, up to `}`.
+    /// Reads a default: text and nested substitutions, up to `}`.
     fn default(&mut self, name: String, operator: String) -> Result<Node, SubstituteError> {
         let mut arguments = Vec::new();
         while !self.take("}") {
@@ -225,7 +222,7 @@ impl<'t> Parser<'t> {
         Ok(node(name, &operator, vec![pattern, replacement]))
     }
 
-    /// One argument: a substitution, or text up to one or to what ends it.
+    /// Reads one argument: a substitution, or text up to the next one or the end.
     fn argument(&mut self, until: Until) -> Result<Node, SubstituteError> {
         if self.take("${") {
             return self.variable();

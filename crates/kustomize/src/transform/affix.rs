@@ -7,7 +7,7 @@ use crate::passes::{Pass, Step};
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 
-/// What is put before or after a name.
+/// A prefix or suffix.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Affix<'a> {
     Prefix(&'a str),
@@ -24,7 +24,7 @@ impl Affix<'_> {
 
 const NAME: &str = "metadata/name";
 
-/// Puts it there, in every resource but those whose name means something.
+/// Adds it to every resource whose name may change.
 #[derive(Debug)]
 pub(crate) struct Affixing<'a> {
     pub(crate) affix: Affix<'a>,
@@ -55,7 +55,7 @@ impl Affixing<'_> {
                 continue;
             }
             if spec.path == NAME {
-                // what it was called is kept beside what it is called
+                // the former name is kept beside the new one
                 budget.make(affix.text().len() + resource.name().len())?;
                 note(resource, *affix, self.schema);
             }
@@ -84,7 +84,8 @@ fn note(resource: &mut Resource, affix: Affix<'_>, schema: &Schema) {
     }
 }
 
-/// A definition's name is made of its group, an API service's of its version, a namespace's is itself.
+/// A definition's name derives from its group, an APIService's from its version, and a Namespace's is its
+/// identity.
 fn keeps_its_name(resource: &Resource) -> bool {
     match resource.original_kind() {
         "CustomResourceDefinition" | "Namespace" => true,

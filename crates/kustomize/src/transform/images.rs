@@ -10,20 +10,19 @@ use regex::Regex;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// An entry of `images`, made ready.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
     image: &'a Image,
     name: Name<'a>,
 }
 
-/// What an entry's name matches.
+/// The pattern in an entry's name.
 #[derive(Debug)]
 enum Name<'a> {
-    /// One of plain characters and dots, which match anything.
+    /// Plain characters and dots, which match anything.
     Plain(&'a str),
     Expression(Regex),
-    /// One that makes no expression: then nothing matches, as upstream has it.
+    /// An invalid expression, which matches nothing, as in kustomize.
     Nothing,
 }
 
@@ -49,7 +48,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The changed form of an image, `None` if it is not meant.
+    /// The new form of an image; `None` if it does not match.
     fn changed(&self, image: &str) -> Option<String> {
         if !self.means(image) {
             return None;
@@ -98,7 +97,7 @@ fn text_of(value: &Value) -> Result<String, FieldProblem> {
     scalar_text(value).ok_or_else(|| FieldProblem::NotScalar(node_kind(value)))
 }
 
-/// What follows the name in an image; `None` if it begins with another one.
+/// The rest of an image after a name; `None` if the name differs.
 fn after_name<'i>(image: &'i str, name: &str) -> Option<&'i str> {
     let mut rest = image.chars();
     for wanted in name.chars() {
@@ -110,7 +109,7 @@ fn after_name<'i>(image: &'i str, name: &str) -> Option<&'i str> {
     Some(rest.as_str())
 }
 
-/// Whether it is `(:TAG)?(@ALGORITHM:DIGEST)?`.
+/// Whether the text is `(:TAG)?(@ALGORITHM:DIGEST)?`.
 fn is_tag_and_digest(text: &str) -> bool {
     let is_word = |text: &str| {
         text.bytes()
@@ -133,10 +132,10 @@ fn is_tag_and_digest(text: &str) -> bool {
     tag_is_sound && digest_is_sound
 }
 
-/// The entries of a list, found by how the names they mean end.
+/// The entries of a list, indexed by the ends of their names.
 struct Changes<'a> {
     list: Vec<Change<'a>>,
-    /// Entries by the last segment of their names, where that is plain.
+    /// Entries by the last segment of their names, if plain.
     by_end: HashMap<&'a str, Vec<usize>>,
     /// All others.
     rest: Vec<usize>,
@@ -159,7 +158,7 @@ impl<'a> Changes<'a> {
         Ok(Self { list, by_end, rest })
     }
 
-    /// The first entry from `from` on that means one of these images.
+    /// The first entry at or after `from` that matches one of the images.
     fn next(&self, images: &[String], from: usize) -> Option<usize> {
         let first = |image: &String| {
             let end = end_of(image);
@@ -177,12 +176,12 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// What follows the last slash.
+/// The part after the last slash.
 fn end_of(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, end)| end)
 }
 
-/// Changes all images the entries mean, one entry after the other, in everything but definitions.
+/// Changes all matching images, entry by entry, except in CustomResourceDefinitions.
 pub(crate) struct Tagging<'a> {
     changes: Changes<'a>,
     selection: Selection<'a>,
@@ -209,7 +208,7 @@ impl<'a> Tagging<'a> {
         let ways = self.selection.ways(known, resource);
         let changes = &self.changes;
         let mut from = 0;
-        // an entry may change an image into what a later one means
+        // one entry's result may match a later entry
         while from < changes.list.len() {
             let mut found = Vec::new();
             visit(resource, ways, &mut |value| {
@@ -235,8 +234,8 @@ impl Pass for Tagging<'_> {
     }
 }
 
-/// Calls `set` for every image of a resource; for those that both the scan and a specification find,
-/// more than once.
+/// Calls `set` for every image of a resource, repeatedly for images found by both the scan and a
+/// specification.
 fn visit(
     resource: &mut Resource,
     ways: &Ways<'_>,
@@ -258,7 +257,7 @@ fn visit(
     visited.map_err(|wrong| ways.fault(wrong, resource))
 }
 
-/// The legacy scan: `image` under any list named `containers` or `initContainers`.
+/// The legacy scan: `image` in any list named `containers` or `initContainers`.
 fn scan(
     value: &mut Value,
     set: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
@@ -280,7 +279,7 @@ fn scan(
     }
 }
 
-/// Name, tag and digest of an image. A colon before the first slash is a port's.
+/// Splits an image into name, tag and digest. A colon before the first slash belongs to a port.
 fn split(image: &str) -> (&str, &str, &str) {
     let from = image.find('/').unwrap_or(0);
     let at = image[from..].find('@').map(|at| at + from);

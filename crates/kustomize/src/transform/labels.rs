@@ -10,7 +10,7 @@ use crate::sharing::Member;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Sets the entries in every field the specifications name.
+/// Sets the entries in every field of the specifications.
 #[derive(Debug)]
 pub(crate) struct Labelling<'a> {
     entries: &'a BTreeMap<String, String>,
@@ -54,7 +54,7 @@ impl Pass for Labelling<'_> {
     }
 }
 
-/// Sets the entries in the fields of a resource, and tells which of them were made.
+/// Sets the entries in a resource's fields and reports which it created.
 fn set(
     resource: &mut Resource,
     entries: &BTreeMap<String, String>,
@@ -66,7 +66,7 @@ fn set(
     let noted = resource.note.is_some();
     ways.visit(&mut resource.object, Creates::Map, &mut |at, value, indexes| {
         let spec = ways.spec(at);
-        // noting where an object comes from writes its annotations anew
+        // recording an origin rewrites the annotations
         let shares = !noted || spec.path != "metadata/annotations";
         for (at, (key, text)) in entries.iter().enumerate() {
             budget.make(key.len() + text.len())?;
@@ -82,7 +82,7 @@ fn set(
     })
 }
 
-/// The fields an entry of `labels` means.
+/// The fields of an entry of `labels`.
 pub(crate) fn fields_of(label: &LabelField, tables: &Tables) -> Result<Vec<FieldSpec>, Fault> {
     let mut specs: Vec<FieldSpec> = label.fields.iter().map(FieldSpec::from_field).collect();
     merge(&mut specs, &tables.labels)?;

@@ -1,4 +1,4 @@
-//! `namespace`: where everything lives that lives somewhere.
+//! `namespace`: sets the namespace of every namespaced object.
 
 use crate::budget::Budget;
 use crate::collection::Collection;
@@ -22,17 +22,16 @@ pub(crate) enum Subjects {
     None,
 }
 
-/// What to do with which namespace.
 #[derive(Debug)]
 pub(crate) struct Namespace<'a> {
     pub(crate) name: &'a str,
-    /// Whether a namespace that is set stays.
+    /// Whether to keep a namespace that is set.
     pub(crate) unset_only: bool,
     pub(crate) subjects: Subjects,
 }
 
 impl Namespace<'_> {
-    /// Moves every resource that may be moved; two of them in one place are an error.
+    /// Moves every namespaced resource. Two with the same id afterwards are an error.
     pub(crate) fn apply<'s>(
         &self,
         resources: &mut Collection,
@@ -56,7 +55,7 @@ impl Namespace<'_> {
             self.set_fields(resource, &selection, known, &budget)?;
             Ok(hash(resource))
         };
-        // none stops at a fault: what is called how before decides what was in conflict until then
+        // none stops at a fault: earlier ids decide about conflicts
         let moves = workers.map(items, ByType::new, |known, resource| {
             let before = hash(resource);
             Ok::<_, Infallible>((before, set(known, resource).map_err(Box::<Fault>::new)))
@@ -166,7 +165,7 @@ impl Namespace<'_> {
     }
 }
 
-/// How many resources are called what, by the hash of it.
+/// Counts resources by the hash of their id.
 struct Places(HashMap<u64, usize>);
 
 impl Places {
@@ -178,7 +177,7 @@ impl Places {
         Self(places)
     }
 
-    /// Whether there was something already, as far as hashes tell.
+    /// Whether the id was taken already, judging by hashes.
     fn moved(&mut self, before: u64, after: u64) -> bool {
         if let Some(count) = self.0.get_mut(&before) {
             *count -= 1;
@@ -189,8 +188,8 @@ impl Places {
     }
 }
 
-/// Whether another resource is called as the one at this place, as if they were moved one after the
-/// other: what those after it are called now does not count, but what they were called before.
+/// Whether another resource has the id of the one at this place, as if resources were moved one by one: later
+/// ones count with their old ids.
 fn several(items: &[Resource], at: usize, before: &[u64], hash: u64, schema: &Schema) -> bool {
     let called = items[at].called(schema);
     let mut moved = items[..at].iter();

@@ -1,4 +1,4 @@
-//! `replacements`: one field's value, copied into others.
+//! `replacements`: copies one field's value into others.
 
 use crate::budget::{Budget, measure};
 use crate::collection::Collection;
@@ -17,7 +17,6 @@ use std::collections::HashMap;
 
 const DEFAULT_PATH: &str = "metadata.name";
 
-/// Carries out all replacements of a kustomization.
 pub(crate) fn apply_all(
     kustomization: &Kustomization,
     loader: &mut Loader<'_>,
@@ -31,7 +30,7 @@ pub(crate) fn apply_all(
     Ok(())
 }
 
-/// Carries out one entry: a replacement, or a file of them.
+/// Runs one entry: a replacement, or a file of them.
 pub(crate) fn apply_entry(
     entry: &Replacement,
     root: &str,
@@ -54,7 +53,7 @@ pub(crate) fn apply_entry(
     Ok(())
 }
 
-/// A file of replacements: one, or a list of them.
+/// Reads a file with one replacement or a list of them.
 fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
     let options = Options {
         duplicates: Duplicates::Collect,
@@ -80,7 +79,6 @@ fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
         .map_err(|(_, fault)| at(Place::file(path))(fault))
 }
 
-/// Carries out one.
 fn apply(entry: &Replacement, resources: &mut Collection, schema: &Schema) -> Result<(), Fault> {
     let value = match (&entry.source, &entry.source_value) {
         (Some(_), Some(_)) => return fault("value and resource selectors are mutually exclusive"),
@@ -101,7 +99,7 @@ fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Replacement(text.into()))
 }
 
-/// The one value a source names.
+/// The value of a source.
 fn source_value(source: &ReplacementSource, resources: &mut Collection) -> Result<Value, Fault> {
     let candidates = if source.name.is_empty() {
         resources.everything()
@@ -287,7 +285,7 @@ fn rejected(resource: &Resource, selector: &Selector, matcher: &Matcher) -> bool
     by_metadata || names_something && any_name(resource, matcher)
 }
 
-/// Copies the value to a path: into the object, or into structured text in one of its fields.
+/// Copies the value to a path in the object, or in structured text in one of its fields.
 fn copy(
     object: &mut Value,
     path: &str,
@@ -318,7 +316,7 @@ fn copy(
                 _ => Value::Null,
             };
             put(field, value, options, budget)?;
-            // upstream writes labels and annotations as texts, whatever they were
+            // kustomize writes labels and annotations as strings
             match mistyped(&before, field)
                 .filter(|_| segments.first().is_some_and(|first| first != "metadata"))
             {
@@ -336,7 +334,7 @@ fn copy(
     }
 }
 
-/// Puts the value, or its part of a delimited text, into a field. A scalar keeps its type.
+/// Sets a field to the value, or one part of a delimited text. A scalar keeps its type.
 fn put(
     field: &mut Value,
     value: &Value,
@@ -374,7 +372,7 @@ fn put(
     Ok(())
 }
 
-/// Why a scalar cannot stand where another stood, whose type it has to have.
+/// The type error if a scalar cannot replace another.
 fn mistyped(before: &Value, after: &Value) -> Option<String> {
     let wanted = match before {
         Value::Bool(_) if !after.is_boolean() => "bool",
@@ -394,7 +392,7 @@ fn mistyped(before: &Value, after: &Value) -> Option<String> {
     Some(format!("cannot decode !!{found} `{text}` as a !!{wanted}"))
 }
 
-/// A text as YAML reads it when nothing says what it is.
+/// A text as an untagged YAML scalar.
 fn plain(text: &str) -> Value {
     match yaml::scalar(Dialect::Yaml12, text) {
         Some(value) if !text.is_empty() => value,
@@ -402,7 +400,7 @@ fn plain(text: &str) -> Value {
     }
 }
 
-/// Copies the value to a path that runs through a text which holds JSON or YAML; false if there is none.
+/// Copies the value into a JSON or YAML text in a field; false if there is none.
 fn into_text(
     object: &mut Value,
     segments: &[String],
@@ -414,7 +412,7 @@ fn into_text(
         let (outer, inner) = segments.split_at(at);
         let found = field_path::get(object, outer);
         if found.is_some_and(Value::is_null) && options.is_some_and(|options| options.create) {
-            // upstream reads `null` as YAML, in which nothing can be made
+            // kustomize reads `null` as YAML, in which nothing can be created
             return Ok(true);
         }
         let Some(text) = found.and_then(Value::as_str) else {
@@ -436,9 +434,9 @@ fn into_text(
         if let Err(Astray::Exhausted(exhausted)) = set {
             return Err(exhausted.into());
         }
-        // what is to be made in a null is not, and upstream does not mind
+        // kustomize ignores a failure to create fields in null
         if !set.is_ok_and(|count| count > 0 || makes.is_some()) {
-            // of a text within the text upstream changes a copy, and leaves it at that
+            // for a text within a text kustomize changes only a copy
             let Some(before) = first_document(text) else {
                 return Ok(false);
             };
@@ -473,7 +471,7 @@ fn first_document(text: &str) -> Option<yaml::Document> {
     yaml::load(text, &read).ok()?.into_iter().next()
 }
 
-/// JSON stays JSON, indented if it was; anything else is YAML, and keeps its form.
+/// JSON stays JSON and keeps its indentation; anything else is YAML and keeps its form.
 fn write_like(before: &str, value: &Value) -> String {
     if !before.trim_start().starts_with(['{', '[']) {
         let text = yaml::rewrite(before, value).unwrap_or_else(|| yaml::to_string(value));

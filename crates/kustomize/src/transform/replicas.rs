@@ -1,11 +1,11 @@
-//! `replicas`: how many, by name.
+//! `replicas`: replica counts by name.
 
 use crate::collection::Collection;
 use crate::error::Fault;
 use crate::field_spec::{Creates, FieldSpec, set_scalar};
 use crate::kustomization::Replica;
 
-/// Sets the count on every resource that is or was called so. None at all is an error.
+/// Sets the count on every resource with this current or former name. No match is an error.
 pub(crate) fn apply(resources: &mut Collection, replica: &Replica, specs: &[FieldSpec]) -> Result<(), Fault> {
     let mut found = false;
     for at in resources.by_any_name(&replica.name) {

@@ -1,4 +1,4 @@
-//! Charts: what is asked of whoever renders them, and what becomes of what they render.
+//! Charts: requests to the renderer, and the use of its output.
 
 use crate::memory::Memory;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use equate_kustomize::{
 };
 use std::collections::BTreeMap;
 
-/// Renders a ConfigMap that says what was asked for; has a chart called `pulled`, and renders none called `bad`.
+/// Renders a ConfigMap that describes the request; can pull `pulled`, and fails to render `bad`.
 struct Teller;
 
 impl Charts for Teller {

@@ -1,4 +1,4 @@
-//! Errors: where they are and what they name. Limits are errors like others.
+//! Errors: their places and texts, limits included.
 
 use crate::memory::Memory;
 use equate_kustomize::{Limits, LoadRestriction, Loaders, Options, Order, Stop, kustomize, kustomize_with};
@@ -59,7 +59,6 @@ fn links_that_lead_nowhere_say_why() {
     }
 }
 
-/// What goes to standard error beside what is built, or fails to be.
 #[test]
 fn warnings_are_those_of_the_real_tool() {
     const VARS: &str = "# Warning: 'vars' is deprecated. Please use 'replacements' instead. [EXPERIMENTAL] Run 'kustomize edit fix' to update your Kustomization automatically.";
@@ -87,7 +86,7 @@ fn warnings_are_those_of_the_real_tool() {
         ),
         ("resources: [c.yaml]\nsortOptions: {order: fifo}\n", false, vec![]),
         ("resources: [c.yaml]\n", true, vec![]),
-        // though nothing is built
+        // the build fails afterwards
         (
             "commonLabels: {a: b}\nresources: [gone.yaml]\n",
             true,
@@ -325,7 +324,7 @@ fn errors_say_where() {
         &[],
         "k/kustomization.yaml:1:22: invalid literal source, expected key=value: the 1. of generator \"c\"",
     );
-    // what may be a secret is not in a message that ends in a status
+    // a possible secret is not in a message that ends up in a status condition
     check(
         "secretGenerator: [{name: s, literals: [a=1, hunter2]}]\n",
         &[],
@@ -408,7 +407,7 @@ fn limits_are_errors_that_name_them() {
     );
 }
 
-/// A build that would never end, or take all memory, with the limits as they are or smaller ones.
+/// Runs a build that would never end or exhaust memory without limits.
 fn endless(files: &[(&str, &str)], limit: impl Fn(&mut Limits), expected: &str) {
     let mut options = Options::default();
     limit(&mut options.limits);
@@ -549,7 +548,7 @@ fn bases_that_double_are_refused() {
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
     let top = ("k/kustomization.yaml", "resources: [../d0]\n");
-    // bases that hold nothing but bases: nothing collides
+    // bases that contain only bases do not collide
     let empty = "apiVersion: v1\nkind: List\nmetadata: {name: l}\nitems: []\n";
     all.extend([top, ("d29/c.yaml", empty), ("e29/c.yaml", empty)]);
     let mut options = Options::default();

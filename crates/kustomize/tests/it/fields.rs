@@ -1,4 +1,4 @@
-//! Every field of `kustomization.yaml`: what it does, or that it is refused by name.
+//! Every field of `kustomization.yaml` has an effect or is refused by name.
 
 use crate::memory::Memory;
 use equate_kustomize::{Options, kustomize};
@@ -49,7 +49,7 @@ fn deprecated_fields_are_told_in_the_order_files_are_read() {
     );
 }
 
-/// What a file that sets a field comes to.
+/// A file that sets a field, and its result.
 struct Row {
     field: &'static str,
     kustomization: String,
@@ -166,7 +166,7 @@ data: {k: v}
     ),
 ];
 
-/// The objects of a build, the words of each between `^` and `$`, `$$` at the end; or the error.
+/// The objects of a build with the lines between `^` and `$`, `$$` at the end; or the error.
 fn outcome(kustomization: &str) -> Result<String, String> {
     let tree = Memory::new(FILES).with("kustomization.yaml", kustomization);
     let built = kustomize(&tree, "", &Options::default()).map_err(|error| error.to_string())?;
@@ -193,7 +193,7 @@ fn every_field_has_its_effect_or_is_refused_by_name() {
             let found = found.unwrap_or_else(|error| error);
             wrong.push(format!("{}: expected {}\n{found}", row.field, row.expected));
         }
-        // a selector that matches nothing leaves things as they are: that is its effect
+        // a selector that matches nothing must change nothing
         if without && !row.kustomization.contains("remove") {
             wrong.push(format!("{}: {} is there without it", row.field, row.expected));
         }
@@ -204,7 +204,7 @@ fn every_field_has_its_effect_or_is_refused_by_name() {
 #[test]
 fn a_field_nobody_knows_is_refused_wherever_it_stands() {
     for row in rows() {
-        // the last name of the path, misspelt where the file sets it
+        // misspells the last name of the path
         let name = row.field.rsplit('.').next().unwrap().trim_end_matches("[]");
         let misspelt = row
             .kustomization

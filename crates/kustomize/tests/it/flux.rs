@@ -1,4 +1,4 @@
-//! What Flux puts on top: a generated kustomization, the fields of a spec, substitution.
+//! Flux's additions: a generated kustomization, the fields of a spec, substitution.
 
 use crate::memory::Memory;
 use equate_kustomize::{Built, CommonMetadata, Spec, SpecImage, SpecPatch, SpecTarget, Substitution, build};
@@ -241,7 +241,7 @@ fn variables_are_put_into_the_text_of_objects() {
         false,
         Ok(r#"{"a":"d","b":"$v","c":"${v}"}"#),
     );
-    // without variables nothing is done, unless asked for
+    // without variables nothing is substituted, unless requested
     check("{a: '${v:=d}'}", &[], false, Ok(r#"{"a":"${v:=d}"}"#));
     check("{a: '${v:=d}'}", &[], true, Ok(r#"{"a":"d"}"#));
     check(

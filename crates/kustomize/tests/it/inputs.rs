@@ -1,4 +1,4 @@
-//! What a build read, and which changes are noticed.
+//! Inputs of a build and the changes they detect.
 
 use crate::memory::Memory;
 use equate_kustomize::{Inputs, Spec, build};

@@ -1,4 +1,4 @@
-//! Bases, components and files that lie elsewhere.
+//! Remote bases, components and files.
 
 use crate::memory::Memory;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ fn manifest(name: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n")
 }
 
-/// Repositories by clone URL and reference, files by URL; remembers what was asked for.
+/// Repositories by clone URL and reference, files by URL; records requests.
 #[derive(Default)]
 struct World {
     repositories: BTreeMap<(String, String), Memory>,
@@ -98,7 +98,7 @@ fn loaders(world: &World) -> Loaders<'_> {
     }
 }
 
-/// Names of the objects and what was asked for, or the error with its causes.
+/// The objects' names and the requests, or the error with its causes.
 fn built(kustomization: &str, tree: &[(&str, &str)], world: &World) -> String {
     let mut all = vec![("k/kustomization.yaml", kustomization)];
     all.extend_from_slice(tree);
@@ -132,7 +132,7 @@ fn what_lies_elsewhere_is_built() {
             "resources: ['https://h.example/o/base//app?ref=v1']\n",
             "base-a base-g-4h2mbtbbt6 <- https://h.example/o/base@v1",
         ),
-        // once a build, however many directories of it
+        // once per build, however many of its directories are used
         (
             "resources: ['https://h.example/o/base//app?ref=v1', 'https://h.example/o/base?ref=v1']\n",
             "base-a base-g-4h2mbtbbt6 root <- https://h.example/o/base@v1",
@@ -141,7 +141,7 @@ fn what_lies_elsewhere_is_built() {
             "resources: ['https://h.example/f.yaml']\npatches: [{path: 'https://h.example/patch.yaml'}]\n",
             "f <- GET https://h.example/f.yaml, GET https://h.example/patch.yaml",
         ),
-        // no more than a host and three segments: a file's URL looks the same
+        // a host and three segments: a file's URL looks the same
         (
             "resources: ['https://h.example/o/base/more']\n",
             "g-4h2mbtbbt6 <- GET https://h.example/o/base/more, https://h.example/o/base",
@@ -174,7 +174,7 @@ fn what_lies_elsewhere_is_built() {
             "resources: ['https://h.example/o/base//app/a.yaml?ref=v1']\n",
             "k/kustomization.yaml:1:13: 'https://h.example/o/base@v1//app/a.yaml' refers to a file; expecting directory",
         ),
-        // nothing leads out of a repository, and it reads no file above the directory that is built
+        // nothing leads out of a repository or above the directory being built
         (
             "resources: ['https://h.example/o/base//out?ref=v1']\n",
             "https://h.example/o/base@v1//out/kustomization.yaml:1:13: security; bases in kustomizations found in cloned git repos must be within the repo, but base '../../x' is outside 'https://h.example/o/base@v1'",
@@ -206,7 +206,6 @@ fn what_lies_elsewhere_is_built() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A repository that came over the network names a directory of this machine; one of this machine may.
 #[test]
 fn what_was_fetched_reads_no_local_repository() {
     let mut world = world();

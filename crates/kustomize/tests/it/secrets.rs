@@ -1,11 +1,11 @@
-//! What is encrypted: whose files are opened, and when.
+//! Decryption: which files are decrypted, and when.
 
 use crate::memory::Memory;
 use base64::Engine as _;
 use equate_kustomize::{Loaders, Place, SecretError, SecretFile, Secrets, Spec, Substitution, build_with};
 use equate_manifest::object::Object;
 
-/// Opens what begins with `sealed`, and says for whom.
+/// Decrypts content that begins with `sealed`, and records the request.
 struct Opener;
 
 impl Secrets for Opener {

@@ -15,7 +15,7 @@ fn set() -> impl Strategy<Value = Set> {
         .prop_map(|paths| Set::of(&paths))
 }
 
-/// The set as a list of printed paths, the slow but obvious model of its algebra.
+/// The set as a list of printed paths: a slow but obvious model.
 fn model(set: &Set) -> std::collections::BTreeSet<Path> {
     set.paths().into_iter().collect()
 }

@@ -1,4 +1,3 @@
-//! How two values differ.
 
 use super::error::{Faults, no_form};
 use super::item::element_of;
@@ -13,21 +12,21 @@ use std::sync::Arc;
 /// The fields in which two values differ.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Fields that only the old value has.
+    /// Fields only in the old value.
     pub removed: Set,
-    /// Fields that both have, with different values.
+    /// Fields in both, with different values.
     pub modified: Set,
-    /// Fields that only the new value has.
+    /// Fields only in the new value.
     pub added: Set,
 }
 
 impl Comparison {
-    /// Whether the values are the same.
+    /// Whether the values are equal.
     pub fn is_same(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// Leaves these fields, and all below them, out.
+    /// Removes these fields and everything below them.
     #[must_use]
     pub fn without(self, fields: &Set) -> Self {
         if fields.is_empty() {
@@ -42,7 +41,7 @@ impl Comparison {
 }
 
 impl Type {
-    /// How `new` differs from `old`.
+    /// Compares two values.
     pub fn compare(&self, old: &Value, new: &Value) -> Result<Comparison, Errors> {
         let mut walk = Walk {
             schema: &self.schema,
@@ -54,7 +53,7 @@ impl Type {
     }
 }
 
-/// What a pair of values adds to its parent's comparison.
+/// The contribution of a pair of values to its parent's comparison.
 #[derive(Default)]
 struct Node {
     removed: bool,
@@ -64,7 +63,7 @@ struct Node {
 }
 
 impl Node {
-    /// Adds what was found at one of this node's elements.
+    /// Adds the comparison of one element.
     fn adopt(&mut self, element: &PathElement, inner: Node) {
         for (itself, from, into) in [
             (inner.removed, inner.below.removed, &mut self.below.removed),
@@ -100,8 +99,7 @@ impl Walk<'_> {
         let atom = schema.atom(atom);
         match (old, new) {
             (Some(old), Some(new)) if old == new => return,
-            // Read as one form and then as the other: a map that became a text is a field modified and
-            // its entries removed.
+            // when a map becomes a scalar, the field is modified and its entries are removed
             (Some(_), Some(_)) if !atom.form(old).same(atom.form(new)) => {
                 self.form(atom.form(old), old, new, node);
                 self.form(atom.form(new), old, new, node);

@@ -1,4 +1,3 @@
-//! Which field paths a value has.
 
 use super::error::{Faults, no_form};
 use super::item::element_of;
@@ -10,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Type {
-    /// The value's field paths: leaves, list items and map entries; not the structs they lie in.
+    /// The value's field paths: leaves, list items and map entries, but not the structs around them.
     pub fn field_set(&self, value: &Value) -> Result<Set, Errors> {
         let mut walk = Walk {
             schema: &self.schema,
@@ -21,7 +20,7 @@ impl Type {
     }
 }
 
-/// What a value adds to its parent's set.
+/// The contribution of a value to its parent's set.
 #[derive(Default)]
 struct Node {
     itself: bool,
@@ -86,7 +85,7 @@ impl Walk<'_> {
         for (i, item) in items.iter().enumerate() {
             match element_of(self.schema, list, item) {
                 Ok(element) => {
-                    // A duplicate is owned as a whole: its fields cannot be told from its twin's.
+                    // a duplicate is owned as a whole: its fields are indistinguishable from its twin's
                     named
                         .entry(element)
                         .and_modify(|first| *first = None)

@@ -1,8 +1,7 @@
-//! The run of a template.
+//! Executes a template.
 //!
-//! Walks the parts with a dot, a stack of variables and one output buffer. A map is never copied; a
-//! template call costs a new stack of variables. `at` is the number of the part that messages point
-//! to, which is the part looked at last, as in Go.
+//! Walks the parts with a dot, a stack of variables and one output buffer. Maps are never copied. `at` is the
+//! number of the part that messages point to: the part visited last, as in Go.
 
 mod operand;
 mod table;
@@ -18,20 +17,20 @@ use crate::session::{SET_NAME, Session, TemplateSet, no_template, without_no_val
 use crate::value::{Entries, Str, Value};
 use std::sync::Arc;
 
-/// Stack that a level of the walk may need, and how much more is taken when it is not there.
+/// The stack a level of the walk may need, and the amount to add if it is missing.
 const STACK_LEFT: usize = 128 << 10;
 const STACK_MORE: usize = 4 << 20;
 
-/// What showing a time or version costs.
+/// The cost of formatting a time or version.
 const SHOW_STEPS: u64 = 16;
-/// What reading the shortest template costs.
+/// The cost of parsing the shortest template.
 const READ_STEPS: u64 = 100;
-/// Calls around a fault are told as long as the message is no longer than this.
+/// Enclosing calls are added to a message up to this length.
 const MESSAGE_BYTES_MAX: usize = 512 << 10;
 
 type Run<T> = Result<T, Box<Error>>;
 
-/// A value, and whether it is seen through an interface, which only messages tell.
+/// A value, and whether it is in an interface, which only messages show.
 #[derive(Clone)]
 struct Seen {
     value: Value,
@@ -56,7 +55,7 @@ impl Seen {
     }
 }
 
-/// What comes after a part.
+/// The control flow after a part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -69,17 +68,17 @@ struct Slot {
     seen: Seen,
 }
 
-/// A run of a template and of those it calls.
+/// One run of a template and those it calls.
 pub(crate) struct Exec<'e> {
     session: &'e mut Session,
     set: &'e TemplateSet,
-    /// What texts given to `tpl` define, the innermost last.
+    /// The definitions of texts given to `tpl`, the innermost last.
     layers: Vec<Layer>,
     out: Vec<u8>,
-    /// Where the output of the template that runs begins.
+    /// The start of the running template's output.
     out_from: usize,
     vars: Vec<Slot>,
-    /// Where its variables begin.
+    /// The start of its variables.
     vars_from: usize,
     at: u32,
     depth: usize,
@@ -100,7 +99,7 @@ impl<'e> Exec<'e> {
         }
     }
 
-    /// Runs a template and returns what it wrote.
+    /// Runs a template and returns its output.
     pub(crate) fn run(mut self, tree: &Arc<Tree>, data: Value) -> Run<Str> {
         self.call_template(tree, Seen::bare(data.opened()))?;
         Ok(self.out.into())
@@ -122,7 +121,7 @@ impl<'e> Exec<'e> {
         self.session.meter.limits()
     }
 
-    /// Counts a look for a template: it goes through all texts that `tpl` runs right now.
+    /// Charges a template lookup, which searches all texts that `tpl` is running.
     fn looked_up(&mut self) -> Result<(), Limit> {
         const LAYERS_PER_STEP: usize = 16;
         match self.layers.len() / LAYERS_PER_STEP {
@@ -143,7 +142,7 @@ impl<'e> Exec<'e> {
         self.set.get(name).or(empty).map(Arc::clone)
     }
 
-    /// `include`: the output of a template as a text.
+    /// `include`: returns a template's output as a text.
     pub(crate) fn include(&mut self, name: &Str, data: Value) -> Result<Str, Fault> {
         let limit = self.limits().include_depth_max;
         self.looked_up()?;
@@ -167,7 +166,8 @@ impl<'e> Exec<'e> {
         })
     }
 
-    /// `tpl`: a text run as a template. What it defines is seen by what it calls, and gone afterwards.
+    /// `tpl`: runs a text as a template. Its definitions are visible to templates it calls, and dropped
+    /// afterwards.
     pub(crate) fn tpl(&mut self, text: &Str, data: Value) -> Result<Str, Fault> {
         // most texts in values are plain
         if memchr::memmem::find(text.as_bytes(), b"{{").is_none() {
@@ -184,7 +184,7 @@ impl<'e> Exec<'e> {
         let layer = match self.set.memory().layer(text) {
             Some(layer) => layer,
             None => {
-                // as much as the parts of the densest text take
+                // the cost of the parts in the densest text
                 self.session.meter.work(text.len().saturating_mul(32))?;
                 self.session.meter.steps(READ_STEPS)?;
                 self.session.meter.make(text.len().saturating_mul(40))?;
@@ -211,8 +211,8 @@ impl<'e> Exec<'e> {
             .map_err(|error| failed("error during tpl function execution for", error))
     }
 
-    /// Runs a template with an output, variables and place of its own. The output is written behind that
-    /// of the caller and cut off again.
+    /// Runs a template with its own output, variables and place. The output is appended to the caller's and
+    /// cut off again.
     fn capture(&mut self, tree: &Arc<Tree>, data: Value) -> Run<Str> {
         let outer = std::mem::replace(&mut self.out_from, self.out.len());
         let result = self.call_template(tree, Seen::bare(data.opened()));
@@ -274,7 +274,7 @@ impl<'e> Exec<'e> {
         })
     }
 
-    /// The error of a call, around the one of the template that the function ran.
+    /// The error of a call, wrapped around that of a template the function ran.
     fn call_failed(&self, tree: &Tree, name: &str, fault: Fault) -> Box<Error> {
         match fault {
             Fault::Message(message) => {
@@ -292,7 +292,7 @@ impl<'e> Exec<'e> {
                 let reason = format!("error calling {name}: {limit}");
                 self.error(tree, ErrorKind::Limit(limit), reason)
             }
-            // a text that runs itself is told in itself, again and again
+            // a text that runs itself would be quoted again and again
             Fault::Template { prefix, error } if prefix.len() + error.message.len() > MESSAGE_BYTES_MAX => {
                 error
             }
@@ -448,7 +448,7 @@ impl<'e> Exec<'e> {
                 !bytes.is_empty()
             }
             Value::Map(map) => {
-                // as it is now, whatever the iterations do to it
+                // iterations may change the map
                 let entries = map.snapshot();
                 self.limited(tree, |exec| exec.session.meter.make_items(entries.len() * 2))?;
                 let boxed = map.entries_type() != Entries::String;
@@ -557,7 +557,7 @@ impl<'e> Exec<'e> {
         Ok(())
     }
 
-    /// A variable: the last of its name. To go past very many of them counts.
+    /// Finds a variable: the last with its name. Skipping very many is charged.
     fn var(&mut self, tree: &Tree, var: &Var) -> Run<&mut Slot> {
         const SLOTS_PER_STEP: usize = 16;
         let mut vars = self.vars[self.vars_from..].iter().rev();
@@ -572,7 +572,7 @@ impl<'e> Exec<'e> {
         Ok(&mut self.vars[at])
     }
 
-    /// The value of a pipeline, without the difference between nil and no value.
+    /// The value of a pipeline, with absent values as nil.
     fn pipe(&mut self, tree: &Tree, dot: &Seen, pipe: &Pipe) -> Run<Value> {
         self.at = pipe.at.id;
         let mut last = None;

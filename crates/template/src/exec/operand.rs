@@ -9,7 +9,7 @@ use crate::literal::{self, Number};
 use crate::session::MissingKey;
 use crate::value::{Entries, Int, Map, Str, Value};
 
-/// What a command gives to its first word.
+/// The other arguments of a command.
 struct Given<'a> {
     dot: &'a Seen,
     args: &'a [Expr],
@@ -64,7 +64,7 @@ impl Exec<'_> {
         self.fail(tree, format!("can't give argument to non-function {text}"))
     }
 
-    /// A constant where nothing says what type it should have.
+    /// A constant without an expected type.
     fn constant(&self, tree: &Tree, expr: &Expr) -> Run<Value> {
         match &expr.what {
             What::Bool(flag) => Ok(Value::Bool(*flag)),
@@ -80,7 +80,7 @@ impl Exec<'_> {
         }
     }
 
-    /// A field, a variable, or the fields of one: `.a.b`, `$x.a`, `(f).a`.
+    /// A field, a variable, or a variable's fields: `.a.b`, `$x.a`, `(f).a`.
     fn member(&mut self, tree: &Tree, expr: &Expr, given: Given<'_>) -> Run<Seen> {
         self.at = expr.at.id;
         match &expr.what {
@@ -220,7 +220,7 @@ impl Exec<'_> {
         }
     }
 
-    /// The value of an operand, whatever its type.
+    /// The value of an operand of any type.
     fn value_of(&mut self, tree: &Tree, dot: &Seen, expr: &Expr) -> Run<Seen> {
         self.at = expr.at.id;
         let given = Given {
@@ -239,7 +239,6 @@ impl Exec<'_> {
         }
     }
 
-    /// An operand as an argument.
     fn argument(&mut self, tree: &Tree, dot: &Seen, ty: Ty, expr: &Expr) -> Run<Value> {
         self.at = expr.at.id;
         match (&expr.what, ty) {
@@ -381,7 +380,7 @@ impl Exec<'_> {
     }
 }
 
-/// The value of a number that may be of any type; none when it is too large.
+/// The value of an untyped number; `None` if it is too large.
 fn untyped(number: &Number) -> Option<Value> {
     let text = &*number.text;
     let is_hex = text.len() > 2

@@ -1,4 +1,4 @@
-//! The functions of the language itself.
+//! The builtin functions of the language.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -115,7 +115,7 @@ fn shown(call: &Call<'_, '_>, value: &Value) -> Result<String, Fault> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Integers compare whatever their sign's type.
+/// Compares integers of different signedness.
 fn integers(left: &Value, right: &Value) -> Option<Ordering> {
     let whole = |value: &Value| match value {
         Value::Int(value, _) => Some(i128::from(*value)),
@@ -159,7 +159,7 @@ fn len(call: &mut Call<'_, '_>) -> Outcome {
     Ok(Value::int(length as i64))
 }
 
-/// An index into so many elements.
+/// Checks an index against a count.
 fn position(of: &str, index: &Value, count: usize, inclusive: bool) -> Result<usize, Fault> {
     let number = match index {
         Value::Int(number, _) => i128::from(*number),
@@ -174,7 +174,7 @@ fn position(of: &str, index: &Value, count: usize, inclusive: bool) -> Result<us
     };
     match usize::try_from(number) {
         Ok(at) if at < count || inclusive && at == count => Ok(at),
-        // Go checks an index as it checks the end of a slice, and then falls over it
+        // Go checks an index like the end of a slice and then panics
         Ok(at) if at == count => Err(Fault::message(format!("reflect: {of} index out of range"))),
         _ => Err(Fault::message(format!("index out of range: {number}"))),
     }

@@ -1,8 +1,8 @@
 //! Keys and certificates.
 //!
-//! Certificates are sprig's: RSA keys of 2048 bits, PKCS #1 in PEM, valid from now. Key and serial
-//! number come from the injected source of chance and the clock, so a seeded render repeats them.
-//! Refused by name: DSA keys, and signing with keys that are not RSA.
+//! Certificates are sprig's: RSA keys of 2048 bits, PKCS #1 in PEM, valid from now. Key and serial number
+//! come from the injected random source and clock, so a seeded render repeats them. Refused: DSA keys, and
+//! signing with keys that are not RSA.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -60,13 +60,13 @@ const KEY_BITS: usize = 2_048;
 const BIG_KEY_BITS: usize = 4_096;
 const PUBLIC_EXPONENT: u32 = 65_537;
 const NO_KEY: &str = "error generating random key";
-/// What finding the primes of a key costs: with the limits of a render, thirty keys may be made.
+/// The cost of finding a key's primes: with the default limits thirty keys can be made.
 const KEY_STEPS: u64 = 640_000;
-/// What a signature costs.
+/// The cost of a signature.
 const SIGN_STEPS: u64 = 20_000;
-/// What a key on a curve costs.
+/// The cost of an elliptic curve key.
 const CURVE_STEPS: u64 = 5_000;
-/// What reading a key costs whose PEM is no longer than that.
+/// The cost of parsing a key up to this PEM length.
 const READ_STEPS: u64 = 50_000;
 const KEY_PEM_BYTES: usize = 2 << 10;
 
@@ -106,7 +106,7 @@ impl Host for Certificate {
     }
 }
 
-/// The injected source of chance, as the libraries of keys and of primes want it.
+/// The injected random source with the traits of the key libraries.
 struct Chance<'w>(&'w mut dyn World);
 
 impl RngCore for Chance<'_> {
@@ -165,10 +165,10 @@ fn new_key(call: &mut Call<'_, '_>, bits: usize) -> Result<rsa::RsaPrivateKey, F
     rsa::RsaPrivateKey::from_p_q(p, q, PUBLIC_EXPONENT.into()).map_err(|error| failed(NO_KEY)(&error))
 }
 
-/// A prime of so many bits, of which the first two are set, so that the product of two of them has twice as
-/// many. One below it is no multiple of the public exponent, which a key could not do with.
+/// A prime of this many bits with the first two set, so that a product of two has twice as many. The prime
+/// minus one is coprime to the public exponent, as a key requires.
 ///
-/// The library of keys looks for primes itself, nine times slower.
+/// The RSA library's own search is nine times slower.
 fn prime(chance: &mut Chance<'_>, bits: usize) -> Result<rsa::BigUint, Fault> {
     let bits = u32::try_from(bits).map_err(|error| failed(NO_KEY)(&error))?;
     let candidates = SmallFactorsSieveFactory::<BoxedUint>::new(Flavor::Any, bits, SetBits::TwoMsb)
@@ -182,7 +182,7 @@ fn prime(chance: &mut Chance<'_>, bits: usize) -> Result<rsa::BigUint, Fault> {
     Ok(to_number(&found))
 }
 
-/// Reads a key, and checks it: that takes longer by the third power of its length.
+/// Parses and checks a key; the time grows with the cube of its length.
 fn read_key(call: &mut Call<'_, '_>, pem: &str) -> Result<rsa::RsaPrivateKey, Fault> {
     let larger = 1 + (pem.len() / KEY_PEM_BYTES) as u64;
     call.exec
@@ -228,7 +228,7 @@ fn private_key(call: &mut Call<'_, '_>) -> Outcome {
         "ed25519" => {
             let mut seed = [0; 32];
             call.exec.session().world.random(&mut seed);
-            // RFC 8410: the version, the algorithm, and the seed in two wrappings
+            // RFC 8410: the version, the algorithm, and the seed in two wrappers
             const HEAD: [u8; 16] = [
                 0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
             ];
@@ -242,7 +242,7 @@ fn private_key(call: &mut Call<'_, '_>) -> Outcome {
     }
 }
 
-/// Subject, serial number and validity; what is common to all.
+/// Subject, serial number, validity and common fields.
 fn params(call: &mut Call<'_, '_>, days: i64) -> Result<CertificateParams, Fault> {
     const DAY: i128 = 86_400;
     call.exec.meter().steps(SIGN_STEPS)?;
@@ -296,7 +296,7 @@ fn authority(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
     )
 }
 
-/// Addresses and names of the second and third argument.
+/// Adds the addresses and names of the second and third argument.
 fn named(call: &mut Call<'_, '_>) -> Result<CertificateParams, Fault> {
     let days = call.int(3);
     let mut params = params(call, days)?;

@@ -1,4 +1,4 @@
-//! Chance: what the caller's source makes of it.
+//! Random functions on the caller's source.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -50,9 +50,9 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-/// A number below another, each as likely.
+/// A uniform number below `end`.
 fn below(call: &mut Call<'_, '_>, end: u64) -> u64 {
-    // what is left over above the last whole round would favour small numbers
+    // the remainder above the last whole round would favour small numbers
     let rounds = u64::MAX - u64::MAX % end;
     loop {
         let mut bytes = [0; 8];
@@ -65,7 +65,7 @@ fn below(call: &mut Call<'_, '_>, end: u64) -> u64 {
 }
 
 fn text(call: &mut Call<'_, '_>, alphabet: &[u8]) -> Outcome {
-    // fewer than none are none
+    // a negative count means none
     let count = usize::try_from(call.int(0)).unwrap_or(0);
     // each character costs a draw
     call.made(count.saturating_mul(64))?;

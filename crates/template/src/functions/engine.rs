@@ -1,4 +1,4 @@
-//! What Helm's engine adds: templates as functions, and what a chart asks of its user or cluster.
+//! Helm's additions: templates as functions, and requests to the user or cluster.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -28,7 +28,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
             _ => Ok(Value::Nil),
         }
     };
-    // Helm answers nothing unless the user allows it to ask
+    // Helm returns an empty text unless the user enables DNS
     "getHostByName" (Str) => |_| Ok("".into());
 };
 

@@ -1,10 +1,10 @@
-//! Go's layouts: times written and read by the example of 2006-01-02 15:04:05.
+//! Go's time layouts: formatting and parsing by the example of 2006-01-02 15:04:05.
 
 use super::duration::{MONTHS, WEEKDAYS};
 use jiff::Zoned;
 use jiff::civil::Date;
 
-/// The parts of a layout, the longer before those they begin with.
+/// The parts of a layout, longer ones before their prefixes.
 const PARTS: [&str; 33] = [
     "January",
     "Jan",
@@ -41,7 +41,7 @@ const PARTS: [&str; 33] = [
     "5",
 ];
 
-/// What a layout asks for next.
+/// The next element of a layout.
 #[derive(Clone, Copy)]
 enum Piece<'a> {
     Part(&'static str),
@@ -58,7 +58,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The text before the next piece, the piece, and what is after it.
+/// The text before the next element, the element, and the rest.
 fn next(layout: &str) -> (&str, Option<Piece<'_>>, &str) {
     const FIRST: &[u8] = b".,JM20_-Z1Pp345";
     for (at, byte) in layout.bytes().enumerate() {
@@ -79,7 +79,7 @@ fn next(layout: &str) -> (&str, Option<Piece<'_>>, &str) {
     (layout, None, "")
 }
 
-/// The fraction of a second that begins here.
+/// The fraction of a second at the start.
 fn fraction(rest: &str) -> Option<&str> {
     let digits = rest.strip_prefix(['.', ','])?;
     let digit = digits.chars().next().filter(|digit| matches!(digit, '0' | '9'))?;
@@ -88,7 +88,7 @@ fn fraction(rest: &str) -> Option<&str> {
     ends.then_some(&rest[..=length])
 }
 
-/// `Jan` is no part where a word goes on in lower case, and `_2006` is a year after a line.
+/// `Jan` is not a part before a lower-case letter, and `_2006` is a year after an underscore.
 fn fits(rest: &str, part: &str) -> bool {
     match part {
         "Jan" | "Mon" => !rest[part.len()..].starts_with(|c: char| c.is_ascii_lowercase()),
@@ -97,7 +97,7 @@ fn fits(rest: &str, part: &str) -> bool {
     }
 }
 
-/// A time by a layout. `zone` is the name of its zone where that is no more than a name.
+/// Formats a time. `zone` is the name of an unknown zone.
 pub(super) fn format(at: &Zoned, zone: Option<&str>, layout: &str) -> String {
     let mut out = String::new();
     let mut rest = layout;
@@ -129,7 +129,7 @@ pub(super) fn format(at: &Zoned, zone: Option<&str>, layout: &str) -> String {
     }
 }
 
-/// The name of a zone, or its offset when it has none.
+/// The name of a zone, or its offset if it has none.
 fn zone_name(at: &Zoned) -> String {
     let name = at.strftime("%Z").to_string();
     if name.starts_with(['+', '-']) {
@@ -183,7 +183,7 @@ fn value(at: &Zoned, part: &str) -> String {
     }
 }
 
-/// A time as read: what the text says, and what it says about its zone.
+/// A parsed time and its zone.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) year: i16,
@@ -196,13 +196,13 @@ pub(super) struct Read {
     pub(super) is_utc: bool,
     /// East of UTC, in seconds.
     pub(super) offset: Option<i32>,
-    /// An abbreviation, which says little.
+    /// An abbreviation, which may be ambiguous.
     pub(super) zone: Option<String>,
 }
 
-/// What was wrong with a text, before the words around it.
+/// Why a text does not parse.
 enum Wrong {
-    /// It does not begin with what the layout asks for.
+    /// It does not match the layout.
     Form,
     Range(&'static str),
 }
@@ -216,12 +216,12 @@ struct Reader {
     year_day: Option<i16>,
 }
 
-/// Whether a text is a time by a layout of Go's; the error is Go's.
+/// Checks that a text is a time in a layout of Go's; the error is Go's.
 pub fn parse_time(layout: &str, text: &str) -> Result<(), String> {
     parse(layout, text).map(|_| ())
 }
 
-/// Reads a time by a layout; the error is Go's.
+/// Parses a time by a layout; the error is Go's.
 pub(super) fn parse(layout: &str, text: &str) -> Result<Read, String> {
     let shown = format!("parsing time {}", quote(text));
     let form = |rest: &str, asked: &str| {
@@ -249,7 +249,7 @@ pub(super) fn parse(layout: &str, text: &str) -> Result<Read, String> {
     reader.finish().map_err(|reason| format!("{shown}: {reason}"))
 }
 
-/// The text after a literal one; runs of spaces match each other. The error is where it went wrong.
+/// Skips literal text; runs of spaces match each other. The error is the unmatched rest.
 fn skip<'a>(text: &'a str, literal: &str) -> Result<&'a str, &'a str> {
     let (mut text, mut literal) = (text, literal);
     while let Some(character) = literal.chars().next() {
@@ -267,7 +267,7 @@ fn skip<'a>(text: &'a str, literal: &str) -> Result<&'a str, &'a str> {
     Ok(text)
 }
 
-/// A number of one or two digits, two when it must be.
+/// Parses one or two digits, exactly two if `fixed`.
 fn number(text: &str, fixed: bool) -> Taken<'_, i8> {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).filter(|byte| byte.is_ascii_digit());
@@ -285,7 +285,7 @@ fn within<'a>((number, rest): (i8, &'a str), most: i8, what: &'static str) -> Ta
     Ok((number, rest))
 }
 
-/// The place of a name in a list, whatever its case.
+/// The index of a name in a list, ignoring case.
 fn named<'a>(text: &'a str, names: &[&str], length: Option<usize>) -> Taken<'a, usize> {
     let found = names.iter().enumerate().find_map(|(index, name)| {
         let name = &name[..length.unwrap_or(name.len())];
@@ -296,7 +296,6 @@ fn named<'a>(text: &'a str, names: &[&str], length: Option<usize>) -> Taken<'a, 
     found.ok_or(Wrong::Form)
 }
 
-/// Digits after a point, as nanoseconds.
 fn nanoseconds(digits: &str) -> i32 {
     let kept = &digits[..digits.len().min(9)];
     format!("{kept:0<9}").parse().unwrap_or_default()
@@ -307,7 +306,7 @@ fn leading_digits(text: &str) -> usize {
 }
 
 impl Reader {
-    /// Reads one piece and returns what is after it.
+    /// Parses one element and returns the rest.
     fn take<'a>(&mut self, piece: Piece<'_>, text: &'a str, after: &str) -> Result<&'a str, Wrong> {
         match piece {
             Piece::Fraction(piece) => self.fraction(piece, text),
@@ -352,7 +351,7 @@ impl Reader {
                 };
                 (read.day, rest) = number(text, part == "02")?;
                 if read.day == 0 {
-                    // no day is told apart from the day 0
+                    // -1 means no day, as 0 is a day in the text
                     read.day = -1;
                 }
             }
@@ -382,7 +381,7 @@ impl Reader {
         let found = digits.map_or(0, leading_digits);
         let wanted = piece.len() - 1;
         let taken = match digits {
-            // nines ask for as many as there are
+            // nines accept any number of digits
             _ if piece.ends_with('9') => found,
             Some(_) if found >= wanted => wanted,
             _ => return Err(Wrong::Form),
@@ -394,7 +393,7 @@ impl Reader {
         Ok(&digits[taken..])
     }
 
-    /// A fraction after the seconds that the layout does not ask for.
+    /// Parses a fraction after the seconds that the layout does not mention.
     fn unasked_fraction<'a>(&mut self, text: &'a str, after: &str) -> &'a str {
         let is_asked = matches!(
             next(after),
@@ -443,7 +442,7 @@ impl Reader {
             }
         }
         let [hours, minutes, seconds] = fields;
-        // Go looks at the range first
+        // Go checks the range first
         for (value, most, what) in [
             (hours, 24, "time zone offset hour"),
             (minutes, 60, "time zone offset minute"),
@@ -513,7 +512,7 @@ fn year_day<'a>(text: &'a str, part: &str) -> Taken<'a, Option<i16>> {
     Ok((digits[..count].parse().ok(), &digits[count..]))
 }
 
-/// How long an abbreviation of a zone is, by the forms that Go knows.
+/// The length of a zone abbreviation in the forms Go knows.
 fn abbreviation_length(text: &str) -> Option<usize> {
     if text.len() < 3 {
         return None;
@@ -538,7 +537,7 @@ fn abbreviation_length(text: &str) -> Option<usize> {
     }
 }
 
-/// How long a sign with hours from 1 to 23 is.
+/// The length of a sign with hours from 1 to 23.
 fn signed_hours(text: &str) -> usize {
     let Some(digits) = text.strip_prefix(['+', '-']) else {
         return 0;
@@ -550,7 +549,7 @@ fn signed_hours(text: &str) -> usize {
     }
 }
 
-/// A text in quotes, as the errors of Go's times have it: bytes that are not plain as `\xNN`.
+/// Quotes a text like the errors of Go's times: other bytes as `\xNN`.
 fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

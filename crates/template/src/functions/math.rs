@@ -1,4 +1,3 @@
-//! Numbers.
 
 use super::cast::{float, int};
 use super::{Function, table};
@@ -91,7 +90,7 @@ fn round(call: &mut Call<'_, '_>) -> Outcome {
     Ok(Value::Float(rounded / power))
 }
 
-/// A decimal number: a whole one times a power of ten; a float where that is not enough.
+/// A decimal number, integer times power of ten, or a float if that is too small.
 #[derive(Clone, Copy)]
 enum Decimal {
     Exact(i128, i32),
@@ -166,7 +165,7 @@ impl Decimal {
         }
     }
 
-    /// To sixteen decimals, the last one rounded.
+    /// Divides to sixteen decimals, rounding the last.
     fn div(self, other: Self) -> Self {
         const DECIMALS: i32 = 16;
         let quotient = || {
@@ -190,7 +189,7 @@ impl Decimal {
 
 type Operate = fn(Decimal, Decimal) -> Decimal;
 
-/// No decimal is infinite.
+/// Checks that all arguments are finite.
 fn finite(call: &Call<'_, '_>, from: usize) -> Result<(), crate::Fault> {
     match call.rest(from).iter().map(float).find(|value| !value.is_finite()) {
         Some(value) => call.fail(format!(
@@ -212,11 +211,11 @@ fn decimal_from_first(call: &mut Call<'_, '_>, operate: Operate) -> Outcome {
     decimal(call, start, 1, operate)
 }
 
-/// The numbers from one on, up to before another.
+/// The numbers from `start` up to, not including, `stop`.
 fn numbers(call: &mut Call<'_, '_>, start: i64, stop: i64, step: i64) -> Result<Vec<i64>, crate::Fault> {
     let upward = stop >= start;
     if step == 0 && !upward && start != stop {
-        // Go would go on for ever
+        // Go would loop forever
         return call.fail("a step of 0 never arrives");
     }
     if (upward && step <= 0) || (!upward && step >= 0) {

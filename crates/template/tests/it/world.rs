@@ -1,4 +1,4 @@
-//! What comes from outside: chance and the clock follow from a seed, and the caller is told.
+//! The outside world: randomness and clock follow from a seed, and unrepeatable functions are reported.
 
 use equate_template::{Library, Options, Seeded, Session, TemplateSet, Value};
 

@@ -1,7 +1,7 @@
-//! Our own cases, one rule each: `tests/cases/TOPIC/RULE.txt`, the format in [`format`](self::format).
+//! Our own cases, one rule each: `tests/cases/TOPIC/RULE.txt` in the format of [`format`](self::format).
 //!
-//! What the real engine answers is recorded there by `cargo xtask baseline kustomize`; where ours
-//! is to differ, the case says why.
+//! `cargo xtask baseline kustomize` records kustomize's answers there. Where ours differ, the case gives the
+//! reason.
 
 mod format;
 mod spec;
@@ -14,7 +14,6 @@ use std::error::Error as _;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What came of a build.
 struct Outcome {
     result: Result<String, String>,
     warnings: String,
@@ -88,7 +87,7 @@ fn run(case: &Case) -> Outcome {
     }
 }
 
-/// What is wrong with what came of a case.
+/// The mismatch of a case, if any.
 fn complaint(case: &Case) -> Option<String> {
     let Outcome { result, warnings } = run(case);
     let differs = case.answer("difference").is_some() || !case.judged;
@@ -133,7 +132,7 @@ fn listing(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Replays the cases of one topic. `CASE` in the environment picks those whose name contains it.
+/// Replays the cases of one topic. `CASE` in the environment selects by substring of the name.
 fn check(topic: &str) {
     let wanted = std::env::var("CASE").unwrap_or_default();
     let folder = folder().join(topic);
@@ -193,7 +192,7 @@ topics!(
     vars,
 );
 
-/// Replayed where charts are rendered: by the tests of the command line.
+/// A topic that the command line's tests replay, with charts rendered.
 const ELSEWHERE: &str = "charts";
 
 #[test]

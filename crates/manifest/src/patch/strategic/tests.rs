@@ -3,7 +3,7 @@ use crate::schema::Schema;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The type the goldens were recorded with (`goldens/README.md`): one struct, every way of patching a field.
+/// The type used to record the goldens (`goldens/README.md`): one struct, every way of patching a field.
 fn part() -> Schema {
     let string = json!({"type": "string"});
     let strings = json!({"type": "array", "items": string});
