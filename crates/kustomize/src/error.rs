@@ -139,22 +139,22 @@ pub enum Fault {
         #[source]
         source: ChartError,
     },
-    #[error("chart {name:?} cannot be had")]
+    #[error("chart {name:?} cannot be pulled")]
     ChartAbsent {
         name: String,
         #[source]
         source: ChartError,
     },
-    #[error("chart {name:?} renders no manifest in {template}: {fault}")]
+    #[error("chart {name:?} renders an invalid manifest in {template}: {fault}")]
     ChartOutput {
         name: String,
         template: String,
         fault: Box<Fault>,
     },
-    #[error("the link '{link}' of a chart leads {whither}")]
-    ChartLinkLost { link: String, whither: &'static str },
+    #[error("chart link '{link}' cannot be followed: {reason}")]
+    ChartLinkLost { link: String, reason: &'static str },
     #[error(
-        "security; the link '{link}' of a chart leads to '{file}', which is neither in the chart nor in or below '{}'",
+        "security; chart link '{link}' leads to '{file}', which is neither in the chart nor in or below '{}'",
         shown(root)
     )]
     ChartLink {
@@ -170,7 +170,7 @@ pub enum Fault {
         fault: Box<Fault>,
     },
     #[error(
-        "could not parse values file into rnode: EOF: '{file}' holds no values, and some were to go with them"
+        "could not parse values file into rnode: EOF: '{file}' is empty, and inline values cannot be merged with it"
     )]
     NoValues { file: String },
     #[error("could not merge values: '{file}' must be a map: found {found}")]
@@ -185,25 +185,25 @@ pub enum Fault {
     },
 
     // limits
-    #[error("more than {0} files are read")]
+    #[error("the build reads more than {0} files")]
     Files(usize),
-    #[error("more than {0} bytes are read")]
+    #[error("the build reads more than {0} bytes")]
     Bytes(usize),
     #[error("file '{path}' is longer than {limit} bytes")]
     FileBytes { path: String, limit: usize },
     #[error("bases and components are nested deeper than {0} levels")]
     Depth(usize),
-    #[error("the build holds more than {0} objects")]
+    #[error("the build has more than {0} objects")]
     Objects(usize),
     #[error(
-        "more than {0} kustomizations are entered: bases that list bases more than once double each time"
+        "the build uses more than {0} kustomizations: bases that list bases more than once multiply them"
     )]
     Kustomizations(usize),
-    #[error("more than {0} charts are rendered")]
+    #[error("the build renders more than {0} charts")]
     Charts(usize),
     #[error("the directories of a chart are nested deeper than {0} levels")]
     ChartDepth(usize),
-    #[error("more than {0} properties are reached by definitions that refer to one another")]
+    #[error("the definitions refer to more than {0} properties")]
     Properties(usize),
     #[error("definitions refer to one another deeper than {0} levels")]
     DefinitionDepth(usize),
@@ -220,7 +220,7 @@ pub enum Fault {
     SeveralKustomizations { root: String },
     #[error("evalsymlink failure on '{path}': no such file or directory")]
     NoFile { path: String },
-    #[error("evalsymlink failure on '{path}': too many links: its symbolic links lead around in a circle")]
+    #[error("evalsymlink failure on '{path}': too many links: its symbolic links form a cycle")]
     Links { path: String },
     #[error("security; '{path}' is not read: the symbolic link '{link}' leads out of the source")]
     LinkAway { path: String, link: String },
@@ -269,7 +269,7 @@ pub enum Fault {
     )]
     OutsideRepository { path: String, repository: String },
     #[error(
-        "security; {url} is a directory of this machine, and '{repository}', which names it, came over the network"
+        "security; {url} is a local directory, and '{repository}', which refers to it, came over the network"
     )]
     LocalBase { url: String, repository: String },
     #[error("cycle detected: URI '{url}' referenced by previous URI '{previous}'")]
@@ -311,7 +311,7 @@ pub enum Fault {
 
     #[error("unable to parse open API definition: expected MappingNode but got {found}")]
     Definitions { found: &'static str },
-    #[error("the specified OpenAPI version is not built in: {version}; v1.21.2 is")]
+    #[error("the specified OpenAPI version is not built in: {version}; use v1.21.2")]
     OpenApiVersion { version: String },
     #[error("builtin version and custom schema provided, cannot use both")]
     OpenApiBoth,
@@ -323,9 +323,9 @@ pub enum Fault {
     NoName { api_version: String, kind: String },
     #[error("missing Resource metadata: missing kind in object")]
     NoMetadata,
-    #[error("missing Resource metadata: a manifest must be a map, and this is of type {found}")]
+    #[error("missing Resource metadata: a manifest must be a map, but this is of type {found}")]
     NotMap { found: &'static str },
-    #[error("{field} must be a {wanted}, and is of type {found}")]
+    #[error("{field} must be a {wanted}, but is of type {found}")]
     FieldType {
         field: &'static str,
         wanted: &'static str,
@@ -388,17 +388,17 @@ pub enum Fault {
         expected: &'static str,
         found: &'static str,
     },
-    #[error("a patch that begins with '[' is read as JSON, and this is none: {0}")]
+    #[error("a patch that begins with '[' must be JSON: {0}")]
     PatchJson(serde_json::Error),
-    #[error("a JSON patch is a list of operations: {}", not_operations(.0))]
+    #[error("a JSON patch must be a list of operations: {}", not_operations(.0))]
     JsonPatch(PatchError),
     #[error("JSON patch of {id}: {problem}")]
     JsonApply { id: String, problem: ApplyError },
-    #[error("JSON patch of {id} leaves no object")]
+    #[error("the result of the JSON patch of {id} is not an object")]
     JsonResult { id: String },
 
     // selectors
-    #[error("{pattern:?} is no regular expression: {}", last_line(problem))]
+    #[error("{pattern:?} is not a regular expression: {}", last_line(problem))]
     Pattern { pattern: String, problem: regex::Error },
     #[error("unable to parse selector {selector:?}: {problem}")]
     Selector { selector: String, problem: String },
@@ -410,11 +410,11 @@ pub enum Fault {
         id: String,
         problem: FieldProblem,
     },
-    #[error("conflicting fieldspecs: {path} is to be created in one and not in the other")]
+    #[error("conflicting fieldspecs: only one of them creates {path}")]
     FieldSpecConflict { path: String },
     #[error("resource with name {name} does not match a config with the following GVK [{kinds}]")]
     NoReplicas { name: String, kinds: String },
-    #[error("found multiple possible referrals: {candidates}; {id} names one of them in '{path}'")]
+    #[error("found multiple possible referrals: {candidates}; '{path}' of {id} is ambiguous")]
     Referrals {
         id: String,
         path: String,
@@ -444,7 +444,7 @@ pub enum Fault {
     // these texts omit the source line: it may be a secret
     #[error("'{path}': line {line} has invalid utf8 bytes")]
     EnvText { path: String, line: usize },
-    #[error("invalid literal source, expected key=value: the {number}. of generator {name:?}")]
+    #[error("invalid literal source, expected key=value: literal {number} of generator {name:?}")]
     Literal { name: String, number: usize },
     #[error("{0}")]
     FileSource(String),
@@ -485,13 +485,13 @@ pub enum Fault {
         id: String,
         problem: crate::substitute::SubstituteError,
     },
-    #[error("{id} is no YAML after substitution, at line {line} of it: {fault}")]
+    #[error("{id} is not YAML after substitution, line {line}: {fault}")]
     Substituted {
         id: String,
         line: usize,
         fault: yaml::Fault,
     },
-    #[error("{id} is no object after substitution")]
+    #[error("{id} is not an object after substitution")]
     SubstitutedKind { id: String },
 }
 
@@ -608,13 +608,13 @@ pub enum FieldProblem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each text says it")]
 pub enum Exhausted {
-    #[error("the build makes more than {0} bytes")]
+    #[error("the build produces more than {0} bytes")]
     Made(usize),
     #[error("the regular expressions of the build take more than {0} bytes")]
     Patterns(usize),
     #[error("values are nested deeper than {0} levels")]
     Nesting(usize),
-    #[error("the build was stopped before it ended")]
+    #[error("the build was stopped")]
     Stopped,
 }
 

@@ -49,10 +49,10 @@ pub enum Limit {
     #[error("limit: more than {0} bytes of output")]
     Output(usize),
     /// [`Limits::output_total_bytes_max`].
-    #[error("limit: more than {0} bytes of output of all templates")]
+    #[error("limit: more than {0} bytes of output in total")]
     OutputTotal(usize),
     /// [`Limits::made_bytes_max`].
-    #[error("limit: more than {0} bytes of values made")]
+    #[error("limit: more than {0} bytes of values")]
     Made(usize),
     /// [`Limits::steps_max`].
     #[error("limit: more than {0} steps")]
@@ -64,7 +64,7 @@ pub enum Limit {
     #[error("limit: a value nested deeper than {0} levels")]
     Depth(usize),
     /// The memory of parsed templates: up to forty times their text for dense actions.
-    #[error("limit: templates that take more than {0} bytes once they are read")]
+    #[error("limit: parsed templates take more than {0} bytes")]
     Read(usize),
     /// [`crate::Options::stop`] was set.
     #[error("limit: the render was stopped")]

@@ -10,8 +10,7 @@ use crate::tree::EntryKind;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Completes the message of a link cycle.
-const AROUND: &str = "around in a circle";
+const LINK_CYCLE: &str = "its symbolic links form a cycle";
 
 /// Reads all files below the real path `chart`, keyed by path in the chart. `root` is the kustomization's
 /// directory.
@@ -73,14 +72,14 @@ impl Reader<'_, '_> {
     }
 
     fn follow(&mut self, link: &str) -> Result<(String, EntryKind), Fault> {
-        let lost = |whither| Fault::ChartLinkLost {
+        let lost = |reason| Fault::ChartLinkLost {
             link: link.to_owned(),
-            whither,
+            reason,
         };
         let found = self.loader.locate(link).map_err(|found| match found {
-            Lost::Absent => lost("nowhere"),
-            Lost::Links => lost(AROUND),
-            Lost::Away(_) => lost("out of the source"),
+            Lost::Absent => lost("no such file or directory"),
+            Lost::Links => lost(LINK_CYCLE),
+            Lost::Away(_) => lost("it leads out of the source"),
         });
         let (real, kind) = found?;
         if !path::is_within(&real, self.chart) && !self.loader.may_name(self.root, &real) {
@@ -91,7 +90,7 @@ impl Reader<'_, '_> {
             });
         }
         if self.above.contains(&real) {
-            return Err(lost(AROUND));
+            return Err(lost(LINK_CYCLE));
         }
         Ok((real, kind))
     }

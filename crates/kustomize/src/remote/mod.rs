@@ -59,7 +59,7 @@ pub enum FileError {
     #[error("URL is a git repository")]
     Repository,
     /// The request failed.
-    #[error("it cannot be fetched")]
+    #[error("the download failed")]
     Failed(#[source] RemoteError),
 }
 

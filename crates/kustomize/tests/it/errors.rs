@@ -30,11 +30,11 @@ fn links_that_lead_nowhere_say_why() {
     for (entry, expected) in [
         (
             "round",
-            "evalsymlink failure on 'round': too many links: its symbolic links lead around in a circle",
+            "evalsymlink failure on 'round': too many links: its symbolic links form a cycle",
         ),
         (
             "there/c.yaml",
-            "evalsymlink failure on 'there/c.yaml': too many links: its symbolic links lead around in a circle",
+            "evalsymlink failure on 'there/c.yaml': too many links: its symbolic links form a cycle",
         ),
         (
             "away",
@@ -143,7 +143,7 @@ fn a_build_can_be_stopped() {
     stop.stop();
     assert_eq!(
         built(),
-        Err("k/kustomization.yaml: the build was stopped before it ended".to_owned())
+        Err("k/kustomization.yaml: the build was stopped".to_owned())
     );
 }
 
@@ -307,7 +307,7 @@ fn errors_say_where() {
     check(
         "resources: [d.yaml]\npatches: [{path: p.yaml, target: {name: '('}}]\n",
         &[("k/p.yaml", DEPLOYMENT)],
-        "k/kustomization.yaml:2:11: \"(\" is no regular expression: unclosed group",
+        "k/kustomization.yaml:2:11: \"(\" is not a regular expression: unclosed group",
     );
     check(
         "resources: [d.yaml]\nreplicas: [{name: nope, count: 2}]\n",
@@ -322,13 +322,13 @@ fn errors_say_where() {
     check(
         "configMapGenerator: [{name: c, literals: [=a]}]\n",
         &[],
-        "k/kustomization.yaml:1:22: invalid literal source, expected key=value: the 1. of generator \"c\"",
+        "k/kustomization.yaml:1:22: invalid literal source, expected key=value: literal 1 of generator \"c\"",
     );
     // a possible secret is not in a message that ends up in a status condition
     check(
         "secretGenerator: [{name: s, literals: [a=1, hunter2]}]\n",
         &[],
-        "k/kustomization.yaml:1:19: invalid literal source, expected key=value: the 2. of generator \"s\"",
+        "k/kustomization.yaml:1:19: invalid literal source, expected key=value: literal 2 of generator \"s\"",
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -387,11 +387,11 @@ fn limits_are_errors_that_name_them() {
     };
     check(
         &|limits| limits.files_max = 2,
-        "b/kustomization.yaml: more than 2 files are read",
+        "b/kustomization.yaml: the build reads more than 2 files",
     );
     check(
         &|limits| limits.bytes_max = 30,
-        "k/kustomization.yaml:1:13: more than 30 bytes are read",
+        "k/kustomization.yaml:1:13: the build reads more than 30 bytes",
     );
     check(
         &|limits| limits.file_bytes_max = 30,
@@ -403,7 +403,7 @@ fn limits_are_errors_that_name_them() {
     );
     check(
         &|limits| limits.objects_max = 1,
-        "k/kustomization.yaml: the build holds more than 1 objects",
+        "k/kustomization.yaml: the build has more than 1 objects",
     );
 }
 
@@ -437,7 +437,7 @@ fn definitions_that_double_are_refused() {
             ("k/c.yaml", MANIFEST),
         ],
         |_| {},
-        "k/d.json: more than 200000 properties are reached by definitions that refer to one another",
+        "k/d.json: the definitions refer to more than 200000 properties",
     );
 }
 
@@ -469,7 +469,7 @@ fn replacements_that_double_are_refused() {
     endless(
         &[("k/kustomization.yaml", &kustomization), ("k/c.yaml", manifest)],
         |limits| limits.made_bytes_max = 1 << 20,
-        "k/kustomization.yaml:83:3: the build makes more than 1048576 bytes",
+        "k/kustomization.yaml:83:3: the build produces more than 1048576 bytes",
     );
     let nested = "- source: {kind: ConfigMap, fieldPath: data}\n  targets:\n  - select: {kind: ConfigMap}\n    \
                   fieldPaths: [data.y]\n    options: {create: true}\n";
@@ -522,7 +522,7 @@ fn what_is_put_into_every_object_is_counted() {
         let found = failure(&files, &options);
         assert!(
             found.starts_with(&format!("k/kustomization.yaml:{place}: "))
-                && found.ends_with("the build makes more than 2097152 bytes"),
+                && found.ends_with("the build produces more than 2097152 bytes"),
             "{found}"
         );
     }
@@ -556,7 +556,7 @@ fn bases_that_double_are_refused() {
     let found = failure(&all, &options);
     assert!(
         found.ends_with(
-            ": more than 2000 kustomizations are entered: bases that list bases more than once double each time"
+            ": the build uses more than 2000 kustomizations: bases that list bases more than once multiply them"
         ),
         "{found}"
     );

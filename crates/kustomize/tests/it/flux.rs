@@ -265,7 +265,7 @@ fn variables_are_put_into_the_text_of_objects() {
         &[("v", "a: b: hunter2")],
         false,
         Err(
-            "k/c.yaml:1:1: ConfigMap.v1.[noGrp]/c.[noNs] is no YAML after substitution, at line 3 of it: mapping values are not allowed in this context",
+            "k/c.yaml:1:1: ConfigMap.v1.[noGrp]/c.[noNs] is not YAML after substitution, line 3: mapping values are not allowed in this context",
         ),
     );
 }
@@ -321,6 +321,6 @@ fn links_are_followed_inside_the_tree() {
     let error = build(&tree, &spec("k")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "k/kustomization.yaml:1:26: evalsymlink failure on 'base': too many links: its symbolic links lead around in a circle"
+        "k/kustomization.yaml:1:26: evalsymlink failure on 'base': too many links: its symbolic links form a cycle"
     );
 }

@@ -164,7 +164,7 @@ fn what_lies_elsewhere_is_built() {
         ),
         (
             "resources: ['https://h.example/page']\n",
-            "https://h.example/page:1:1: missing Resource metadata: a manifest must be a map, and this is of type string",
+            "https://h.example/page:1:1: missing Resource metadata: a manifest must be a map, but this is of type string",
         ),
         (
             "resources: ['https://h.example/o/base//absent?ref=v1']\n",
@@ -231,7 +231,7 @@ fn what_was_fetched_reads_no_local_repository() {
         assert_eq!(
             built("resources: ['https://h.example/o/hostile']\n", &[], &world),
             format!(
-                "https://h.example/o/hostile//kustomization.yaml:1:{column}: security; file:///srv/me/fleet//app is a directory of this machine, and 'https://h.example/o/hostile', which names it, came over the network"
+                "https://h.example/o/hostile//kustomization.yaml:1:{column}: security; file:///srv/me/fleet//app is a local directory, and 'https://h.example/o/hostile', which refers to it, came over the network"
             )
         );
         assert!(!world.asked.borrow().contains(&"file:///srv/me/fleet".to_owned()));

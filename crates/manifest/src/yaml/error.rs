@@ -58,6 +58,6 @@ pub enum Fault {
     #[error("more than {0} documents")]
     Documents(usize),
     /// Limit on the memory of [`super::Options::spans`], which stores the path of every value.
-    #[error("more than {0} bytes of keys above values, counted for each value")]
+    #[error("more than {0} bytes of key paths")]
     Pointers(usize),
 }

@@ -178,7 +178,7 @@ fn prime(chance: &mut Chance<'_>, bits: usize) -> Result<rsa::BigUint, Fault> {
         is_prime(Flavor::Any, candidate) && to_number(candidate) % PUBLIC_EXPONENT != 1_u32.into()
     });
     let found = found.map_err(|error| failed(NO_KEY)(&error))?;
-    let found = found.ok_or_else(|| failed(NO_KEY)(&"there is no such prime"))?;
+    let found = found.ok_or_else(|| failed(NO_KEY)(&"no suitable prime found"))?;
     Ok(to_number(&found))
 }
 

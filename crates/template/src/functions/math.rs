@@ -216,7 +216,7 @@ fn numbers(call: &mut Call<'_, '_>, start: i64, stop: i64, step: i64) -> Result<
     let upward = stop >= start;
     if step == 0 && !upward && start != stop {
         // Go would loop forever
-        return call.fail("a step of 0 never arrives");
+        return call.fail("the step must not be 0");
     }
     if (upward && step <= 0) || (!upward && step >= 0) {
         return Ok(Vec::new());

@@ -10,7 +10,7 @@ const SELF: &str = r#"{{ $d := dict }}{{ $_ := set $d "self" $d }}"#;
 
 /// The end of a template: a limit, or else an error of Helm's own.
 pub(crate) const STEPS: &str = "steps";
-pub(crate) const MADE: &str = "bytes of values made";
+pub(crate) const MADE: &str = "bytes of values";
 pub(crate) const OUTPUT: &str = "bytes of output";
 pub(crate) const CALLS: &str = "templates called more than";
 pub(crate) const DEPTH: &str = "nested deeper than";

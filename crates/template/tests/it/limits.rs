@@ -173,7 +173,7 @@ fn numbers_at_the_edges() {
 /// Memory charged in advance or while writing.
 #[test]
 fn counted_in_time() {
-    const PIECES: &str = "bytes of output of all templates";
+    const PIECES: &str = "bytes of output in total";
     let variables: String = (0..2_000)
         .map(|number| format!("{{{{$a{number} := 1}}}}"))
         .collect();
