@@ -20,7 +20,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The most builds of a tree, and the most time for them.
 const ROUNDS: u32 = 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -9,7 +9,7 @@ use crate::field_spec::Tables;
 use crate::kustomization::{self, Kustomization};
 use crate::loader::{at, may_be_repository};
 use crate::manifests;
-use crate::notes::{Note, Provenance, Whence};
+use crate::notes::{FileOrigin, Note, Provenance};
 use crate::path;
 use crate::pipeline::{Accumulated, Build};
 use crate::remote::{self, RemoteRepository};
@@ -19,14 +19,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Visited {
     directory: String,
-    /// The URL of the repository the directory belongs to.
     url: Option<String>,
-    /// The kustomization's `namespace`.
     pub(crate) namespace: String,
 }
 
 impl Visited {
-    /// The start of a build.
     pub(crate) fn root(kustomization: &Kustomization) -> Self {
         Self {
             directory: kustomization.root.clone(),
@@ -36,9 +33,8 @@ impl Visited {
     }
 }
 
-/// How a kustomization refers to a directory.
 #[derive(Clone, Copy)]
-enum Way<'a> {
+enum DirectoryReference<'a> {
     Path(&'a Kustomization),
     Url(&'a RemoteRepository),
 }
@@ -94,10 +90,9 @@ impl Build<'_, '_> {
                 }));
             }
         };
-        self.base(&directory, Way::Path(kustomization), place, so_far)
+        self.base(&directory, DirectoryReference::Path(kustomization), place, so_far)
     }
 
-    /// An entry that is a URL: a repository, or a file served over HTTP.
     fn elsewhere(
         &mut self,
         kustomization: &Kustomization,
@@ -110,7 +105,9 @@ impl Build<'_, '_> {
         let mut refused = None;
         if let Some(repository) = repository.as_ref().filter(|_| marked || !remote::is_http(entry)) {
             match self.fetch(kustomization, repository) {
-                Ok(directory) => return self.base(&directory, Way::Url(repository), place, so_far),
+                Ok(directory) => {
+                    return self.base(&directory, DirectoryReference::Url(repository), place, so_far);
+                }
                 Err(fault @ Fault::Fetch { .. }) if remote::is_http(entry) => refused = Some(fault),
                 Err(fault) => return Err(at(place)(fault)),
             }
@@ -130,7 +127,7 @@ impl Build<'_, '_> {
             return Err(file);
         };
         match self.fetch(kustomization, &repository) {
-            Ok(directory) => self.base(&directory, Way::Url(&repository), place, so_far),
+            Ok(directory) => self.base(&directory, DirectoryReference::Url(&repository), place, so_far),
             // the file exists but is not a manifest: its error says more
             Err(_) if !matches!(*file.fault, Fault::Download { .. }) => Err(file),
             Err(fault) => Err(at(place)(Fault::Accumulate {
@@ -166,11 +163,10 @@ impl Build<'_, '_> {
         self.loader.fetch(repository)
     }
 
-    /// Builds a directory on its own and adds its resources.
     fn base(
         &mut self,
         directory: &str,
-        way: Way<'_>,
+        way: DirectoryReference<'_>,
         place: Place,
         so_far: &mut Accumulated,
     ) -> Result<(), BuildError> {
@@ -190,7 +186,6 @@ impl Build<'_, '_> {
         so_far.variables.absorb(below.variables).map_err(at(place))
     }
 
-    /// Applies each component of a kustomization to all resources accumulated so far.
     pub(crate) fn components(
         &mut self,
         kustomization: &Kustomization,
@@ -200,10 +195,13 @@ impl Build<'_, '_> {
             let place = kustomization.item("components", index);
             let repository = RemoteRepository::parse(entry).ok();
             let (directory, way) = match &repository {
-                Some(repository) => (self.fetch(kustomization, repository), Way::Url(repository)),
+                Some(repository) => (
+                    self.fetch(kustomization, repository),
+                    DirectoryReference::Url(repository),
+                ),
                 None => (
                     self.loader.resolve_base(&kustomization.root, entry),
-                    Way::Path(kustomization),
+                    DirectoryReference::Path(kustomization),
                 ),
             };
             let directory = directory.map_err(at(place.clone()))?;
@@ -221,8 +219,13 @@ impl Build<'_, '_> {
     }
 
     /// Reads the kustomization of a directory, refusing a directory that is already being built.
-    fn enter(&mut self, directory: &str, way: Way<'_>, place: Place) -> Result<Kustomization, BuildError> {
-        if let Way::Path(_) = way {
+    fn enter(
+        &mut self,
+        directory: &str,
+        way: DirectoryReference<'_>,
+        place: Place,
+    ) -> Result<Kustomization, BuildError> {
+        if let DirectoryReference::Path(_) = way {
             self.refuse_cycle(directory).map_err(at(place.clone()))?;
         }
         let limit = self.loader.limits.depth_max;
@@ -241,13 +244,13 @@ impl Build<'_, '_> {
         };
         let mut base = kustomization::read(self.loader, directory, &name)?;
         base.provenance = match way {
-            Way::Path(above) => above.provenance.clone(),
-            Way::Url(repository) => Some(Arc::new(Provenance::new(repository))),
+            DirectoryReference::Path(above) => above.provenance.clone(),
+            DirectoryReference::Url(repository) => Some(Arc::new(Provenance::new(repository))),
         };
         base.refuse_empty()?;
         let url = match way {
-            Way::Path(_) => None,
-            Way::Url(repository) => Some(repository.raw().to_owned()),
+            DirectoryReference::Path(_) => None,
+            DirectoryReference::Url(repository) => Some(repository.raw().to_owned()),
         };
         self.visited.push(Visited {
             directory: directory.to_owned(),
@@ -275,7 +278,6 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// Adds the resources of a file, with their origin if origins are tracked.
     fn append(
         &mut self,
         kustomization: &Kustomization,
@@ -286,10 +288,10 @@ impl Build<'_, '_> {
     ) -> Result<(), BuildError> {
         if self.tracks {
             let note = match RemoteRepository::parse(entry) {
-                Ok(repository) => Whence::of_url(&repository),
+                Ok(repository) => FileOrigin::of_url(&repository),
                 Err(_) => {
                     let path = path::join(&kustomization.root, entry).unwrap_or_default();
-                    Whence::new(&self.root, kustomization, &path)
+                    FileOrigin::new(&self.root, kustomization, &path)
                 }
             };
             for resource in &mut resources {

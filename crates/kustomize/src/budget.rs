@@ -72,13 +72,11 @@ impl Budget {
         }))
     }
 
-    /// The threads of this build.
     pub(crate) fn workers(&self) -> Workers {
         self.0.workers
     }
 
-    /// Charges this many bytes.
-    pub(crate) fn make(&self, bytes: usize) -> Result<(), Exhausted> {
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), Exhausted> {
         let account = &self.0;
         if account.stop.is_stopped() {
             return Err(Exhausted::Stopped);
@@ -87,12 +85,12 @@ impl Budget {
     }
 
     /// Charges a copy of a value that is placed this many levels deep.
-    pub(crate) fn copy(&self, value: &Value, below: usize) -> Result<(), Exhausted> {
+    pub(crate) fn charge_copy(&self, value: &Value, below: usize) -> Result<(), Exhausted> {
         let (bytes, levels) = measure(value);
         if levels.saturating_add(below) > NESTING_MAX {
             return Err(Exhausted::Nesting(NESTING_MAX));
         }
-        self.make(bytes)
+        self.charge(bytes)
     }
 
     /// Compiles an expression. The inner error is the regular expression's own.
@@ -130,7 +128,6 @@ pub(crate) fn measure(value: &Value) -> (usize, usize) {
     (bytes + VALUE_BYTES, levels + 1)
 }
 
-/// Measures a map as [`measure`] does a value.
 pub(crate) fn measure_map(map: &Map<String, Value>) -> (usize, usize) {
     let entries = map.iter().map(|(key, value)| {
         let (bytes, levels) = measure(value);
@@ -158,17 +155,17 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_shared_and_ends() {
+    fn clones_share_one_budget() {
         let one = budget(10, 0);
         let other = one.clone();
-        assert_eq!(one.make(6), Ok(()));
-        assert_eq!(other.make(5), Err(Exhausted::Made(10)));
-        assert_eq!(other.make(4), Ok(()));
-        assert_eq!(one.make(usize::MAX), Err(Exhausted::Made(10)));
+        assert_eq!(one.charge(6), Ok(()));
+        assert_eq!(other.charge(5), Err(Exhausted::Made(10)));
+        assert_eq!(other.charge(4), Ok(()));
+        assert_eq!(one.charge(usize::MAX), Err(Exhausted::Made(10)));
     }
 
     #[test]
-    fn values_are_measured() {
+    fn measure_counts_bytes_and_levels() {
         for (value, bytes, levels) in [
             (json!(1), 24, 1),
             (json!("four"), 28, 1),
@@ -179,15 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_may_not_be_too_deep() {
+    fn deep_copy_is_refused() {
         let deep = (0..NESTING_MAX - 1).fold(json!(1), |value, _| json!([value]));
         let budget = Budget::default();
-        assert_eq!(budget.copy(&deep, 0), Ok(()));
-        assert_eq!(budget.copy(&deep, 1), Err(Exhausted::Nesting(NESTING_MAX)));
+        assert_eq!(budget.charge_copy(&deep, 0), Ok(()));
+        assert_eq!(budget.charge_copy(&deep, 1), Err(Exhausted::Nesting(NESTING_MAX)));
     }
 
     #[test]
-    fn an_expression_takes_what_it_needs() {
+    fn pattern_is_charged_by_size() {
         for (pattern, patterns, compiles) in [
             ("^a.*$", 16 << 10, true),
             ("^(?:(.*a.*b.*c){50}N)$", 1 << 20, true),

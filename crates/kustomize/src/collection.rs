@@ -18,15 +18,12 @@ pub(crate) struct Collection {
     items: Vec<Resource>,
     /// Places of deleted resources.
     gone: HashSet<usize>,
-    /// By current and former ids.
     ids: Option<Index>,
-    /// By current and former names.
     names: Option<Index>,
     budget: Budget,
 }
 
 impl Collection {
-    /// An empty collection in a build with this budget.
     pub(crate) fn within(budget: &Budget) -> Self {
         Self {
             budget: budget.clone(),
@@ -83,13 +80,11 @@ impl Collection {
         self.items
     }
 
-    /// Adds a resource whose id must be new.
     pub(crate) fn append(&mut self, resource: Resource, schema: &Schema) -> Result<(), Fault> {
         let hash = self.ids(schema).hash(&resource.called(schema));
         self.append_hashed(resource, hash, schema)
     }
 
-    /// Adds resources whose ids must be new.
     pub(crate) fn append_all(&mut self, mut resources: Vec<Resource>, schema: &Schema) -> Result<(), Fault> {
         self.items.reserve(resources.len());
         let workers = self.budget.workers();
@@ -104,7 +99,6 @@ impl Collection {
             .try_for_each(|(resource, hash)| self.append_hashed(resource, hash, schema))
     }
 
-    /// [`Self::append`] with the hash of the resource's id.
     fn append_hashed(&mut self, resource: Resource, hash: u64, schema: &Schema) -> Result<(), Fault> {
         let known = self.ids(schema).places_of(hash).to_vec();
         if !known.is_empty() {
@@ -199,7 +193,6 @@ impl Collection {
         self.gone.extend(places);
     }
 
-    /// Removes deleted resources from the list.
     fn sweep(&mut self) {
         if self.gone.is_empty() {
             return;
@@ -239,7 +232,6 @@ impl Collection {
         })
     }
 
-    /// Adds a resource's names to the indexes.
     fn note(&mut self, at: usize, schema: &Schema) {
         let item = &self.items[at];
         if let Some(ids) = &mut self.ids {
@@ -251,7 +243,6 @@ impl Collection {
     }
 }
 
-/// Places by hash.
 #[derive(Debug, Default)]
 struct Index(HashMap<u64, Places>);
 

@@ -19,10 +19,8 @@ const VERSION: &str = "x-kubernetes-object-ref-api-version";
 const KIND: &str = "x-kubernetes-object-ref-kind";
 const NAME_KEY: &str = "x-kubernetes-object-ref-name-key";
 
-/// The longest chain of definitions.
 const DEPTH_MAX: usize = 64;
 
-/// Reads a file of definitions.
 pub(crate) fn configuration(
     text: &str,
     path: &str,
@@ -157,7 +155,7 @@ impl<'d> Reader<'d, '_> {
         }
         if let (Some(version), Some(kind)) = (text(VERSION), text(KIND)) {
             let path = format!("{}/{}", path.join("/"), text(NAME_KEY).unwrap_or("name"));
-            self.budget.make(version.len() + kind.len())?;
+            self.budget.charge(version.len() + kind.len())?;
             self.found.name_reference.push(ReferenceField {
                 group: String::new(),
                 version: version.to_owned(),
@@ -170,7 +168,7 @@ impl<'d> Reader<'d, '_> {
 }
 
 fn field(kind: &str, path: String, budget: &Budget) -> Result<FieldSpecField, Exhausted> {
-    budget.make(kind.len() + path.len())?;
+    budget.charge(kind.len() + path.len())?;
     Ok(FieldSpecField {
         kind: kind.to_owned(),
         path,

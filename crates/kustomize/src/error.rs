@@ -23,7 +23,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// A file as a whole.
     pub(crate) fn file(path: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -35,7 +34,7 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(shown(&self.path))?;
+        f.write_str(display_directory(&self.path))?;
         if self.line > 0 {
             write!(f, ":{}", self.line)?;
             if self.column > 0 {
@@ -54,12 +53,12 @@ pub struct BuildError {
     /// The fault.
     pub fault: Box<Fault>,
     /// Lines kustomize would have printed to standard error before the failure.
-    pub told: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.place.line == 0 && self.fault.names(&self.place.path) {
+        if self.place.line == 0 && self.fault.names_place(&self.place.path) {
             return self.fault.fmt(f);
         }
         write!(f, "{}: {}", self.place, self.fault)
@@ -80,28 +79,27 @@ impl BuildError {
     /// Rewrites paths relative to a directory of the tree, for a tree that is a whole file system. Paths
     /// quoted from a kustomization stay as written.
     #[must_use]
-    pub fn seen_from(mut self, directory: &str) -> Self {
-        let see = |path: &mut String| *path = path::relative(directory, path);
-        see(&mut self.place.path);
-        self.fault.see(&see);
+    pub fn with_paths_relative_to(mut self, directory: &str) -> Self {
+        let rewrite = |path: &mut String| *path = path::relative(directory, path);
+        rewrite(&mut self.place.path);
+        self.fault.rewrite_paths(&rewrite);
         self
     }
 
     /// Prefixes paths, for a tree that is not on disk: `fleet@v1:`. Paths in fetched repositories have a
     /// label already.
     #[must_use]
-    pub fn seen_in(mut self, tree: &str) -> Self {
-        let see = |path: &mut String| {
+    pub fn with_path_prefix(mut self, tree: &str) -> Self {
+        let rewrite = |path: &mut String| {
             if path::split_label(path).0.is_empty() {
                 path.insert_str(0, tree);
             }
         };
-        see(&mut self.place.path);
-        self.fault.see(&see);
+        rewrite(&mut self.place.path);
+        self.fault.rewrite_paths(&rewrite);
         self
     }
 
-    /// An invalid YAML file.
     pub(crate) fn yaml(path: &str, error: yaml::YamlError) -> Self {
         Self {
             place: Place {
@@ -110,7 +108,7 @@ impl BuildError {
                 column: error.column,
             },
             fault: Box::new(Fault::Yaml(error.fault)),
-            told: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }
@@ -118,9 +116,8 @@ impl BuildError {
 /// The faults of a build. Each text states the failure and names the file, field or object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each text says what its fields are")]
+#[expect(missing_docs, reason = "the error texts describe the fields")]
 pub enum Fault {
-    // unsupported features
     #[error("{field} is not supported yet")]
     Unsupported { field: String },
     #[error("{url} is remote, and remote bases are refused here: commit a copy and name its directory")]
@@ -155,7 +152,7 @@ pub enum Fault {
     ChartLinkLost { link: String, reason: &'static str },
     #[error(
         "security; chart link '{link}' leads to '{file}', which is neither in the chart nor in or below '{}'",
-        shown(root)
+        display_directory(root)
     )]
     ChartLink {
         link: String,
@@ -184,7 +181,6 @@ pub enum Fault {
         found: &'static str,
     },
 
-    // limits
     #[error("the build reads more than {0} files")]
     Files(usize),
     #[error("the build reads more than {0} bytes")]
@@ -210,13 +206,12 @@ pub enum Fault {
     #[error("{0}")]
     Exhausted(Exhausted),
 
-    // finding and reading files
     #[error(
         "unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory '{}'",
-        shown(root)
+        display_directory(root)
     )]
     NoKustomization { root: String },
-    #[error("Found multiple kustomization files under: {}", shown(root))]
+    #[error("Found multiple kustomization files under: {}", display_directory(root))]
     SeveralKustomizations { root: String },
     #[error("evalsymlink failure on '{path}': no such file or directory")]
     NoFile { path: String },
@@ -232,7 +227,7 @@ pub enum Fault {
     AbsolutePath { path: String },
     #[error("security; '{path}' leads out of the source")]
     OutsideTree { path: String },
-    #[error("security; file '{file}' is not in or below '{}'", shown(root))]
+    #[error("security; file '{file}' is not in or below '{}'", display_directory(root))]
     LoadRestriction { file: String, root: String },
     #[error("file '{path}' cannot be read")]
     Read {
@@ -249,7 +244,6 @@ pub enum Fault {
     )]
     AmbiguousPath { path: String },
 
-    // remote resources
     #[error("{url} cannot be fetched")]
     Fetch {
         url: String,
@@ -276,14 +270,13 @@ pub enum Fault {
     RepositoryCycle { url: String, previous: String },
     #[error(
         "cycle detected: candidate root '{}' contains visited root '{}'",
-        shown(candidate),
-        shown(visited)
+        display_directory(candidate),
+        display_directory(visited)
     )]
     Cycle { candidate: String, visited: String },
     #[error("accumulating resources: accumulation err='{file}': {directory}")]
     Accumulate { file: Box<Fault>, directory: Box<Fault> },
 
-    // the kustomization file
     #[error("kustomization.yaml is empty")]
     EmptyKustomization,
     #[error("invalid Kustomization: json: unknown field {field:?}")]
@@ -316,7 +309,6 @@ pub enum Fault {
     #[error("builtin version and custom schema provided, cannot use both")]
     OpenApiBoth,
 
-    // manifests
     #[error("{0}")]
     Yaml(yaml::Fault),
     #[error("missing metadata.name in object: {api_version} {kind}")]
@@ -336,7 +328,6 @@ pub enum Fault {
     #[error("failed to decode Kubernetes YAML: {0}")]
     NotManifest(Box<Fault>),
 
-    // ids
     #[error("may not add resource with an already registered id: {id}")]
     AlreadyRegistered { id: String },
     #[error("id {id} does not exist; cannot merge or replace")]
@@ -348,7 +339,6 @@ pub enum Fault {
     #[error("namespace transformation produces ID conflict: {id}")]
     NamespaceConflict { id: String },
 
-    // patches
     #[error("must specify one of patch and path")]
     NoPatch,
     #[error("patch and path can't be set at the same time")]
@@ -397,13 +387,11 @@ pub enum Fault {
     #[error("the result of the JSON patch of {id} is not an object")]
     JsonResult { id: String },
 
-    // selectors
     #[error("{pattern:?} is not a regular expression: {}", last_line(problem))]
     Pattern { pattern: String, problem: regex::Error },
     #[error("unable to parse selector {selector:?}: {problem}")]
     Selector { selector: String, problem: String },
 
-    // transformers
     #[error("considering field '{path}' of object {id}: {problem}")]
     Field {
         path: String,
@@ -436,7 +424,6 @@ pub enum Fault {
     #[error("Invalid Input: namespace is blank for resource {id:?}")]
     BlankNamespace { id: String },
 
-    // generators
     #[error("a configmap must have a name")]
     NoGeneratorName,
     #[error("configmap {name} illegally repeats the key `{key}`")]
@@ -451,7 +438,6 @@ pub enum Fault {
     #[error("stringData value for key {key:?} must be a scalar")]
     StringData { key: String },
 
-    // decryption
     #[error("'{path}' cannot be decrypted")]
     Decrypt {
         path: String,
@@ -465,7 +451,6 @@ pub enum Fault {
         source: SecretError,
     },
 
-    // replacements and variables
     #[error("{0}")]
     Replacement(String),
     #[error("var '{name}' already encountered")]
@@ -477,7 +462,6 @@ pub enum Fault {
     #[error("field specified in var '{name}' not found in corresponding resource: {field} of {id}")]
     NoVariableField { name: String, field: String, id: String },
 
-    // substitution
     #[error("'{name}' var name is invalid, must match '^[_[:alpha:]][_[:alpha:][:digit:]]*$'")]
     VariableName { name: String },
     #[error("variable substitution failed in {id}: {problem}")]
@@ -513,23 +497,23 @@ fn last_line(problem: &regex::Error) -> String {
 }
 
 /// A directory for messages: the root prints as `.`.
-fn shown(directory: &str) -> &str {
+fn display_directory(directory: &str) -> &str {
     if directory.is_empty() { "." } else { directory }
 }
 
 impl Fault {
     /// The [`Fault::Decrypt`] or [`Fault::DecryptObject`] within this fault, if any.
-    pub fn sealed(&self) -> Option<&Fault> {
+    pub fn decryption_fault(&self) -> Option<&Fault> {
         match self {
             Self::Decrypt { .. } | Self::DecryptObject { .. } => Some(self),
             // an entry that is not a file is tried as a directory, and that error counts
-            Self::Accumulate { directory, .. } => directory.sealed(),
+            Self::Accumulate { directory, .. } => directory.decryption_fault(),
             _ => None,
         }
     }
 
     /// Whether the text names the place already: for remote resources it starts with the URL.
-    fn names(&self, place: &str) -> bool {
+    fn names_place(&self, place: &str) -> bool {
         match self {
             Self::Fetch { .. } | Self::Remote { .. } => RemoteRepository::parse(place).is_ok(),
             Self::NoKustomization { root: path }
@@ -545,7 +529,7 @@ impl Fault {
     }
 
     /// Rewrites the tree's paths in the fault. Paths quoted from a kustomization stay as written.
-    fn see(&mut self, see: &dyn Fn(&mut String)) {
+    fn rewrite_paths(&mut self, rewrite: &dyn Fn(&mut String)) {
         match self {
             Self::NoKustomization { root: path }
             | Self::SeveralKustomizations { root: path }
@@ -556,7 +540,7 @@ impl Fault {
             | Self::IsComponent { path }
             | Self::LinkAway { link: path, .. }
             | Self::ChartLinkLost { link: path, .. }
-            | Self::ExpectedDirectory { path } => see(path),
+            | Self::ExpectedDirectory { path } => rewrite(path),
             Self::LoadRestriction {
                 file: one,
                 root: other,
@@ -565,20 +549,20 @@ impl Fault {
                 candidate: one,
                 visited: other,
             } => {
-                see(one);
-                see(other);
+                rewrite(one);
+                rewrite(other);
             }
             Self::Accumulate {
                 file,
                 directory: base,
             } => {
-                file.see(see);
-                base.see(see);
+                file.rewrite_paths(rewrite);
+                base.rewrite_paths(rewrite);
             }
             Self::NotManifest(fault) | Self::AdditionalValues(fault) | Self::ChartOutput { fault, .. } => {
-                fault.see(see);
+                fault.rewrite_paths(rewrite);
             }
-            Self::ChartLink { link, file, root } => [link, file, root].into_iter().for_each(see),
+            Self::ChartLink { link, file, root } => [link, file, root].into_iter().for_each(rewrite),
             _ => {}
         }
     }
@@ -586,7 +570,7 @@ impl Fault {
 
 /// A fault at a field of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each text says it")]
+#[expect(missing_docs, reason = "the error texts describe the variants")]
 pub enum FieldProblem {
     #[error("expected sequence or mapping node")]
     NotCollection,
@@ -606,7 +590,7 @@ pub enum FieldProblem {
 
 /// An exhausted limit of the build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each text says it")]
+#[expect(missing_docs, reason = "the error texts describe the variants")]
 pub enum Exhausted {
     #[error("the build produces more than {0} bytes")]
     Made(usize),

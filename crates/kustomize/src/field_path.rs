@@ -5,16 +5,14 @@ use crate::budget::Budget;
 use crate::error::Exhausted;
 use serde_json::{Map, Value};
 
-/// The kind of value to create for a missing field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum NewField {
     Scalar,
     Map,
     List,
 }
 
-impl Made {
-    /// The kind of value that can hold a copy of `value`.
+impl NewField {
     pub(crate) fn like(value: &Value) -> Self {
         match value {
             Value::Array(_) => Self::List,
@@ -33,27 +31,24 @@ impl Made {
     }
 }
 
-/// Why a path matches nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Astray {
-    Wrong(String),
-    /// The field at the path cannot hold the value.
+pub(crate) enum PathMismatch {
+    Invalid(String),
     Mistyped(String),
     Exhausted(Exhausted),
 }
 
-impl From<Exhausted> for Astray {
+impl From<Exhausted> for PathMismatch {
     fn from(exhausted: Exhausted) -> Self {
         Self::Exhausted(exhausted)
     }
 }
 
-/// The action at a path's end, and what it may create.
 pub(crate) struct Visitor<'v> {
     /// The kind of field to create on the way; `None` creates none.
-    pub(crate) makes: Option<Made>,
+    pub(crate) makes: Option<NewField>,
     pub(crate) budget: &'v Budget,
-    pub(crate) set: &'v mut dyn FnMut(&mut Value) -> Result<(), Astray>,
+    pub(crate) set: &'v mut dyn FnMut(&mut Value) -> Result<(), PathMismatch>,
 }
 
 /// Splits at dots. `\.` is a literal dot; brackets keep their content together.
@@ -139,8 +134,11 @@ pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     get(next, rest)
 }
 
-/// Calls `set` for every value at the path and returns their number.
-pub(crate) fn visit(value: &mut Value, path: &[String], visitor: &mut Visitor<'_>) -> Result<usize, Astray> {
+pub(crate) fn visit(
+    value: &mut Value,
+    path: &[String],
+    visitor: &mut Visitor<'_>,
+) -> Result<usize, PathMismatch> {
     let Some((segment, rest)) = path.split_first() else {
         return (visitor.set)(value).map(|()| 1);
     };
@@ -155,7 +153,7 @@ pub(crate) fn visit(value: &mut Value, path: &[String], visitor: &mut Visitor<'_
     }
     if segment.starts_with('[') && segment.ends_with(']') {
         let why = "list path element must contain fieldName=fieldValue for element to match";
-        return Err(Astray::Wrong(why.to_owned()));
+        return Err(PathMismatch::Invalid(why.to_owned()));
     }
     if segment.is_empty() && (value.is_object() || value.is_array()) {
         return Err(wrong_kind("ScalarNode", value));
@@ -183,19 +181,18 @@ pub(crate) fn visit(value: &mut Value, path: &[String], visitor: &mut Visitor<'_
     }
 }
 
-fn wrong_kind(expected: &str, found: &Value) -> Astray {
-    Astray::Wrong(format!(
+fn wrong_kind(expected: &str, found: &Value) -> PathMismatch {
+    PathMismatch::Invalid(format!(
         "wrong node kind: expected {expected} but got {}",
         crate::error::node_kind(found)
     ))
 }
 
-/// The container the next segment needs.
-fn part(rest: &[String], makes: Made) -> Made {
+fn part(rest: &[String], makes: NewField) -> NewField {
     match rest.first() {
         None => makes,
-        Some(next) if index_of(next).is_some() || index_by(next).is_some() || next == "*" => Made::List,
-        Some(_) => Made::Map,
+        Some(next) if index_of(next).is_some() || index_by(next).is_some() || next == "*" => NewField::List,
+        Some(_) => NewField::Map,
     }
 }
 
@@ -204,7 +201,7 @@ fn visit_index(
     at: usize,
     rest: &[String],
     visitor: &mut Visitor<'_>,
-) -> Result<usize, Astray> {
+) -> Result<usize, PathMismatch> {
     let Value::Array(items) = value else {
         return Err(wrong_kind("SequenceNode", value));
     };
@@ -216,7 +213,7 @@ fn visit_index(
     let count = items.len();
     match items.get_mut(at) {
         Some(item) => visit(item, rest, visitor),
-        None => Err(Astray::Wrong(format!(
+        None => Err(PathMismatch::Invalid(format!(
             "index {at} specified but only {count} elements found"
         ))),
     }
@@ -228,12 +225,12 @@ fn visit_named(
     wanted: &str,
     rest: &[String],
     visitor: &mut Visitor<'_>,
-) -> Result<usize, Astray> {
+) -> Result<usize, PathMismatch> {
     let Value::Array(items) = value else {
         return Err(wrong_kind("SequenceNode", value));
     };
     let pattern = visitor.budget.pattern(wanted)?;
-    let pattern = pattern.map_err(|error| Astray::Wrong(error.to_string()))?;
+    let pattern = pattern.map_err(|error| PathMismatch::Invalid(error.to_string()))?;
     let mut count = 0;
     for item in items.iter_mut() {
         let text = if name.is_empty() {
@@ -273,7 +270,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn brackets_keep_dots_together() {
+    fn brackets_protect_dots() {
         for (path, expected) in [
             ("a.b", vec!["a", "b"]),
             ("a\\.b.c", vec!["a.b", "c"]),
@@ -285,8 +282,8 @@ mod tests {
     }
 
     #[test]
-    fn a_path_reaches_and_makes_fields() {
-        let check = |path: &str, makes: Option<Made>, mut value: Value, count: usize, expected: Value| {
+    fn path_finds_and_creates_fields() {
+        let check = |path: &str, makes: Option<NewField>, mut value: Value, count: usize, expected: Value| {
             let found = visit(
                 &mut value,
                 &split(path),
@@ -319,7 +316,7 @@ mod tests {
         check("a.b", None, json!({}), 0, json!({}));
         check(
             "a.[n=y].v",
-            Some(Made::Scalar),
+            Some(NewField::Scalar),
             json!({}),
             1,
             json!({"a": [{"n": "y", "v": "X"}]}),

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_called_as_the_real_tool_calls_them() {
+    fn file_names_equal_kustomize() {
         check(
             &[
                 ("v1", "Namespace", "web", ""),

@@ -34,7 +34,6 @@ pub(crate) fn root(loader: &mut Loader<'_>, spec: &Spec) -> Result<Kustomization
     Ok(kustomization)
 }
 
-/// Generates a kustomization of all manifests in a directory.
 fn generate(loader: &mut Loader<'_>, root: &str) -> Result<Kustomization, BuildError> {
     let mut resources = Vec::new();
     walk(loader, root, root, 0, &mut resources)?;
@@ -99,7 +98,6 @@ fn has_kustomization(loader: &mut Loader<'_>, dir: &str) -> bool {
     })
 }
 
-/// Merges the spec's fields into a kustomization.
 fn put(spec: &Spec, loader: &mut Loader<'_>, kustomization: &mut Kustomization) -> Result<(), BuildError> {
     let place = Place::file(&kustomization.path);
     let fields = &mut kustomization.fields;
@@ -156,7 +154,6 @@ fn put(spec: &Spec, loader: &mut Loader<'_>, kustomization: &mut Kustomization) 
     Ok(())
 }
 
-/// Sets the common labels and annotations, overriding the manifests'.
 pub(crate) fn common_metadata(resource: &mut Resource, metadata: &CommonMetadata) {
     for (field, texts) in [
         ("labels", &metadata.labels),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The inputs of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inputs {
-    reads: BTreeMap<String, Seen>,
+    reads: BTreeMap<String, Observed>,
     lists: BTreeMap<String, Option<[u8; 32]>>,
     remotes: Vec<RemoteInput>,
 }
@@ -50,9 +50,8 @@ impl RemoteInput {
     }
 }
 
-/// The entry found at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum Observed {
     Absent,
     /// A directory that was not listed.
     Directory,
@@ -63,11 +62,11 @@ enum Seen {
 impl Inputs {
     /// Whether `tree` still has everything the build read. Remote inputs count as changed unless pinned.
     pub fn unchanged(&self, tree: &dyn Tree) -> bool {
-        self.unchanged_but(tree, |_| false)
+        self.unchanged_with(tree, |_| false)
     }
 
     /// [`Self::unchanged`], where `remote` decides for remote inputs that are not pinned.
-    pub fn unchanged_but(&self, tree: &dyn Tree, mut remote: impl FnMut(&RemoteInput) -> bool) -> bool {
+    pub fn unchanged_with(&self, tree: &dyn Tree, mut remote: impl FnMut(&RemoteInput) -> bool) -> bool {
         self.unchanged_in(tree)
             && self
                 .remotes
@@ -93,31 +92,28 @@ impl Inputs {
         self.reads.keys().chain(self.lists.keys()).map(String::as_str)
     }
 
-    /// Records the entry at `path`.
-    pub(crate) fn saw(&mut self, tree: &dyn Tree, path: &str) {
+    pub(crate) fn record_path(&mut self, tree: &dyn Tree, path: &str) {
         if !self.reads.contains_key(path) {
             self.reads.insert(path.to_owned(), look(tree, path));
         }
     }
 
-    /// Records a remote input.
     pub(crate) fn fetched(&mut self, input: RemoteInput) {
         self.remotes.push(input);
     }
 
-    /// Records the listing of `dir`.
-    pub(crate) fn walked(&mut self, tree: &dyn Tree, dir: &str) {
+    pub(crate) fn record_listing(&mut self, tree: &dyn Tree, dir: &str) {
         if !self.lists.contains_key(dir) {
             self.lists.insert(dir.to_owned(), listed(tree, dir));
         }
     }
 }
 
-fn look(tree: &dyn Tree, path: &str) -> Seen {
+fn look(tree: &dyn Tree, path: &str) -> Observed {
     match tree.stat(path) {
-        None => Seen::Absent,
-        Some(stat) if stat.kind == EntryKind::Directory => Seen::Directory,
-        Some(stat) => Seen::Content(stat.kind, stat.id),
+        None => Observed::Absent,
+        Some(stat) if stat.kind == EntryKind::Directory => Observed::Directory,
+        Some(stat) => Observed::Content(stat.kind, stat.id),
     }
 }
 

@@ -176,7 +176,7 @@ fn of_spec(loader: &mut Loader<'_>, spec: &Spec) -> Result<Vec<resource::Resourc
         .flatten()
         .map(|(key, text)| key.len() + text.len());
     let bytes = texts.sum::<usize>().saturating_mul(resources.len());
-    let made = loader.budget.make(bytes).map_err(Fault::from);
+    let made = loader.budget.charge(bytes).map_err(Fault::from);
     made.map_err(at(Place::file(&kustomization.path)))?;
     for resource in &mut resources {
         flux::common_metadata(resource, &spec.common_metadata);
@@ -249,7 +249,7 @@ fn finish(
         let deprecations = loader.deprecations.iter().map(ToString::to_string);
         let told = deprecations.chain(loader.warnings.iter().cloned());
         BuildError {
-            told: told.collect(),
+            warnings: told.collect(),
             ..error
         }
     })?;

@@ -18,7 +18,6 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::collections::{HashMap, HashSet};
 
-/// The most symbolic links in one path.
 const LINKS_MAX: usize = 40;
 
 pub(crate) struct Loader<'t> {
@@ -37,34 +36,29 @@ pub(crate) struct Loader<'t> {
     pub(crate) whole: bool,
     pub(crate) inputs: Inputs,
     pub(crate) deprecations: Vec<Deprecation>,
-    /// Other lines kustomize would print to standard error.
     pub(crate) warnings: Vec<String>,
     /// Real paths read so far: a file counts once.
     counted: HashSet<String>,
     bytes: usize,
-    found: HashMap<String, Result<(String, EntryKind), Lost>>,
-    /// Downloaded files by URL.
+    found: HashMap<String, Result<(String, EntryKind), ResolveFault>>,
     files: HashMap<String, Bytes>,
 }
 
-/// Why a path cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum ResolveFault {
     Absent,
-    /// A link cycle, or too many links.
     Links,
     /// This link leaves the tree or the repository.
-    Away(String),
+    Outside(String),
 }
 
-impl Lost {
-    /// The fault for a path as written.
+impl ResolveFault {
     fn fault(self, path: &str) -> Fault {
         let path = path.to_owned();
         match self {
             Self::Absent => Fault::NoFile { path },
             Self::Links => Fault::Links { path },
-            Self::Away(link) => Fault::LinkAway { path, link },
+            Self::Outside(link) => Fault::LinkAway { path, link },
         }
     }
 }
@@ -101,7 +95,6 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// Sets the caller's services.
     pub(crate) fn with(self, loaders: Loaders<'t>) -> Self {
         let stop = loaders.stop.cloned().unwrap_or_default();
         Self {
@@ -123,8 +116,7 @@ impl<'t> Loader<'t> {
         (fetched.map(|fetched| &*fetched.tree), label, rest)
     }
 
-    /// Resolves links in a clean path and returns its real path and kind.
-    pub(crate) fn locate(&mut self, path: &str) -> Result<(String, EntryKind), Lost> {
+    pub(crate) fn locate(&mut self, path: &str) -> Result<(String, EntryKind), ResolveFault> {
         if let Some(found) = self.found.get(path) {
             return found.clone();
         }
@@ -133,10 +125,10 @@ impl<'t> Loader<'t> {
         found
     }
 
-    fn follow(&mut self, path: &str, links: usize) -> Result<(String, EntryKind), Lost> {
-        self.saw(path);
+    fn follow(&mut self, path: &str, links: usize) -> Result<(String, EntryKind), ResolveFault> {
+        self.record_path(path);
         let (tree, label, rest) = self.tree_of(path);
-        let tree = tree.ok_or(Lost::Absent)?;
+        let tree = tree.ok_or(ResolveFault::Absent)?;
         if rest.is_empty() {
             return Ok((path.to_owned(), EntryKind::Directory));
         }
@@ -152,18 +144,25 @@ impl<'t> Loader<'t> {
                     let at = label.len() + at;
                     return self.follow_link(&path[..at], &path[at + 1..], links);
                 }
-                Some(EntryKind::File) | None => return Err(Lost::Absent),
+                Some(EntryKind::File) | None => return Err(ResolveFault::Absent),
             }
         }
-        Err(Lost::Absent)
+        Err(ResolveFault::Absent)
     }
 
-    fn follow_link(&mut self, link: &str, rest: &str, links: usize) -> Result<(String, EntryKind), Lost> {
-        self.saw(link);
-        let links = links.checked_sub(1).ok_or(Lost::Links)?;
+    fn follow_link(
+        &mut self,
+        link: &str,
+        rest: &str,
+        links: usize,
+    ) -> Result<(String, EntryKind), ResolveFault> {
+        self.record_path(link);
+        let links = links.checked_sub(1).ok_or(ResolveFault::Links)?;
         let (tree, label, place) = self.tree_of(link);
-        let target = tree.and_then(|tree| tree.read(place).ok()).ok_or(Lost::Absent)?;
-        let target = std::str::from_utf8(&target).map_err(|_| Lost::Absent)?;
+        let target = tree
+            .and_then(|tree| tree.read(place).ok())
+            .ok_or(ResolveFault::Absent)?;
+        let target = std::str::from_utf8(&target).map_err(|_| ResolveFault::Absent)?;
         let target = match target.strip_prefix('/') {
             Some(absolute) if self.whole && label.is_empty() => {
                 path::join("", absolute.trim_start_matches('/'))
@@ -171,18 +170,17 @@ impl<'t> Loader<'t> {
             _ => path::join(path::parent(link), target),
         };
         let whole = target.and_then(|target| path::join(&target, rest));
-        let whole = whole.map_err(|_| Lost::Away(link.to_owned()))?;
+        let whole = whole.map_err(|_| ResolveFault::Outside(link.to_owned()))?;
         self.follow(&whole, links)
     }
 
     /// Records a path of the tree. Fetched repositories are recorded as a whole.
-    fn saw(&mut self, path: &str) {
+    fn record_path(&mut self, path: &str) {
         if path::split_label(path).0.is_empty() {
-            self.inputs.saw(self.tree, path);
+            self.inputs.record_path(self.tree, path);
         }
     }
 
-    /// Fetches a repository once and returns the real path of the directory its URL names.
     pub(crate) fn fetch(&mut self, wanted: &RemoteRepository) -> Result<String, Fault> {
         let refused = || Fault::Remote {
             url: remote::shown(wanted.raw()),
@@ -234,7 +232,6 @@ impl<'t> Loader<'t> {
         fetched.is_some_and(|fetched| !remote::is_file(&fetched.url))
     }
 
-    /// Downloads a file; returns the URL without credentials, and the content.
     fn download(&mut self, url: &str) -> Result<(String, Bytes), Fault> {
         let shown = remote::shown(url);
         let Some(remotes) = self.remotes else {
@@ -279,7 +276,6 @@ impl<'t> Loader<'t> {
         within || !fetched && self.restriction == LoadRestriction::Tree
     }
 
-    /// The real path of the file `entry`, relative to `root`.
     pub(crate) fn resolve_file(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
         let shown = || entry.to_owned();
         let clean = self.join(root, entry).map_err(|fault| match fault {
@@ -301,7 +297,6 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// Reads the file `entry`, relative to `root`; returns its real path and content.
     pub(crate) fn read(&mut self, root: &str, entry: &str) -> Result<(String, Bytes), Fault> {
         if remote::is_http(entry) {
             return self.download(entry);
@@ -335,7 +330,6 @@ impl<'t> Loader<'t> {
         Ok(content)
     }
 
-    /// Charges a file to the limits.
     fn count(&mut self, path: &str, length: usize) -> Result<(), Fault> {
         if length > self.limits.file_bytes_max {
             return Err(Fault::FileBytes {
@@ -352,14 +346,13 @@ impl<'t> Loader<'t> {
         if self.bytes > self.limits.bytes_max {
             return Err(Fault::Bytes(self.limits.bytes_max));
         }
-        self.budget.make(length)?;
+        self.budget.charge(length)?;
         Ok(())
     }
 
-    /// Lists a directory in name order and records the listing.
     pub(crate) fn walk(&mut self, dir: &str) -> Vec<(String, EntryKind)> {
         if path::split_label(dir).0.is_empty() {
-            self.inputs.walked(self.tree, dir);
+            self.inputs.record_listing(self.tree, dir);
         }
         let (tree, _, rest) = self.tree_of(dir);
         let mut entries: Vec<(String, EntryKind)> = tree
@@ -372,7 +365,6 @@ impl<'t> Loader<'t> {
         entries
     }
 
-    /// The real path of the directory `entry`, relative to `root`.
     pub(crate) fn resolve_directory(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
         let clean = path::join(root, entry).map_err(|fault| misplaced(fault, root, entry))?;
         match self.locate(&clean) {
@@ -391,7 +383,7 @@ impl<'t> Loader<'t> {
             .map_err(|fault| misplaced(fault, root, entry))?;
         match self.locate(&clean) {
             Ok((real, EntryKind::Directory)) => Ok(Some(real)),
-            Ok(_) | Err(Lost::Absent) => Ok(None),
+            Ok(_) | Err(ResolveFault::Absent) => Ok(None),
             Err(lost) => Err(lost.fault(entry)),
         }
     }
@@ -429,11 +421,10 @@ pub(crate) fn at(place: Place) -> impl FnOnce(Fault) -> BuildError {
     move |fault| BuildError {
         place,
         fault: Box::new(fault),
-        told: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 
-/// The fault for `entry` that cannot be a directory.
 fn misplaced(fault: PathFault, root: &str, entry: &str) -> Fault {
     let path = entry.to_owned();
     let repository = path::split_label(root).0.trim_end_matches('/');

@@ -14,16 +14,13 @@ use std::collections::VecDeque;
 /// The annotation prefix where kustomize keeps a resource's history during a build.
 const INTERNAL: &str = "internal.config.kubernetes.io/";
 
-/// kustomize's mark on resources of a chart.
 const FROM_CHART: &str = "internal.config.kubernetes.io/helm-generated";
 
 /// Long texts are parsed in parts of this size, so that the values of a part fit the processor's cache.
 const PART_BYTES: usize = 16 << 10;
 
-/// A manifest, its place and its spelling.
 type Manifest = (Map<String, Value>, Place, Spelling);
 
-/// Parses all resources of a text; `path` is its file.
 pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
     parse_by(Workers(1), text, path)
 }
@@ -84,7 +81,6 @@ pub(crate) fn parse_by(workers: Workers, text: &str, path: &str) -> Result<Vec<R
     Ok(resources)
 }
 
-/// Parses a text in one go.
 fn at_once(text: &str, path: &str, options: &Options) -> Result<VecDeque<Manifest>, BuildError> {
     let documents = spelling::load(text, path, options)?;
     let mut manifests = VecDeque::with_capacity(documents.len());
@@ -142,7 +138,6 @@ fn place(path: &str, document: &Document) -> Place {
     }
 }
 
-/// A resource's former names, from kustomize's annotations.
 fn history(resource: &Resource) -> Vec<Former> {
     let Some(annotations) = resource.texts("annotations") else {
         return Vec::new();
@@ -178,7 +173,6 @@ fn is_from_chart(resource: &Resource) -> bool {
     annotation() == Some("true")
 }
 
-/// Checks that a document is a manifest; `None` if it is empty.
 fn manifest(value: Value, place: &Place) -> Result<Option<Map<String, Value>>, BuildError> {
     let object = match value {
         Value::Null => return Ok(None),

@@ -11,12 +11,10 @@ pub(crate) const ORIGIN: &str = "config.kubernetes.io/origin";
 pub(crate) const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// The repository a kustomization was fetched with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Provenance {
     url: String,
     reference: String,
-    /// The prefix of its paths.
     prefix: &'static str,
 }
 
@@ -38,13 +36,12 @@ impl Provenance {
 
 /// A file, by its path relative to the built directory or to its repository's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Whence {
+pub(crate) struct FileOrigin {
     path: String,
     repository: Option<Arc<Provenance>>,
 }
 
-impl Whence {
-    /// A file of the kustomization's tree or repository.
+impl FileOrigin {
     pub(crate) fn new(root: &str, kustomization: &Kustomization, path: &str) -> Self {
         let repository = kustomization.provenance.clone();
         let path = match &repository {
@@ -64,7 +61,6 @@ impl Whence {
         }
     }
 
-    /// A file at a URL, shown like a repository's.
     pub(crate) fn of_url(repository: &RemoteRepository) -> Self {
         let provenance = Provenance::new(repository);
         Self {
@@ -73,7 +69,6 @@ impl Whence {
         }
     }
 
-    /// The lines of the annotation; `key` names the path.
     fn lines(&self, key: &str) -> Vec<String> {
         let path = format!("{key}: {}", scalar(&self.path));
         let Some(repository) = &self.repository else {
@@ -88,18 +83,15 @@ impl Whence {
     }
 }
 
-/// An origin of an object, or a transformer that changed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Note {
-    File(Whence),
-    /// A builtin, and the kustomization file that uses it.
+    File(FileOrigin),
     Builtin {
-        configured_in: Whence,
+        configured_in: FileOrigin,
         kind: &'static str,
     },
-    /// A generator or transformer with a configuration file.
     Configured {
-        configured_in: Whence,
+        configured_in: FileOrigin,
         api_version: String,
         kind: String,
         name: String,
@@ -110,7 +102,7 @@ pub(crate) enum Note {
 impl Note {
     pub(crate) fn builtin(root: &str, kustomization: &Kustomization, kind: &'static str) -> Self {
         Self::Builtin {
-            configured_in: Whence::new(root, kustomization, &kustomization.path),
+            configured_in: FileOrigin::new(root, kustomization, &kustomization.path),
             kind,
         }
     }
@@ -178,7 +170,6 @@ impl Resource {
     }
 }
 
-/// Writes a resource's notes to its annotations.
 pub(crate) fn write(resource: &mut Resource, origins: bool, transformations: bool) {
     let origin = resource.note.take().filter(|_| origins);
     let changes = std::mem::take(&mut resource.changes);
@@ -197,7 +188,6 @@ pub(crate) fn write(resource: &mut Resource, origins: bool, transformations: boo
     crate::resource::map_in(metadata, "annotations").extend(notes);
 }
 
-/// Adds the label for `buildMetadata: [managedByLabel]`.
 pub(crate) fn mark_managed(resource: &mut Resource) {
     let metadata = resource.metadata_mut();
     let labels = crate::resource::map_in(metadata, "labels");

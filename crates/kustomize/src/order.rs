@@ -34,7 +34,6 @@ const FIRST: [&str; 22] = [
 /// Kinds that may reject other objects come last.
 const LAST: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 
-/// Sorts as `sortOptions` says, else as the caller asks.
 pub(crate) fn sort(
     resources: &mut [Resource],
     options: Option<&SortOptions>,
@@ -86,7 +85,6 @@ fn key(resource: &Resource, first: &[&str], last: &[&str]) -> (usize, String, St
     (rank, gvk, name)
 }
 
-/// The default order of kinds.
 pub(crate) fn kind_key(group: &str, version: &str, kind: &str) -> (usize, String) {
     ranked(group, version, kind, &FIRST, &LAST)
 }

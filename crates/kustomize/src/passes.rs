@@ -11,21 +11,16 @@ use crate::notes::Note;
 use crate::resource::Resource;
 use std::convert::Infallible;
 
-/// The effect of a pass on one resource. Each worker has its own.
 pub(crate) type Step<'s> = Box<dyn FnMut(&mut Resource) -> Result<(), Fault> + 's>;
 
-/// A transformer that handles each resource independently.
 pub(crate) trait Pass: Sync {
-    /// Starts a worker.
     fn begin(&self) -> Step<'_>;
 
-    /// Whether the pass may change ids.
     fn renames(&self) -> bool {
         false
     }
 }
 
-/// Consecutive passes.
 #[derive(Default)]
 pub(crate) struct Passes<'p>(Vec<(Box<dyn Pass + 'p>, Place)>);
 
@@ -44,12 +39,10 @@ impl<'p> Passes<'p> {
     }
 }
 
-/// Runs a single pass.
 pub(crate) fn run(pass: &dyn Pass, resources: &mut Collection) -> Result<(), Fault> {
     first_fault(&[pass], resources).map_or(Ok(()), |(_, fault)| Err(fault))
 }
 
-/// The first fault and the index of its pass, if any.
 fn first_fault(passes: &[&dyn Pass], resources: &mut Collection) -> Option<(usize, Fault)> {
     if passes.is_empty() {
         return None;
@@ -71,11 +64,10 @@ fn first_fault(passes: &[&dyn Pass], resources: &mut Collection) -> Option<(usiz
     first.map(|fault| *fault)
 }
 
-/// Notes a transformer on all resources.
 #[derive(Debug)]
-pub(crate) struct Noting(pub(crate) Note);
+pub(crate) struct NotePass(pub(crate) Note);
 
-impl Pass for Noting {
+impl Pass for NotePass {
     fn begin(&self) -> Step<'_> {
         Box::new(|resource| {
             resource.note_change(&self.0);
@@ -92,7 +84,6 @@ mod tests {
     use crate::schema::Schema;
     use serde_json::{Value, json};
 
-    /// Appends its letter to every name except the one it refuses.
     struct Adds(char, &'static str);
 
     impl Pass for Adds {
@@ -142,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_pass_that_fails_is_told() {
+    fn first_failing_pass_is_reported() {
         check(vec![], "x y z");
         check(vec![Adds('a', ""), Adds('b', "")], "xab yab zab");
         check(

@@ -4,12 +4,9 @@
 //! `https://example.org/base@v1//app/kustomization.yaml`. A tree's own paths have no empty segment, so the
 //! two cannot be confused, and `..` cannot cross between them.
 
-/// Why a path is not in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathFault {
-    /// It begins with `/`.
     Absolute,
-    /// It leaves the tree.
     Outside,
 }
 
@@ -49,7 +46,6 @@ pub(crate) fn name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// Whether `path` is `dir` or below it.
 pub(crate) fn is_within(path: &str, dir: &str) -> bool {
     let ((there, path), (here, dir)) = (split_label(path), split_label(dir));
     let below = || path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
@@ -116,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetched_repository_is_a_world_of_its_own() {
+    fn paths_do_not_leave_a_fetched_repository() {
         const ROOT: &str = "https://h/o/r@v1//";
         for (base, path, expected) in [
             ("https://h/o/r@v1//a/b", "../c", Ok("https://h/o/r@v1//a/c")),

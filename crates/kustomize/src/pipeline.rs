@@ -9,20 +9,20 @@ use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::field_spec::Tables;
 use crate::generate::{self, Entry, Kind};
-use crate::kustomization::{self, Configuration, Kustomization, Unknown};
+use crate::kustomization::{self, Configuration, Kustomization, UnknownFields};
 use crate::loader::{Loader, at};
 use crate::notes::{self, Note};
 use crate::order;
-use crate::passes::{Noting, Passes};
+use crate::passes::{NotePass, Passes};
 use crate::patch;
 use crate::plugins;
 use crate::references;
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 use crate::spec::Order;
-use crate::transform::affix::{Affix, Affixing};
-use crate::transform::images::Tagging;
-use crate::transform::labels::{self, Labelling};
+use crate::transform::affix::{Affix, AffixPass};
+use crate::transform::images::ImagePass;
+use crate::transform::labels::{self, LabelPass};
 use crate::transform::namespace::{Namespace, Subjects};
 use crate::transform::{replacements, replicas};
 use crate::variables::{self, Variables};
@@ -34,7 +34,6 @@ use std::sync::Arc;
 /// The annotation of objects that exist only during the build.
 const LOCAL: &str = "config.kubernetes.io/local-config";
 
-/// The result of a kustomization and its bases.
 #[derive(Debug)]
 pub(crate) struct Accumulated {
     pub(crate) resources: Collection,
@@ -53,20 +52,16 @@ impl Accumulated {
     }
 }
 
-/// A build in progress.
 pub(crate) struct Build<'l, 't> {
     pub(crate) loader: &'l mut Loader<'t>,
     pub(crate) schema: SchemaChoice,
     schema_chosen: bool,
-    /// Whether origins are recorded.
     pub(crate) tracks: bool,
-    /// The directory being built.
     pub(crate) root: String,
     /// The directories being built, outermost first.
     pub(crate) visited: Vec<Visited>,
 }
 
-/// The schema in use.
 #[derive(Debug)]
 pub(crate) enum SchemaChoice {
     BuiltIn,
@@ -120,7 +115,7 @@ pub(crate) fn run(
             notes::mark_managed(resource);
         }
         notes::write(resource, tells_origins, tells_changes);
-        settle_annotations(resource);
+        finish_annotations(resource);
     };
     if variables.is_empty() {
         references::fix(&mut resources, &tables.references, schema, &settle)?;
@@ -137,7 +132,6 @@ pub(crate) fn run(
     Ok(resources)
 }
 
-/// Appends the hash suffix to each generated name.
 pub(crate) fn add_hashes(resources: &mut Collection, schema: &Schema) {
     if resources.items().iter().all(|resource| !resource.needs_hash) {
         return;
@@ -161,9 +155,9 @@ fn is_local(resource: &Resource) -> bool {
 }
 
 /// Removes kustomize's internal annotations, turns the others into strings, and drops an empty map.
-fn settle_annotations(resource: &mut Resource) {
+fn finish_annotations(resource: &mut Resource) {
     let mut spelling = std::mem::take(&mut resource.spelling);
-    spelling.settle_blanks(&mut resource.object.0);
+    spelling.resolve_blanks(&mut resource.object.0);
     if !resource
         .object
         .metadata()
@@ -256,7 +250,6 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// `configurations` and `crds`: more field specifications.
     fn configurations(
         &mut self,
         kustomization: &Kustomization,
@@ -323,7 +316,6 @@ impl Build<'_, '_> {
         plugins::generate(self, kustomization, so_far)
     }
 
-    /// Runs the builtin transformers in their fixed order, then those of `transformers`.
     fn transform(
         &mut self,
         kustomization: &Kustomization,
@@ -379,7 +371,7 @@ impl Build<'_, '_> {
         ] {
             let (Affix::Prefix(text) | Affix::Suffix(text)) = affix;
             if !text.is_empty() {
-                let affixing = Affixing {
+                let affixing = AffixPass {
                     affix,
                     specs,
                     schema,
@@ -390,7 +382,7 @@ impl Build<'_, '_> {
             }
         }
         for (index, (label, specs)) in fields.labels.iter().zip(&label_specs).enumerate() {
-            let labelling = Labelling::new(&label.pairs, specs, &budget);
+            let labelling = LabelPass::new(&label.pairs, specs, &budget);
             passes.add(labelling, kustomization.item("labels", index));
             tracker.add(&mut passes, "LabelTransformer");
         }
@@ -399,12 +391,12 @@ impl Build<'_, '_> {
             return Err(refused);
         }
         if !fields.common_labels.is_empty() || !fields.labels.is_empty() {
-            let labelling = Labelling::new(&fields.common_labels, &tables.common_labels, &budget);
+            let labelling = LabelPass::new(&fields.common_labels, &tables.common_labels, &budget);
             passes.add(labelling, kustomization.place(&["commonLabels"]));
             tracker.add(&mut passes, "LabelTransformer");
         }
         if !fields.common_annotations.is_empty() {
-            let annotating = Labelling::new(&fields.common_annotations, &tables.common_annotations, &budget);
+            let annotating = LabelPass::new(&fields.common_annotations, &tables.common_annotations, &budget);
             passes.add(annotating, kustomization.place(&["commonAnnotations"]));
             tracker.add(&mut passes, "AnnotationsTransformer");
         }
@@ -424,7 +416,7 @@ impl Build<'_, '_> {
         if !fields.images.is_empty() {
             // an invalid image fails at the first entry
             let place = kustomization.item("images", 0);
-            match Tagging::new(&fields.images, &tables.images, &budget) {
+            match ImagePass::new(&fields.images, &tables.images, &budget) {
                 Ok(tagging) => passes.add(tagging, place),
                 Err(exhausted) => {
                     passes.run(resources)?;
@@ -530,7 +522,6 @@ impl Build<'_, '_> {
     }
 }
 
-/// Records which builtin changed a resource.
 struct Tracker<'a> {
     on: bool,
     root: &'a str,
@@ -545,23 +536,20 @@ impl Tracker<'_> {
         }
     }
 
-    /// Records it as a pass.
     fn add(&self, passes: &mut Passes<'_>, kind: &'static str) {
         if self.on {
             let note = Note::builtin(self.root, self.kustomization, kind);
-            passes.add(Noting(note), Place::default());
+            passes.add(NotePass(note), Place::default());
         }
     }
 }
 
-/// Records a transformer on all resources.
 pub(crate) fn note_all(resources: &mut Collection, note: &Note) {
     for resource in resources.contents_mut() {
         resource.note_change(note);
     }
 }
 
-/// Refuses unsupported fields by name.
 fn refuse(kustomization: &Kustomization, charts: bool) -> Result<(), BuildError> {
     let fields = &kustomization.fields;
     if charts {
@@ -592,12 +580,14 @@ fn read_configuration(text: &str, path: &str) -> Result<Configuration, BuildErro
     let document = documents.into_iter().next();
     let (value, spans) = document.map_or_else(Default::default, |document| (document.value, document.spans));
     let shape = &kustomization::shapes::CONFIGURATION;
-    kustomization::decode(value, shape, Unknown::Refused, &mut HashMap::new()).map_err(|(segments, fault)| {
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-        let fault = match fault {
-            Fault::UnknownField { field } => Fault::UnknownConfiguration { field },
-            fault => fault,
-        };
-        at(kustomization::place_of(path, &spans, &segments))(fault)
-    })
+    kustomization::decode(value, shape, UnknownFields::Refused, &mut HashMap::new()).map_err(
+        |(segments, fault)| {
+            let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+            let fault = match fault {
+                Fault::UnknownField { field } => Fault::UnknownConfiguration { field },
+                fault => fault,
+            };
+            at(kustomization::place_of(path, &spans, &segments))(fault)
+        },
+    )
 }

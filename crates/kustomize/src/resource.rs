@@ -12,7 +12,6 @@ use std::fmt;
 
 /// kustomize's namespace for cluster-scoped objects.
 pub(crate) const CLUSTER: &str = "_non_namespaceable_";
-/// The namespace of objects that set none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// A resource during a build.
@@ -29,18 +28,13 @@ pub(crate) struct Resource {
     pub(crate) prefixes: Vec<String>,
     pub(crate) suffixes: Vec<String>,
     pub(crate) behavior: Behavior,
-    /// Whether its name gets a hash suffix.
     pub(crate) needs_hash: bool,
     /// For a patch: whether it may change name or kind.
     pub(crate) may_rename: bool,
     pub(crate) may_retype: bool,
-    /// Details of its YAML that the value lacks.
     pub(crate) spelling: Spelling,
-    /// Fields that share a value.
     pub(crate) sharing: Sharing,
-    /// The variables that read from it.
     pub(crate) variables: Vec<String>,
-    /// Its origin and transformers, if recorded.
     pub(crate) note: Option<Note>,
     pub(crate) changes: Vec<Note>,
     /// Whether a chart created it, which fixed its namespace.
@@ -58,7 +52,6 @@ pub(crate) struct Former {
     pub(crate) namespace: String,
 }
 
-/// The effect of a generated object on an existing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Behavior {
     #[default]
@@ -134,7 +127,6 @@ impl fmt::Display for Id {
     }
 }
 
-/// An id with the effective namespace, for indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Called<'a> {
     group: &'a str,
@@ -159,7 +151,6 @@ impl Resource {
         }
     }
 
-    /// The place for messages.
     pub(crate) fn place(&self) -> Place {
         Place {
             path: self.origin.path.clone(),
@@ -236,7 +227,6 @@ impl Resource {
         }
     }
 
-    /// The current name.
     pub(crate) fn called(&self, schema: &Schema) -> Called<'_> {
         let (group, version) = self.group_version();
         Called {
@@ -248,7 +238,6 @@ impl Resource {
         }
     }
 
-    /// The original name.
     pub(crate) fn first_called(&self, schema: &Schema) -> Called<'_> {
         match self.history.first() {
             Some(former) => self.formerly(former),
@@ -256,17 +245,14 @@ impl Resource {
         }
     }
 
-    /// The current and all former names.
     pub(crate) fn all_called(&self, schema: &Schema) -> impl Iterator<Item = Called<'_>> {
         std::iter::once(self.called(schema)).chain(self.all_formerly())
     }
 
-    /// All former names.
     pub(crate) fn all_formerly(&self) -> impl Iterator<Item = Called<'_>> {
         self.history.iter().map(|former| self.formerly(former))
     }
 
-    /// The current and all former names, without kinds.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.name()).chain(self.history.iter().map(|former| former.name.as_str()))
     }
@@ -282,7 +268,6 @@ impl Resource {
         }
     }
 
-    /// Saves the current name before a change.
     pub(crate) fn remember(&mut self, schema: &Schema) {
         let former = Former {
             kind: self.kind().to_owned(),
@@ -309,7 +294,6 @@ impl Resource {
         }
     }
 
-    /// `metadata`, created if missing.
     pub(crate) fn metadata_mut(&mut self) -> &mut Map<String, Value> {
         map_in(&mut self.object.0, "metadata")
     }

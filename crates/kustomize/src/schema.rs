@@ -14,7 +14,6 @@ static BUILT_IN: LazyLock<Schema> =
 pub(crate) struct Schema {
     kinds: HashMap<String, HashMap<String, Kind>>,
     types: Vec<HashMap<String, Field>>,
-    /// Types by definition name.
     names: HashMap<String, usize>,
 }
 
@@ -52,13 +51,11 @@ impl Schema {
         &BUILT_IN
     }
 
-    /// Whether a kind is known to be cluster-scoped.
     pub(crate) fn is_cluster_scoped(&self, api_version: &str, kind: &str) -> bool {
         self.kind(api_version, kind)
             .is_some_and(|kind| kind.cluster_scoped)
     }
 
-    /// The type of a kind, if merging needs one.
     pub(crate) fn root(&self, api_version: &str, kind: &str) -> FieldType<'_> {
         match self.kind(api_version, kind).and_then(|kind| kind.node) {
             Some(index) => FieldType::Object(Node { schema: self, index }),
@@ -151,7 +148,6 @@ impl OpenApi<'_> {
         self.fields(at, definition);
     }
 
-    /// Fills the type at `at` from an object schema.
     fn fields(&mut self, at: usize, object: &Value) {
         let mut fields = HashMap::new();
         for (name, property) in object
@@ -268,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scopes_and_merge_keys_are_those_of_1_21() {
+    fn scopes_and_merge_keys_match_1_21() {
         let schema = Schema::built_in();
         for (api_version, kind, expected) in [
             ("v1", "Namespace", true),

@@ -41,7 +41,6 @@ pub struct SecretFile<'f> {
     pub content: &'f [u8],
 }
 
-/// Decrypts a file of the tree, if the caller can.
 pub(crate) fn open_file(
     loader: &Loader<'_>,
     root: &str,
@@ -56,11 +55,10 @@ pub(crate) fn open_file(
         source,
     })?;
     let Some(opened) = opened else { return Ok(None) };
-    loader.budget.make(opened.len())?;
+    loader.budget.charge(opened.len())?;
     Ok(Some(opened.into()))
 }
 
-/// Decrypts an object, if the caller can.
 pub(crate) fn open_object(loader: &Loader<'_>, resource: &mut Resource) -> Result<(), Fault> {
     let Some(secrets) = loader.secrets else {
         return Ok(());

@@ -10,7 +10,6 @@ use equate_manifest::object::Object;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// A compiled selector: anchored expressions and parsed label selectors.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     group: Pattern,
@@ -35,7 +34,6 @@ impl Matcher {
         })
     }
 
-    /// Whether it matches a resource's current or original name.
     pub(crate) fn matches(&self, resource: &Resource, schema: &Schema) -> bool {
         let (group, version) = resource.group_version();
         self.matches_kind(group, version, resource.kind())
@@ -67,18 +65,16 @@ impl Matcher {
         self.name.matches(name) && self.namespace.matches(namespace)
     }
 
-    /// Whether labels and annotations match.
     pub(crate) fn matches_metadata(&self, resource: &Resource) -> bool {
         self.labels
             .iter()
-            .all(|requirement| requirement.holds(resource.texts("labels")))
+            .all(|requirement| requirement.matches(resource.texts("labels")))
             && self
                 .annotations
                 .iter()
-                .all(|requirement| requirement.holds(resource.texts("annotations")))
+                .all(|requirement| requirement.matches(resource.texts("annotations")))
     }
 
-    /// Whether it selects by labels or annotations.
     pub(crate) fn selects_metadata(&self) -> bool {
         !self.labels.is_empty() || !self.annotations.is_empty()
     }
@@ -108,7 +104,7 @@ impl Selection {
                 .and_then(|metadata| metadata.get(field)?.as_object())
         };
         let hold = |requirements: &[Requirement], field: &str| {
-            requirements.iter().all(|one| one.holds(texts(field)))
+            requirements.iter().all(|one| one.matches(texts(field)))
         };
         self.0.matches_kind(group, version, object.kind())
             && self.0.matches_names(object.name(), object.namespace())
@@ -178,7 +174,7 @@ enum Requirement {
 }
 
 impl Requirement {
-    fn holds(&self, labels: Option<&Map<String, Value>>) -> bool {
+    fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         let value = |key: &String| {
             labels
                 .and_then(|labels| labels.get(key))
@@ -277,7 +273,6 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
     Err(format!("found '{rest}', expected: in, notin, =, ==, !=, gt, lt"))
 }
 
-/// Parses a key at the start of a text.
 fn word(text: &str) -> Result<(&str, &str), String> {
     let (word, rest) = value(text);
     if word.is_empty() {
@@ -317,7 +312,7 @@ mod tests {
             let requirements = requirements(selector).unwrap();
             let holds = requirements
                 .iter()
-                .all(|requirement| requirement.holds(labels.as_object()));
+                .all(|requirement| requirement.matches(labels.as_object()));
             assert_eq!(holds, expected, "{selector}");
         }
         for selector in ["app=web,", "=x", "app web", "app in db", "n>x"] {

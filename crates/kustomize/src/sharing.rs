@@ -14,7 +14,6 @@ use crate::resource::Resource;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// The groups of fields that share a value.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sharing(Vec<Vec<Member>>);
 
@@ -28,8 +27,7 @@ pub(crate) struct Member {
     pub(crate) key: Arc<str>,
 }
 
-/// The effect of a patch on a field.
-enum Mention {
+enum PatchEffect {
     None,
     Set,
     /// The field is replaced and leaves its group.
@@ -37,7 +35,6 @@ enum Mention {
 }
 
 impl Sharing {
-    /// Adds fields created from one value.
     pub(crate) fn add(&mut self, mut members: Vec<Member>) {
         if members.len() > 1 {
             // the order in which a patch sets them
@@ -46,18 +43,15 @@ impl Sharing {
         }
     }
 
-    /// Ends all sharing.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// The value of each group.
     fn values(&self, object: &Map<String, Value>) -> Vec<Option<Value>> {
         let first = |members: &Vec<Member>| members.first().and_then(|member| member.get(object).cloned());
         self.0.iter().map(first).collect()
     }
 
-    /// Sets all fields of a group to the changed value of one.
     fn follow(&mut self, object: &mut Map<String, Value>, before: &[Option<Value>]) {
         for (members, before) in self.0.iter_mut().zip(before) {
             members.retain(|member| member.get(object).is_some());
@@ -82,7 +76,6 @@ impl Sharing {
         self.tidy();
     }
 
-    /// Updates the groups after a strategic merge patch.
     pub(crate) fn follow_patch(&mut self, object: &mut Map<String, Value>, patch: &Map<String, Value>) {
         if is_replaced(patch) {
             // kustomize replaces a copy
@@ -94,10 +87,10 @@ impl Sharing {
                 let (Some(value), mention) = (member.get(object), member.mention(patch)) else {
                     return false;
                 };
-                if matches!(mention, Mention::Set) {
+                if matches!(mention, PatchEffect::Set) {
                     new = Some(value.clone());
                 }
-                !matches!(mention, Mention::Replaced)
+                !matches!(mention, PatchEffect::Replaced)
             });
             if let Some(new) = new {
                 set_all(members, object, &new);
@@ -113,7 +106,7 @@ impl Sharing {
 
 impl Resource {
     /// Runs a change of scalars and propagates it within groups.
-    pub(crate) fn in_step<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+    pub(crate) fn change_scalars<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.sharing.values(&self.object.0);
         let done = change(self);
         self.sharing.follow(&mut self.object.0, &before);
@@ -171,18 +164,18 @@ impl Member {
         Some(value)
     }
 
-    fn mention(&self, patch: &Map<String, Value>) -> Mention {
+    fn mention(&self, patch: &Map<String, Value>) -> PatchEffect {
         let mut map = patch;
         for name in self.names() {
             match map.get(name) {
-                None => return Mention::None,
-                Some(Value::Object(inner)) if is_replaced(inner) => return Mention::Replaced,
+                None => return PatchEffect::None,
+                Some(Value::Object(inner)) if is_replaced(inner) => return PatchEffect::Replaced,
                 Some(Value::Object(inner)) => map = inner,
-                Some(Value::Null | Value::Array(_)) => return Mention::Replaced,
-                Some(_) => return Mention::Set,
+                Some(Value::Null | Value::Array(_)) => return PatchEffect::Replaced,
+                Some(_) => return PatchEffect::Set,
             }
         }
-        Mention::None
+        PatchEffect::None
     }
 }
 

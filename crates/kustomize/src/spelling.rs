@@ -9,27 +9,21 @@ use equate_manifest::calendar::days_in_month;
 use equate_manifest::yaml::{self, Document, Options};
 use serde_json::{Map, Value};
 
-/// Spelling of a document where it matters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Spelling {
-    /// The blank nulls.
     pub(crate) blanks: Vec<Blank>,
-    /// The annotations that are not strings.
-    pub(crate) annotations: Vec<Bare>,
+    pub(crate) annotations: Vec<NonTextAnnotation>,
 }
 
-/// A null left blank.
 #[derive(Debug, Clone)]
 pub(crate) struct Blank {
-    /// The path to it.
     pub(crate) path: Vec<String>,
     /// Whether it is in a flow collection: it becomes an empty string unless a merge visits it.
     in_flow: bool,
 }
 
-/// An annotation that is not a string.
 #[derive(Debug, Clone)]
-pub(crate) struct Bare {
+pub(crate) struct NonTextAnnotation {
     key: String,
     written: String,
     /// Its text after a JSON patch: the value's, not the file's.
@@ -37,7 +31,6 @@ pub(crate) struct Bare {
 }
 
 impl Spelling {
-    /// The spelling of a null label or annotation.
     pub(crate) fn null(&self, field: &str, key: &str) -> &str {
         if self
             .blanks
@@ -51,8 +44,7 @@ impl Spelling {
         found.map_or("null", |bare| &bare.written)
     }
 
-    /// Replaces blank nulls by their output.
-    pub(crate) fn settle_blanks(&mut self, object: &mut Map<String, Value>) {
+    pub(crate) fn resolve_blanks(&mut self, object: &mut Map<String, Value>) {
         for blank in std::mem::take(&mut self.blanks) {
             let annotation = blank.path.len() == 3 && blank.path[..2] == ["metadata", "annotations"];
             if let Some(value @ Value::Null) = at(object, &blank.path)
@@ -124,7 +116,6 @@ fn at<'v>(object: &'v mut Map<String, Value>, path: &[String]) -> Option<&'v mut
         })
 }
 
-/// Reads documents with their spelling.
 pub(crate) fn load(
     text: &str,
     path: &str,
@@ -148,7 +139,6 @@ pub(crate) fn load(
         .collect())
 }
 
-/// Whether spelling may matter for a value.
 pub(crate) fn depends(value: &Value) -> bool {
     let annotations = value
         .get("metadata")
@@ -183,7 +173,7 @@ fn spelled(mut document: Document, text: &str) -> (Document, Spelling) {
         let raw = text.get(place.bytes.clone()).unwrap_or_default();
         let annotation = pointer.strip_prefix(ANNOTATIONS).map(segments);
         let written = |canonical: String| match &annotation.as_deref() {
-            Some([key]) => Some(Bare {
+            Some([key]) => Some(NonTextAnnotation {
                 key: key.clone(),
                 written: raw.to_owned(),
                 canonical,

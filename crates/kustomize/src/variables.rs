@@ -4,7 +4,7 @@ use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Exhausted, Fault, FieldProblem, Place};
 use crate::field_path;
-use crate::field_spec::{Creates, FieldSpec, Selection};
+use crate::field_spec::{Creation, FieldSpec, Selection};
 use crate::kustomization::Variable;
 use crate::loader::at;
 use crate::resource::{Resource, split_api_version};
@@ -13,11 +13,9 @@ use serde_json::Value;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A declared variable; its resource knows the variable's name.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound {
     variable: Variable,
-    /// Its declaration.
     place: Place,
 }
 
@@ -84,7 +82,6 @@ pub(crate) fn bind(
     })
 }
 
-/// The variables declared so far, with unique names.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
     list: Vec<Bound>,
@@ -140,8 +137,8 @@ pub(crate) fn resolve(
     let budget = resources.budget();
     for resource in resources.items_mut() {
         for spec in selection.of(resource) {
-            let visited = resource.in_step(|resource| {
-                spec.visit_any(resource, Creates::Nothing, &mut |value| {
+            let visited = resource.change_scalars(|resource| {
+                spec.visit_any(resource, Creation::Nothing, &mut |value| {
                     expand(value, &values, &budget)
                 })
             });
@@ -157,7 +154,6 @@ pub(crate) fn resolve(
         .then(|| format!("well-defined vars that were never replaced: {}", unused.join(","))))
 }
 
-/// The value of a variable in its resource.
 fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fault> {
     let Some(holder) = holder else {
         let name = variable.name.clone();
@@ -228,11 +224,11 @@ fn expanded(text: &str, values: &Values<'_>, budget: &Budget) -> Result<Value, E
                 Some((value @ (Value::String(_) | Value::Number(_) | Value::Bool(_)), used)) => {
                     used.set(true);
                     if text.len() == name.len() + 3 {
-                        budget.copy(value, 0)?;
+                        budget.charge_copy(value, 0)?;
                         return Ok(value.clone());
                     }
                     let value = crate::resource::scalar_text(value).unwrap_or_default();
-                    budget.make(value.len())?;
+                    budget.charge(value.len())?;
                     out.push_str(&value);
                 }
                 _ => {

@@ -15,7 +15,6 @@ const LARGE_SHARE_MIN: usize = 2;
 /// Chunks per thread, so that none waits long for another.
 const PORTIONS: usize = 4;
 
-/// The number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Workers(pub(crate) usize);
 
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_of_it_does_not_depend_on_the_threads() {
+    fn result_does_not_depend_on_thread_count() {
         for threads in [0, 1, 2, 3, 16] {
             for count in [
                 0,

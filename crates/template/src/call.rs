@@ -106,7 +106,6 @@ fn listed(value: Value) -> Value {
 /// Most calls have few.
 pub(crate) type Args = SmallVec<[Value; 4]>;
 
-/// A call of a library function.
 pub(crate) struct Call<'c, 's> {
     pub(crate) exec: &'c mut Exec<'s>,
     pub(crate) args: Args,
@@ -123,7 +122,6 @@ impl Call<'_, '_> {
         self.args.len()
     }
 
-    /// The arguments from an index on.
     pub(crate) fn rest(&self, from: usize) -> &[Value] {
         self.args.get(from..).unwrap_or_default()
     }
@@ -169,7 +167,7 @@ impl Call<'_, '_> {
 
     /// Returns items and charges them.
     pub(crate) fn list(&mut self, items: Vec<Value>) -> Outcome {
-        self.made_items(items.len())?;
+        self.charge_items(items.len())?;
         Ok(List::new(items).into())
     }
 
@@ -181,17 +179,17 @@ impl Call<'_, '_> {
     }
 
     /// Charges elements that are made.
-    pub(crate) fn made_items(&mut self, count: usize) -> Result<(), Limit> {
+    pub(crate) fn charge_items(&mut self, count: usize) -> Result<(), Limit> {
         self.exec.meter().make_items(count)
     }
 
     /// Charges the texts among the arguments, for functions that read them.
     pub(crate) fn read(&mut self) -> Result<(), Limit> {
-        self.read_slowly(1)
+        self.charge_slow_read(1)
     }
 
     /// [`Self::read`] for functions that are this many times slower than a copy.
-    pub(crate) fn read_slowly(&mut self, times: usize) -> Result<(), Limit> {
+    pub(crate) fn charge_slow_read(&mut self, times: usize) -> Result<(), Limit> {
         let bytes: usize = self
             .args
             .iter()
@@ -204,7 +202,6 @@ impl Call<'_, '_> {
         self.exec.meter().work(bytes.saturating_mul(times))
     }
 
-    /// The deepest nesting of a value.
     pub(crate) fn depth_max(&self) -> usize {
         self.exec.limits().value_depth_max
     }

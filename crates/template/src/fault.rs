@@ -9,7 +9,7 @@ pub enum Fault {
     /// The error of Go's function, or its panic.
     Message(String),
     /// A chart author's message, from `fail` or `required`.
-    Said(String),
+    Rejected(String),
     /// A limit was reached; the render ends.
     Limit(Limit),
     /// A template that the function ran failed.
@@ -42,7 +42,7 @@ pub enum ErrorKind {
     /// Running the template failed.
     Exec,
     /// The chart's author stopped it with `fail` or `required`.
-    Said,
+    Rejected,
     /// It reached a limit.
     Limit(Limit),
 }

@@ -52,7 +52,6 @@ pub(crate) struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// The token in messages.
     pub(crate) fn shown(&self) -> String {
         const SHOWN_CHARS: usize = 10;
         match self.kind {
@@ -165,7 +164,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads text up to the next action, skipping comments.
     fn text(&mut self) -> Token<'a> {
         loop {
             let start = self.pos;
@@ -338,7 +336,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads a field or variable after its sign.
     fn word_after(&mut self, start: usize, kind: Kind) -> Token<'a> {
         if self.at_terminator() {
             let kind = if kind == Kind::Field { Kind::Dot } else { kind };

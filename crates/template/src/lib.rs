@@ -44,6 +44,7 @@
 //! escaping; `html` and `js` escape as in `text/template`.
 
 mod ast;
+mod cache;
 mod call;
 mod exec;
 mod fault;
@@ -53,18 +54,17 @@ mod lex;
 mod limits;
 mod literal;
 mod parse;
-mod remembered;
 mod report;
 mod session;
 mod value;
 
+pub use cache::RenderCache;
 pub use call::Ty;
 pub use fault::{Error, ErrorKind, Fault};
 pub use functions::{
-    Constraint, Library, NoConstraint, NoVersion, Version, clean_path, go_pattern, parse_time,
+    Constraint, ConstraintError, Library, Version, VersionError, clean_path, go_pattern, parse_time,
 };
 pub use limits::{Limit, Limits};
 pub use literal::{is_printable, quote};
-pub use remembered::Memory;
 pub use session::{MissingKey, Options, Seeded, Session, TemplateSet, World};
 pub use value::{Elements, Entries, Host, Int, Kind, List, Map, Method, Str, Uint, Value};

@@ -71,13 +71,12 @@ pub enum Limit {
     Stopped,
 }
 
-/// The rest of the limits.
 #[derive(Debug)]
 pub(crate) struct Meter {
     limits: Limits,
     stop: Option<Arc<AtomicBool>>,
     /// The number of steps at which to check for a stop.
-    look_at: u64,
+    next_check: u64,
     made: usize,
     written: usize,
     steps: u64,
@@ -88,14 +87,14 @@ const BYTES_PER_STEP: usize = 256;
 /// The most bytes allocated at once: a text briefly exists twice.
 const AT_ONCE_BYTES_MAX: usize = 32 << 20;
 /// The steps between checks for a stop: some fifty microseconds.
-const STEPS_PER_LOOK: u64 = 1_024;
+const STEPS_PER_CHECK: u64 = 1_024;
 
 impl Meter {
     pub(crate) fn new(limits: Limits, stop: Option<Arc<AtomicBool>>) -> Self {
         Self {
             limits,
             stop,
-            look_at: 0,
+            next_check: 0,
             made: 0,
             written: 0,
             steps: 0,
@@ -106,19 +105,17 @@ impl Meter {
         &self.limits
     }
 
-    /// Charges one step.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<(), Limit> {
         self.steps = self.steps.saturating_add(1);
-        if self.steps > self.look_at {
-            return self.look();
+        if self.steps > self.next_check {
+            return self.check_stop();
         }
         Ok(())
     }
 
-    /// Checks whether to continue.
     #[cold]
-    fn look(&mut self) -> Result<(), Limit> {
+    fn check_stop(&mut self) -> Result<(), Limit> {
         if self.steps > self.limits.steps_max {
             return Err(Limit::Steps(self.limits.steps_max));
         }
@@ -126,14 +123,13 @@ impl Meter {
         if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(Limit::Stopped);
         }
-        self.look_at = self
+        self.next_check = self
             .limits
             .steps_max
-            .min(self.steps.saturating_add(STEPS_PER_LOOK));
+            .min(self.steps.saturating_add(STEPS_PER_CHECK));
         Ok(())
     }
 
-    /// Charges reading this many bytes.
     pub(crate) fn work(&mut self, bytes: usize) -> Result<(), Limit> {
         self.steps = self.steps.saturating_add((bytes / BYTES_PER_STEP) as u64);
         self.step()
@@ -152,7 +148,6 @@ impl Meter {
         self.work(bytes)
     }
 
-    /// Charges this many steps.
     pub(crate) fn steps(&mut self, count: u64) -> Result<(), Limit> {
         self.steps = self.steps.saturating_add(count);
         self.step()
@@ -195,7 +190,7 @@ impl Meter {
     }
 
     /// Charges the result of a method of the caller's values.
-    pub(crate) fn given(&mut self, value: &crate::Value) -> Result<(), Limit> {
+    pub(crate) fn charge_result(&mut self, value: &crate::Value) -> Result<(), Limit> {
         use crate::Value;
         match value {
             Value::String(text) | Value::Bytes(text) => {
@@ -211,20 +206,19 @@ impl Meter {
     }
 
     /// Charges a cluster's answer recursively.
-    pub(crate) fn answered(&mut self, value: &crate::Value) -> Result<(), Limit> {
+    pub(crate) fn charge_answer(&mut self, value: &crate::Value) -> Result<(), Limit> {
         use crate::Value;
-        self.given(value)?;
+        self.charge_result(value)?;
         match value {
-            Value::List(list) => list.items().iter().try_for_each(|item| self.answered(item)),
+            Value::List(list) => list.items().iter().try_for_each(|item| self.charge_answer(item)),
             Value::Map(map) => map.snapshot().iter().try_for_each(|(key, item)| {
                 self.make(key.len())?;
-                self.answered(item)
+                self.charge_answer(item)
             }),
             _ => Ok(()),
         }
     }
 
-    /// Charges a slice of this many elements.
     pub(crate) fn make_items(&mut self, count: usize) -> Result<(), Limit> {
         const SLICE_BYTES: usize = 96;
         self.work(count.saturating_mul(8))?;

@@ -8,7 +8,6 @@ pub(crate) struct Number {
     pub(crate) int: Option<i64>,
     pub(crate) uint: Option<u64>,
     pub(crate) float: Option<f64>,
-    /// As written.
     pub(crate) text: Box<str>,
 }
 
@@ -92,7 +91,6 @@ fn digits(text: &str, count: usize) -> Option<&str> {
         .then_some(digits)
 }
 
-/// Parses a character in single quotes.
 pub(crate) fn character(text: &str) -> Result<Number, String> {
     let malformed = || format!("malformed character constant: {text}");
     let inner = text.strip_prefix('\'').ok_or_else(malformed)?;

@@ -4,7 +4,7 @@
 //! (a chain of fields is at its second field). [`parse`] returns a text's own template first, then those it
 //! defines.
 
-use crate::ast::{At, Branch, Command, Expr, Node, Pipe, Tree, Var, What};
+use crate::ast::{Branch, Command, Expr, ExprKind, Node, Pipe, Position, Tree, Var};
 use crate::fault::{Chain, Error, ErrorKind};
 use crate::functions::{FunctionId, Library};
 use crate::lex::{Kind, Lexer, Token};
@@ -32,7 +32,7 @@ pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library, weight_m
         text,
         library,
         lexer: Lexer::new(text),
-        own: Own::default(),
+        own: TemplateState::default(),
         slots: HashMap::from([("$", 0)]),
         ids: 0,
         weight: text.len(),
@@ -55,28 +55,23 @@ pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library, weight_m
     })
 }
 
-/// A parsed text.
 pub(crate) struct Read {
-    /// Its own template first.
     pub(crate) trees: Vec<Arc<Tree>>,
-    /// Their approximate memory.
     pub(crate) weight: usize,
 }
 
-/// The state of one template of a text.
 #[derive(Default)]
-struct Own<'a> {
+struct TemplateState<'a> {
     /// Lookahead tokens, the next one last; errors are reported at index 0.
     buffer: [Option<Token<'a>>; 3],
     peeked: usize,
     vars: Vec<&'a str>,
-    /// The count of each name among them.
     known: HashMap<&'a str, u32>,
     range_depth: usize,
     action_pos: Option<usize>,
 }
 
-impl<'a> Own<'a> {
+impl<'a> TemplateState<'a> {
     fn declare(&mut self, name: &'a str) {
         self.vars.push(name);
         *self.known.entry(name).or_insert(0) += 1;
@@ -101,19 +96,16 @@ struct Parser<'a> {
     text: &'a Arc<str>,
     library: Library,
     lexer: Lexer<'a>,
-    own: Own<'a>,
+    own: TemplateState<'a>,
     slots: HashMap<&'a str, u32>,
     ids: u32,
-    /// The approximate memory of parsed parts.
     weight: usize,
     weight_max: usize,
     depth: usize,
     trees: Vec<Arc<Tree>>,
-    /// Their indexes.
     places: HashMap<Arc<str>, usize>,
 }
 
-/// The end of a list.
 enum End {
     End,
     Else,
@@ -128,7 +120,6 @@ impl End {
     }
 }
 
-/// The next item of a list.
 enum Item {
     Node(Node),
     End(End),
@@ -184,7 +175,6 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses the body of a template within the text, up to its end.
     fn inner(
         &mut self,
         context: Option<&'static str>,
@@ -465,7 +455,10 @@ impl<'a> Parser<'a> {
         }
         for (index, command) in pipe.commands.iter().enumerate().skip(1) {
             let first = command.args.first().map(|arg| &arg.what);
-            if let Some(What::Bool(_) | What::Dot | What::Nil | What::Number(_) | What::Text(..)) = first {
+            if let Some(
+                ExprKind::Bool(_) | ExprKind::Dot | ExprKind::Nil | ExprKind::Number(_) | ExprKind::Text(..),
+            ) = first
+            {
                 let stage = index + 1;
                 return Err(self.error(&format!("non executable command in pipeline stage {stage}")));
             }
@@ -513,13 +506,15 @@ impl<'a> Parser<'a> {
             fields.push(self.next().text[1..].into());
         }
         let what = match term.what {
-            What::Field(first) => What::Field(first.iter().cloned().chain(fields).collect()),
-            What::Variable(var, first) => What::Variable(var, first.iter().cloned().chain(fields).collect()),
-            What::Bool(_) | What::Text(..) | What::Number(_) | What::Nil | What::Dot => {
+            ExprKind::Field(first) => ExprKind::Field(first.iter().cloned().chain(fields).collect()),
+            ExprKind::Variable(var, first) => {
+                ExprKind::Variable(var, first.iter().cloned().chain(fields).collect())
+            }
+            ExprKind::Bool(_) | ExprKind::Text(..) | ExprKind::Number(_) | ExprKind::Nil | ExprKind::Dot => {
                 let shown = literal::quote(&term.text());
                 return Err(self.error(&format!("unexpected . after term {shown}")));
             }
-            _ => What::Chain(Box::new(term), fields.into()),
+            _ => ExprKind::Chain(Box::new(term), fields.into()),
         };
         Ok(Some(Expr { at, what }))
     }
@@ -529,27 +524,27 @@ impl<'a> Parser<'a> {
         let at = self.at(token.pos);
         let what = match token.kind {
             Kind::Identifier => match FunctionId::find(token.text, self.library) {
-                Some(function) => What::Function(function),
+                Some(function) => ExprKind::Function(function),
                 None => {
                     let name = literal::quote(token.text);
                     return Err(self.error(&format!("function {name} not defined")));
                 }
             },
-            Kind::Dot => What::Dot,
-            Kind::Nil => What::Nil,
+            Kind::Dot => ExprKind::Dot,
+            Kind::Nil => ExprKind::Nil,
             Kind::Variable => {
                 if !self.own.knows(token.text) {
                     let name = literal::quote(token.text);
                     return Err(self.error(&format!("undefined variable {name}")));
                 }
-                What::Variable(self.var(token.text), Box::default())
+                ExprKind::Variable(self.var(token.text), Box::default())
             }
-            Kind::Field => What::Field([token.text[1..].into()].into()),
-            Kind::Bool => What::Bool(token.text == "true"),
-            Kind::CharConstant => What::Number(Box::new(
+            Kind::Field => ExprKind::Field([token.text[1..].into()].into()),
+            Kind::Bool => ExprKind::Bool(token.text == "true"),
+            Kind::CharConstant => ExprKind::Number(Box::new(
                 literal::character(token.text).map_err(|message| self.error(&message))?,
             )),
-            Kind::Number | Kind::Complex => What::Number(Box::new(
+            Kind::Number | Kind::Complex => ExprKind::Number(Box::new(
                 literal::number(token.text).map_err(|message| self.error(&message))?,
             )),
             Kind::LeftParen => {
@@ -564,12 +559,12 @@ impl<'a> Parser<'a> {
                 // a pipeline in parentheses is the part itself
                 return Ok(Some(Expr {
                     at: pipe.at,
-                    what: What::Pipe(Box::new(pipe)),
+                    what: ExprKind::Pipe(Box::new(pipe)),
                 }));
             }
             Kind::String | Kind::RawString => {
                 let bytes = self.unquote(&token)?;
-                What::Text(token.text.into(), bytes.into())
+                ExprKind::Text(token.text.into(), bytes.into())
             }
             _ => {
                 self.back();
@@ -579,10 +574,10 @@ impl<'a> Parser<'a> {
         Ok(Some(Expr { at, what }))
     }
 
-    fn at(&mut self, pos: usize) -> At {
+    fn at(&mut self, pos: usize) -> Position {
         self.ids += 1;
         self.weight += PART_BYTES;
-        At {
+        Position {
             pos: pos as u32,
             id: self.ids,
         }
@@ -616,7 +611,6 @@ impl<'a> Parser<'a> {
         self.own.buffer[0] = Some(token);
     }
 
-    /// Checks the memory limit.
     fn check_weight(&self) -> Parsed<()> {
         match self.weight > self.weight_max {
             true => {
@@ -704,7 +698,6 @@ impl<'a> Parser<'a> {
         self.error(&message)
     }
 
-    /// An error at the last token.
     fn error(&self, message: &str) -> Box<Error> {
         let pos = self.own.buffer[0].as_ref().map_or(0, |token| token.pos);
         self.error_at(pos, message)

@@ -5,14 +5,12 @@
 
 use crate::fault::{Error, ErrorKind};
 
-/// The prefix of every template's message.
 const PREFIX: &str = "template: ";
 
 /// One place on an error's way.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Place<'a> {
     location: &'a str,
-    /// The running template and its part.
     running: Option<(&'a str, &'a str)>,
     reason: &'a str,
 }
@@ -29,7 +27,7 @@ impl Error {
                 let reason = self.message.rsplit(": ").next().unwrap_or_default();
                 format!("parse error at ({location}): {reason}")
             }
-            ErrorKind::Said => format!("execution error at ({location}): {}", self.reason),
+            ErrorKind::Rejected => format!("execution error at ({location}): {}", self.reason),
             ErrorKind::Limit(limit) => format!("execution error at ({location}): {limit}"),
             ErrorKind::Exec => self.places().unwrap_or_else(|| self.message.clone()),
         }
@@ -56,7 +54,6 @@ impl Error {
     }
 }
 
-/// Parses the place from a message.
 fn place(message: &str) -> Option<Place<'_>> {
     let rest = message.strip_prefix(PREFIX)?;
     if rest.starts_with("no template ") {

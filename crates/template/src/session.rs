@@ -1,12 +1,12 @@
 //! Shared state of a render, and its connection to the outside world.
 
 use crate::ast::Tree;
+use crate::cache::RenderCache;
 use crate::exec::Exec;
 use crate::fault::{Chain, Error, ErrorKind, Fault};
 use crate::functions::Library;
 use crate::limits::{Limits, Meter};
 use crate::parse;
-use crate::remembered::Memory;
 use crate::value::{Map, Str, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -22,22 +22,22 @@ pub(crate) const SET_NAME: &str = "gotpl";
 pub struct TemplateSet {
     library: Library,
     trees: HashMap<Arc<str>, Arc<Tree>>,
-    memory: Memory,
+    cache: RenderCache,
     weight: usize,
 }
 
 impl TemplateSet {
     /// An empty set for templates with this function library.
     pub fn new(library: Library) -> Self {
-        Self::remembering(library, Memory::default())
+        Self::with_cache(library, RenderCache::default())
     }
 
     /// [`Self::new`] with a cache shared with other sets of the same library.
-    pub fn remembering(library: Library, memory: Memory) -> Self {
+    pub fn with_cache(library: Library, cache: RenderCache) -> Self {
         Self {
             library,
             trees: HashMap::new(),
-            memory,
+            cache,
             weight: 0,
         }
     }
@@ -75,8 +75,8 @@ impl TemplateSet {
         self.library
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
+    pub(crate) fn cache(&self) -> &RenderCache {
+        &self.cache
     }
 }
 

@@ -205,7 +205,7 @@ impl Directory {
         };
         let built = self.build(&target, loaders);
         if let Err(RenderError::Build(error)) = &built {
-            tell(&error.told);
+            tell(&error.warnings);
         }
         let built = built?;
         warn(&built);
@@ -236,7 +236,7 @@ impl Directory {
                 let limits = equate_git::Limits::default();
                 let tree = LocalRepository::tree(repository, revision, &limits)?;
                 kustomize_with(&Commit(tree), &local(path), &options, loaders)
-                    .map_err(|error| error.seen_in(given))
+                    .map_err(|error| error.with_path_prefix(given))
             }
             Target::Url(url) => kustomize_with(&disk, url, &options, loaders),
             Target::Directory(directory) => {
@@ -247,7 +247,7 @@ impl Directory {
                 };
                 let directory = local(&tree_path(&here.join(directory)));
                 kustomize_with(&disk, &directory, &options, loaders)
-                    .map_err(|error| error.seen_from(&tree_path(&here)))
+                    .map_err(|error| error.with_paths_relative_to(&tree_path(&here)))
             }
         };
         Ok(built?)

@@ -160,7 +160,6 @@ spec:
     files
 }
 
-/// ConfigMaps in one `List`.
 fn list(items: usize) -> Files {
     let mut text = "apiVersion: v1\nkind: List\nitems:\n".to_owned();
     for i in 0..items {
@@ -194,7 +193,6 @@ fn one_line(items: usize) -> Files {
     files
 }
 
-/// Deployments, each in a file of its own.
 fn file_each(objects: usize) -> Files {
     let mut files = Files::default();
     let mut kustomization = format!("{FIELDS}resources:\n");
@@ -266,7 +264,6 @@ fn levels(levels: usize) -> Files {
     files
 }
 
-/// A Deployment and a ConfigMap of the same name in each namespace.
 fn same_name(objects: usize) -> Files {
     let mut text = String::new();
     for i in 0..objects / 2 {
@@ -332,7 +329,6 @@ fn patches_by_name(patches: usize) -> Files {
     })
 }
 
-/// JSON patches and their Deployments.
 fn json_patches_by_name(patches: usize) -> Files {
     each(patches, "patches", |i| {
         format!(
@@ -341,7 +337,6 @@ fn json_patches_by_name(patches: usize) -> Files {
     })
 }
 
-/// Patches that delete every second Deployment.
 fn patches_that_delete(patches: usize) -> Files {
     each(patches, "patches", |i| {
         let directive = if i % 2 == 0 { "delete" } else { "merge" };
@@ -366,7 +361,6 @@ fn regex_patches(patches: usize) -> Files {
     files
 }
 
-/// Replacements from and to Deployments by name.
 fn replacements(replacements: usize) -> Files {
     each(replacements, "replacements", |i| {
         format!(
@@ -406,14 +400,12 @@ fn generators(generators: usize) -> Files {
     })
 }
 
-/// Images, each used once.
 fn images(images: usize) -> Files {
     each(images, "images", |i| {
         format!("- name: registry.example.com/app-{i}\n  newTag: '2.{i}'\n")
     })
 }
 
-/// Counts, each for one Deployment.
 fn replicas(replicas: usize) -> Files {
     each(replicas, "replicas", |i| {
         format!("- name: app-{i}\n  count: {i}\n")

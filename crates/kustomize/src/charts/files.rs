@@ -4,7 +4,7 @@
 //! name. Any other link is refused rather than skipped: skipping it would change the chart.
 
 use crate::error::Fault;
-use crate::loader::{Loader, Lost};
+use crate::loader::{Loader, ResolveFault};
 use crate::path;
 use crate::tree::EntryKind;
 use bytes::Bytes;
@@ -77,9 +77,9 @@ impl Reader<'_, '_> {
             reason,
         };
         let found = self.loader.locate(link).map_err(|found| match found {
-            Lost::Absent => lost("no such file or directory"),
-            Lost::Links => lost(LINK_CYCLE),
-            Lost::Away(_) => lost("it leads out of the source"),
+            ResolveFault::Absent => lost("no such file or directory"),
+            ResolveFault::Links => lost(LINK_CYCLE),
+            ResolveFault::Outside(_) => lost("it leads out of the source"),
         });
         let (real, kind) = found?;
         if !path::is_within(&real, self.chart) && !self.loader.may_name(self.root, &real) {

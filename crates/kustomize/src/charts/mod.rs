@@ -28,7 +28,7 @@ use crate::pipeline::{Accumulated, Build};
 use crate::resource::Resource;
 use crate::schema::Schema;
 use bytes::Bytes;
-use fields::Asked;
+use fields::ChartRequest;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -148,7 +148,6 @@ impl fmt::Debug for ValuesFile {
 }
 
 impl Build<'_, '_> {
-    /// Renders the charts of a kustomization. Charts without a renderer were refused before.
     pub(crate) fn charts(
         &mut self,
         kustomization: &Kustomization,
@@ -170,11 +169,10 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// Renders a chart and adds its resources with the origin `note`.
     pub(crate) fn chart(
         &mut self,
         kustomization: &Kustomization,
-        asked: Asked,
+        asked: ChartRequest,
         place: &Place,
         note: &Note,
         so_far: &mut Accumulated,
@@ -196,7 +194,7 @@ impl Build<'_, '_> {
                 source,
             })
         })?;
-        let made = self.loader.budget.make(text.len()).map_err(Fault::from);
+        let made = self.loader.budget.charge(text.len()).map_err(Fault::from);
         made.map_err(at(place.clone()))?;
         let mut rendered = Collection::within(&self.loader.budget);
         let resources = read(&text, &chart, place)?;
@@ -215,15 +213,14 @@ impl Build<'_, '_> {
     }
 }
 
-/// Completes a chart with its files and values.
 fn complete(
-    asked: Asked,
+    asked: ChartRequest,
     renderer: &dyn Charts,
     root: &str,
     loader: &mut Loader<'_>,
     schema: &Schema,
 ) -> Result<Chart, Fault> {
-    let Asked { mut chart, home } = asked;
+    let ChartRequest { mut chart, home } = asked;
     let home = match chart.version.is_empty() || chart.repo.is_empty() {
         true => home,
         false => format!("{home}/{}-{}", chart.name, chart.version),
@@ -269,7 +266,6 @@ fn values_file(loader: &mut Loader<'_>, root: &str, file: &str) -> Result<Values
     })
 }
 
-/// The values of a pulled chart.
 fn fetched_values(chart: &Chart, name: String) -> Result<ValuesFile, Fault> {
     let Some(text) = chart.files.get("values.yaml") else {
         return Err(Fault::NoFile { path: name });
@@ -283,7 +279,6 @@ fn fetched_values(chart: &Chart, name: String) -> Result<ValuesFile, Fault> {
     }
 }
 
-/// Parses a rendered chart; an error names the template.
 fn read(text: &str, chart: &Chart, place: &Place) -> Result<Vec<Resource>, BuildError> {
     manifests::parse(text, &place.path).map_err(|error| {
         let before = text.lines().take(error.place.line.max(1));

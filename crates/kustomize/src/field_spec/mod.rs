@@ -3,11 +3,11 @@
 //! A path descends maps by name. A list on the way is entered item by item without a segment of its own,
 //! unless the segment ends in `[]`, which requires a list. Null ends the walk silently.
 
+mod spec_tree;
 mod tables;
-mod ways;
 
+pub(crate) use spec_tree::{ByType, SpecFault, SpecTree};
 pub(crate) use tables::{Reference, Tables};
-pub(crate) use ways::{ByType, Ways, Wrong};
 
 use crate::error::{Fault, FieldProblem, node_kind};
 use crate::kustomization::FieldSpecField;
@@ -26,9 +26,8 @@ pub(crate) struct FieldSpec {
     pub(crate) segments: Arc<[String]>,
 }
 
-/// The value to create for a missing last field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Creates {
+pub(crate) enum Creation {
     Nothing,
     Scalar,
     Map,
@@ -56,18 +55,16 @@ impl FieldSpec {
         )
     }
 
-    /// Whether it applies to this kind.
     pub(crate) fn selects(&self, group: &str, version: &str, kind: &str) -> bool {
         (self.kind.is_empty() || self.kind == kind)
             && (self.group.is_empty() || self.group == group)
             && (self.version.is_empty() || self.version == version)
     }
 
-    /// Calls `change` for every matching field of the object.
     pub(crate) fn visit(
         &self,
         resource: &mut Resource,
-        creates: Creates,
+        creates: Creation,
         change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
     ) -> Result<(), Fault> {
         let object = &resource.object;
@@ -78,14 +75,13 @@ impl FieldSpec {
         self.visit_any(resource, creates, change)
     }
 
-    /// [`Self::visit`] regardless of the object's kind.
     pub(crate) fn visit_any(
         &self,
         resource: &mut Resource,
-        creates: Creates,
+        creates: Creation,
         change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
     ) -> Result<(), Fault> {
-        let creates = if self.create { creates } else { Creates::Nothing };
+        let creates = if self.create { creates } else { Creation::Nothing };
         let mut indexes = Vec::new();
         let object = &mut resource.object.0;
         let visited = visit_map(object, &self.segments, creates, &mut indexes, &mut |value, _| {
@@ -99,7 +95,6 @@ impl FieldSpec {
     }
 }
 
-/// Specifications indexed by kind.
 #[derive(Debug)]
 pub(crate) struct Selection<'s> {
     /// Those for all kinds are in every list, in their order.
@@ -126,7 +121,6 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// The specifications that select an object.
     pub(crate) fn of(&self, resource: &Resource) -> Vec<&'s FieldSpec> {
         let kind = resource.kind();
         let (group, version) = resource.group_version();
@@ -135,10 +129,13 @@ impl<'s> Selection<'s> {
         selected.copied().collect()
     }
 
-    /// The ways to the fields of an object, cached by type.
-    pub(crate) fn ways<'k>(&self, known: &'k mut ByType<Ways<'s>>, resource: &Resource) -> &'k Ways<'s> {
+    pub(crate) fn spec_tree<'k>(
+        &self,
+        known: &'k mut ByType<SpecTree<'s>>,
+        resource: &Resource,
+    ) -> &'k SpecTree<'s> {
         known.of(resource.object.api_version(), resource.kind(), || {
-            Ways::new(self.of(resource))
+            SpecTree::new(self.of(resource))
         })
     }
 }
@@ -195,7 +192,7 @@ type Change<'c> = &'c mut dyn FnMut(&mut Value, &[usize]) -> Result<(), FieldPro
 fn visit(
     value: &mut Value,
     path: &[String],
-    creates: Creates,
+    creates: Creation,
     indexes: &mut Vec<usize>,
     change: Change<'_>,
 ) -> Result<(), FieldProblem> {
@@ -218,7 +215,7 @@ fn visit(
 fn visit_map(
     map: &mut Map<String, Value>,
     path: &[String],
-    creates: Creates,
+    creates: Creation,
     indexes: &mut Vec<usize>,
     change: Change<'_>,
 ) -> Result<(), FieldProblem> {
@@ -233,10 +230,10 @@ fn visit_map(
         return Err(FieldProblem::EmptyName);
     }
     let created = match creates {
-        Creates::Nothing => None,
+        Creation::Nothing => None,
         _ if demands_list => None,
-        Creates::Scalar if rest.is_empty() => Some(Value::from("")),
-        Creates::Scalar | Creates::Map => Some(Value::Object(Map::new())),
+        Creation::Scalar if rest.is_empty() => Some(Value::from("")),
+        Creation::Scalar | Creation::Map => Some(Value::Object(Map::new())),
     };
     let field = match map.get_mut(name) {
         Some(field) => {
@@ -257,7 +254,6 @@ fn visit_map(
     visit(field, rest, creates, indexes, change)
 }
 
-/// Sets an entry of a map field and returns whether it was created.
 pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<bool, FieldProblem> {
     match value {
         Value::Object(map) => Ok(map.insert(key.to_owned(), text.into()).is_none()),
@@ -284,7 +280,7 @@ mod tests {
         };
         let mut resource = Resource::new(map, crate::Origin::default());
         let spec = FieldSpec::new("", "", "", path, create);
-        spec.visit(&mut resource, Creates::Scalar, &mut |value| {
+        spec.visit(&mut resource, Creation::Scalar, &mut |value| {
             *value = "X".into();
             Ok(())
         })
@@ -319,7 +315,7 @@ mod tests {
         let mut resource = Resource::new(map, crate::Origin::default());
         let spec = FieldSpec::new("", "", "", "a/b", false);
         let error = spec
-            .visit(&mut resource, Creates::Nothing, &mut |_| Ok(()))
+            .visit(&mut resource, Creation::Nothing, &mut |_| Ok(()))
             .unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -28,7 +28,6 @@ pub(crate) struct Tables {
     pub(crate) references: Vec<Reference>,
 }
 
-/// Fields that name objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Reference {
     pub(crate) group: String,
@@ -38,7 +37,6 @@ pub(crate) struct Reference {
 }
 
 impl Tables {
-    /// kustomize's own lists.
     pub(crate) fn built_in() -> Arc<Self> {
         Arc::clone(&BUILT_IN)
     }
@@ -99,7 +97,6 @@ impl Tables {
         })
     }
 
-    /// Adds the lists of a `configurations` file.
     pub(crate) fn extend(&mut self, configuration: &Configuration) -> Result<(), Fault> {
         let specs = |fields: &[crate::kustomization::FieldSpecField]| -> Vec<FieldSpec> {
             fields.iter().map(FieldSpec::from_field).collect()
@@ -134,7 +131,6 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds another set of lists.
     pub(crate) fn absorb(tables: &mut Arc<Self>, other: &Arc<Self>) -> Result<(), Fault> {
         if Arc::ptr_eq(tables, &NONE) {
             let mut fresh = Self::default();

@@ -15,7 +15,6 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// kustomize's base64 line width.
 const BASE64_COLUMNS: usize = 70;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,17 +23,13 @@ pub(crate) enum Kind {
     Secret,
 }
 
-/// Where a generator is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// A field of the kustomization.
     Field,
-    /// A file of its own.
     Configuration,
 }
 
 impl Kind {
-    /// The name of the builtin plugin.
     pub(crate) fn builtin(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMapGenerator",
@@ -141,7 +136,6 @@ fn to_map(texts: &BTreeMap<String, String>) -> Map<String, Value> {
         .collect()
 }
 
-/// Base64, broken into lines if longer than one.
 fn encode(content: &[u8]) -> String {
     let text = base64::engine::general_purpose::STANDARD.encode(content);
     if text.len() <= BASE64_COLUMNS {

@@ -9,7 +9,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// The shape of a value.
 #[derive(Debug)]
 pub(crate) enum Shape {
     Text,
@@ -19,7 +18,6 @@ pub(crate) enum Shape {
     Texts,
     List(&'static Shape),
     Struct {
-        /// The Go type's name, for messages.
         name: &'static str,
         fields: &'static [(&'static str, Shape)],
     },
@@ -40,23 +38,22 @@ impl Shape {
     }
 }
 
-/// The treatment of unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unknown {
+pub(crate) enum UnknownFields {
     Refused,
     Ignored,
 }
 
 /// A fault and the pointer segments of its place.
-pub(crate) type Misfit = (Vec<String>, Fault);
+pub(crate) type DecodeFault = (Vec<String>, Fault);
 
 /// Decodes a value. `spellings` records how the file spells top-level fields.
 pub(crate) fn decode<T: DeserializeOwned + Default>(
     value: Value,
     shape: &'static Shape,
-    unknown: Unknown,
+    unknown: UnknownFields,
     spellings: &mut HashMap<String, String>,
-) -> Result<T, Misfit> {
+) -> Result<T, DecodeFault> {
     let mut decoder = Decoder {
         unknown,
         root: match shape {
@@ -76,10 +73,8 @@ pub(crate) fn decode<T: DeserializeOwned + Default>(
 }
 
 struct Decoder<'s> {
-    unknown: Unknown,
-    /// The Go type of the root.
+    unknown: UnknownFields,
     root: &'static str,
-    /// The place of the current value.
     pointer: Vec<String>,
     spellings: &'s mut HashMap<String, String>,
 }
@@ -90,7 +85,7 @@ impl Decoder<'_> {
         value: Value,
         shape: &'static Shape,
         field: &str,
-    ) -> Result<Option<Value>, Misfit> {
+    ) -> Result<Option<Value>, DecodeFault> {
         if value.is_null() {
             return Ok(None);
         }
@@ -101,7 +96,7 @@ impl Decoder<'_> {
             (Shape::Integer, value) if value.is_i64() => value,
             // sigs.k8s.io/yaml decodes any scalar into a Go string field
             (Shape::Text, value @ (Value::Bool(_) | Value::Number(_)))
-                if self.unknown == Unknown::Ignored =>
+                if self.unknown == UnknownFields::Ignored =>
             {
                 crate::resource::scalar_text(&value).unwrap_or_default().into()
             }
@@ -125,11 +120,11 @@ impl Decoder<'_> {
                 items.into()
             }
             (Shape::Struct { name, fields }, Value::Object(map)) => self.fields(map, name, fields)?,
-            (_, value) => return Err(self.misfit(&value, shape, field)),
+            (_, value) => return Err(self.decode_fault(&value, shape, field)),
         }))
     }
 
-    fn misfit(&self, value: &Value, shape: &Shape, field: &str) -> Misfit {
+    fn decode_fault(&self, value: &Value, shape: &Shape, field: &str) -> DecodeFault {
         let found = type_name(value);
         let wanted = shape.go_type();
         let text = if field.is_empty() {
@@ -146,13 +141,13 @@ impl Decoder<'_> {
         map: Map<String, Value>,
         name: &str,
         fields: &'static [(&'static str, Shape)],
-    ) -> Result<Value, Misfit> {
+    ) -> Result<Value, DecodeFault> {
         let mut known = Map::new();
         for (key, value) in map {
             let exact = fields.iter().find(|(name, _)| *name == key);
             let found = exact.or_else(|| fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)));
             let Some((canonical_name, shape)) = found else {
-                if self.unknown == Unknown::Ignored {
+                if self.unknown == UnknownFields::Ignored {
                     continue;
                 }
                 self.pointer.push(escape(&key));

@@ -48,7 +48,7 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// Moves deprecated fields into their successors. `bases` and `imageTags` come last.
-    pub(super) fn adopt_deprecated(&mut self) {
+    pub(super) fn move_deprecated(&mut self) {
         let images = std::mem::take(&mut self.image_tags);
         self.images.extend(images);
         for generator in self
@@ -144,7 +144,6 @@ pub(crate) struct Variable {
     pub(crate) fieldref: FieldReference,
 }
 
-/// The object a variable reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Target {
@@ -156,7 +155,6 @@ pub(crate) struct Target {
     pub(crate) namespace: String,
 }
 
-/// The field a variable reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FieldReference {
@@ -173,7 +171,6 @@ pub(crate) struct Replacement {
     pub(crate) targets: Vec<ReplacementTarget>,
 }
 
-/// The source of a replacement's value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ReplacementSource {
@@ -186,7 +183,6 @@ pub(crate) struct ReplacementSource {
     pub(crate) options: Option<FieldOptions>,
 }
 
-/// A target of a replacement's value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ReplacementTarget {
@@ -196,7 +192,6 @@ pub(crate) struct ReplacementTarget {
     pub(crate) options: Option<FieldOptions>,
 }
 
-/// Which part of a field to read or write.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FieldOptions {

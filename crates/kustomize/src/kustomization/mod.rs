@@ -10,7 +10,7 @@ pub(crate) mod shapes;
 
 pub use deprecations::Deprecation;
 
-pub(crate) use decode::{Shape, Unknown, decode};
+pub(crate) use decode::{Shape, UnknownFields, decode};
 pub(crate) use fields::{
     Configuration, FieldOptions, FieldSpecField, Fields, GeneratorFields, GeneratorOptions, Image,
     LabelField, Patch, PatchOptions, ReferenceField, Replacement, ReplacementSource, ReplacementTarget,
@@ -37,12 +37,9 @@ const COMPONENT: &str = "Component";
 pub(crate) struct Kustomization {
     /// The file; if generated, the path it would have.
     pub(crate) path: String,
-    /// The directory.
     pub(crate) root: String,
     pub(crate) fields: Fields,
-    /// The repository it was fetched with.
     pub(crate) provenance: Option<Arc<Provenance>>,
-    /// Whether the file sets only `apiVersion` and `kind`.
     empty: bool,
     deprecations: Vec<Deprecation>,
     spans: Spans,
@@ -51,7 +48,6 @@ pub(crate) struct Kustomization {
 }
 
 impl Kustomization {
-    /// A kustomization without a file.
     pub(crate) fn generated(root: &str, fields: Fields) -> Self {
         Self {
             path: crate::path::join(root, FILE_NAMES[0]).unwrap_or_default(),
@@ -98,7 +94,6 @@ impl Kustomization {
     }
 }
 
-/// The place of a value, or of the nearest parent with a known place.
 pub(crate) fn place_of(path: &str, spans: &Spans, segments: &[&str]) -> Place {
     for count in (1..=segments.len()).rev() {
         let pointer: String = segments[..count]
@@ -160,7 +155,7 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
         root: root.to_owned(),
         fields: Fields::default(),
         provenance: None,
-        empty: says_nothing(&value),
+        empty: is_empty_kustomization(&value),
         deprecations: Vec::new(),
         spans,
         spellings: HashMap::new(),
@@ -169,7 +164,7 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
     let decoded = decode::<Fields>(
         value,
         &shapes::KUSTOMIZATION,
-        Unknown::Refused,
+        UnknownFields::Refused,
         &mut kustomization.spellings,
     );
     kustomization.fields = decoded.map_err(|(segments, fault)| {
@@ -191,7 +186,7 @@ fn set_fields(value: &Value) -> Vec<String> {
 
 /// Whether only `apiVersion` and `kind` are set. An empty list or map counts as set, except in deprecated
 /// fields; null and the empty string do not.
-fn says_nothing(value: &Value) -> bool {
+fn is_empty_kustomization(value: &Value) -> bool {
     let Value::Object(map) = value else {
         return value.is_null();
     };
@@ -206,7 +201,6 @@ fn says_nothing(value: &Value) -> bool {
     })
 }
 
-/// Applies defaults, moves deprecated fields, and refuses invalid ones.
 fn check(kustomization: &mut Kustomization) -> Result<(), BuildError> {
     let fields = &mut kustomization.fields;
     if fields.kind.is_empty() {
@@ -220,7 +214,7 @@ fn check(kustomization: &mut Kustomization) -> Result<(), BuildError> {
     if fields.api_version.is_empty() {
         version.clone_into(&mut fields.api_version);
     }
-    fields.adopt_deprecated();
+    fields.move_deprecated();
     if fields.kind != KIND && fields.kind != COMPONENT {
         return Err(at(kustomization.place(&["kind"]))(Fault::Kind));
     }

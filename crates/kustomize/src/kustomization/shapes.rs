@@ -105,7 +105,6 @@ const FIELD_OPTIONS: Shape = Shape::Struct {
     ],
 };
 
-/// A replacement, inline or in its own file.
 pub(crate) const REPLACEMENT: Shape = Shape::Struct {
     name: "ReplacementField",
     fields: &[

@@ -63,7 +63,6 @@ pub(super) fn drop_blank(target: &mut Map<String, Value>, pointer: &[String], sc
     true
 }
 
-/// A fault of a patch and its place.
 #[derive(Debug)]
 pub(super) enum MergeFault {
     Directive(String),
@@ -114,7 +113,6 @@ impl<'s> Merger<'s> {
         }
     }
 
-    /// Merges a patch value into an existing value.
     fn both(&mut self, dest: Value, patch: Value, field: FieldType<'s>) -> Result<Option<Value>, MergeFault> {
         match (dest, patch) {
             (_, Value::Null) => Ok(None),
@@ -157,7 +155,7 @@ impl<'s> Merger<'s> {
             Directive::Replace => return self.absorb_map(patch, field),
             Directive::Merge => {}
         }
-        self.settle_rest(&mut dest, &patch, field)?;
+        self.merge_unmentioned(&mut dest, &patch, field)?;
         for (key, value) in patch {
             self.path.push(key);
             let key = self.path.last().cloned().unwrap_or_default();
@@ -175,7 +173,7 @@ impl<'s> Merger<'s> {
     }
 
     /// Handles values the patch does not mention: merging lists lose repeated items.
-    fn settle_rest(
+    fn merge_unmentioned(
         &mut self,
         map: &mut Map<String, Value>,
         mentioned: &Map<String, Value>,
@@ -194,7 +192,7 @@ impl<'s> Merger<'s> {
 
     fn settle(&mut self, value: &mut Value, field: FieldType<'s>) -> Result<(), MergeFault> {
         match (value, field) {
-            (Value::Object(map), FieldType::Object(_)) => self.settle_rest(map, &Map::new(), field),
+            (Value::Object(map), FieldType::Object(_)) => self.merge_unmentioned(map, &Map::new(), field),
             (Value::Array(items), FieldType::MergingList(node, keys)) => {
                 let list = std::mem::take(items);
                 if let Some(Value::Array(settled)) = self.lists(list, Vec::new(), node, keys)? {
@@ -277,13 +275,17 @@ impl<'s> Merger<'s> {
             return Ok(Some(Value::Array(union(patch, dest))));
         }
         if patch.is_empty() && !repeats(&dest, keys) {
-            return self.settle_items(dest, items).map(Some);
+            return self.merge_unmentioned_items(dest, items).map(Some);
         }
         let field = items.map_or(FieldType::Unknown, FieldType::Object);
         self.keyed(dest, Some(patch), field, keys).map(Some)
     }
 
-    fn settle_items(&mut self, mut list: Vec<Value>, items: Option<Node<'s>>) -> Result<Value, MergeFault> {
+    fn merge_unmentioned_items(
+        &mut self,
+        mut list: Vec<Value>,
+        items: Option<Node<'s>>,
+    ) -> Result<Value, MergeFault> {
         if let Some(node) = items {
             for item in &mut list {
                 self.settle(item, FieldType::Object(node))?;
@@ -371,7 +373,6 @@ enum Depth {
     Below,
 }
 
-/// Fills in an item's missing keys.
 fn name(item: &mut Value, keys: &[&str], values: &[&str]) {
     let Value::Object(map) = item else {
         return;
@@ -396,7 +397,6 @@ fn of<'s>(field: FieldType<'s>, key: &str) -> FieldType<'s> {
     }
 }
 
-/// Removes `$patch` from a map.
 fn map_directive(map: &mut Map<String, Value>) -> Result<Directive, MergeFault> {
     let Some(directive) = map.get(DIRECTIVE) else {
         return Ok(Directive::Merge);
@@ -406,7 +406,6 @@ fn map_directive(map: &mut Map<String, Value>) -> Result<Directive, MergeFault> 
     Ok(directive)
 }
 
-/// Removes the items `- $patch: x` from a list.
 fn list_directive(list: &mut Vec<Value>) -> Result<Directive, MergeFault> {
     let Some(item) = list
         .iter()
@@ -527,7 +526,6 @@ fn fits(item: &Value, keys: &[&str], values: &[&str]) -> bool {
             })
 }
 
-/// A key's value as kustomize reads it.
 fn key_text(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

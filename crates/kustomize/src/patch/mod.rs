@@ -25,7 +25,6 @@ pub(crate) struct Prepared {
     content: Content,
     target: Option<Matcher>,
     place: Place,
-    /// Its name in messages.
     source: String,
 }
 
@@ -37,7 +36,6 @@ enum Content {
     Nothing,
 }
 
-/// Merges values like a strategic merge patch. `spelling` is that of the target's values.
 pub(crate) fn merge_values(
     mut under: Map<String, Value>,
     spelling: &Spelling,
@@ -107,7 +105,6 @@ pub(crate) fn prepare(
     })
 }
 
-/// The quoted part of a patch.
 fn beginning(text: &str) -> &str {
     match text.char_indices().nth(QUOTED_CHARS_MAX) {
         Some((end, _)) => &text[..end],
@@ -115,7 +112,6 @@ fn beginning(text: &str) -> &str {
     }
 }
 
-/// Reads a file of `patches`, decrypting it if necessary.
 fn read_patch(loader: &mut Loader<'_>, root: &str, path: &str) -> Result<(String, String), Fault> {
     let (real, content) = loader.read(root, path)?;
     let file = SecretFile {
@@ -271,7 +267,6 @@ pub(crate) fn apply_json_entry(
     json_by_selector(resources, &patch.patch, &target, false, schema).map_err(at(place.clone()))
 }
 
-/// Applies a strategic merge patch to the one resource with the patch's current or former id.
 pub(crate) fn strategic_by_id(
     resources: &mut Collection,
     patch: &Resource,
@@ -291,7 +286,6 @@ pub(crate) fn strategic_by_id(
     }
 }
 
-/// Applies a strategic merge patch to all selected resources; group, version and kind stay the target's.
 pub(crate) fn strategic_by_selector(
     resources: &mut Collection,
     patch: &Resource,
@@ -350,7 +344,7 @@ fn strategic(
     patch: &Resource,
     schema: &Schema,
 ) -> Result<bool, Fault> {
-    resources.budget().make(measure_map(&patch.object.0).0)?;
+    resources.budget().charge(measure_map(&patch.object.0).0)?;
     resources.change(at, schema, |resource| {
         if patch.may_rename || patch.may_retype {
             resource.remember(schema);
@@ -359,7 +353,6 @@ fn strategic(
     })
 }
 
-/// Merges a patch into a resource; returns false if nothing is left of it.
 fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> Result<bool, Fault> {
     let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
     let namespace = resource.object.namespace().to_owned();
@@ -423,7 +416,7 @@ fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Res
     match patch.apply(document) {
         Ok(Value::Object(map)) => {
             let (after, _) = measure_map(&map);
-            budget.make(after.saturating_sub(before))?;
+            budget.charge(after.saturating_sub(before))?;
             resource.object.0 = map;
         }
         Ok(_) => return Err(Fault::JsonResult { id }),
@@ -435,7 +428,6 @@ fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Res
     Ok(())
 }
 
-/// A selector with these fields.
 pub(crate) fn selector(target: &crate::spec::SpecTarget) -> Selector {
     Selector {
         group: target.group.clone(),

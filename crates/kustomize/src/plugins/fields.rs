@@ -6,7 +6,6 @@ use crate::kustomization::{
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Fields of all transformers; each uses its own.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TransformerFields {
@@ -48,10 +47,9 @@ pub(super) struct ValueTarget {
     pub(super) file_path_position: i64,
 }
 
-/// Fields of all generators.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct MakerFields {
+pub(super) struct GeneratorConfigFields {
     pub(super) metadata: Named,
     pub(super) name: String,
     pub(super) namespace: String,
@@ -126,7 +124,6 @@ pub(super) static GENERATOR: Shape = Shape::Struct {
     ],
 };
 
-/// The fields of `IAMPolicyGenerator`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PolicyFields {
@@ -135,7 +132,6 @@ pub(super) struct PolicyFields {
     pub(super) service_account: CloudAccount,
 }
 
-/// The account at the cloud provider.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct CloudAccount {

@@ -3,8 +3,8 @@
 use super::fields::{TARGET_FILE, TransformerFields, ValueTarget};
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
-use crate::field_spec::{Creates, FieldSpec, set_scalar};
-use crate::kustomization::{self, Kustomization, Unknown};
+use crate::field_spec::{Creation, FieldSpec, set_scalar};
+use crate::kustomization::{self, Kustomization, UnknownFields};
 use crate::loader::at;
 use crate::path;
 use crate::pipeline::Build;
@@ -68,9 +68,9 @@ pub(super) fn apply(
             if target.field_path == "metadata/namespace" && resource.is_cluster_scoped(schema) {
                 continue;
             }
-            let added = spec.visit_any(resource, Creates::Scalar, &mut |field| {
+            let added = spec.visit_any(resource, Creation::Scalar, &mut |field| {
                 let before = scalar_text(field).unwrap_or_default();
-                budget.make(before.len() + value.len())?;
+                budget.charge(before.len() + value.len())?;
                 set_scalar(field, added(&before, value, position).into())
             });
             added.map_err(at(place.clone()))?;
@@ -85,8 +85,9 @@ fn read(text: &str, file: &str) -> Result<Vec<ValueTarget>, BuildError> {
         .into_iter()
         .next()
         .map_or(Value::Null, |document| document.value);
-    let read: TargetFile = kustomization::decode(value, &TARGET_FILE, Unknown::Ignored, &mut HashMap::new())
-        .map_err(|(_, fault)| at(Place::file(file))(fault))?;
+    let read: TargetFile =
+        kustomization::decode(value, &TARGET_FILE, UnknownFields::Ignored, &mut HashMap::new())
+            .map_err(|(_, fault)| at(Place::file(file))(fault))?;
     Ok(read.targets)
 }
 

@@ -4,22 +4,22 @@
 //! renamed, moved or suffixed have a history, so only they are candidates. Candidates are looked up by former
 //! name.
 
-mod crowd;
+mod name_index;
 
 use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, FieldProblem};
-use crate::field_spec::{ByType, Creates, FieldSpec, Reference, Ways};
+use crate::field_spec::{ByType, Creation, FieldSpec, Reference, SpecTree};
 use crate::loader::at;
 use crate::resource::{CLUSTER, DEFAULT_NAMESPACE, Id, Resource, scalar_text};
 use crate::schema::Schema;
-use crowd::{Crowd, Group};
+use name_index::{Group, NameIndex};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 
 /// A name with more candidates is also indexed by namespace.
-const CROWD_MIN: usize = 8;
+const INDEXED_CANDIDATES_MIN: usize = 8;
 
 /// Updates all references, then runs `then` on each resource while it is cached.
 pub(crate) fn fix<'r>(
@@ -63,10 +63,9 @@ fn by_referrer(references: &[Reference]) -> Specs<'_> {
     specs
 }
 
-/// The reference fields in objects of one type.
 struct Fields<'r> {
     targets: Vec<&'r Reference>,
-    ways: Ways<'r>,
+    spec_tree: SpecTree<'r>,
 }
 
 impl<'r> Fields<'r> {
@@ -81,17 +80,15 @@ impl<'r> Fields<'r> {
         let (targets, specs) = selected.unzip();
         Self {
             targets,
-            ways: Ways::new(specs),
+            spec_tree: SpecTree::new(specs),
         }
     }
 }
 
-/// The renamed resources.
 struct Renamed {
     candidates: Vec<Candidate>,
     by_name: HashMap<String, Vec<usize>>,
-    /// Names with many candidates.
-    crowds: HashMap<String, Crowd>,
+    name_indexes: HashMap<String, NameIndex>,
     by_original_namespace: HashMap<String, Moved>,
 }
 
@@ -148,7 +145,7 @@ impl Renamed {
             }
         }
         Self {
-            crowds: crowds(&by_name, &candidates),
+            name_indexes: name_indexes(&by_name, &candidates),
             candidates,
             by_name,
             by_original_namespace,
@@ -156,16 +153,19 @@ impl Renamed {
     }
 }
 
-fn crowds(by_name: &HashMap<String, Vec<usize>>, candidates: &[Candidate]) -> HashMap<String, Crowd> {
-    let mut crowds: HashMap<String, Crowd> = HashMap::new();
+fn name_indexes(
+    by_name: &HashMap<String, Vec<usize>>,
+    candidates: &[Candidate],
+) -> HashMap<String, NameIndex> {
+    let mut name_indexes: HashMap<String, NameIndex> = HashMap::new();
     for (name, places) in by_name {
-        if places.len() <= CROWD_MIN {
+        if places.len() <= INDEXED_CANDIDATES_MIN {
             continue;
         }
-        let crowd = crowds.entry(name.clone()).or_default();
+        let name_index = name_indexes.entry(name.clone()).or_default();
         for at in places {
             let candidate = &candidates[*at];
-            crowd.add(
+            name_index.add(
                 *at,
                 &candidate.effective_namespace,
                 &candidate.former_kinds,
@@ -174,7 +174,7 @@ fn crowds(by_name: &HashMap<String, Vec<usize>>, candidates: &[Candidate]) -> Ha
             );
         }
     }
-    crowds
+    name_indexes
 }
 
 /// Drops texts equal to their predecessor.
@@ -233,7 +233,6 @@ impl Candidate {
     }
 }
 
-/// The resource that contains the reference.
 struct Referrer {
     effective_namespace: String,
     /// In a RoleBinding: the namespaces of its service accounts.
@@ -279,8 +278,7 @@ impl Referrer {
         })
     }
 
-    /// The groups in namespaces it may refer to.
-    fn near<'c>(&self, crowd: &'c Crowd, kind: &str) -> Vec<&'c Group> {
+    fn visible_groups<'c>(&self, name_index: &'c NameIndex, kind: &str) -> Vec<&'c Group> {
         let mut namespaces: Vec<&str> = vec![&self.effective_namespace, CLUSTER];
         for namespace in &self.account_namespaces {
             let namespace = if namespace.is_empty() {
@@ -294,12 +292,11 @@ impl Referrer {
         }
         let groups = namespaces
             .iter()
-            .filter_map(|namespace| crowd.group(namespace, kind));
+            .filter_map(|namespace| name_index.group(namespace, kind));
         groups.collect()
     }
 
-    /// Whether it may refer to anything from one original namespace.
-    fn sees_any(&self, moved: &Moved) -> bool {
+    fn may_name_any(&self, moved: &Moved) -> bool {
         let now = &moved.effective_namespaces;
         self.effective_namespace == CLUSTER
             || now.contains(CLUSTER)
@@ -307,13 +304,12 @@ impl Referrer {
             || !self.account_namespaces.is_disjoint(&moved.account_namespaces)
     }
 
-    /// Whether its namespace allows it to refer to the candidate.
-    fn sees(&self, candidate: &Candidate) -> bool {
+    fn may_name(&self, candidate: &Candidate) -> bool {
         let cluster_scoped = self.effective_namespace == CLUSTER;
-        let near = cluster_scoped
+        let visible = cluster_scoped
             || candidate.is_cluster_scoped()
             || candidate.effective_namespace == self.effective_namespace;
-        near || candidate.is_service_account && self.account_namespaces.contains(&candidate.namespace)
+        visible || candidate.is_service_account && self.account_namespaces.contains(&candidate.namespace)
     }
 }
 
@@ -331,7 +327,6 @@ struct FieldFixer<'a> {
     spec: &'a FieldSpec,
 }
 
-/// A fault of a reference.
 enum Problem {
     Field(FieldProblem),
     Ambiguous(String),
@@ -348,8 +343,8 @@ impl Fixer<'_> {
         // the problem of the first specification that has one
         let mut found: Option<(usize, Problem)> = None;
         let visited = fields
-            .ways
-            .visit(&mut resource.object, Creates::Nothing, &mut |at, value, _| {
+            .spec_tree
+            .visit(&mut resource.object, Creation::Nothing, &mut |at, value, _| {
                 if found.as_ref().is_some_and(|(first, _)| *first <= at) {
                     return Ok(());
                 }
@@ -358,7 +353,7 @@ impl Fixer<'_> {
                     referrer,
                     budget,
                     target: fields.targets[at],
-                    spec: fields.ways.spec(at),
+                    spec: fields.spec_tree.spec(at),
                 };
                 if let Err(problem) = field.fix(value) {
                     found = Some((at, problem));
@@ -367,11 +362,13 @@ impl Fixer<'_> {
             });
         match (visited, found) {
             (Ok(()), None) => Ok(()),
-            (Err(wrong), None) => Err(fields.ways.fault(wrong, resource)),
+            (Err(wrong), None) => Err(fields.spec_tree.fault(wrong, resource)),
             // an error on the way precedes an error at the field
-            (Err(wrong), Some((first, _))) if wrong.at <= first => Err(fields.ways.fault(wrong, resource)),
+            (Err(wrong), Some((first, _))) if wrong.at <= first => {
+                Err(fields.spec_tree.fault(wrong, resource))
+            }
             (_, Some((at, problem))) => {
-                let (id, path) = (resource.id().to_string(), fields.ways.spec(at).path.clone());
+                let (id, path) = (resource.id().to_string(), fields.spec_tree.spec(at).path.clone());
                 Err(match problem {
                     Problem::Field(problem) => Fault::Field { path, id, problem },
                     Problem::Ambiguous(candidates) => Fault::Referrals { id, path, candidates },
@@ -400,7 +397,7 @@ impl FieldFixer<'_> {
         if let Some(referral) = self.select(&name, None, false)?
             && referral.name != name
         {
-            self.make(referral)?;
+            self.charge_referral(referral)?;
             *value = referral.name.clone().into();
         }
         Ok(())
@@ -418,7 +415,7 @@ impl FieldFixer<'_> {
         if referral.name == name && referral.namespace.is_empty() {
             return Ok(());
         }
-        self.make(referral)?;
+        self.charge_referral(referral)?;
         map.insert("name".to_owned(), referral.name.clone().into());
         if !referral.namespace.is_empty() {
             map.insert("namespace".to_owned(), referral.namespace.clone().into());
@@ -426,10 +423,10 @@ impl FieldFixer<'_> {
         Ok(())
     }
 
-    fn make(&self, referral: &Candidate) -> Result<(), Problem> {
+    fn charge_referral(&self, referral: &Candidate) -> Result<(), Problem> {
         let bytes = referral.name.len() + referral.namespace.len();
         self.budget
-            .make(bytes)
+            .charge(bytes)
             .map_err(|exhausted| Problem::Field(exhausted.into()))
     }
 
@@ -440,43 +437,45 @@ impl FieldFixer<'_> {
         namespace: Option<&str>,
         whole: bool,
     ) -> Result<Option<&Candidate>, Problem> {
-        let place = namespace.map(|namespace| Wanted::new(namespace, self.renamed, self.referrer));
+        let place =
+            namespace.map(|namespace| ReferencedNamespace::new(namespace, self.renamed, self.referrer));
         let fits = |candidate: &&Candidate| {
-            self.referrer.sees(candidate)
+            self.referrer.may_name(candidate)
                 && place.as_ref().is_none_or(|place| place.has(candidate))
                 && self.is_meant(candidate)
         };
         let candidate = |at: &usize| &self.renamed.candidates[*at];
-        let crowd = self.renamed.crowds.get(name);
-        let candidates: Vec<&Candidate> = match crowd.filter(|_| self.referrer.effective_namespace != CLUSTER)
-        {
-            None => {
-                let named = self.renamed.by_name.get(name).into_iter().flatten();
-                named.map(candidate).filter(fits).collect()
-            }
-            Some(crowd) => {
-                let groups = self.referrer.near(crowd, &self.target.kind);
-                let all = groups.iter().flat_map(|group| &group.all);
-                let some: Vec<&Candidate> = all.map(candidate).filter(fits).take(2).collect();
-                if some.len() < 2 {
-                    some
-                } else {
-                    let akin = |group: &&Group| group.akin(&self.referrer.prefixes, &self.referrer.suffixes);
-                    let mut akin: Vec<usize> = groups.iter().flat_map(akin).collect();
-                    akin.sort_unstable();
-                    akin.dedup();
-                    let akin: Vec<&Candidate> = akin.iter().map(candidate).filter(fits).collect();
-                    return self.choose(akin, whole);
+        let name_index = self.renamed.name_indexes.get(name);
+        let candidates: Vec<&Candidate> =
+            match name_index.filter(|_| self.referrer.effective_namespace != CLUSTER) {
+                None => {
+                    let named = self.renamed.by_name.get(name).into_iter().flatten();
+                    named.map(candidate).filter(fits).collect()
                 }
-            }
-        };
+                Some(name_index) => {
+                    let groups = self.referrer.visible_groups(name_index, &self.target.kind);
+                    let all = groups.iter().flat_map(|group| &group.all);
+                    let some: Vec<&Candidate> = all.map(candidate).filter(fits).take(2).collect();
+                    if some.len() < 2 {
+                        some
+                    } else {
+                        let matching = |group: &&Group| {
+                            group.with_matching_affixes(&self.referrer.prefixes, &self.referrer.suffixes)
+                        };
+                        let mut matching: Vec<usize> = groups.iter().flat_map(matching).collect();
+                        matching.sort_unstable();
+                        matching.dedup();
+                        let matching: Vec<&Candidate> = matching.iter().map(candidate).filter(fits).collect();
+                        return self.choose(matching, whole);
+                    }
+                }
+            };
         match candidates[..] {
             [only] => Ok(Some(only)),
             _ => self.choose(candidates, whole),
         }
     }
 
-    /// The one candidate with the referrer's affixes.
     fn choose<'c>(
         &self,
         mut candidates: Vec<&'c Candidate>,
@@ -512,11 +511,11 @@ impl FieldFixer<'_> {
             Some((group, kind)) if self.spec.path.ends_with("roleRef/name") => candidate.was(group, "", kind),
             _ => true,
         };
-        let near = self.referrer.effective_namespace == CLUSTER
+        let visible = self.referrer.effective_namespace == CLUSTER
             || candidate.is_cluster_scoped()
             || candidate.is_service_account
             || candidate.effective_namespace == self.referrer.effective_namespace;
-        candidate.was(group, version, kind) && role && near
+        candidate.was(group, version, kind) && role && visible
     }
 
     fn same_affixes(&self, candidate: &Candidate, allow_empty: bool) -> bool {
@@ -529,15 +528,15 @@ impl FieldFixer<'_> {
 }
 
 /// The namespace in a reference: matched against original namespaces, then current ones.
-enum Wanted<'n> {
+enum ReferencedNamespace<'n> {
     First(&'n str),
     Now(&'n str),
 }
 
-impl<'n> Wanted<'n> {
+impl<'n> ReferencedNamespace<'n> {
     fn new(namespace: &'n str, renamed: &Renamed, referrer: &Referrer) -> Self {
         let moved = renamed.by_original_namespace.get(namespace);
-        if namespace != CLUSTER && moved.is_some_and(|moved| referrer.sees_any(moved)) {
+        if namespace != CLUSTER && moved.is_some_and(|moved| referrer.may_name_any(moved)) {
             Self::First(namespace)
         } else {
             Self::Now(namespace)

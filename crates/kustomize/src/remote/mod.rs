@@ -184,7 +184,6 @@ impl fmt::Debug for RemoteRepository {
     }
 }
 
-/// Whether a clone URL names a local directory.
 pub(crate) fn is_file(clone_url: &str) -> bool {
     clone_url.starts_with(FILE)
 }
@@ -193,7 +192,6 @@ pub(crate) fn is_http(entry: &str) -> bool {
     without_prefix(entry, "https:").is_some() || without_prefix(entry, "http:").is_some()
 }
 
-/// Whether an entry is outside the tree.
 pub(crate) fn is_remote(entry: &str) -> bool {
     is_http(entry) || RemoteRepository::parse(entry).is_ok()
 }
@@ -228,7 +226,6 @@ pub(crate) fn shown(url: &str) -> String {
     text
 }
 
-/// The host with everything before it, and the path.
 fn split_host(text: &str) -> Result<(String, String), RemoteUrlError> {
     let (scheme, rest) = SCHEMES
         .into_iter()
@@ -316,7 +313,6 @@ fn split_path(path: &str, file: bool) -> Option<Split<'_>> {
     })
 }
 
-/// Strips a prefix, ignoring case.
 fn without_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let head = text.get(..prefix.len())?;
     head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])

@@ -10,7 +10,6 @@ pub(super) struct Query {
     pub(super) reference: String,
     pub(super) timeout: Duration,
     pub(super) submodules: bool,
-    /// Whether it has a known key.
     pub(super) known: bool,
 }
 

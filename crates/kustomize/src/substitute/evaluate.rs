@@ -2,7 +2,7 @@
 
 use super::SubstituteError;
 use super::parse::Node;
-use super::pattern::{Pattern, Which};
+use super::pattern::{MatchLength, Pattern};
 use crate::budget::Budget;
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ impl Evaluator<'_> {
                     return Err(SubstituteError::NotSet(name.clone()));
                 }
                 let bytes = bound(operator, value.map_or("", String::as_str), &arguments);
-                self.budget.make(bytes).map_err(SubstituteError::Exhausted)?;
+                self.budget.charge(bytes).map_err(SubstituteError::Exhausted)?;
                 Ok(apply(operator, value.map_or("", String::as_str), &arguments))
             }
         }
@@ -74,10 +74,10 @@ fn apply(operator: &str, value: &str, arguments: &[String]) -> String {
         (",,", _) => value.to_lowercase(),
         ("^", _) => first(value, |c| c.to_uppercase().collect()),
         ("^^", _) => value.to_uppercase(),
-        ("#", [pattern, ..]) => trim(value, pattern, Which::Shortest),
-        ("##", [pattern, ..]) => trim(value, pattern, Which::Longest),
-        ("%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Which::Shortest)),
-        ("%%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Which::Longest)),
+        ("#", [pattern, ..]) => trim(value, pattern, MatchLength::Shortest),
+        ("##", [pattern, ..]) => trim(value, pattern, MatchLength::Longest),
+        ("%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), MatchLength::Shortest)),
+        ("%%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), MatchLength::Longest)),
         (":", [offset, rest @ ..]) => substring(value, offset, rest.first().map(String::as_str)),
         ("/", [old, rest @ ..]) => value.replacen(old.as_str(), with(rest), 1),
         ("//", [old, rest @ ..]) => value.replace(old.as_str(), with(rest)),
@@ -134,7 +134,7 @@ fn substring(value: &str, offset: &str, length: Option<&str>) -> String {
 }
 
 /// Removes the shortest or longest matching prefix of a value. An invalid pattern removes nothing.
-fn trim(value: &str, pattern: &str, which: Which) -> String {
+fn trim(value: &str, pattern: &str, which: MatchLength) -> String {
     let Some(pattern) = Pattern::new(pattern) else {
         return value.to_owned();
     };

@@ -76,7 +76,6 @@ fn is_name(name: &str) -> bool {
             .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
-/// Substitutes in an object unless it opts out.
 pub(crate) fn apply(
     resource: &mut Resource,
     variables: &BTreeMap<&str, String>,

@@ -34,7 +34,7 @@ struct Parser<'t> {
 
 /// The end of an argument, and whether `\` escapes in it.
 #[derive(Clone, Copy)]
-struct Until {
+struct Terminator {
     stops: &'static [char],
     escapes: bool,
 }
@@ -82,7 +82,6 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads a variable after `${`.
     fn variable(&mut self) -> Result<Node, SubstituteError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -125,7 +124,7 @@ impl<'t> Parser<'t> {
                     operator.push(sign);
                     self.next();
                 }
-                let argument = self.argument(Until {
+                let argument = self.argument(Terminator {
                     stops: &['}'],
                     escapes: false,
                 })?;
@@ -159,7 +158,7 @@ impl<'t> Parser<'t> {
             self.next();
             return self.default(name, format!(":{sign}"));
         }
-        let offset = self.argument(Until {
+        let offset = self.argument(Terminator {
             stops: &[':', '}'],
             escapes: false,
         })?;
@@ -169,7 +168,7 @@ impl<'t> Parser<'t> {
         if !self.take(":") {
             return Err(SubstituteError::Form);
         }
-        let length = self.argument(Until {
+        let length = self.argument(Terminator {
             stops: &['}'],
             escapes: false,
         })?;
@@ -184,7 +183,7 @@ impl<'t> Parser<'t> {
             if self.rest.is_empty() {
                 return Err(SubstituteError::Argument);
             }
-            arguments.push(self.argument(Until {
+            arguments.push(self.argument(Terminator {
                 stops: &['}'],
                 escapes: false,
             })?);
@@ -203,7 +202,7 @@ impl<'t> Parser<'t> {
             operator.push(sign);
             self.next();
         }
-        let pattern = self.argument(Until {
+        let pattern = self.argument(Terminator {
             stops: &['/'],
             escapes: true,
         })?;
@@ -214,7 +213,7 @@ impl<'t> Parser<'t> {
         if self.take("}") {
             return Ok(node(name, &operator, vec![pattern]));
         }
-        let replacement = self.argument(Until {
+        let replacement = self.argument(Terminator {
             stops: &['}'],
             escapes: true,
         })?;
@@ -223,7 +222,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads one argument: a substitution, or text up to the next one or the end.
-    fn argument(&mut self, until: Until) -> Result<Node, SubstituteError> {
+    fn argument(&mut self, until: Terminator) -> Result<Node, SubstituteError> {
         if self.take("${") {
             return self.variable();
         }

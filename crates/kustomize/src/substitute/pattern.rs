@@ -17,7 +17,6 @@ enum Part {
 pub(super) struct Pattern(Vec<Part>);
 
 impl Pattern {
-    /// `None` if it is malformed.
     pub(super) fn new(text: &str) -> Option<Self> {
         let mut parts = Vec::new();
         let mut rest = text.chars().peekable();
@@ -53,7 +52,7 @@ impl Pattern {
     ///
     /// One pass over the text tracks all possible positions in the pattern as a bit set. The cost is
     /// characters times parts, 64 parts at a time.
-    pub(super) fn beginning(&self, text: &str, which: Which) -> Option<usize> {
+    pub(super) fn beginning(&self, text: &str, which: MatchLength) -> Option<usize> {
         let words = self.0.len() / 64 + 1;
         let stays = mask(words, &self.0, |part| *part == Part::Any);
         let mut consumes = Masks::new(&self.0, words);
@@ -73,7 +72,7 @@ impl Pattern {
             skip(&mut places, &stays);
             if end(&places) {
                 found = Some(at + c.len_utf8());
-                if which == Which::Shortest {
+                if which == MatchLength::Shortest {
                     break;
                 }
             }
@@ -85,9 +84,8 @@ impl Pattern {
     }
 }
 
-/// Which matching prefix to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum MatchLength {
     Shortest,
     Longest,
 }
@@ -176,7 +174,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition of a match, for whole texts.
     fn matches(parts: &[Part], text: &[char]) -> bool {
         match parts {
             [] => text.is_empty(),
@@ -185,21 +182,21 @@ mod tests {
         }
     }
 
-    fn by_definition(pattern: &Pattern, text: &str, which: Which) -> Option<usize> {
+    fn by_definition(pattern: &Pattern, text: &str, which: MatchLength) -> Option<usize> {
         let mut ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
         let fits = |end: &usize| {
             let head: Vec<char> = text[..*end].chars().collect();
             matches(&pattern.0, &head)
         };
         match which {
-            Which::Shortest => ends.find(fits),
-            Which::Longest => ends.rfind(fits),
+            MatchLength::Shortest => ends.find(fits),
+            MatchLength::Longest => ends.rfind(fits),
         }
     }
 
     proptest! {
         #[test]
-        fn a_beginning_is_the_one_of_the_definition(
+        fn prefix_equals_the_definition(
             pattern in r"([ab\u{e9}]|\*|\?|\[a-b\]|\[\^a\]){0,7}",
             times in 0_usize..2,
             text in "[ab\u{e9}/]{0,12}",
@@ -208,7 +205,7 @@ mod tests {
             let head = "b".repeat(times * 63);
             let (whole, text) = (format!("{head}{pattern}"), format!("{head}{text}"));
             let pattern = Pattern::new(&whole).unwrap();
-            for which in [Which::Shortest, Which::Longest] {
+            for which in [MatchLength::Shortest, MatchLength::Longest] {
                 prop_assert_eq!(
                     pattern.beginning(&text, which),
                     by_definition(&pattern, &text, which),
@@ -220,13 +217,13 @@ mod tests {
 
     /// Testing prefix by prefix would take an hour.
     #[test]
-    fn a_long_text_is_gone_through_once() {
+    fn long_text_is_scanned_once() {
         let text = "a".repeat(1 << 18);
         for (pattern, which, expected) in [
-            ("*/", Which::Longest, None),
-            ("*a", Which::Longest, Some(text.len())),
-            ("*a*b", Which::Shortest, None),
-            ("?*?*?", Which::Shortest, Some(3)),
+            ("*/", MatchLength::Longest, None),
+            ("*a", MatchLength::Longest, Some(text.len())),
+            ("*a*b", MatchLength::Shortest, None),
+            ("?*?*?", MatchLength::Shortest, Some(3)),
         ] {
             let pattern = Pattern::new(pattern).unwrap();
             assert_eq!(pattern.beginning(&text, which), expected, "{pattern:?}");

@@ -2,12 +2,11 @@
 
 use crate::budget::Budget;
 use crate::error::Fault;
-use crate::field_spec::{Creates, FieldSpec, set_scalar};
+use crate::field_spec::{Creation, FieldSpec, set_scalar};
 use crate::passes::{Pass, Step};
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 
-/// A prefix or suffix.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Affix<'a> {
     Prefix(&'a str),
@@ -24,16 +23,15 @@ impl Affix<'_> {
 
 const NAME: &str = "metadata/name";
 
-/// Adds it to every resource whose name may change.
 #[derive(Debug)]
-pub(crate) struct Affixing<'a> {
+pub(crate) struct AffixPass<'a> {
     pub(crate) affix: Affix<'a>,
     pub(crate) specs: &'a [FieldSpec],
     pub(crate) schema: &'a Schema,
     pub(crate) budget: Budget,
 }
 
-impl Pass for Affixing<'_> {
+impl Pass for AffixPass<'_> {
     fn begin(&self) -> Step<'_> {
         Box::new(|resource| self.rename(resource))
     }
@@ -43,7 +41,7 @@ impl Pass for Affixing<'_> {
     }
 }
 
-impl Affixing<'_> {
+impl AffixPass<'_> {
     fn rename(&self, resource: &mut Resource) -> Result<(), Fault> {
         let Self { affix, budget, .. } = self;
         if keeps_its_name(resource) {
@@ -56,12 +54,12 @@ impl Affixing<'_> {
             }
             if spec.path == NAME {
                 // the former name is kept beside the new one
-                budget.make(affix.text().len() + resource.name().len())?;
+                budget.charge(affix.text().len() + resource.name().len())?;
                 note(resource, *affix, self.schema);
             }
-            spec.visit(resource, Creates::Scalar, &mut |value| {
+            spec.visit(resource, Creation::Scalar, &mut |value| {
                 let name = scalar_text(value).unwrap_or_default();
-                budget.make(affix.text().len() + name.len())?;
+                budget.charge(affix.text().len() + name.len())?;
                 let name = match affix {
                     Affix::Prefix(prefix) => format!("{prefix}{name}"),
                     Affix::Suffix(suffix) => format!("{name}{suffix}"),

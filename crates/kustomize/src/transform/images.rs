@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::error::{Exhausted, Fault, FieldProblem, node_kind};
-use crate::field_spec::{ByType, Creates, FieldSpec, Selection, Ways};
+use crate::field_spec::{ByType, Creation, FieldSpec, Selection, SpecTree};
 use crate::kustomization::Image;
 use crate::passes::{Pass, Step};
 use crate::resource::{Resource, scalar_text};
@@ -16,7 +16,6 @@ pub(crate) struct Change<'a> {
     name: Name<'a>,
 }
 
-/// The pattern in an entry's name.
 #[derive(Debug)]
 enum Name<'a> {
     /// Plain characters and dots, which match anything.
@@ -80,7 +79,7 @@ impl<'a> Change<'a> {
 
     fn set(&self, value: &mut Value, budget: &Budget) -> Result<(), FieldProblem> {
         if let Some(changed) = self.changed(&text_of(value)?) {
-            budget.make(changed.len())?;
+            budget.charge(changed.len())?;
             *value = changed.into();
         }
         Ok(())
@@ -97,7 +96,6 @@ fn text_of(value: &Value) -> Result<String, FieldProblem> {
     scalar_text(value).ok_or_else(|| FieldProblem::NotScalar(node_kind(value)))
 }
 
-/// The rest of an image after a name; `None` if the name differs.
 fn after_name<'i>(image: &'i str, name: &str) -> Option<&'i str> {
     let mut rest = image.chars();
     for wanted in name.chars() {
@@ -135,9 +133,7 @@ fn is_tag_and_digest(text: &str) -> bool {
 /// The entries of a list, indexed by the ends of their names.
 struct Changes<'a> {
     list: Vec<Change<'a>>,
-    /// Entries by the last segment of their names, if plain.
     by_end: HashMap<&'a str, Vec<usize>>,
-    /// All others.
     rest: Vec<usize>,
 }
 
@@ -176,19 +172,18 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// The part after the last slash.
 fn end_of(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, end)| end)
 }
 
 /// Changes all matching images, entry by entry, except in CustomResourceDefinitions.
-pub(crate) struct Tagging<'a> {
+pub(crate) struct ImagePass<'a> {
     changes: Changes<'a>,
     selection: Selection<'a>,
     budget: Budget,
 }
 
-impl<'a> Tagging<'a> {
+impl<'a> ImagePass<'a> {
     pub(crate) fn new(
         images: &'a [Image],
         specs: &'a [FieldSpec],
@@ -201,24 +196,24 @@ impl<'a> Tagging<'a> {
         })
     }
 
-    fn tag(&self, known: &mut ByType<Ways<'a>>, resource: &mut Resource) -> Result<(), Fault> {
+    fn tag(&self, known: &mut ByType<SpecTree<'a>>, resource: &mut Resource) -> Result<(), Fault> {
         if resource.kind() == "CustomResourceDefinition" {
             return Ok(());
         }
-        let ways = self.selection.ways(known, resource);
+        let spec_tree = self.selection.spec_tree(known, resource);
         let changes = &self.changes;
         let mut from = 0;
         // one entry's result may match a later entry
         while from < changes.list.len() {
             let mut found = Vec::new();
-            visit(resource, ways, &mut |value| {
+            visit(resource, spec_tree, &mut |value| {
                 found.push(text_of(value)?);
                 Ok(())
             })?;
             let Some(at) = changes.next(&found, from) else {
                 break;
             };
-            visit(resource, ways, &mut |value| {
+            visit(resource, spec_tree, &mut |value| {
                 changes.list[at].set(value, &self.budget)
             })?;
             from = at + 1;
@@ -227,7 +222,7 @@ impl<'a> Tagging<'a> {
     }
 }
 
-impl Pass for Tagging<'_> {
+impl Pass for ImagePass<'_> {
     fn begin(&self) -> Step<'_> {
         let mut known = ByType::new();
         Box::new(move |resource| self.tag(&mut known, resource))
@@ -238,7 +233,7 @@ impl Pass for Tagging<'_> {
 /// specification.
 fn visit(
     resource: &mut Resource,
-    ways: &Ways<'_>,
+    spec_tree: &SpecTree<'_>,
     set: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
 ) -> Result<(), Fault> {
     let scanned = resource
@@ -251,10 +246,10 @@ fn visit(
         id: resource.id().to_string(),
         problem,
     })?;
-    let visited = ways.visit(&mut resource.object, Creates::Nothing, &mut |_, value, _| {
+    let visited = spec_tree.visit(&mut resource.object, Creation::Nothing, &mut |_, value, _| {
         set(value)
     });
-    visited.map_err(|wrong| ways.fault(wrong, resource))
+    visited.map_err(|wrong| spec_tree.fault(wrong, resource))
 }
 
 /// The legacy scan: `image` in any list named `containers` or `initContainers`.
@@ -299,7 +294,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_entry_changes_what_it_names() {
+    fn entry_changes_matching_images() {
         let entry = |name: &str, new_name: &str, new_tag: &str, digest: &str, suffix: &str| Image {
             name: name.to_owned(),
             new_name: new_name.to_owned(),
@@ -346,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_name_matches_what_its_expression_does() {
+    fn plain_name_matches_like_its_expression() {
         let names = ["", "nginx", "r:5000/a", "x.y/a.b", "a:1", "a/b-c_d"];
         let images = [
             "",
@@ -395,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_follow_one_another() {
+    fn entries_apply_in_order() {
         let entry = |name: &str, new_name: &str| Image {
             name: name.to_owned(),
             new_name: new_name.to_owned(),
@@ -417,7 +412,7 @@ mod tests {
         resources
             .append(Resource::new(pod, crate::Origin::default()), schema)
             .unwrap();
-        let tagging = Tagging::new(&images, &[], &Budget::default()).unwrap();
+        let tagging = ImagePass::new(&images, &[], &Budget::default()).unwrap();
         crate::passes::run(&tagging, &mut resources).unwrap();
         let containers = &resources.items()[0].object.0["spec"]["containers"];
         assert_eq!(*containers, json!([{"image": "e:1"}, {"image": "x"}]));

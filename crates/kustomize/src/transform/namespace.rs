@@ -3,7 +3,7 @@
 use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem, node_kind};
-use crate::field_spec::{ByType, Creates, FieldSpec, Selection, set_scalar};
+use crate::field_spec::{ByType, Creation, FieldSpec, Selection, set_scalar};
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 use serde_json::Value;
@@ -48,7 +48,7 @@ impl Namespace<'_> {
             if resource.from_chart {
                 return Ok(hash(resource));
             }
-            budget.make(self.name.len() + resource.name().len())?;
+            budget.charge(self.name.len() + resource.name().len())?;
             resource.remember(schema);
             self.set_own(resource, schema)?;
             self.set_subjects(resource, &budget)?;
@@ -61,12 +61,12 @@ impl Namespace<'_> {
             Ok::<_, Infallible>((before, set(known, resource).map_err(Box::<Fault>::new)))
         });
         let (before, after): (Vec<u64>, Vec<_>) = moves.done.into_iter().unzip();
-        let mut places = Places::new(&before);
+        let mut places = IdCounts::new(&before);
         for (at, moved) in after.into_iter().enumerate() {
             let hash = moved.map_err(|fault| *fault)?;
             if hash != before[at]
                 && places.moved(before[at], hash)
-                && several(items, at, &before, hash, schema)
+                && is_duplicate(items, at, &before, hash, schema)
             {
                 return Err(Fault::NamespaceConflict {
                     id: items[at].id().to_string(),
@@ -127,7 +127,7 @@ impl Namespace<'_> {
             if self.unset_only && subject.get("namespace").is_some_and(|value| !is_empty(value)) {
                 continue;
             }
-            budget.make(self.name.len())?;
+            budget.charge(self.name.len())?;
             subject.insert("namespace".to_owned(), self.name.into());
         }
         Ok(())
@@ -153,11 +153,11 @@ impl Namespace<'_> {
             specs
         });
         for spec in specs {
-            spec.visit_any(resource, Creates::Scalar, &mut |value| {
+            spec.visit_any(resource, Creation::Scalar, &mut |value| {
                 if self.unset_only && !is_empty(value) {
                     return Ok(());
                 }
-                budget.make(self.name.len())?;
+                budget.charge(self.name.len())?;
                 set_scalar(value, self.name.into())
             })?;
         }
@@ -165,10 +165,9 @@ impl Namespace<'_> {
     }
 }
 
-/// Counts resources by the hash of their id.
-struct Places(HashMap<u64, usize>);
+struct IdCounts(HashMap<u64, usize>);
 
-impl Places {
+impl IdCounts {
     fn new(hashes: &[u64]) -> Self {
         let mut places = HashMap::with_capacity(hashes.len() * 2);
         for hash in hashes {
@@ -190,7 +189,7 @@ impl Places {
 
 /// Whether another resource has the id of the one at this place, as if resources were moved one by one: later
 /// ones count with their old ids.
-fn several(items: &[Resource], at: usize, before: &[u64], hash: u64, schema: &Schema) -> bool {
+fn is_duplicate(items: &[Resource], at: usize, before: &[u64], hash: u64, schema: &Schema) -> bool {
     let called = items[at].called(schema);
     let mut moved = items[..at].iter();
     let mut rest = items.iter().zip(before).skip(at + 1);

@@ -3,9 +3,10 @@
 use crate::budget::{Budget, measure};
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
-use crate::field_path::{self, Astray, Made, Visitor};
+use crate::field_path::{self, NewField, PathMismatch, Visitor};
 use crate::kustomization::{
-    self, FieldOptions, Kustomization, Replacement, ReplacementSource, ReplacementTarget, Selector, Unknown,
+    self, FieldOptions, Kustomization, Replacement, ReplacementSource, ReplacementTarget, Selector,
+    UnknownFields,
 };
 use crate::loader::{Loader, at};
 use crate::resource::{Resource, scalar_text};
@@ -30,7 +31,6 @@ pub(crate) fn apply_all(
     Ok(())
 }
 
-/// Runs one entry: a replacement, or a file of them.
 pub(crate) fn apply_entry(
     entry: &Replacement,
     root: &str,
@@ -53,7 +53,6 @@ pub(crate) fn apply_entry(
     Ok(())
 }
 
-/// Reads a file with one replacement or a list of them.
 fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
     let options = Options {
         duplicates: Duplicates::Collect,
@@ -71,7 +70,7 @@ fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
             kustomization::decode(
                 entry,
                 &kustomization::shapes::REPLACEMENT,
-                Unknown::Refused,
+                UnknownFields::Refused,
                 &mut HashMap::new(),
             )
         })
@@ -99,7 +98,6 @@ fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Replacement(text.into()))
 }
 
-/// The value of a source.
 fn source_value(source: &ReplacementSource, resources: &mut Collection) -> Result<Value, Fault> {
     let candidates = if source.name.is_empty() {
         resources.everything()
@@ -247,7 +245,7 @@ fn apply_to(
                 };
                 match value {
                     Value::Array(_) | Value::Object(_) => resource.apart(change),
-                    _ => resource.in_step(change),
+                    _ => resource.change_scalars(change),
                 }
             })
         })?;
@@ -285,7 +283,6 @@ fn rejected(resource: &Resource, selector: &Selector, matcher: &Matcher) -> bool
     by_metadata || names_something && any_name(resource, matcher)
 }
 
-/// Copies the value to a path in the object, or in structured text in one of its fields.
 fn copy(
     object: &mut Value,
     path: &str,
@@ -294,12 +291,12 @@ fn copy(
     budget: &Budget,
 ) -> Result<(), Fault> {
     let segments = field_path::split(path);
-    budget.copy(value, segments.len())?;
+    budget.charge_copy(value, segments.len())?;
     if into_text(object, &segments, value, options, budget)? {
         return Ok(());
     }
     let creates = options.is_some_and(|options| options.create);
-    let makes = creates.then(|| Made::like(value));
+    let makes = creates.then(|| NewField::like(value));
     let missing = || {
         if creates {
             format!("unable to find or create field {path:?} in replacement target")
@@ -320,7 +317,7 @@ fn copy(
             match mistyped(&before, field)
                 .filter(|_| segments.first().is_some_and(|first| first != "metadata"))
             {
-                Some(why) => Err(Astray::Mistyped(why)),
+                Some(why) => Err(PathMismatch::Mistyped(why)),
                 None => Ok(()),
             }
         },
@@ -328,9 +325,9 @@ fn copy(
     match field_path::visit(object, &segments, &mut visitor) {
         Ok(0) => fault(missing()),
         Ok(_) => Ok(()),
-        Err(Astray::Exhausted(exhausted)) => Err(exhausted.into()),
-        Err(Astray::Mistyped(why)) => fault(format!("field {path:?} of replacement target: {why}")),
-        Err(Astray::Wrong(why)) => fault(format!("{}: {why}", missing())),
+        Err(PathMismatch::Exhausted(exhausted)) => Err(exhausted.into()),
+        Err(PathMismatch::Mistyped(why)) => fault(format!("field {path:?} of replacement target: {why}")),
+        Err(PathMismatch::Invalid(why)) => fault(format!("{}: {why}", missing())),
     }
 }
 
@@ -340,17 +337,17 @@ fn put(
     value: &Value,
     options: Option<&FieldOptions>,
     budget: &Budget,
-) -> Result<(), Astray> {
-    budget.make(measure(value).0)?;
+) -> Result<(), PathMismatch> {
+    budget.charge(measure(value).0)?;
     let delimited = options.filter(|options| !options.delimiter.is_empty());
     let value = match delimited {
         None => value.clone(),
         Some(options) => {
             let (Some(current), Some(text)) = (scalar_text(field), scalar_text(value)) else {
                 let why = "delimiter option can only be used with scalar nodes";
-                return Err(Astray::Wrong(why.to_owned()));
+                return Err(PathMismatch::Invalid(why.to_owned()));
             };
-            budget.make(current.len())?;
+            budget.charge(current.len())?;
             let mut parts: Vec<&str> = current.split(options.delimiter.as_str()).collect();
             match usize::try_from(options.index) {
                 Err(_) => parts.insert(0, &text),
@@ -423,15 +420,15 @@ fn into_text(
         };
         let makes = options
             .filter(|options| options.create)
-            .map(|_| Made::like(value));
-        budget.make(text.len())?;
+            .map(|_| NewField::like(value));
+        budget.charge(text.len())?;
         let mut visitor = Visitor {
             makes,
             budget,
             set: &mut |field| put(field, value, options, budget),
         };
         let set = field_path::visit(&mut content.value, inner, &mut visitor);
-        if let Err(Astray::Exhausted(exhausted)) = set {
+        if let Err(PathMismatch::Exhausted(exhausted)) = set {
             return Err(exhausted.into());
         }
         // kustomize ignores a failure to create fields in null
@@ -450,13 +447,13 @@ fn into_text(
             makes: None,
             budget,
             set: &mut |field| {
-                budget.make(written.len())?;
+                budget.charge(written.len())?;
                 *field = written.clone().into();
                 Ok(())
             },
         };
         return match field_path::visit(object, outer, &mut visitor) {
-            Err(Astray::Exhausted(exhausted)) => Err(exhausted.into()),
+            Err(PathMismatch::Exhausted(exhausted)) => Err(exhausted.into()),
             done => Ok(done.is_ok_and(|count| count > 0)),
         };
     }

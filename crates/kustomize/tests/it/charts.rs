@@ -34,7 +34,6 @@ impl Charts for Teller {
     }
 }
 
-/// The data of the one object, or the error with its cause.
 fn built(base: &str) -> String {
     let mut tree = Memory::new(&[
         (
@@ -105,7 +104,7 @@ fn built(base: &str) -> String {
 }
 
 #[test]
-fn charts_are_asked_for_with_their_files_and_values() {
+fn renderer_gets_files_and_values() {
     const ALL: &str = "files=Chart.yaml templates/c.yaml values.yaml";
     for (base, expected) in [
         (
@@ -150,7 +149,7 @@ fn charts_are_asked_for_with_their_files_and_values() {
 }
 
 #[test]
-fn charts_that_cannot_be_are_told_with_their_place() {
+fn chart_errors_name_their_place() {
     for (base, expected) in [
         (
             "helmCharts: [{name: bad}]\n",

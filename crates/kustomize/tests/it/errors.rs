@@ -15,7 +15,7 @@ fn failure(files: &[(&str, &str)], options: &Options) -> String {
 }
 
 #[test]
-fn links_that_lead_nowhere_say_why() {
+fn broken_links_are_explained() {
     let mut tree = Memory::new(&[]);
     for (link, target) in [
         ("k/round", "round"),
@@ -60,7 +60,7 @@ fn links_that_lead_nowhere_say_why() {
 }
 
 #[test]
-fn warnings_are_those_of_the_real_tool() {
+fn warnings_equal_kustomize() {
     const VARS: &str = "# Warning: 'vars' is deprecated. Please use 'replacements' instead. [EXPERIMENTAL] Run 'kustomize edit fix' to update your Kustomization automatically.";
     const LABELS: &str = "# Warning: 'commonLabels' is deprecated. Please use 'labels' instead. Run 'kustomize edit fix' to update your Kustomization automatically.";
     const ORDER: &str = "Warning: Sorting order is set both in 'kustomization.yaml' ('sortOptions') and in a CLI flag ('--reorder'). Using the kustomization file over the CLI flag.";
@@ -116,7 +116,7 @@ fn warnings_are_those_of_the_real_tool() {
                 let deprecations = built.deprecations.iter().map(ToString::to_string);
                 deprecations.chain(built.warnings).collect()
             }
-            Err(error) => error.told,
+            Err(error) => error.warnings,
         };
         assert_eq!(told, expected, "{kustomization}");
     }
@@ -148,7 +148,7 @@ fn a_build_can_be_stopped() {
 }
 
 #[test]
-fn paths_are_told_as_somebody_sees_them() {
+fn paths_are_rewritten_in_messages() {
     let tree = Memory::new(&[
         ("a/kustomization.yaml", "resources: [../b]\n"),
         ("b/kustomization.yaml", "resources: [x.yaml]\n"),
@@ -176,12 +176,12 @@ fn paths_are_told_as_somebody_sees_them() {
             ..Options::default()
         };
         let error = kustomize(&tree, dir, &options).unwrap_err();
-        assert_eq!(error.seen_in("fleet@v1:").to_string(), expected);
+        assert_eq!(error.with_path_prefix("fleet@v1:").to_string(), expected);
     }
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_name_their_place() {
     let mut wrong = Vec::new();
     let mut check = |kustomization: &str, files: &[(&str, &str)], expected: &str| {
         let mut all = vec![
@@ -353,7 +353,7 @@ fn a_kustomization_is_empty_if_nothing_is_set() {
 }
 
 #[test]
-fn cycles_are_told() {
+fn cycles_are_errors() {
     let files = [
         ("k/kustomization.yaml", "resources: [../a]\n"),
         ("a/kustomization.yaml", "resources: [../k]\n"),
@@ -442,7 +442,7 @@ fn definitions_that_double_are_refused() {
 }
 
 #[test]
-fn definitions_that_refer_to_themselves_come_to_an_end() {
+fn recursive_definitions_terminate() {
     let refs = |letter: char| format!(r#""{letter}": {{"$ref": "x.Foo"}}"#);
     let refs: Vec<String> = "abcdef".chars().map(refs).collect();
     let definitions = format!(
@@ -482,7 +482,7 @@ fn replacements_that_double_are_refused() {
 }
 
 #[test]
-fn what_is_put_into_every_object_is_counted() {
+fn common_values_count_per_object() {
     use std::fmt::Write as _;
     let manifests = (0..300).fold(String::new(), |mut all, at| {
         let _ = write!(

@@ -4,7 +4,7 @@ use crate::memory::Memory;
 use equate_kustomize::{Options, kustomize};
 
 #[test]
-fn deprecated_fields_are_told_in_the_order_files_are_read() {
+fn deprecations_are_in_reading_order() {
     let tree = Memory::new(&[
         (
             "k/kustomization.yaml",
@@ -49,7 +49,6 @@ fn deprecated_fields_are_told_in_the_order_files_are_read() {
     );
 }
 
-/// A file that sets a field, and its result.
 struct Row {
     field: &'static str,
     kustomization: String,
@@ -202,7 +201,7 @@ fn every_field_has_its_effect_or_is_refused_by_name() {
 }
 
 #[test]
-fn a_field_nobody_knows_is_refused_wherever_it_stands() {
+fn unknown_fields_are_refused_everywhere() {
     for row in rows() {
         // misspells the last name of the path
         let name = row.field.rsplit('.').next().unwrap().trim_end_matches("[]");

@@ -46,7 +46,6 @@ fn tree() -> Memory {
     tree
 }
 
-/// Whether a build of `path` counts as unchanged after `change`.
 fn check(path: &str, change: impl FnOnce(&mut Memory), expected: bool, what: &str) {
     let before = tree();
     let inputs = inputs(&before, path);

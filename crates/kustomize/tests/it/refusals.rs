@@ -32,7 +32,6 @@ fn table() -> Vec<Refusal<'static>> {
         .collect()
 }
 
-/// The variant's name.
 fn kind(fault: &impl std::fmt::Debug) -> String {
     let text = format!("{fault:?}");
     let end = text.find(|c: char| !c.is_ascii_alphanumeric());

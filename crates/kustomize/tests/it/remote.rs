@@ -98,7 +98,6 @@ fn loaders(world: &World) -> Loaders<'_> {
     }
 }
 
-/// The objects' names and the requests, or the error with its causes.
 fn built(kustomization: &str, tree: &[(&str, &str)], world: &World) -> String {
     let mut all = vec![("k/kustomization.yaml", kustomization)];
     all.extend_from_slice(tree);
@@ -125,7 +124,7 @@ fn built(kustomization: &str, tree: &[(&str, &str)], world: &World) -> String {
 }
 
 #[test]
-fn what_lies_elsewhere_is_built() {
+fn remote_resources_are_built() {
     let mut wrong = Vec::new();
     for (kustomization, expected) in [
         (
@@ -207,7 +206,7 @@ fn what_lies_elsewhere_is_built() {
 }
 
 #[test]
-fn what_was_fetched_reads_no_local_repository() {
+fn fetched_kustomization_cannot_read_local_repositories() {
     let mut world = world();
     for field in ["resources", "components"] {
         let text = format!("{field}: ['file:///srv/me/fleet//app']\n");
@@ -244,7 +243,7 @@ fn what_was_fetched_reads_no_local_repository() {
 }
 
 #[test]
-fn the_url_that_is_built_is_told_once() {
+fn built_url_appears_once_in_errors() {
     let world = world();
     let tree = Memory::new(&[]);
     for (url, loaders, expected) in [
@@ -275,7 +274,7 @@ fn the_url_that_is_built_is_told_once() {
 }
 
 #[test]
-fn a_url_is_built_itself_and_reads_nothing_of_the_tree() {
+fn url_build_does_not_read_the_tree() {
     let world = world();
     let loaders = loaders(&world);
     let tree = Memory::new(&[("x/kustomization.yaml", "resources: []\n")]);
@@ -294,7 +293,7 @@ fn a_url_is_built_itself_and_reads_nothing_of_the_tree() {
 }
 
 #[test]
-fn inputs_tell_what_was_fetched() {
+fn inputs_include_remotes() {
     let world = world();
     let loaders = loaders(&world);
     let inputs = |reference: &str, file: &str| {
@@ -313,7 +312,7 @@ fn inputs_tell_what_was_fetched() {
         }]
     );
     assert!(!by_tag.unchanged(&tree));
-    assert!(by_tag.unchanged_but(&tree, |_| true));
+    assert!(by_tag.unchanged_with(&tree, |_| true));
     let (tree, pinned) = inputs(COMMIT, "");
     assert!(pinned.unchanged(&tree));
     let (tree, with_file) = inputs(COMMIT, ", 'https://h.example/f.yaml'");
@@ -323,7 +322,7 @@ fn inputs_tell_what_was_fetched() {
 }
 
 #[test]
-fn origins_are_those_of_the_repository() {
+fn origins_name_the_repository() {
     let world = world();
     let loaders = loaders(&world);
     let origin = |entry: &str| {

@@ -70,7 +70,7 @@ fn built(text: &str, threads_max: usize) -> Result<Built, BuildError> {
 }
 
 #[test]
-fn a_large_build_is_many_small_ones() {
+fn large_build_equals_small_builds() {
     let small: Vec<_> = (0..APPS)
         .flat_map(|at| built(&app(at), 1).unwrap().objects)
         .map(|resource| resource.object)
@@ -106,7 +106,7 @@ fn check(changes: &[(usize, &str, &str)], expected: &str) {
 }
 
 #[test]
-fn what_is_wrong_does_not_depend_on_the_threads() {
+fn errors_do_not_depend_on_thread_count() {
     let image = ("image: registry.example.com/app:1.0", "image: [x]");
     let kind = ("kind: ConfigMap", "king: ConfigMap");
     for (changes, expected) in [

@@ -21,7 +21,6 @@ fn conformance() -> PathBuf {
     ))
 }
 
-/// The cases of one file; `None` if the file is missing.
 pub(crate) fn cases(file: &str) -> Option<Vec<Value>> {
     let path = conformance().join(file);
     if !path.exists() {
@@ -68,7 +67,6 @@ pub(crate) fn built(case: &Value) -> Result<Built, BuildError> {
     kustomize(&tree(case), path, &options)
 }
 
-/// The result of a case: the output or the error's text.
 fn run(case: &Value) -> Result<String, String> {
     match built(case) {
         Ok(built) => Ok(built
@@ -118,7 +116,6 @@ fn check(file: &str) {
     );
 }
 
-/// Prints a case and its result, for debugging.
 fn show(cases: &[Value], wanted: &str) {
     for case in cases.iter().filter(|case| case["id"] == wanted) {
         for (path, content) in case["files"].as_object().unwrap() {

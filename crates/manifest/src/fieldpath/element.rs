@@ -1,4 +1,3 @@
-
 use super::order::{compare, write_json, write_json_string, write_text};
 use serde_json::Value;
 use std::cmp::Ordering;

@@ -1,4 +1,3 @@
-
 use super::PathElement;
 use std::fmt;
 

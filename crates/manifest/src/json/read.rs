@@ -1,4 +1,3 @@
-
 use super::DEPTH_MAX;
 use serde_json::{Map, Number, Value};
 use std::collections::HashSet;

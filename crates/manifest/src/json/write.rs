@@ -1,4 +1,3 @@
-
 use serde_json::{Number, Value};
 use std::fmt::Write as _;
 
@@ -121,7 +120,6 @@ pub fn go_float(float: f64) -> String {
     shortest(&text(format!("{float:e}")), || text(float.to_string()))
 }
 
-/// [`go_float`] for float32.
 pub(crate) fn go_float32(float: f32) -> String {
     shortest(&format!("{float:e}"), || float.to_string())
 }

@@ -143,7 +143,6 @@ fn reconcile<M: Ord>(kind: &Type, mut managers: Managers<M>) -> Result<Managers<
     Ok(managers)
 }
 
-/// The touched fields that other managers own.
 fn conflicts<M: Ord + Clone>(managers: &Managers<M>, me: &M, touched: &Set) -> BTreeMap<M, Set> {
     managers
         .iter()

@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn an_applied_configuration_is_in_the_object(before in operations(), config in config()) {
+    fn applied_configuration_is_in_the_object(before in operations(), config in config()) {
         let mut world = World::after(&before);
         world.apply("me", &config, true).unwrap();
         for path in world.kind.field_set(&config).unwrap().paths() {
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn who_stops_naming_fields_owns_none(before in operations(), config in config()) {
+    fn empty_apply_releases_all_fields(before in operations(), config in config()) {
         let mut world = World::after(&before);
         let others = world.managers.clone();
         world.apply("me", &config, true).unwrap();
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sole_applier_leaves_nothing_behind(first in config(), second in config()) {
+    fn sole_applier_removes_all_its_fields(first in config(), second in config()) {
         let mut world = World { kind: kind(), live: json!({}), managers: Managers::new() };
         world.apply("me", &first, false).unwrap();
         world.apply("me", &second, false).unwrap();
@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn an_apply_without_force_takes_nothing(before in operations(), config in config()) {
+    fn unforced_apply_takes_no_fields(before in operations(), config in config()) {
         let mut world = World::after(&before);
         let (live, others) = (world.live.clone(), world.managers.clone());
         match world.apply("me", &config, false) {
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn pruning_nothing_is_the_same_the_long_way(before in operations(), config in config()) {
+    fn skipped_prune_equals_full_prune(before in operations(), config in config()) {
         let mut world = World::after(&before);
         world.apply("me", &config, true).unwrap();
         let last = Ownership {

@@ -193,17 +193,14 @@ impl Patch {
     }
 }
 
-/// Running totals of one patch.
 #[derive(Default)]
 struct Account {
-    /// Bytes copied.
     copied: usize,
     /// An upper bound for the document's depth. `None` until a move: other operations measure their value.
     levels: Option<usize>,
 }
 
 impl Account {
-    /// Checks the depth of a value at a path.
     fn nest(&mut self, op: &'static str, path: &str, levels: usize) -> Result<(), ApplyError> {
         let whole = tokens(path).saturating_add(levels);
         if whole > DEPTH_MAX {
@@ -225,7 +222,6 @@ impl Account {
     }
 }
 
-/// The nesting depth.
 fn levels(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or_default(),

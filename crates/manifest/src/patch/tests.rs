@@ -37,7 +37,7 @@ fn merge_patch_agrees_with_the_real_library() {
 }
 
 #[test]
-fn documents_that_are_no_patch() {
+fn invalid_patches_are_refused() {
     #[track_caller]
     fn check(document: impl std::borrow::Borrow<Value>, expected: &str) {
         let got = match json::Patch::parse(document.borrow()) {

@@ -141,7 +141,6 @@ impl Path<'_> {
         }
     }
 
-    /// The struct whose field is being decoded.
     fn context(&self) -> Option<&Definition> {
         match self {
             Path::Root => None,
@@ -270,7 +269,6 @@ impl Decoder<'_> {
         self.value(node, value, path)
     }
 
-    /// The encoding of a value that was never set.
     fn zero(&self, node: &Schema) -> Value {
         if node.go.as_deref().is_some_and(|go| go.starts_with('*')) {
             return Value::Null;

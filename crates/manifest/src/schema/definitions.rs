@@ -25,7 +25,6 @@ pub(super) struct Definition {
     schema: OnceLock<Schema>,
 }
 
-/// The JSON encoding of a definition's Go type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     Struct,
@@ -71,7 +70,6 @@ impl Definition {
         serde_json::from_str(self.raw)
     }
 
-    /// The Go type's name without its package.
     pub(super) fn go_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }

@@ -47,7 +47,6 @@ struct Parts<'a> {
     /// Digits before the point, without leading zeros; `0` if none are left.
     whole: &'a str,
     fraction: &'a str,
-    /// Sign, digits and point as written.
     number: &'a str,
     suffix: &'a str,
 }

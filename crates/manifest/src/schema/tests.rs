@@ -1,4 +1,3 @@
-
 use super::*;
 
 #[test]
@@ -33,7 +32,7 @@ fn check(definition: &str, input: &str, expected: &str) {
 const CORE: &str = "io.k8s.api.core.v1.";
 
 #[test]
-fn a_value_takes_the_form_go_would_give_it() {
+fn value_takes_gos_normal_form() {
     for (kind, input, expected) in [
         (
             "ConfigMap",
@@ -146,7 +145,7 @@ fn quantities_have_a_canonical_form() {
 }
 
 #[test]
-fn a_nested_claim_template_says_its_kind() {
+fn nested_claim_template_keeps_its_kind() {
     check(
         "io.k8s.api.apps.v1.StatefulSetSpec",
         r#"{"volumeClaimTemplates":[{"metadata":{"name":"a"}}]}"#,

@@ -71,7 +71,6 @@ struct Parsed {
     nanos: u32,
 }
 
-/// A reader of the text and the layout in parallel.
 struct Reader<'a> {
     text: &'a str,
     rest: &'a str,
@@ -122,7 +121,6 @@ impl<'a> Reader<'a> {
         Ok(number)
     }
 
-    /// Parses an optional point or comma and digits.
     fn fraction(&mut self) -> Result<u32, TimeError> {
         let digits = self.rest.strip_prefix(['.', ',']).map_or("", |rest| {
             &rest[..rest.bytes().take_while(u8::is_ascii_digit).count()]

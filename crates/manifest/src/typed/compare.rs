@@ -1,5 +1,4 @@
-
-use super::error::{Faults, no_form};
+use super::error::{Faults, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};
 use super::validate::scalar_fault;
@@ -53,7 +52,6 @@ impl Type {
     }
 }
 
-/// The contribution of a pair of values to its parent's comparison.
 #[derive(Default)]
 struct Node {
     removed: bool,
@@ -63,7 +61,6 @@ struct Node {
 }
 
 impl Node {
-    /// Adds the comparison of one element.
     fn adopt(&mut self, element: &PathElement, inner: Node) {
         for (itself, from, into) in [
             (inner.removed, inner.below.removed, &mut self.below.removed),
@@ -108,7 +105,7 @@ impl Walk<'_> {
             _ => self.form(atom.form(new), old, new, node),
         }
         if matches!(atom.form(new.or(old)), Form::None) {
-            self.faults.add(no_form(atom));
+            self.faults.add(invalid_atom(atom));
         }
         node.removed |= new.is_none();
         node.added |= old.is_none();

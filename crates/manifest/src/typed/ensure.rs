@@ -1,4 +1,3 @@
-
 use super::Type;
 use super::schema::{AtomId, NO_TYPE, Schema};
 use crate::fieldpath::{PathElement, Set};

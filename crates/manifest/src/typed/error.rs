@@ -1,4 +1,3 @@
-
 use super::schema::Atom;
 use serde_json::Value;
 use std::fmt;
@@ -73,8 +72,7 @@ impl Faults {
     }
 }
 
-/// The error of an atom that allows nothing.
-pub(super) fn no_form(atom: &Atom) -> String {
+pub(super) fn invalid_atom(atom: &Atom) -> String {
     match &atom.name {
         Some(name) if atom.undefined => format!("schema error: no type found matching: {name}"),
         None if atom.undefined => "schema error: no type found matching: inlined type".to_owned(),

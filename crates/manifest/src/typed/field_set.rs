@@ -1,5 +1,4 @@
-
-use super::error::{Faults, no_form};
+use super::error::{Faults, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};
 use super::{Errors, Type};
@@ -20,7 +19,6 @@ impl Type {
     }
 }
 
-/// The contribution of a value to its parent's set.
 #[derive(Default)]
 struct Node {
     itself: bool,
@@ -48,7 +46,7 @@ impl Walk<'_> {
             Form::Map(map) => self.map(map, value),
             Form::List(list) => self.list(list, value),
             Form::None => {
-                self.faults.add(no_form(atom));
+                self.faults.add(invalid_atom(atom));
                 Node::default()
             }
         }

@@ -91,7 +91,6 @@ impl Converter {
         id
     }
 
-    /// The type of an inline node: a reference or a new type.
     fn type_of(&mut self, node: &OpenApi, preserve: bool) -> AtomId {
         let reference = match (&node.reference, node.all_of.as_slice()) {
             (Some(name), _) => Some(name),

@@ -1,4 +1,3 @@
-
 use super::schema::{List, Schema};
 use crate::fieldpath::PathElement;
 use serde_json::Value;

@@ -1,5 +1,4 @@
-
-use super::error::{Faults, no_form};
+use super::error::{Faults, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};
 use super::validate::scalar_fault;
@@ -50,7 +49,7 @@ impl Walk<'_> {
             Form::Map(map) => self.map(map, live, applied),
             Form::List(list) => self.list(list, live, applied),
             Form::None => {
-                self.faults.add(no_form(atom));
+                self.faults.add(invalid_atom(atom));
                 None
             }
         }

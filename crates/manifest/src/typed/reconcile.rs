@@ -1,5 +1,4 @@
-
-use super::error::{Faults, no_form};
+use super::error::{Faults, invalid_atom};
 use super::schema::{AtomId, Form, NO_TYPE, Schema};
 use super::{Errors, Type};
 use crate::fieldpath::{PathElement, Set};
@@ -27,7 +26,6 @@ struct Walk<'a> {
     schema: &'a Schema,
     faults: Faults,
     path: Vec<PathElement>,
-    /// The values that became atomic.
     atomic: Set,
 }
 
@@ -50,7 +48,7 @@ impl Walk<'_> {
             }),
             Form::List(list) if !list.associative && !leaf => self.atomic.insert(&self.path),
             Form::List(list) => self.elements(set, |_| list.element),
-            Form::None => self.faults.add(no_form(atom)),
+            Form::None => self.faults.add(invalid_atom(atom)),
         }
     }
 

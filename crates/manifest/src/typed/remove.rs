@@ -1,4 +1,3 @@
-
 use super::Type;
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};

@@ -113,7 +113,6 @@ impl Map {
     }
 }
 
-/// The form a value takes in an atom.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Form<'a> {
     Map(&'a Map),

@@ -1,4 +1,3 @@
-
 use super::Type;
 use super::schema::{Atom, AtomId, Field, List, Map, NO_TYPE, Scalar, Schema};
 use serde::Deserialize;

@@ -1,5 +1,4 @@
-
-use super::error::{Faults, go_sharp_v, go_type, go_v, no_form};
+use super::error::{Faults, go_sharp_v, go_type, go_v, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, NO_TYPE, Scalar, Schema};
 use super::{Errors, Type};
@@ -49,7 +48,7 @@ impl Walk<'_> {
                     self.faults.add(message);
                 }
             }
-            Form::None => self.faults.add(no_form(atom)),
+            Form::None => self.faults.add(invalid_atom(atom)),
         }
     }
 

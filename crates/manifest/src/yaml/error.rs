@@ -1,4 +1,3 @@
-
 /// A YAML error with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {fault}")]

@@ -4,9 +4,8 @@
 //! the text changes: a blank line appears before an indented line, and lines of a text that begins indented
 //! run together. kustomize writes and reads every object, so clusters contain these texts.
 
-/// The resulting text; `None` if unchanged.
-pub(super) fn written_and_read(text: &str) -> Option<String> {
-    if !stays_folded(text) {
+pub(super) fn after_go_yaml(text: &str) -> Option<String> {
+    if !is_written_folded(text) {
         return None;
     }
     let body = text.trim_start_matches('\n');
@@ -47,7 +46,7 @@ pub(super) fn written_and_read(text: &str) -> Option<String> {
 }
 
 /// Whether the emitter writes the text folded rather than quoted.
-fn stays_folded(text: &str) -> bool {
+fn is_written_folded(text: &str) -> bool {
     let is_printable = |character: char| {
         matches!(character, '\n' | '\t' | ' '..='~' | '\u{a0}'..='\u{ffff}')
             && !matches!(character, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folded_texts_come_back_as_the_real_tool_leaves_them() {
+    fn folded_texts_equal_go_yaml() {
         for (text, expected) in [
             ("a b\n", "a b\n"),
             ("a\nb\n", "a\nb\n"),
@@ -82,7 +81,7 @@ mod tests {
             ("a\n\tb", "a\n\n\tb"),
         ] {
             assert_eq!(
-                written_and_read(text).as_deref().unwrap_or(text),
+                after_go_yaml(text).as_deref().unwrap_or(text),
                 expected,
                 "{text:?}"
             );

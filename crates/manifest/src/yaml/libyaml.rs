@@ -45,7 +45,11 @@ pub(super) fn is_tab_behind_indicator(line: &str) -> bool {
 }
 
 /// Checks the text before a document: misplaced end markers, directives.
-pub(super) fn may_come_before(before: &str, is_first: bool, dialect: Dialect) -> Result<(), &'static str> {
+pub(super) fn check_before_document(
+    before: &str,
+    is_first: bool,
+    dialect: Dialect,
+) -> Result<(), &'static str> {
     for line in before.lines() {
         if line.starts_with("...") && is_first {
             return Err("did not find expected node content");

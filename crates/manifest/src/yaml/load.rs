@@ -1,4 +1,3 @@
-
 use super::error::{Fault, YamlError};
 use super::place::{Place, Spans};
 use super::resolve::{Dialect, Resolved, resolve, to_value};
@@ -9,7 +8,6 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
-/// The expansion of `!!`.
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
 /// The most bytes of JSON pointers: a long key repeats in those of all values below it.
@@ -196,14 +194,12 @@ struct Loader<'t> {
     /// Finished anchored values of the current document, with their node counts.
     anchors: HashMap<usize, (Value, usize)>,
     nodes: usize,
-    /// Total length of pointers in spans.
     pointer_bytes: usize,
     passed: Passed,
     done: Vec<Document>,
     current: Option<Document>,
 }
 
-/// The last token that is not space.
 #[derive(Debug, Default)]
 struct Passed {
     end: usize,
@@ -246,7 +242,7 @@ impl Loader<'_> {
                 let start = span.end.byte_offset().unwrap_or_default();
                 let before = self.text.get(self.passed.end..start).unwrap_or_default();
                 let is_first = self.passed.end == 0 && self.done.is_empty();
-                libyaml::may_come_before(before, is_first, self.options.dialect)
+                libyaml::check_before_document(before, is_first, self.options.dialect)
                     .map_err(|what| at(&span.start, Fault::Syntax(what.to_owned())))?;
                 self.anchors.clear();
                 self.current = None;
@@ -268,7 +264,7 @@ impl Loader<'_> {
                 let text = if absent { Cow::Borrowed("") } else { text };
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 if block
-                    && !self.says_indentation(span)
+                    && !self.has_indentation_indicator(span)
                     && text.trim_start_matches(['\n', ' ']).starts_with('\t')
                 {
                     // libyaml counts it as indentation
@@ -284,7 +280,7 @@ impl Loader<'_> {
                 let text = self.without_invented_break(text, style, span);
                 let text = match style {
                     ScalarStyle::Folded if self.rewrites() => {
-                        fold::written_and_read(&text).map_or(text, Cow::Owned)
+                        fold::after_go_yaml(&text).map_or(text, Cow::Owned)
                     }
                     _ => text,
                 };
@@ -402,7 +398,7 @@ impl Loader<'_> {
     }
 
     /// Whether the header of a block scalar, on the line above, states its indentation.
-    fn says_indentation(&self, span: &Span) -> bool {
+    fn has_indentation_indicator(&self, span: &Span) -> bool {
         let start = span.start.byte_offset().unwrap_or_default();
         let above = self.text.get(..start).unwrap_or_default().trim_end();
         let header = above.rsplit('\n').next().unwrap_or_default();
@@ -492,7 +488,6 @@ impl Loader<'_> {
         wanted && text == "<<" && merge
     }
 
-    /// Adds a finished value to its parent.
     fn finish(
         &mut self,
         scalar: Scalar,
@@ -706,7 +701,6 @@ impl Loader<'_> {
     }
 }
 
-/// A value and its form as a key.
 struct Scalar {
     value: Value,
     key: Result<String, &'static str>,

@@ -1,4 +1,3 @@
-
 use crate::calendar::days_in_month;
 use serde_json::Value;
 
@@ -27,7 +26,6 @@ pub(super) enum Resolved {
 }
 
 impl Resolved {
-    /// The tag's short name, for messages.
     pub(super) fn tag(&self) -> &'static str {
         match self {
             Self::Null => "!!null",

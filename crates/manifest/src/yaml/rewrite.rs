@@ -10,7 +10,6 @@ use granit_parser::{Event, Parser, Placement, ScalarStyle, Span, StructureStyle}
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The deepest supported text.
 const DEPTH_MAX: usize = 100;
 
 /// Writes `value` in the form of `text`; `None` if the form is not supported.
@@ -21,7 +20,7 @@ pub fn rewrite(text: &str, value: &Value) -> Option<String> {
         return None;
     }
     let mut gone = Vec::new();
-    root.become_like(value, &mut gone);
+    root.set_value(value, &mut gone);
     reader.forget(&gone);
     let last_line = reader.last_line;
     let mut writer = Writer {
@@ -58,7 +57,6 @@ struct Scalar {
     tag: &'static str,
 }
 
-/// A comment on a line of its own.
 #[derive(Debug)]
 struct Comment {
     line: usize,
@@ -76,16 +74,13 @@ fn is_followed(text: &str) -> bool {
 
 struct Reader {
     events: VecDeque<(Form, usize, usize)>,
-    /// Comments at the end of lines.
     beside: BTreeMap<usize, String>,
     above: VecDeque<Comment>,
     /// The position and character of the first letter of each line.
     letters: Vec<(usize, char)>,
-    /// The line of the last scalar or bracket.
     last_line: usize,
 }
 
-/// The supported events.
 enum Form {
     Scalar(String, ScalarStyle),
     List(bool),
@@ -228,7 +223,6 @@ impl Reader {
         })
     }
 
-    /// Whether a collection ends here; sets its last line.
     fn at_end(&mut self, last: &mut usize) -> bool {
         match self.events.front() {
             Some((Form::End, _, line)) => {
@@ -284,7 +278,6 @@ impl Node {
         Self { lines: None, kind }
     }
 
-    /// A key's text.
     fn name(&self) -> Option<String> {
         match &self.kind {
             Kind::Scalar(scalar) => match &scalar.value {
@@ -306,7 +299,7 @@ impl Node {
     }
 
     /// Changes the node to a value; unchanged parts keep their spelling. Collects the lines of removed parts.
-    fn become_like(&mut self, value: &Value, gone: &mut Vec<(usize, usize)>) {
+    fn set_value(&mut self, value: &Value, gone: &mut Vec<(usize, usize)>) {
         match (&mut self.kind, value) {
             (Kind::Map { entries, flow }, Value::Object(map)) => {
                 // in a flow collection comments belong to the whole
@@ -317,7 +310,7 @@ impl Node {
                 for (key, node) in entries.iter_mut() {
                     let name = key.name().unwrap_or_default();
                     if let Some(value) = map.get(&name) {
-                        node.become_like(value, gone);
+                        node.set_value(value, gone);
                     }
                     known.push(name);
                 }
@@ -330,7 +323,7 @@ impl Node {
                 let gone = if *flow { &mut kept } else { gone };
                 items.truncate(values.len());
                 for (item, value) in items.iter_mut().zip(values) {
-                    item.become_like(value, gone);
+                    item.set_value(value, gone);
                 }
                 let more = values.iter().skip(items.len()).map(Self::of);
                 items.extend(more.collect::<Vec<_>>());
@@ -361,7 +354,6 @@ impl Node {
         }
     }
 
-    /// The node on one line.
     fn inline(&self, in_flow: bool) -> Option<String> {
         match &self.kind {
             Kind::Scalar(scalar) => scalar.inline(in_flow),
@@ -520,7 +512,6 @@ impl Writer {
         Some(())
     }
 
-    /// Ends a line with its comment.
     fn comment_beside(&mut self, line: Option<usize>) {
         if let Some(comment) = line.and_then(|line| self.beside.remove(&line)) {
             self.out.push_str(" #");

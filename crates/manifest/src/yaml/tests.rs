@@ -225,7 +225,7 @@ fn input_has_limits() {
 }
 
 #[test]
-fn a_text_in_quotes_goes_on_at_any_column() {
+fn quoted_text_continues_at_any_column() {
     let lines = |count: usize| {
         let texts: String = (0..count).map(|n| format!("  a{n}: \"x\ny\"\n")).collect();
         format!("data:\n{texts}")
@@ -264,7 +264,7 @@ fn dialects() -> [Options; 2] {
 const MANIFESTS: &str = include_str!("goldens/plain.yaml");
 
 #[test]
-fn the_short_cut_reads_what_the_loader_reads() {
+fn fast_path_equals_the_loader() {
     let mut count = 0;
     for line in include_str!("goldens/load.jsonl").lines() {
         let case = crate::json::decode(line.as_bytes()).unwrap().value;
@@ -301,7 +301,7 @@ fn the_short_cut_reads_what_the_loader_reads() {
 
 /// Inserts, removes and repeats pieces: the fast path must agree or give up.
 #[test]
-fn the_short_cut_gives_up_what_it_does_not_know() {
+fn fast_path_gives_up_on_unknown_syntax() {
     let mut state = 0x1234_5678_9abc_def1_u64;
     let mut random = |bound: usize| {
         state = state
@@ -392,7 +392,6 @@ fn the_short_cut_gives_up_what_it_does_not_know() {
     assert!(read >= 400, "{read}");
 }
 
-/// The documents of a text's parts, if they can be read.
 fn read_parts(text: &str, bytes: usize, options: &Options) -> Option<Vec<Document>> {
     let mut documents = Vec::new();
     for part in parts(text, bytes) {
@@ -402,7 +401,7 @@ fn read_parts(text: &str, bytes: usize, options: &Options) -> Option<Vec<Documen
 }
 
 #[test]
-fn parts_come_to_the_whole() {
+fn parts_equal_the_whole() {
     let plain = [
         "",
         "\n",
@@ -492,7 +491,7 @@ fn kept_alike(text: &str) -> bool {
 }
 
 #[test]
-fn a_head_is_what_the_loader_reads_of_it() {
+fn skim_equals_the_loader() {
     let mut count = 0;
     let mut check = |text: &str| {
         let is_read = kept_alike(text);

@@ -32,7 +32,6 @@ pub(super) fn call(exec: &mut Exec<'_>, map: &Map, name: &str, args: &[Value]) -
     }
 }
 
-/// The map at a path of keys.
 fn table(map: &Map, path: &str) -> Result<Value, Fault> {
     let mut found = map.clone();
     for key in path.split('.') {

@@ -1,10 +1,8 @@
-
 use equate_manifest::json::go_float;
 
 /// More digits than a float has: zeros follow. Rust writes at most 65,535 digits at once.
 const DIGITS_MAX: usize = 1_100;
 
-/// The digits to request, and the zeros after them.
 fn split(precision: usize) -> (usize, String) {
     let asked = precision.min(DIGITS_MAX);
     (asked, "0".repeat(precision - asked))
@@ -42,7 +40,6 @@ pub(super) fn float(value: f64, verb: char, precision: Option<usize>) -> String 
     format!("{sign}{text}")
 }
 
-/// Formats a float with `%v`.
 pub(crate) fn float_general(value: f64) -> String {
     let text = float(value, 'g', None);
     match text.strip_prefix('+') {
@@ -68,7 +65,6 @@ pub(super) fn with_zeros(text: &str, digits: usize, upper: bool) -> String {
     if upper { text.to_ascii_uppercase() } else { text }
 }
 
-/// The binary exponent and the mantissa of 53 bits.
 fn parts(value: f64) -> (u64, i64) {
     let bits = value.abs().to_bits();
     let (exponent, fraction) = ((bits >> 52) as i64, bits & ((1 << 52) - 1));

@@ -30,7 +30,6 @@ pub(super) struct Printer<'l> {
     limits: &'l Limits,
 }
 
-/// The next operand.
 struct Operands<'a> {
     values: &'a [Value],
     next: usize,

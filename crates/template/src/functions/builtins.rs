@@ -159,7 +159,6 @@ fn len(call: &mut Call<'_, '_>) -> Outcome {
     Ok(Value::int(length as i64))
 }
 
-/// Checks an index against a count.
 fn position(of: &str, index: &Value, count: usize, inclusive: bool) -> Result<usize, Fault> {
     let number = match index {
         Value::Int(number, _) => i128::from(*number),
@@ -253,7 +252,7 @@ fn slice(call: &mut Call<'_, '_>) -> Outcome {
         Value::String(text) => call.done(&text.as_bytes()[start..end]),
         Value::Bytes(bytes) => Ok(Value::Bytes(bytes.as_bytes()[start..end].into())),
         Value::List(list) => {
-            call.made_items(end - start)?;
+            call.charge_items(end - start)?;
             Ok(List::of(list.elements(), list.items()[start..end].to_vec()).into())
         }
         _ => Ok(Value::Absent),

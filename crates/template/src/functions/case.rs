@@ -4,7 +4,6 @@
 enum Kind {
     Word,
     Digits,
-    /// Spaces, dashes and underscores.
     Joint,
     Other,
 }

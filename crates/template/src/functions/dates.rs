@@ -57,11 +57,11 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
     "durationRound" (Any) "clock" => rounded;
     "toDate" (Str, Str) => |call| {
-        call.read_slowly(64)?;
+        call.charge_slow_read(64)?;
         Ok(read(call).unwrap_or_else(|_| zero()).into())
     };
     "mustToDate" (Str, Str) => |call| {
-        call.read_slowly(64)?;
+        call.charge_slow_read(64)?;
         read(call).map(Into::into).map_err(Fault::Message)
     };
 };
@@ -135,7 +135,7 @@ fn moment(call: &mut Call<'_, '_>, index: usize) -> Result<Zoned, Fault> {
 
 fn formatted(call: &mut Call<'_, '_>, index: usize, name: &str) -> Outcome {
     let at = moment(call, index)?.with_time_zone(zone(name));
-    call.read_slowly(64)?;
+    call.charge_slow_read(64)?;
     let text = layout::format(&at, None, &call.text(0));
     call.done(text)
 }
@@ -219,7 +219,6 @@ fn read(call: &mut Call<'_, '_>) -> Result<Time, String> {
     })
 }
 
-/// Go's zero time.
 fn zero() -> Time {
     Time::new(
         jiff::civil::date(1, 1, 1)

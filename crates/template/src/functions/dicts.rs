@@ -24,7 +24,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "keys" (;Map) => |call| {
         let maps = 0..call.count();
         let keys: Vec<Str> = maps.flat_map(|index| call.map(index).snapshot()).map(|(key, _)| key).collect();
-        call.made_items(keys.len())?;
+        call.charge_items(keys.len())?;
         Ok(List::strings(keys).into())
     };
     "values" (Map) => |call| {
@@ -178,7 +178,7 @@ fn deep_copy(call: &mut Call<'_, '_>, value: &Value, depth: usize) -> Outcome {
     };
     Ok(match value {
         Value::List(list) if !list.is_nil() => {
-            call.made_items(list.len())?;
+            call.charge_items(list.len())?;
             let mut items = Vec::with_capacity(list.len());
             for item in list.items() {
                 items.push(stacker::maybe_grow(64 << 10, 1 << 20, || {

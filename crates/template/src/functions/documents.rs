@@ -168,7 +168,6 @@ const NODES_MAX: usize = 100_000;
 /// The memory of an object while it is parsed, and as a map.
 const OBJECT_BYTES: usize = 1_200;
 
-/// The expected JSON type, and its name in Go.
 type Wanted = (fn(&Json) -> bool, &'static str);
 
 const ANY: Wanted = (|_| true, "");
@@ -190,7 +189,7 @@ fn fitting(json: &Json, (fits, name): Wanted) -> Result<Value, String> {
 
 /// Charges the memory to parse a text, in advance.
 fn spent(call: &mut Call<'_, '_>) -> Result<(), Limit> {
-    call.read_slowly(16)?;
+    call.charge_slow_read(16)?;
     let text = call.bytes(0);
     // an object of five bytes takes as much as one of eleven entries
     let maps = memchr::memchr_iter(b'{', text)
@@ -257,7 +256,7 @@ mod tests {
     use crate::value::{List, Map, Value};
 
     #[test]
-    fn what_is_written_is_counted() {
+    fn written_size_is_charged() {
         let nested = |value: Value| {
             (0..200).fold(value, |inner, _| {
                 let side = List::new(vec![Value::int(1), inner]);

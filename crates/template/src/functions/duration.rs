@@ -46,7 +46,6 @@ pub(crate) fn number_text(number: i64, kind: Int) -> String {
     }
 }
 
-/// The result of such a number's method.
 pub(crate) fn number_method(number: i64, kind: Int, name: &str) -> Option<Value> {
     if name == "String" {
         return Some(number_text(number, kind).into());
@@ -100,7 +99,6 @@ pub(crate) fn duration_text(nanoseconds: i64) -> String {
     }
 }
 
-/// Parses a duration in Go's format.
 pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
     let invalid = || format!("time: invalid duration {}", crate::literal::quote(text));
     let (negative, mut rest) = match text.as_bytes().first() {

@@ -1,4 +1,3 @@
-
 use super::{Function, table};
 use crate::call::Call;
 use crate::value::Value;

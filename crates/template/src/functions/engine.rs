@@ -15,14 +15,14 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         call.exec.tpl(&text, data).map(Value::String)
     };
     "required" (Str, Any) => required;
-    "fail" (Str) => |call| Err(Fault::Said(call.text(0).into_owned()));
+    "fail" (Str) => |call| Err(Fault::Rejected(call.text(0).into_owned()));
     "lookup" (Str, Str, Str, Str) "state" => |call| {
         let texts: Vec<String> = (0..4).map(|index| call.text(index).into_owned()).collect();
         match texts.as_slice() {
             [api_version, kind, namespace, name] => {
                 let session = call.exec.session();
                 let found = session.world.lookup(api_version, kind, namespace, name)?;
-                session.meter.answered(&found)?;
+                session.meter.charge_answer(&found)?;
                 Ok(found)
             }
             _ => Ok(Value::Nil),
@@ -39,7 +39,7 @@ fn required(call: &mut Call<'_, '_>) -> Outcome {
         _ => false,
     };
     if is_missing {
-        return Err(Fault::Said(call.text(0).into_owned()));
+        return Err(Fault::Rejected(call.text(0).into_owned()));
     }
     Ok(call.arg(1).clone())
 }

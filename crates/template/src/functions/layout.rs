@@ -41,7 +41,6 @@ const PARTS: [&str; 33] = [
     "5",
 ];
 
-/// The next element of a layout.
 #[derive(Clone, Copy)]
 enum Piece<'a> {
     Part(&'static str),
@@ -79,7 +78,6 @@ fn next(layout: &str) -> (&str, Option<Piece<'_>>, &str) {
     (layout, None, "")
 }
 
-/// The fraction of a second at the start.
 fn fraction(rest: &str) -> Option<&str> {
     let digits = rest.strip_prefix(['.', ','])?;
     let digit = digits.chars().next().filter(|digit| matches!(digit, '0' | '9'))?;
@@ -183,9 +181,8 @@ fn value(at: &Zoned, part: &str) -> String {
     }
 }
 
-/// A parsed time and its zone.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Read {
+pub(super) struct ParsedTime {
     pub(super) year: i16,
     pub(super) month: i8,
     pub(super) day: i8,
@@ -200,18 +197,16 @@ pub(super) struct Read {
     pub(super) zone: Option<String>,
 }
 
-/// Why a text does not parse.
-enum Wrong {
-    /// It does not match the layout.
+enum ParseFault {
     Form,
     Range(&'static str),
 }
 
-type Taken<'a, T> = Result<(T, &'a str), Wrong>;
+type ParseStep<'a, T> = Result<(T, &'a str), ParseFault>;
 
 #[derive(Default)]
 struct Reader {
-    read: Read,
+    read: ParsedTime,
     pm: Option<bool>,
     year_day: Option<i16>,
 }
@@ -222,7 +217,7 @@ pub fn parse_time(layout: &str, text: &str) -> Result<(), String> {
 }
 
 /// Parses a time by a layout; the error is Go's.
-pub(super) fn parse(layout: &str, text: &str) -> Result<Read, String> {
+pub(super) fn parse(layout: &str, text: &str) -> Result<ParsedTime, String> {
     let shown = format!("parsing time {}", quote(text));
     let form = |rest: &str, asked: &str| {
         let (layout, rest, asked) = (quote(layout), quote(rest), quote(asked));
@@ -242,8 +237,8 @@ pub(super) fn parse(layout: &str, text: &str) -> Result<Read, String> {
         layout_rest = after;
         rest = match reader.take(piece, rest, after) {
             Ok(rest) => rest,
-            Err(Wrong::Form) => return Err(form(rest, piece.text())),
-            Err(Wrong::Range(what)) => return Err(format!("{shown}: {what} out of range")),
+            Err(ParseFault::Form) => return Err(form(rest, piece.text())),
+            Err(ParseFault::Range(what)) => return Err(format!("{shown}: {what} out of range")),
         };
     }
     reader.finish().map_err(|reason| format!("{shown}: {reason}"))
@@ -268,32 +263,32 @@ fn skip<'a>(text: &'a str, literal: &str) -> Result<&'a str, &'a str> {
 }
 
 /// Parses one or two digits, exactly two if `fixed`.
-fn number(text: &str, fixed: bool) -> Taken<'_, i8> {
+fn number(text: &str, fixed: bool) -> ParseStep<'_, i8> {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).filter(|byte| byte.is_ascii_digit());
     match (digit(0), digit(1)) {
         (Some(tens), Some(ones)) => Ok(((tens - b'0') as i8 * 10 + (ones - b'0') as i8, &text[2..])),
         (Some(ones), None) if !fixed => Ok(((ones - b'0') as i8, &text[1..])),
-        _ => Err(Wrong::Form),
+        _ => Err(ParseFault::Form),
     }
 }
 
-fn within<'a>((number, rest): (i8, &'a str), most: i8, what: &'static str) -> Taken<'a, i8> {
+fn within<'a>((number, rest): (i8, &'a str), most: i8, what: &'static str) -> ParseStep<'a, i8> {
     if number > most {
-        return Err(Wrong::Range(what));
+        return Err(ParseFault::Range(what));
     }
     Ok((number, rest))
 }
 
 /// The index of a name in a list, ignoring case.
-fn named<'a>(text: &'a str, names: &[&str], length: Option<usize>) -> Taken<'a, usize> {
+fn named<'a>(text: &'a str, names: &[&str], length: Option<usize>) -> ParseStep<'a, usize> {
     let found = names.iter().enumerate().find_map(|(index, name)| {
         let name = &name[..length.unwrap_or(name.len())];
         let head = text.get(..name.len())?;
         head.eq_ignore_ascii_case(name)
             .then(|| (index, &text[name.len()..]))
     });
-    found.ok_or(Wrong::Form)
+    found.ok_or(ParseFault::Form)
 }
 
 fn nanoseconds(digits: &str) -> i32 {
@@ -306,24 +301,23 @@ fn leading_digits(text: &str) -> usize {
 }
 
 impl Reader {
-    /// Parses one element and returns the rest.
-    fn take<'a>(&mut self, piece: Piece<'_>, text: &'a str, after: &str) -> Result<&'a str, Wrong> {
+    fn take<'a>(&mut self, piece: Piece<'_>, text: &'a str, after: &str) -> Result<&'a str, ParseFault> {
         match piece {
             Piece::Fraction(piece) => self.fraction(piece, text),
             Piece::Part(part) => self.part(part, text, after),
         }
     }
 
-    fn part<'a>(&mut self, part: &'static str, text: &'a str, after: &str) -> Result<&'a str, Wrong> {
+    fn part<'a>(&mut self, part: &'static str, text: &'a str, after: &str) -> Result<&'a str, ParseFault> {
         let read = &mut self.read;
         let rest;
         match part {
             "2006" => {
-                let digits = text.get(..4).ok_or(Wrong::Form)?;
+                let digits = text.get(..4).ok_or(ParseFault::Form)?;
                 if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                    return Err(Wrong::Form);
+                    return Err(ParseFault::Form);
                 }
-                read.year = digits.parse().map_err(|_| Wrong::Form)?;
+                read.year = digits.parse().map_err(|_| ParseFault::Form)?;
                 rest = &text[4..];
             }
             "06" => {
@@ -340,7 +334,7 @@ impl Reader {
             "1" | "01" => {
                 (read.month, rest) = within(number(text, part == "01")?, 12, "month")?;
                 if read.month == 0 {
-                    return Err(Wrong::Range("month"));
+                    return Err(ParseFault::Range("month"));
                 }
             }
             "Monday" | "Mon" => (_, rest) = named(text, &WEEKDAYS, (part == "Mon").then_some(3))?,
@@ -367,7 +361,7 @@ impl Reader {
             "PM" | "pm" => {
                 let (am, pm) = if part == "PM" { ("AM", "PM") } else { ("am", "pm") };
                 let half = text.get(..2).filter(|half| *half == am || *half == pm);
-                self.pm = Some(half.ok_or(Wrong::Form)? == pm);
+                self.pm = Some(half.ok_or(ParseFault::Form)? == pm);
                 rest = &text[2..];
             }
             "MST" => rest = self.abbreviation(text)?,
@@ -376,7 +370,7 @@ impl Reader {
         Ok(rest)
     }
 
-    fn fraction<'a>(&mut self, piece: &str, text: &'a str) -> Result<&'a str, Wrong> {
+    fn fraction<'a>(&mut self, piece: &str, text: &'a str) -> Result<&'a str, ParseFault> {
         let digits = text.strip_prefix(['.', ',']);
         let found = digits.map_or(0, leading_digits);
         let wanted = piece.len() - 1;
@@ -384,7 +378,7 @@ impl Reader {
             // nines accept any number of digits
             _ if piece.ends_with('9') => found,
             Some(_) if found >= wanted => wanted,
-            _ => return Err(Wrong::Form),
+            _ => return Err(ParseFault::Form),
         };
         let (Some(digits), 1..) = (digits, taken) else {
             return Ok(text);
@@ -409,20 +403,20 @@ impl Reader {
         }
     }
 
-    fn offset<'a>(&mut self, part: &str, text: &'a str) -> Result<&'a str, Wrong> {
+    fn offset<'a>(&mut self, part: &str, text: &'a str) -> Result<&'a str, ParseFault> {
         if part.starts_with('Z')
             && let Some(rest) = text.strip_prefix('Z')
         {
             self.read.is_utc = true;
             return Ok(rest);
         }
-        let head = text.get(..part.len()).ok_or(Wrong::Form)?;
+        let head = text.get(..part.len()).ok_or(ParseFault::Form)?;
         let colons = part
             .bytes()
             .zip(head.bytes())
             .all(|(want, got)| want != b':' || got == b':');
         if !colons {
-            return Err(Wrong::Form);
+            return Err(ParseFault::Form);
         }
         let digits = head
             .get(1..)
@@ -449,28 +443,28 @@ impl Reader {
             (seconds, 60, "time zone offset second"),
         ] {
             if value > most {
-                return Err(Wrong::Range(what));
+                return Err(ParseFault::Range(what));
             }
         }
         if !is_form {
-            return Err(Wrong::Form);
+            return Err(ParseFault::Form);
         }
         let sign = if head.starts_with('-') { -1 } else { 1 };
         self.read.offset = Some(sign * (hours * 3_600 + minutes * 60 + seconds));
         Ok(&text[part.len()..])
     }
 
-    fn abbreviation<'a>(&mut self, text: &'a str) -> Result<&'a str, Wrong> {
+    fn abbreviation<'a>(&mut self, text: &'a str) -> Result<&'a str, ParseFault> {
         if let Some(rest) = text.strip_prefix("UTC") {
             self.read.is_utc = true;
             return Ok(rest);
         }
-        let length = abbreviation_length(text).ok_or(Wrong::Form)?;
+        let length = abbreviation_length(text).ok_or(ParseFault::Form)?;
         self.read.zone = Some(text[..length].to_owned());
         Ok(&text[length..])
     }
 
-    fn finish(self) -> Result<Read, String> {
+    fn finish(self) -> Result<ParsedTime, String> {
         let mut read = self.read;
         match self.pm {
             Some(true) if read.hour < 12 => read.hour += 12,
@@ -497,7 +491,7 @@ impl Reader {
     }
 }
 
-fn year_day<'a>(text: &'a str, part: &str) -> Taken<'a, Option<i16>> {
+fn year_day<'a>(text: &'a str, part: &str) -> ParseStep<'a, Option<i16>> {
     let spaces = match part {
         "__2" => text.len() - text.trim_start_matches(' ').len(),
         _ => 0,
@@ -507,7 +501,7 @@ fn year_day<'a>(text: &'a str, part: &str) -> Taken<'a, Option<i16>> {
     let wanted = if part == "002" { 3..=3 } else { 1..=3 };
     let count = leading_digits(digits).min(3 - spaces);
     if !wanted.contains(&count) {
-        return Err(Wrong::Form);
+        return Err(ParseFault::Form);
     }
     Ok((digits[..count].parse().ok(), &digits[count..]))
 }

@@ -59,7 +59,7 @@ fn items(call: &mut Call<'_, '_>, index: usize, what: &str) -> Result<Vec<Value>
         }
         other => return call.fail(format!("Cannot {what} on type {}", other.kind().name())),
     };
-    call.made_items(found.len())?;
+    call.charge_items(found.len())?;
     Ok(found)
 }
 
@@ -246,7 +246,7 @@ fn slice(call: &mut Call<'_, '_>) -> Outcome {
     if start < 0 || end > count || start > end {
         return call.fail("reflect.Value.Slice: slice index out of bounds");
     }
-    call.made_items((end - start) as usize)?;
+    call.charge_items((end - start) as usize)?;
     Ok(List::of(elements, items[start as usize..end as usize].to_vec()).into())
 }
 

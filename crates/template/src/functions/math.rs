@@ -1,4 +1,3 @@
-
 use super::cast::{float, int};
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -128,7 +127,6 @@ impl Decimal {
         }
     }
 
-    /// The same number with a lower power of ten.
     fn scaled(self, to: i32) -> Option<i128> {
         match self {
             Self::Exact(digits, power) => {
@@ -189,7 +187,6 @@ impl Decimal {
 
 type Operate = fn(Decimal, Decimal) -> Decimal;
 
-/// Checks that all arguments are finite.
 fn finite(call: &Call<'_, '_>, from: usize) -> Result<(), crate::Fault> {
     match call.rest(from).iter().map(float).find(|value| !value.is_finite()) {
         Some(value) => call.fail(format!(
@@ -224,7 +221,7 @@ fn numbers(call: &mut Call<'_, '_>, start: i64, stop: i64, step: i64) -> Result<
     let count = (i128::from(stop) - i128::from(start))
         .unsigned_abs()
         .div_ceil(step.unsigned_abs().into());
-    call.made_items(usize::try_from(count).unwrap_or(usize::MAX))?;
+    call.charge_items(usize::try_from(count).unwrap_or(usize::MAX))?;
     Ok((0..count as i64)
         .map(|index| start.wrapping_add(index.wrapping_mul(step)))
         .collect())

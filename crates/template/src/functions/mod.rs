@@ -7,7 +7,6 @@ mod builtins;
 mod case;
 mod cast;
 mod certificates;
-mod chance;
 mod dates;
 mod dicts;
 mod documents;
@@ -21,6 +20,7 @@ mod passwords;
 mod paths;
 mod patterns;
 mod pretty;
+mod random;
 mod regexp;
 mod strings;
 mod toml;
@@ -31,7 +31,7 @@ pub use layout::parse_time;
 pub use paths::clean_path;
 pub(crate) use patterns::Pattern;
 pub use patterns::go_pattern;
-pub use versions::{Constraint, NoConstraint, NoVersion, Version};
+pub use versions::{Constraint, ConstraintError, Version, VersionError};
 
 use crate::call::{Call, Outcome, Ty};
 use std::collections::HashMap;
@@ -49,30 +49,24 @@ pub enum Library {
     Helm,
 }
 
-/// The implementation of a function.
 #[derive(Clone, Copy)]
 pub(crate) enum Body {
     Run(for<'c, 'e> fn(&mut Call<'c, 'e>) -> Outcome),
-    /// Stops at the first false argument.
     And,
-    /// Stops at the first true argument.
     Or,
     /// `call`, which needs its first argument's text: no value is a function.
     Call,
 }
 
-/// A function of the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) params: &'static [Ty],
     pub(crate) variadic: Option<Ty>,
-    /// Whether its result may change between renders.
     pub(crate) is_unrepeatable: bool,
     pub(crate) body: Body,
 }
 
-/// The index of a function in the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FunctionId(u16);
 
@@ -82,7 +76,8 @@ impl std::fmt::Debug for FunctionId {
     }
 }
 
-/// Writes rows of the table: `name(parameters; variadic) => body`, with `?` for unrepeatable functions.
+/// Writes rows of the table: `name(parameters; variadic) => body`, with the source of
+/// change (`"random"`, `"clock"`) after the parameters of unrepeatable functions.
 macro_rules! table {
     ($($name:literal ($($param:ident),* $(; $more:ident)?) $($flag:literal)? => $body:expr;)*) => {
         &[$($crate::functions::Function {
@@ -134,7 +129,7 @@ const GROUPS: &[(Library, &[Function])] = &[
     (Library::Helm, patterns::FUNCTIONS),
     (Library::Helm, versions::FUNCTIONS),
     (Library::Helm, paths::FUNCTIONS),
-    (Library::Helm, chance::FUNCTIONS),
+    (Library::Helm, random::FUNCTIONS),
     (Library::Helm, certificates::FUNCTIONS),
     (Library::Helm, dates::FUNCTIONS),
     (Library::Helm, passwords::FUNCTIONS),

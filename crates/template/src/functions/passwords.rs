@@ -11,11 +11,11 @@ use blowfish::Blowfish;
 use hmac::Mac;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
-    "bcrypt" (Str) "chance" => |call| {
+    "bcrypt" (Str) "random" => |call| {
         let hash = bcrypt(call, 0)?;
         call.done(hash)
     };
-    "htpasswd" (Str, Str) "chance" => |call| {
+    "htpasswd" (Str, Str) "random" => |call| {
         let user = call.text(0).into_owned();
         if user.contains(':') {
             return call.done(format!("invalid username: {user}"));
@@ -24,7 +24,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         call.done(format!("{user}:{hash}"))
     };
     "derivePassword" (Uint32, Str, Str, Str, Str) => derive;
-    "encryptAES" (Str, Str) "chance" => encrypt;
+    "encryptAES" (Str, Str) "random" => encrypt;
     "decryptAES" (Str, Str) => decrypt;
 };
 
@@ -76,7 +76,6 @@ fn bcrypt_hash(key: &[u8], salt: &[u8; 16], cost: u32) -> [u8; 23] {
     hash
 }
 
-/// bcrypt's base64.
 fn radix64(bytes: &[u8]) -> String {
     const ENGINE: base64::engine::GeneralPurpose = base64::engine::GeneralPurpose::new(
         &base64::alphabet::BCRYPT,
@@ -257,7 +256,7 @@ mod tests {
 
     /// Hashes made by Go's library: the same salt gives the same hash.
     #[test]
-    fn bcrypt_is_that_of_others() {
+    fn bcrypt_equals_go() {
         let config = base64::engine::GeneralPurposeConfig::new()
             .with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone)
             .with_decode_allow_trailing_bits(true);

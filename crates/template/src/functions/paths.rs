@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 };
 
 fn done(call: &mut Call<'_, '_>, make: fn(&str) -> String) -> Outcome {
-    call.read_slowly(4)?;
+    call.charge_slow_read(4)?;
     let made = make(&call.text(0));
     call.done(made)
 }
@@ -192,7 +192,6 @@ fn url_parse(call: &mut Call<'_, '_>) -> Outcome {
     Ok(entries.collect::<Map>().into())
 }
 
-/// Escapes a path.
 fn escaped_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

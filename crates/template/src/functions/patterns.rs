@@ -24,7 +24,6 @@ const SIZES: [(usize, usize); 4] = [
 ];
 /// Compiling costs as much as searching this many times its size.
 const COMPILED_AS_BYTES: usize = 12;
-/// The memory for lazily built states, in bytes.
 const STATES_BYTES_MAX: usize = 256 << 10;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
@@ -56,20 +55,18 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-/// An expression, and its charge per byte searched.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,
-    /// The groups' names and numbers.
     names: Arc<[(String, usize)]>,
     cost: usize,
 }
 
 /// The expression of the first argument, compiled once per set; charges a search of the second.
 fn pattern(call: &mut Call<'_, '_>) -> Result<Pattern, Fault> {
-    call.read_slowly(8)?;
+    call.charge_slow_read(8)?;
     let text = call.str(0);
-    let pattern = match call.exec.memory().pattern(&text) {
+    let pattern = match call.exec.cache().pattern(&text) {
         Some(pattern) => pattern,
         None => new_pattern(call, &text)?,
     };
@@ -101,7 +98,7 @@ fn new_pattern(call: &mut Call<'_, '_>, text: &Str) -> Result<Pattern, Fault> {
                 let names = rewritten.names.into();
                 let pattern = Pattern { regex, names, cost };
                 if size_max <= SMALL_BYTES_MAX {
-                    call.exec.memory().keep_pattern(text.clone(), pattern.clone());
+                    call.exec.cache().keep_pattern(text.clone(), pattern.clone());
                 }
                 return Ok(pattern);
             }
@@ -176,7 +173,7 @@ fn most(count: i64) -> usize {
 fn find_all(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     let Pattern { regex, cost, .. } = compiled(call, panics)?;
     let text = call.str(1);
-    call.made_items(text.len().min(most(call.int(2))))?;
+    call.charge_items(text.len().min(most(call.int(2))))?;
     let lossy = text.lossy();
     let mut found: Vec<Str> = Vec::new();
     for one in regex.find_iter(&lossy).take(most(call.int(2))) {
@@ -226,7 +223,6 @@ fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
     call.done(out.text)
 }
 
-/// A text with a maximum length.
 struct Bounded {
     text: String,
     limit: usize,
@@ -242,7 +238,6 @@ impl Bounded {
     }
 }
 
-/// A piece of a replacement: literal, or a group.
 enum Piece<'w> {
     Text(&'w str),
     Group(usize),
@@ -305,7 +300,7 @@ fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     if count == 0 {
         return Ok(List::nil(Elements::String).into());
     }
-    call.made_items(text.len().min(most(count)))?;
+    call.charge_items(text.len().min(most(count)))?;
     let text = text.lossy();
     if text.is_empty() && !call.bytes(0).is_empty() {
         return Ok(List::strings([""]).into());

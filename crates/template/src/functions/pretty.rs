@@ -11,7 +11,6 @@ pub(super) fn to_yaml(json: &Json) -> String {
     out.strip_suffix('\n').unwrap_or(out).to_owned()
 }
 
-/// A scalar or empty collection, on one line or as a block.
 fn scalar(json: &Json, indent: usize) -> String {
     let text = match json {
         Json::Number(number) if number.is_f64() => go_float(number.as_f64().unwrap_or_default()),

@@ -10,18 +10,14 @@ use std::fmt::Write as _;
 
 /// The most repetitions, nested ones multiplied.
 const REPEAT_MAX: u32 = 1_000;
-/// The deepest nesting of groups.
 const DEPTH_MAX: usize = 1_000;
 /// Numbers of this size are too large in any case.
 const NUMBER_MAX: u32 = 100_000_000;
-/// A class that matches nothing.
 const NEVER: &str = "[^\\x00-\\x{10FFFF}]";
 
-/// A rewritten expression.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rewritten {
     pub(super) text: String,
-    /// The names of groups with their numbers.
     pub(super) names: Vec<(String, usize)>,
 }
 
@@ -51,7 +47,6 @@ fn error<T>(what: &str, shown: &str) -> Result<T, String> {
 /// A repeatable element.
 #[derive(Debug, Clone, Copy)]
 struct Atom {
-    /// Its end in the output.
     end: usize,
     /// The most repetitions of anything inside, nested ones multiplied.
     times: u32,
@@ -72,7 +67,6 @@ struct Reader<'s> {
     groups: usize,
     open: Vec<Level>,
     level: Level,
-    /// The regex crate's names of classes, by Go's.
     classes: HashMap<String, Option<String>>,
 }
 
@@ -121,7 +115,6 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Handles a character that is not a repetition.
     fn one(&mut self, first: char) -> Result<(), String> {
         match first {
             '(' if self.rest.starts_with("(?") => return self.group_with_flags(),
@@ -164,7 +157,6 @@ impl<'s> Reader<'s> {
         self.follows(1);
     }
 
-    /// Makes the last output repeatable.
     fn follows(&mut self, times: u32) {
         self.level.times = self.level.times.max(times);
         self.level.last = Some(Atom {
@@ -220,7 +212,6 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// Handles `(?`.
     fn group_with_flags(&mut self) -> Result<(), String> {
         let begun = self.rest;
         let named = ["(?P<", "(?<"].into_iter().find(|sign| {
@@ -270,7 +261,6 @@ impl<'s> Reader<'s> {
         error("invalid or unsupported Perl syntax", begun)
     }
 
-    /// Handles a backslash outside a class.
     fn escaped(&mut self) -> Result<(), String> {
         let begun = self.rest;
         let sign = begun[1..].chars().next();
@@ -306,7 +296,6 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// Handles a class in brackets.
     fn class(&mut self) -> Result<(), String> {
         let begun = self.rest;
         let mut rest = &begun[1..];
@@ -428,13 +417,11 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// The POSIX classes.
 const POSIX: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
     "upper", "word", "xdigit",
 ];
 
-/// Escapes a character.
 fn literal(code: u32) -> String {
     match char::from_u32(code) {
         Some(character) if character.is_alphanumeric() => character.to_string(),
@@ -490,7 +477,6 @@ fn unicode(name: &str) -> Option<String> {
 /// Scripts whose full names have four letters, like all short names, which Go does not know.
 const FOUR_LETTERS: [&str; 6] = ["thai", "cham", "lisu", "yezi", "toto", "kawi"];
 
-/// Parses a character in brackets.
 fn class_character(rest: &mut &str, whole: &str) -> Result<u32, String> {
     let Some(first) = rest.chars().next() else {
         return error("missing closing ]", whole);
@@ -504,7 +490,6 @@ fn class_character(rest: &mut &str, whole: &str) -> Result<u32, String> {
     Ok(u32::from(first))
 }
 
-/// Parses an escaped character; returns the rest.
 fn character(text: &str) -> Result<(u32, &str), String> {
     let mut rest = text[1..].chars();
     let Some(sign) = rest.next() else {

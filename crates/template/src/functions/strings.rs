@@ -1,4 +1,3 @@
-
 use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;
@@ -78,7 +77,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "toStrings" (Any) => |call| {
         let value = call.arg(0).clone();
         let texts = texts_of(call, &value)?;
-        call.made_items(texts.len())?;
+        call.charge_items(texts.len())?;
         Ok(List::strings(texts).into())
     };
     "join" (Str, Any) => join;
@@ -88,7 +87,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
             Value::List(_) => texts_of(call, &value)?,
             other => vec![text_of(call, other)?],
         };
-        call.made_items(texts.len() * 8)?;
+        call.charge_items(texts.len() * 8)?;
         texts.sort();
         Ok(List::strings(texts).into())
     };
@@ -113,14 +112,14 @@ fn is_space(character: char) -> bool {
 
 /// Maps the text of the only argument.
 fn same(call: &mut Call<'_, '_>, make: fn(&str) -> String) -> Outcome {
-    call.read_slowly(8)?;
+    call.charge_slow_read(8)?;
     let text = make(&call.text(0));
     call.done(text)
 }
 
 /// [`same`] for slow functions.
 fn slow(call: &mut Call<'_, '_>, make: fn(&str) -> String) -> Outcome {
-    call.read_slowly(64)?;
+    call.charge_slow_read(64)?;
     same(call, make)
 }
 
@@ -349,7 +348,7 @@ pub(super) fn text_of(call: &mut Call<'_, '_>, value: &Value) -> Result<Str, Lim
 pub(super) fn texts_of(call: &mut Call<'_, '_>, value: &Value) -> Result<Vec<Str>, Limit> {
     match value {
         Value::List(list) => {
-            call.made_items(list.len())?;
+            call.charge_items(list.len())?;
             let there = list.items().iter().filter(|item| !matches!(item, Value::Nil));
             there.map(|item| text_of(call, item)).collect()
         }
@@ -479,7 +478,7 @@ fn split(
         Some(count) => usize::try_from(count).unwrap_or(usize::MAX),
         None => usize::MAX,
     };
-    call.made_items((text.len() / separator.len().max(1) + 1).min(most))?;
+    call.charge_items((text.len() / separator.len().max(1) + 1).min(most))?;
     let text = text.lossy();
     if separator.is_empty() {
         // each character on its own
@@ -501,7 +500,6 @@ fn split(
     Ok(text.splitn(most, &*separator.lossy()).map(Str::from).collect())
 }
 
-/// Parts under `_0`, `_1` and so on.
 fn numbered(parts: Vec<Str>) -> Map {
     let entries = parts.into_iter().enumerate();
     let entries = entries.map(|(index, part)| (format!("_{index}").into(), Value::String(part)));

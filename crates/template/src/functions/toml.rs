@@ -41,7 +41,6 @@ fn encoded(call: &mut Call<'_, '_>) -> Result<String, Fault> {
     Ok(writer.out)
 }
 
-/// TOML's view of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Nothing,
@@ -80,7 +79,6 @@ impl Writer<'_, '_, '_> {
         })
     }
 
-    /// The entries of a table, sorted.
     fn entries(&mut self, value: &Value) -> Result<Vec<(Str, Value)>, Fault> {
         let entries: Vec<(Str, Value)> = match value {
             Value::Map(map) => map.snapshot(),
@@ -95,7 +93,7 @@ impl Writer<'_, '_, '_> {
             }
             _ => Vec::new(),
         };
-        self.call.made_items(entries.len())?;
+        self.call.charge_items(entries.len())?;
         Ok(entries)
     }
 
@@ -179,7 +177,6 @@ impl Writer<'_, '_, '_> {
         Ok(())
     }
 
-    /// The entries that are not tables, and those that are.
     #[expect(clippy::type_complexity, reason = "two lists of the same")]
     fn sorted(&mut self, value: &Value) -> Result<(Vec<(Str, Value)>, Vec<(Str, Value)>), Fault> {
         let (mut plain, mut tables) = (Vec::new(), Vec::new());
@@ -192,7 +189,6 @@ impl Writer<'_, '_, '_> {
         Ok((plain, tables))
     }
 
-    /// A value on one line.
     fn element(&mut self, value: &Value, left: usize) -> Result<(), Fault> {
         let left = left.checked_sub(1).ok_or(Limit::Depth(self.depth))?;
         self.call.exec.meter().step()?;
@@ -310,7 +306,7 @@ fn time_text(time: &Time) -> String {
 }
 
 fn from_toml(call: &mut Call<'_, '_>) -> Outcome {
-    call.read_slowly(16)?;
+    call.charge_slow_read(16)?;
     let length = call.bytes(0).len();
     // a value of two bytes takes as much
     call.made(length.saturating_mul(24))?;
@@ -338,9 +334,9 @@ fn from_toml(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 /// A value, or an error and its offset.
-type Read<T> = Result<T, (String, usize)>;
+type ReadResult<T> = Result<T, (String, usize)>;
 
-fn read_table(source: &str, table: &DeTable<'_>) -> Read<Map> {
+fn read_table(source: &str, table: &DeTable<'_>) -> ReadResult<Map> {
     table
         .iter()
         .map(|(key, value)| {
@@ -351,7 +347,7 @@ fn read_table(source: &str, table: &DeTable<'_>) -> Read<Map> {
 }
 
 // the reader goes at most eighty levels deep
-fn read_value(source: &str, value: &DeValue<'_>, at: usize) -> Read<Value> {
+fn read_value(source: &str, value: &DeValue<'_>, at: usize) -> ReadResult<Value> {
     let wrong = |what: &str| (what.to_owned(), at);
     Ok(match value {
         DeValue::String(text) => Value::from(text.as_ref()),

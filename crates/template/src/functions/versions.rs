@@ -22,7 +22,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 
 fn compare(call: &mut Call<'_, '_>) -> Outcome {
     call.exec.meter().steps(COMPARE_STEPS)?;
-    call.read_slowly(64)?;
+    call.charge_slow_read(64)?;
     let constraint = Constraint::parse(&call.text(0)).map_err(|error| Fault::Message(error.to_string()))?;
     let version = Version::parse(&call.text(1)).map_err(|error| Fault::Message(error.to_string()))?;
     Ok(Value::Bool(constraint.allows(&version)))
@@ -30,14 +30,13 @@ fn compare(call: &mut Call<'_, '_>) -> Outcome {
 
 /// The cost of parsing a short constraint and two versions.
 const COMPARE_STEPS: u64 = 80;
-/// The cost of parsing a version.
 const READ_STEPS: u64 = 16;
 /// Longer texts are invalid.
 const BYTES_MAX: usize = 4_096;
 
 /// Why a text is not a version. The texts are Masterminds'.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoVersion {
+pub enum VersionError {
     /// Its form is invalid.
     #[error("invalid semantic version")]
     Invalid,
@@ -52,7 +51,7 @@ pub enum NoVersion {
 /// The invalid part of a constraint, with Masterminds' text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("improper constraint: {}", crate::literal::quote(.0))]
-pub struct NoConstraint(String);
+pub struct ConstraintError(String);
 
 /// A version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,26 +76,28 @@ impl Version {
     ///
     /// # Errors
     /// When it is invalid.
-    pub fn parse(text: &str) -> Result<Self, NoVersion> {
+    pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.len() > BYTES_MAX {
-            return Err(NoVersion::Invalid);
+            return Err(VersionError::Invalid);
         }
         let found = VERSION
             .as_ref()
             .and_then(|regex| regex.captures(text))
-            .ok_or(NoVersion::Invalid)?;
+            .ok_or(VersionError::Invalid)?;
         let part = |index: usize| found.get(index).map_or("", |part| part.as_str());
         let mut numbers = [0; 3];
         for (index, number) in numbers.iter_mut().enumerate() {
             let digits = part(index + 1);
             if !digits.is_empty() {
-                *number = digits.parse().map_err(|_| NoVersion::Range(digits.to_owned()))?;
+                *number = digits
+                    .parse()
+                    .map_err(|_| VersionError::Range(digits.to_owned()))?;
             }
         }
         let has_leading_zero =
             |part: &str| part.len() > 1 && part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit());
         if part(4).split('.').any(has_leading_zero) {
-            return Err(NoVersion::LeadingZero);
+            return Err(VersionError::LeadingZero);
         }
         Ok(Self {
             numbers,
@@ -300,8 +301,8 @@ impl Constraint {
     ///
     /// # Errors
     /// When it is invalid.
-    pub fn parse(text: &str) -> Result<Self, NoConstraint> {
-        let improper = |part: &str| NoConstraint(part.to_owned());
+    pub fn parse(text: &str) -> Result<Self, ConstraintError> {
+        let improper = |part: &str| ConstraintError(part.to_owned());
         if text.len() > BYTES_MAX {
             return Err(improper(text));
         }

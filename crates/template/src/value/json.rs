@@ -1,4 +1,3 @@
-
 use super::{Entries, List, Map, Str, Value};
 use crate::fault::Fault;
 use crate::limits::{Limit, Limits};
@@ -91,9 +90,7 @@ impl Value {
 /// The size of a written value, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written {
-    /// The text and other memory outside maps.
     pub(crate) text: usize,
-    /// The maps of the intermediate JSON.
     pub(crate) maps: usize,
 }
 
@@ -105,7 +102,6 @@ struct Measure {
 }
 
 impl Measure {
-    /// The size of the smallest value.
     const LEAST: usize = 16;
 
     /// The size of the smallest map, which has room for eleven entries, and of each further entry.

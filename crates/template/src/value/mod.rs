@@ -156,7 +156,6 @@ impl Value {
         }
     }
 
-    /// The value with absent as nil.
     pub(crate) fn opened(self) -> Self {
         match self {
             Self::Nil => Self::Absent,
@@ -164,7 +163,6 @@ impl Value {
         }
     }
 
-    /// The value in an interface.
     pub(crate) fn boxed(self) -> Self {
         match self {
             Self::Absent => Self::Nil,

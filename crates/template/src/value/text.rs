@@ -1,4 +1,3 @@
-
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::sync::Arc;

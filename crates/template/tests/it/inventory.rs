@@ -11,7 +11,7 @@ fn words(template: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_function_has_an_answer() {
+fn every_function_has_a_recorded_result() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let inventory = std::fs::read_to_string(tests.join("golden/functions.jsonl")).unwrap();
     let inventory: Json = serde_json::from_str(&inventory).unwrap();

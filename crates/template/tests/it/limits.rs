@@ -103,7 +103,7 @@ fn on_a_small_stack(template: String) -> Result<String, String> {
 }
 
 #[test]
-fn what_is_nested_needs_no_stack() {
+fn nested_values_need_no_stack() {
     let nested = |open: &str, inside: &str, close: &str| {
         format!("{}{inside}{}", open.repeat(9_999), close.repeat(9_999))
     };
@@ -143,7 +143,7 @@ fn what_is_nested_needs_no_stack() {
 
 /// Cases where overflow would panic.
 #[test]
-fn numbers_at_the_edges() {
+fn extreme_numbers_do_not_overflow() {
     for (template, wanted) in [
         (r#"{{ printf "%.70000f" 1.5 | len }}"#, "70002"),
         (r#"{{ printf "%.70000e" 1.5 | len }}"#, "70006"),
@@ -172,7 +172,7 @@ fn numbers_at_the_edges() {
 
 /// Memory charged in advance or while writing.
 #[test]
-fn counted_in_time() {
+fn memory_is_charged_in_advance() {
     const PIECES: &str = "bytes of output in total";
     let variables: String = (0..2_000)
         .map(|number| format!("{{{{$a{number} := 1}}}}"))
@@ -278,7 +278,6 @@ fn counted_in_time() {
     }
 }
 
-/// A world whose clock stops the render.
 struct Stopping(Arc<AtomicBool>);
 
 impl World for Stopping {
@@ -327,7 +326,7 @@ fn a_render_that_is_stopped_ends() {
 
 /// The time to parse many definitions grows linearly.
 #[test]
-fn many_definitions() {
+fn many_definitions_parse_in_linear_time() {
     let define = |number| format!("{{{{define \"d{number}\"}}}}{number}{{{{end}}}}{{{{$v{number} := 1}}}}");
     let text: String = (0..30_000).map(define).collect();
     let mut set = TemplateSet::new(Library::Helm);

@@ -41,7 +41,6 @@ pub(crate) const SPEC: &str = "Kustomization.spec";
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) rule: String,
-    /// The directory to build.
     pub(crate) build: String,
     pub(crate) legacy_order: bool,
     pub(crate) any_file: bool,
@@ -57,7 +56,6 @@ pub(crate) struct Case {
     pub(crate) files: Vec<File>,
     /// Recorded and written answers by name, in file order.
     answers: Vec<(String, String)>,
-    /// The text before the answers.
     given: String,
 }
 
@@ -76,7 +74,6 @@ pub(crate) enum Content {
 }
 
 impl Case {
-    /// Parses a case; the error is a message.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut case = Self {
             rule: String::new(),
@@ -143,13 +140,11 @@ impl Case {
         Ok(())
     }
 
-    /// The answer with this name.
     pub(crate) fn answer(&self, name: &str) -> Option<&str> {
         let found = self.answers.iter().find(|(known, _)| known == name);
         found.map(|(_, text)| text.as_str())
     }
 
-    /// The names of all answers, in file order.
     pub(crate) fn answer_names(&self) -> impl Iterator<Item = &str> {
         self.answers.iter().map(|(name, _)| name.as_str())
     }

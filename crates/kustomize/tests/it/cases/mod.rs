@@ -87,7 +87,6 @@ fn run(case: &Case) -> Outcome {
     }
 }
 
-/// The mismatch of a case, if any.
 fn complaint(case: &Case) -> Option<String> {
     let Outcome { result, warnings } = run(case);
     let differs = case.answer("difference").is_some() || !case.judged;
@@ -102,7 +101,7 @@ fn complaint(case: &Case) -> Option<String> {
         _ => None,
     };
     let Some(expected) = expected else {
-        return Some(format!("nothing is expected of it; found {}", told(&result)));
+        return Some(format!("nothing is expected of it; found {}", text_of(&result)));
     };
     let found = match &result {
         Ok(output) => Ok(output.as_str()),
@@ -110,13 +109,17 @@ fn complaint(case: &Case) -> Option<String> {
     };
     if found != expected {
         let expected = expected.map(str::to_owned).map_err(str::to_owned);
-        return Some(format!("expected {}\nfound {}", told(&expected), told(&result)));
+        return Some(format!(
+            "expected {}\nfound {}",
+            text_of(&expected),
+            text_of(&result)
+        ));
     }
     let known = case.answer("warnings").unwrap_or_default();
     (result.is_ok() && warnings != known).then(|| format!("expected warnings\n{known}found\n{warnings}"))
 }
 
-fn told(result: &Result<String, String>) -> String {
+fn text_of(result: &Result<String, String>) -> String {
     match result {
         Ok(output) => format!("output\n{output}"),
         Err(error) => format!("error\n{error}"),
@@ -207,7 +210,7 @@ fn every_topic_is_replayed() {
 }
 
 #[test]
-fn answers_are_named_as_the_format_has_them() {
+fn answer_names_are_valid() {
     for topic in TOPICS.iter().chain([&ELSEWHERE]) {
         for name in listing(&folder().join(topic)) {
             let text = std::fs::read_to_string(folder().join(topic).join(&name)).unwrap();

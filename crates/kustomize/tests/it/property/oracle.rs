@@ -14,7 +14,6 @@ const VARIABLE: &str = "EQUATE_KUSTOMIZE_ORACLE";
 
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../xtask/peers/kustomize_oracle.py");
 
-/// The process, and the directory for its inputs.
 #[derive(Debug)]
 pub(super) struct Oracle {
     library: String,

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A scalar as written.
 #[derive(Debug, Clone)]
 enum Scalar {
     Plain(String),
@@ -23,7 +22,6 @@ struct Block {
     lines: Vec<String>,
 }
 
-/// A value as written.
 #[derive(Debug, Clone)]
 enum Node {
     Scalar(Scalar),
@@ -33,7 +31,6 @@ enum Node {
     FlowMap(Vec<(Scalar, Node)>),
 }
 
-/// The steps a manifest goes through.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Straight,

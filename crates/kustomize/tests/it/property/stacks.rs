@@ -52,7 +52,6 @@ fn documents(objects: &[Value]) -> String {
     texts.join("---\n")
 }
 
-/// The position of a kustomization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Base,

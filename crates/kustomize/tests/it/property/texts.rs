@@ -7,7 +7,6 @@ use proptest::sample::select;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A value as written.
 #[derive(Debug, Clone)]
 enum Node {
     Inline(String),
@@ -17,7 +16,6 @@ enum Node {
     Map(Vec<Entry>),
 }
 
-/// An entry of a list or map, with its comments and blank lines.
 #[derive(Debug, Clone)]
 struct Entry {
     key: String,

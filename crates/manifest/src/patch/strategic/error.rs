@@ -1,10 +1,9 @@
-
 use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Why a strategic merge patch does not apply. The texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each text says what its variant means")]
+#[expect(missing_docs, reason = "the error texts describe the variants")]
 pub enum StrategicError {
     #[error("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")]
     NotAnObject { found: &'static str },

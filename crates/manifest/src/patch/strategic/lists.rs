@@ -1,4 +1,3 @@
-
 use super::error::{StrategicError, display, display_list};
 use super::{DELETE, MARKER};
 use serde_json::Value;
@@ -8,7 +7,6 @@ use serde_json::Value;
 pub(super) struct Identity<'k> {
     /// The merge key; empty for lists of scalars.
     pub(super) key: &'k str,
-    /// Whether the items are maps.
     pub(super) maps: bool,
 }
 

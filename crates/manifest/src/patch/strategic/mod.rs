@@ -60,16 +60,13 @@ struct Merger<'f, 's> {
     resolve: &'f dyn Fn(&str) -> Option<&'s Schema>,
 }
 
-/// A resolved schema node and its name in errors.
 #[derive(Clone, Copy)]
 struct Node<'s> {
     schema: &'s Schema,
     name: &'s str,
 }
 
-/// A field's patch rules.
 struct Field<'s> {
-    /// The type of the field, or of its items.
     node: Node<'s>,
     merges: bool,
     replaces: bool,

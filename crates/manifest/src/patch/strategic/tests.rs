@@ -70,7 +70,7 @@ fn agrees_with_the_real_package() {
 }
 
 #[test]
-fn errors_have_the_answers_upstream_gives() {
+fn errors_map_to_upstream_responses() {
     #[track_caller]
     fn check(original: Value, patch: impl std::borrow::Borrow<Value>, text: &str, fault: Fault) {
         let error = run(original, patch.borrow()).unwrap_err();

@@ -24,11 +24,8 @@ const KEY_BYTES_MAX: usize = 256;
 /// A part of a text that consists of whole documents.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<'t> {
-    /// The text up to the part's end.
     text: &'t str,
-    /// The part's start.
     start: usize,
-    /// The lines before it.
     lines: usize,
 }
 
@@ -66,7 +63,6 @@ impl Part<'_> {
     }
 }
 
-/// Reads all documents of a text, or gives up.
 pub(super) fn read(text: &str, options: &Options) -> Option<Vec<Document>> {
     let (start, lines) = (0, 0);
     let (documents, _) = read_part(&Part { text, start, lines }, options, Keep::All)?;
@@ -116,15 +112,12 @@ struct Reader<'t> {
     bytes: &'t [u8],
     options: &'t Options,
     has_tabs: bool,
-    /// The start of the next line.
     next: usize,
-    /// The lines passed.
     number: usize,
     /// The current line; none at the end of a document.
     current: Option<Line>,
     depth: usize,
     nodes: usize,
-    /// The wanted part of the current value.
     keep: Keep,
 }
 
@@ -185,13 +178,11 @@ impl<'t> Reader<'t> {
             .map_or(self.bytes.len(), |length| from + length)
     }
 
-    /// Skips the line that ends here.
     fn pass(&mut self, end: usize) {
         self.next = (end + 1).min(self.bytes.len());
         self.number += 1;
     }
 
-    /// Whether a line that begins here is `---`.
     fn at_marker(&self, start: usize) -> bool {
         self.bytes[start..].starts_with(b"---") && matches!(self.byte(start + 3), None | Some(b' ' | b'\n'))
     }
@@ -201,7 +192,6 @@ impl<'t> Reader<'t> {
         from + spaces.count()
     }
 
-    /// Advances to the next line with content.
     fn advance(&mut self) -> Option<()> {
         self.current = None;
         while self.next < self.bytes.len() {
@@ -252,7 +242,6 @@ impl<'t> Reader<'t> {
         (self.depth <= self.options.depth_max.min(DEPTH_MAX)).then_some(())
     }
 
-    /// Descends into a list; returns the wanted part of the list.
     fn enter_list(&mut self) -> Keep {
         let outer = self.keep;
         if let Keep::Keys(_) = outer {
@@ -356,7 +345,6 @@ impl<'t> Reader<'t> {
         at == end || self.bytes[at] == b' '
     }
 
-    /// Parses the value after a colon or dash of a collection with this indentation.
     fn value(&mut self, from: usize, end: usize, indent: usize, of_map: bool) -> Option<Value> {
         let at = self.skip_spaces(from, end);
         if at == end || self.bytes[at] == b'#' {
@@ -392,7 +380,6 @@ impl<'t> Reader<'t> {
         Some(value)
     }
 
-    /// Parses the value on the lines below, or null.
     fn below(&mut self, indent: usize, of_map: bool) -> Option<Value> {
         self.advance()?;
         if let Some(line) = self.current {
@@ -428,7 +415,6 @@ impl<'t> Reader<'t> {
         to_value(&resolve(self.options.dialect, text), text)
     }
 
-    /// Parses a quoted scalar; returns its end.
     fn quoted(&self, at: usize, end: usize) -> Option<(String, usize)> {
         let quote = self.bytes[at];
         let mut out = String::new();
@@ -459,7 +445,6 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Parses a flow collection; returns its end.
     fn flow(&mut self, at: usize, end: usize) -> Option<(Value, usize)> {
         self.enter()?;
         let close = if self.bytes[at] == b'{' { b'}' } else { b']' };
@@ -541,7 +526,6 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Parses a literal block below its header.
     fn literal(&mut self, header: usize, end: usize, indent: usize) -> Option<Value> {
         let (keeps, strips, after) = match self.bytes[..end].get(header) {
             Some(b'-') => (false, true, header + 1),

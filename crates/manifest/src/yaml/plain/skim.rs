@@ -19,7 +19,6 @@ pub enum Keep {
 }
 
 impl Keep {
-    /// The wanted part below a key.
     pub(super) fn below(self, key: &str) -> Self {
         match self {
             Self::Keys(keys) => keys
@@ -51,7 +50,6 @@ pub fn skim(text: &str, options: &Options, keep: Keep) -> Option<Value> {
 }
 
 impl Reader<'_> {
-    /// Skips an unwanted scalar, which may have several lines.
     pub(super) fn pass_scalar(&mut self, at: usize, end: usize, indent: usize) -> Option<Value> {
         self.count()?;
         match self.bytes[at] {

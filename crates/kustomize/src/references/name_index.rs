@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// The candidates of one name, as indexes into the list of all.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct NameIndex {
     /// By effective namespace, then by former kind; the empty kind holds all.
     groups: HashMap<String, HashMap<String, Group>>,
 }
@@ -29,7 +29,7 @@ struct Affixes {
     ends: HashMap<Vec<String>, Vec<usize>>,
 }
 
-impl Crowd {
+impl NameIndex {
     pub(super) fn add(
         &mut self,
         at: usize,
@@ -58,11 +58,11 @@ impl Crowd {
 
 impl Group {
     /// All candidates whose affixes may match: at least those where one list is a suffix of the other.
-    pub(super) fn akin(&self, prefixes: &[String], suffixes: &[String]) -> Vec<usize> {
+    pub(super) fn with_matching_affixes(&self, prefixes: &[String], suffixes: &[String]) -> Vec<usize> {
         if !prefixes.is_empty() {
-            self.prefixes.akin(prefixes)
+            self.prefixes.with_matching_affixes(prefixes)
         } else if !suffixes.is_empty() {
-            self.suffixes.akin(suffixes)
+            self.suffixes.with_matching_affixes(suffixes)
         } else {
             self.all.clone()
         }
@@ -81,7 +81,7 @@ impl Affixes {
         }
     }
 
-    fn akin(&self, affixes: &[String]) -> Vec<usize> {
+    fn with_matching_affixes(&self, affixes: &[String]) -> Vec<usize> {
         let longer = self.ends.get(affixes);
         let shorter = (1..affixes.len()).filter_map(|from| self.whole.get(&affixes[from..]));
         let lists = longer.into_iter().chain(shorter).chain([&self.none]);
@@ -94,24 +94,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn candidates_are_found_by_how_their_affixes_end() {
+    fn candidates_match_by_last_affixes() {
         let list = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-        let mut crowd = Crowd::default();
+        let mut name_index = NameIndex::default();
         for (at, prefixes) in ["", "p", "a p", "b p", "x a p", "a"].into_iter().enumerate() {
-            crowd.add(at, "ns", &list("Secret Secret"), &list(prefixes), &[]);
+            name_index.add(at, "ns", &list("Secret Secret"), &list(prefixes), &[]);
         }
-        let group = crowd.group("ns", "Secret").unwrap();
+        let group = name_index.group("ns", "Secret").unwrap();
         for (prefixes, expected) in [
             ("a p", vec![0, 1, 2, 4]),
             ("p", vec![0, 1, 2, 3, 4]),
             ("a", vec![0, 5]),
             ("", vec![0, 1, 2, 3, 4, 5]),
         ] {
-            let mut found = group.akin(&list(prefixes), &[]);
+            let mut found = group.with_matching_affixes(&list(prefixes), &[]);
             found.sort_unstable();
             assert_eq!(found, expected, "{prefixes}");
         }
-        assert_eq!(crowd.group("ns", "").unwrap().all.len(), 6);
-        assert!(crowd.group("other", "Secret").is_none());
+        assert_eq!(name_index.group("ns", "").unwrap().all.len(), 6);
+        assert!(name_index.group("other", "Secret").is_none());
     }
 }

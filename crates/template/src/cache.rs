@@ -9,12 +9,10 @@ use crate::value::Str;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The templates of a text given to `tpl`.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     /// The text's own template.
     pub(crate) own: Option<Arc<Tree>>,
-    /// All of them, by name.
     trees: Arc<[Arc<Tree>]>,
 }
 
@@ -39,21 +37,20 @@ impl Layer {
 const LAYERS_BYTES_MAX: usize = 512 << 10;
 /// The most expressions per generation. One takes up to 320 KiB, most a tenth of that.
 const PATTERNS_MAX: usize = 100;
-/// The longest cached expression.
 const PATTERN_BYTES_MAX: usize = 4 << 10;
 
 /// A cache of texts given to `tpl` and of regular expressions: at most 40 MiB of texts and 64 MiB of
 /// expressions, however many sets share it. A clone shares the cache.
 #[derive(Debug, Clone, Default)]
-pub struct Memory(Arc<Remembered>);
+pub struct RenderCache(Arc<SharedCache>);
 
 #[derive(Debug)]
-struct Remembered {
+struct SharedCache {
     layers: Mutex<Generations<Layer>>,
     patterns: Mutex<Generations<Pattern>>,
 }
 
-impl Default for Remembered {
+impl Default for SharedCache {
     fn default() -> Self {
         Self {
             layers: Mutex::new(Generations::new(LAYERS_BYTES_MAX)),
@@ -62,7 +59,7 @@ impl Default for Remembered {
     }
 }
 
-impl Memory {
+impl RenderCache {
     pub(crate) fn layer(&self, text: &Str) -> Option<Layer> {
         get(&self.0.layers, text)
     }
@@ -143,7 +140,7 @@ mod tests {
     use super::Generations;
 
     #[test]
-    fn what_is_asked_for_stays_and_the_rest_goes() {
+    fn used_entries_survive_eviction() {
         let mut kept = Generations::new(10);
         for number in 0..50 {
             kept.put(format!("{number}").as_str().into(), number, 3);

@@ -6,7 +6,7 @@
 //! Changes and errors are the same as with one walk per specification. Where they could differ, the walks
 //! stay separate: one path is a prefix of another, only one requires a list, or only one creates its field.
 
-use super::{Creates, FieldSpec, visit_map};
+use super::{Creation, FieldSpec, visit_map};
 use crate::error::{Fault, FieldProblem};
 use crate::resource::Resource;
 use equate_manifest::object::{Object, field_mut};
@@ -14,29 +14,25 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 #[derive(Debug)]
-pub(crate) struct Ways<'s> {
+pub(crate) struct SpecTree<'s> {
     specs: Vec<&'s FieldSpec>,
     /// `None` where specifications must be visited one by one.
     tree: Option<Vec<Branch<'s>>>,
 }
 
-/// One segment that paths share.
 #[derive(Debug)]
 struct Branch<'s> {
     name: &'s str,
     demands_list: bool,
-    /// Whether a specification through here creates missing fields.
     creates: bool,
-    /// The first specification through here.
     first: usize,
     /// The specifications that end here; nothing is below them.
     ends: Vec<usize>,
     below: Vec<Branch<'s>>,
 }
 
-/// An error on the way to a field of specification `at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct SpecFault {
     pub(crate) at: usize,
     pub(crate) problem: FieldProblem,
 }
@@ -44,7 +40,7 @@ pub(crate) struct Wrong {
 /// Changes a field of the numbered specification; the slice holds the list indexes on the way.
 type Change<'c> = dyn FnMut(usize, &mut Value, &[usize]) -> Result<(), FieldProblem> + 'c;
 
-impl<'s> Ways<'s> {
+impl<'s> SpecTree<'s> {
     pub(crate) fn new(specs: Vec<&'s FieldSpec>) -> Self {
         Self {
             tree: tree(&specs),
@@ -60,9 +56,9 @@ impl<'s> Ways<'s> {
     pub(crate) fn visit(
         &self,
         object: &mut Object,
-        creates: Creates,
+        creates: Creation,
         change: &mut Change<'_>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), SpecFault> {
         let Some(tree) = &self.tree else {
             return self.visit_in_turn(object, creates, change);
         };
@@ -79,11 +75,11 @@ impl<'s> Ways<'s> {
     fn visit_in_turn(
         &self,
         object: &mut Object,
-        creates: Creates,
+        creates: Creation,
         change: &mut Change<'_>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), SpecFault> {
         for (at, spec) in self.specs.iter().enumerate() {
-            let creates = if spec.create { creates } else { Creates::Nothing };
+            let creates = if spec.create { creates } else { Creation::Nothing };
             let mut change = |value: &mut Value, indexes: &[usize]| change(at, value, indexes);
             visit_map(
                 &mut object.0,
@@ -92,12 +88,12 @@ impl<'s> Ways<'s> {
                 &mut Vec::new(),
                 &mut change,
             )
-            .map_err(|problem| Wrong { at, problem })?;
+            .map_err(|problem| SpecFault { at, problem })?;
         }
         Ok(())
     }
 
-    pub(crate) fn fault(&self, wrong: Wrong, resource: &Resource) -> Fault {
+    pub(crate) fn fault(&self, wrong: SpecFault, resource: &Resource) -> Fault {
         Fault::Field {
             path: self.specs[wrong.at].path.clone(),
             id: resource.id().to_string(),
@@ -158,11 +154,10 @@ fn branch<'b, 's>(
 }
 
 struct Walk<'c, 'f> {
-    creates: Creates,
-    /// Indexes in the lists on the way.
+    creates: Creation,
     indexes: Vec<usize>,
     /// The error of the first specification that has one.
-    wrong: Option<Wrong>,
+    wrong: Option<SpecFault>,
     change: &'c mut Change<'f>,
 }
 
@@ -192,15 +187,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The value created for a missing branch.
     fn created(&self, branch: &Branch<'_>) -> Option<Value> {
         if !branch.creates || branch.demands_list {
             return None;
         }
         match self.creates {
-            Creates::Nothing => None,
-            Creates::Scalar if branch.below.is_empty() => Some(Value::from("")),
-            Creates::Scalar | Creates::Map => Some(Value::Object(Map::new())),
+            Creation::Nothing => None,
+            Creation::Scalar if branch.below.is_empty() => Some(Value::from("")),
+            Creation::Scalar | Creation::Map => Some(Value::Object(Map::new())),
         }
     }
 
@@ -232,7 +226,7 @@ impl Walk<'_, '_> {
 
     fn note(&mut self, at: usize, problem: FieldProblem) {
         if self.wrong.as_ref().is_none_or(|wrong| at < wrong.at) {
-            self.wrong = Some(Wrong { at, problem });
+            self.wrong = Some(SpecFault { at, problem });
         }
     }
 }
@@ -273,12 +267,12 @@ mod tests {
 
     /// The effect of specifications on an object, as a tree and one by one. Each field receives the number of
     /// its calls; `bad` is an error.
-    fn outcome(ways: &Ways<'_>, object: &Value, creates: Creates) -> (Value, Option<String>) {
+    fn outcome(spec_tree: &SpecTree<'_>, object: &Value, creates: Creation) -> (Value, Option<String>) {
         let Value::Object(map) = object.clone() else {
             panic!("no object");
         };
         let mut resource = Resource::new(map, Origin::default());
-        let visited = ways.visit(&mut resource.object, creates, &mut |at, value, indexes| {
+        let visited = spec_tree.visit(&mut resource.object, creates, &mut |at, value, indexes| {
             if *value == "bad" {
                 return Err(FieldProblem::EmptyName);
             }
@@ -294,7 +288,7 @@ mod tests {
         });
         let error = visited
             .err()
-            .map(|wrong| ways.fault(wrong, &resource).to_string());
+            .map(|wrong| spec_tree.fault(wrong, &resource).to_string());
         (resource.object.into_value(), error)
     }
 
@@ -304,15 +298,15 @@ mod tests {
             .iter()
             .map(|path| FieldSpec::new("", "", "", path.trim_start_matches('+'), path.starts_with('+')))
             .collect();
-        let ways = Ways::new(specs.iter().collect());
-        assert_eq!(ways.tree.is_some(), is_tree, "{paths:?}");
-        let in_turn = Ways {
-            specs: ways.specs.clone(),
+        let spec_tree = SpecTree::new(specs.iter().collect());
+        assert_eq!(spec_tree.tree.is_some(), is_tree, "{paths:?}");
+        let in_turn = SpecTree {
+            specs: spec_tree.specs.clone(),
             tree: None,
         };
-        for creates in [Creates::Nothing, Creates::Scalar, Creates::Map] {
+        for creates in [Creation::Nothing, Creation::Scalar, Creation::Map] {
             let (one, other) = (
-                outcome(&ways, object, creates),
+                outcome(&spec_tree, object, creates),
                 outcome(&in_turn, object, creates),
             );
             assert_eq!(one.1, other.1, "{paths:?} {creates:?} {object}");
@@ -324,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_does_what_one_after_the_other_does() {
+    fn tree_equals_separate_walks() {
         let objects = [
             json!({}),
             json!({"a": null}),
@@ -361,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_for_a_type_is_made_once() {
+    fn values_are_created_once_per_type() {
         let mut known = ByType::new();
         let mut made = 0;
         for (api_version, kind) in [("v1", "A"), ("v1", "B"), ("v2", "A"), ("v1", "A"), ("v2", "A")] {
