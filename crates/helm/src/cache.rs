@@ -6,7 +6,7 @@
 use crate::chart::Chart;
 use crate::engine::{Program, RenderError};
 use crate::schema::Schemas;
-use equate_template::Memory;
+use equate_template::RenderCache;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// It is bounded by what things weigh in memory, nearly, not by the texts they were read from; what is
 /// given to `tpl` and the regular expressions of all charts have bounds of their own, all together.
 #[derive(Debug, Clone)]
-pub struct Cache(Arc<Mutex<Kept>>, Memory);
+pub struct Cache(Arc<Mutex<Kept>>, RenderCache);
 
 #[derive(Debug)]
 struct Kept {
@@ -60,7 +60,7 @@ impl Cache {
             weight_max: bytes_max,
             clock: 0,
         };
-        Self(Arc::new(Mutex::new(kept)), Memory::default())
+        Self(Arc::new(Mutex::new(kept)), RenderCache::default())
     }
 
     /// The program of a chart whose dependencies are settled: kept, or read now.

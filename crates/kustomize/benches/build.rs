@@ -1,6 +1,5 @@
-//! What a build costs: n objects of four kinds with namespace, prefix, labels and images, as
-//! objects and as YAML text; and shapes that could be slow, each in two sizes, one four times
-//! the other.
+//! The cost of a build: n objects of four kinds with namespace, prefix, labels and images, as objects and as
+//! YAML; and potentially slow shapes, each in two sizes, one four times the other.
 
 #![allow(
     missing_docs,
@@ -16,7 +15,6 @@ use equate_manifest::yaml;
 use shapes::{Files, SHAPES, plain};
 use std::hint::black_box;
 
-/// Builds to the text `kustomize build` prints.
 fn text(tree: &Files) -> String {
     let built = kustomize(tree, "", &Options::default()).unwrap();
     let mut text = String::new();

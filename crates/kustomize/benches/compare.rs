@@ -1,8 +1,7 @@
-//! What `cargo xtask bench kustomize` runs to time this engine on what the real one is timed on.
+//! The timed program of `cargo xtask bench kustomize`.
 //!
-//! `compare DIRECTORY` writes trees of the shapes below DIRECTORY, builds each from disk several
-//! times, and prints a line of JSON for each. Without a directory, as `cargo bench` starts it, it
-//! does nothing.
+//! `compare DIRECTORY` writes trees of all shapes to DIRECTORY, builds each from disk several times, and
+//! prints a line of JSON each. Without a directory, as under `cargo bench`, it does nothing.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,11 +20,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often each tree is built, and for how long at most.
 const ROUNDS: u32 = 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A folder on disk.
 struct Folder(PathBuf);
 
 impl Tree for Folder {
@@ -48,7 +45,6 @@ impl Tree for Folder {
     }
 }
 
-/// Builds to the text `kustomize build` prints.
 fn text(tree: &dyn Tree) -> String {
     let built = kustomize(tree, "", &Options::default()).unwrap();
     let mut text = String::new();
@@ -95,8 +91,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// The time this thread has spent on a processor, where the system tells: what a busy machine
-/// does not distort.
+/// The CPU time of this thread, if available: unlike wall time it ignores other load.
 fn cpu_time() -> Option<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanoseconds = text.split_ascii_whitespace().next()?.parse().ok()?;

@@ -1,33 +1,29 @@
-//! What `resources`, `bases` and `components` name: a file, a directory, or something elsewhere.
+//! Resolves the entries of `resources`, `bases` and `components`: a file, a directory, or a URL.
 //!
-//! The real tool tries every entry as a file first and as a directory or repository then. A URL
-//! that says more of a repository than a file's would (`?ref=`, `//`, `.git`) is tried as one
-//! first: a forge answers a page for the other.
+//! kustomize tries every entry as a file first, then as a directory or repository. A URL that looks like a
+//! repository's (`?ref=`, `//`, `.git`) is tried as a repository first, because a forge answers such a URL
+//! with an HTML page.
 
 use crate::error::{BuildError, Fault, Place};
 use crate::field_spec::Tables;
 use crate::kustomization::{self, Kustomization};
 use crate::loader::{at, may_be_repository};
 use crate::manifests;
-use crate::notes::{Note, Provenance, Whence};
+use crate::notes::{FileOrigin, Note, Provenance};
 use crate::path;
 use crate::pipeline::{Accumulated, Build};
 use crate::remote::{self, RemoteRepository};
 use crate::resource::Resource;
 use std::sync::Arc;
 
-/// A directory that is being built.
 #[derive(Debug)]
 pub(crate) struct Visited {
     directory: String,
-    /// The URL that led into a repository.
     url: Option<String>,
-    /// What its kustomization says of the namespace.
     pub(crate) namespace: String,
 }
 
 impl Visited {
-    /// Where a build begins.
     pub(crate) fn root(kustomization: &Kustomization) -> Self {
         Self {
             directory: kustomization.root.clone(),
@@ -37,17 +33,15 @@ impl Visited {
     }
 }
 
-/// How a directory was come by.
 #[derive(Clone, Copy)]
-enum Way<'a> {
-    /// By a path in this kustomization.
+enum DirectoryReference<'a> {
     Path(&'a Kustomization),
-    /// By a URL.
     Url(&'a RemoteRepository),
 }
 
 impl Build<'_, '_> {
-    /// One entry of `resources` or of a list of configurations: a file if it can be read as one, a directory otherwise.
+    /// Adds one entry of `resources` or of a configuration list: a file if it can be read as one, else a
+    /// directory.
     pub(crate) fn resource(
         &mut self,
         kustomization: &Kustomization,
@@ -96,10 +90,9 @@ impl Build<'_, '_> {
                 }));
             }
         };
-        self.base(&directory, Way::Path(kustomization), place, so_far)
+        self.base(&directory, DirectoryReference::Path(kustomization), place, so_far)
     }
 
-    /// An entry that is a URL: a repository, or a file that http serves.
     fn elsewhere(
         &mut self,
         kustomization: &Kustomization,
@@ -112,7 +105,9 @@ impl Build<'_, '_> {
         let mut refused = None;
         if let Some(repository) = repository.as_ref().filter(|_| marked || !remote::is_http(entry)) {
             match self.fetch(kustomization, repository) {
-                Ok(directory) => return self.base(&directory, Way::Url(repository), place, so_far),
+                Ok(directory) => {
+                    return self.base(&directory, DirectoryReference::Url(repository), place, so_far);
+                }
                 Err(fault @ Fault::Fetch { .. }) if remote::is_http(entry) => refused = Some(fault),
                 Err(fault) => return Err(at(place)(fault)),
             }
@@ -124,7 +119,7 @@ impl Build<'_, '_> {
             },
             Err(fault) => at(place.clone())(fault),
         };
-        // what is no file was asked for as a repository already, or is now
+        // an entry that is not a file was tried as a repository already, or is tried now
         if let Some(fault) = refused {
             return Err(at(place)(fault));
         }
@@ -132,8 +127,8 @@ impl Build<'_, '_> {
             return Err(file);
         };
         match self.fetch(kustomization, &repository) {
-            Ok(directory) => self.base(&directory, Way::Url(&repository), place, so_far),
-            // a file was there, but no manifest: what is wrong with it says more
+            Ok(directory) => self.base(&directory, DirectoryReference::Url(&repository), place, so_far),
+            // the file exists but is not a manifest: its error says more
             Err(_) if !matches!(*file.fault, Fault::Download { .. }) => Err(file),
             Err(fault) => Err(at(place)(Fault::Accumulate {
                 file: file.fault,
@@ -142,7 +137,7 @@ impl Build<'_, '_> {
         }
     }
 
-    /// Fetches a repository that is not one that is being built: the directory its URL names.
+    /// Fetches a repository and returns the directory its URL names. Refuses one that is already being built.
     fn fetch(
         &mut self,
         kustomization: &Kustomization,
@@ -168,11 +163,10 @@ impl Build<'_, '_> {
         self.loader.fetch(repository)
     }
 
-    /// Builds a directory by itself and adds what comes of it.
     fn base(
         &mut self,
         directory: &str,
-        way: Way<'_>,
+        way: DirectoryReference<'_>,
         place: Place,
         so_far: &mut Accumulated,
     ) -> Result<(), BuildError> {
@@ -192,7 +186,6 @@ impl Build<'_, '_> {
         so_far.variables.absorb(below.variables).map_err(at(place))
     }
 
-    /// Carries out the components of a kustomization, each on everything there is.
     pub(crate) fn components(
         &mut self,
         kustomization: &Kustomization,
@@ -202,10 +195,13 @@ impl Build<'_, '_> {
             let place = kustomization.item("components", index);
             let repository = RemoteRepository::parse(entry).ok();
             let (directory, way) = match &repository {
-                Some(repository) => (self.fetch(kustomization, repository), Way::Url(repository)),
+                Some(repository) => (
+                    self.fetch(kustomization, repository),
+                    DirectoryReference::Url(repository),
+                ),
                 None => (
                     self.loader.resolve_base(&kustomization.root, entry),
-                    Way::Path(kustomization),
+                    DirectoryReference::Path(kustomization),
                 ),
             };
             let directory = directory.map_err(at(place.clone()))?;
@@ -222,9 +218,14 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// Reads the kustomization of a directory, which must not be one that is being built.
-    fn enter(&mut self, directory: &str, way: Way<'_>, place: Place) -> Result<Kustomization, BuildError> {
-        if let Way::Path(_) = way {
+    /// Reads the kustomization of a directory, refusing a directory that is already being built.
+    fn enter(
+        &mut self,
+        directory: &str,
+        way: DirectoryReference<'_>,
+        place: Place,
+    ) -> Result<Kustomization, BuildError> {
+        if let DirectoryReference::Path(_) = way {
             self.refuse_cycle(directory).map_err(at(place.clone()))?;
         }
         let limit = self.loader.limits.depth_max;
@@ -243,13 +244,13 @@ impl Build<'_, '_> {
         };
         let mut base = kustomization::read(self.loader, directory, &name)?;
         base.provenance = match way {
-            Way::Path(above) => above.provenance.clone(),
-            Way::Url(repository) => Some(Arc::new(Provenance::new(repository))),
+            DirectoryReference::Path(above) => above.provenance.clone(),
+            DirectoryReference::Url(repository) => Some(Arc::new(Provenance::new(repository))),
         };
         base.refuse_empty()?;
         let url = match way {
-            Way::Path(_) => None,
-            Way::Url(repository) => Some(repository.raw().to_owned()),
+            DirectoryReference::Path(_) => None,
+            DirectoryReference::Url(repository) => Some(repository.raw().to_owned()),
         };
         self.visited.push(Visited {
             directory: directory.to_owned(),
@@ -260,8 +261,8 @@ impl Build<'_, '_> {
         Ok(base)
     }
 
-    /// No directory may be built that is, or holds, one that is being built. Each time a repository is
-    /// fetched it is another copy to the real tool: what was visited before does not count in it.
+    /// Refuses a directory that is being built, or that contains one. kustomize clones a repository anew for
+    /// each reference, so directories outside the current clone do not count.
     fn refuse_cycle(&self, directory: &str) -> Result<(), Fault> {
         for visited in self.visited.iter().rev() {
             if path::is_within(&visited.directory, directory) {
@@ -277,7 +278,6 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// Adds the resources of a file, with notes on where they come from if that is kept track of.
     fn append(
         &mut self,
         kustomization: &Kustomization,
@@ -288,10 +288,10 @@ impl Build<'_, '_> {
     ) -> Result<(), BuildError> {
         if self.tracks {
             let note = match RemoteRepository::parse(entry) {
-                Ok(repository) => Whence::of_url(&repository),
+                Ok(repository) => FileOrigin::of_url(&repository),
                 Err(_) => {
                     let path = path::join(&kustomization.root, entry).unwrap_or_default();
-                    Whence::new(&self.root, kustomization, &path)
+                    FileOrigin::new(&self.root, kustomization, &path)
                 }
             };
             for resource in &mut resources {

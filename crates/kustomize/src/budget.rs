@@ -1,9 +1,9 @@
-//! What one build may make: bytes put into objects, bytes of compiled expressions, levels of nesting.
+//! Limits on the output of one build: bytes copied into objects, bytes of compiled expressions, nesting
+//! depth.
 //!
-//! Limits on what is read do not bound a build: a prefix is put before every name, a replacement can
-//! double what it copies, a diamond of bases reads one file a thousand times. So whatever copies
-//! something asks here first. All parts of a build share one account. What a copy is charged is what
-//! it is long, and something for every value of it; that is not its size in memory, but in proportion.
+//! Limits on input do not bound a build: a replacement can double its source, and a diamond of bases reads
+//! one file a thousand times. So every copy is charged here first, to one account for the whole build. The
+//! charge is the length of the text plus a constant per value, which is proportional to its memory.
 
 use crate::error::Exhausted;
 use crate::spec::Limits;
@@ -13,30 +13,29 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How deep values may be nested by what a build does to them; files are read with a smaller limit.
+/// The deepest nesting a build may produce; files are read with a smaller limit.
 const NESTING_MAX: usize = 512;
-/// What any value is charged beside its text.
+/// The charge per value, in addition to its text.
 const VALUE_BYTES: usize = 24;
-/// What a compiled expression may take, tried in this order: most need the least of them.
+/// Size limits for a compiled expression, tried in this order: most need the smallest.
 const PATTERN_BYTES: [usize; 3] = [16 << 10, 256 << 10, 1 << 20];
 
-/// Ends a build from outside, for whoever waits for it no longer: what it would make next is refused.
+/// Stops a build from another thread: its next allocation is refused.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Ends every build that was given this.
+    /// Stops every build that was given this handle.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that was done.
+    /// Whether [`Self::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The account of one build.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget(Arc<Account>);
 
@@ -51,7 +50,7 @@ struct Account {
 }
 
 impl Default for Budget {
-    /// That of the default limits.
+    /// The budget of the default limits.
     fn default() -> Self {
         Self::new(&Limits::default())
     }
@@ -73,13 +72,11 @@ impl Budget {
         }))
     }
 
-    /// Who makes it.
     pub(crate) fn workers(&self) -> Workers {
         self.0.workers
     }
 
-    /// Asks for so many bytes.
-    pub(crate) fn make(&self, bytes: usize) -> Result<(), Exhausted> {
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), Exhausted> {
         let account = &self.0;
         if account.stop.is_stopped() {
             return Err(Exhausted::Stopped);
@@ -87,16 +84,16 @@ impl Budget {
         take(&account.made, account.made_max, bytes).ok_or(Exhausted::Made(account.made_max))
     }
 
-    /// Asks for a copy of a value, to be put below so many levels.
-    pub(crate) fn copy(&self, value: &Value, below: usize) -> Result<(), Exhausted> {
+    /// Charges a copy of a value that is placed this many levels deep.
+    pub(crate) fn charge_copy(&self, value: &Value, below: usize) -> Result<(), Exhausted> {
         let (bytes, levels) = measure(value);
         if levels.saturating_add(below) > NESTING_MAX {
             return Err(Exhausted::Nesting(NESTING_MAX));
         }
-        self.make(bytes)
+        self.charge(bytes)
     }
 
-    /// Compiles an expression. The inner error is the expression's own.
+    /// Compiles an expression. The inner error is the regular expression's own.
     pub(crate) fn pattern(&self, pattern: &str) -> Result<Result<Regex, regex::Error>, Exhausted> {
         let account = &self.0;
         let mut last = Err(regex::Error::CompiledTooBig(0));
@@ -112,7 +109,7 @@ impl Budget {
     }
 }
 
-/// Adds to a sum, unless that leads beyond the limit.
+/// Adds to a counter unless that exceeds the limit.
 fn take(sum: &AtomicUsize, limit: usize, more: usize) -> Option<()> {
     let add = |sum: usize| sum.checked_add(more).filter(|sum| *sum <= limit);
     sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
@@ -120,7 +117,7 @@ fn take(sum: &AtomicUsize, limit: usize, more: usize) -> Option<()> {
         .map(drop)
 }
 
-/// What a value is charged, and how many levels it has: a scalar is one.
+/// Returns the charge for a value and its depth; a scalar has depth 1.
 pub(crate) fn measure(value: &Value) -> (usize, usize) {
     let (bytes, levels) = match value {
         Value::String(text) => (text.len(), 0),
@@ -131,7 +128,6 @@ pub(crate) fn measure(value: &Value) -> (usize, usize) {
     (bytes + VALUE_BYTES, levels + 1)
 }
 
-/// The same for a map.
 pub(crate) fn measure_map(map: &Map<String, Value>) -> (usize, usize) {
     let entries = map.iter().map(|(key, value)| {
         let (bytes, levels) = measure(value);
@@ -159,17 +155,17 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_shared_and_ends() {
+    fn clones_share_one_budget() {
         let one = budget(10, 0);
         let other = one.clone();
-        assert_eq!(one.make(6), Ok(()));
-        assert_eq!(other.make(5), Err(Exhausted::Made(10)));
-        assert_eq!(other.make(4), Ok(()));
-        assert_eq!(one.make(usize::MAX), Err(Exhausted::Made(10)));
+        assert_eq!(one.charge(6), Ok(()));
+        assert_eq!(other.charge(5), Err(Exhausted::Made(10)));
+        assert_eq!(other.charge(4), Ok(()));
+        assert_eq!(one.charge(usize::MAX), Err(Exhausted::Made(10)));
     }
 
     #[test]
-    fn values_are_measured() {
+    fn measure_counts_bytes_and_levels() {
         for (value, bytes, levels) in [
             (json!(1), 24, 1),
             (json!("four"), 28, 1),
@@ -180,15 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_may_not_be_too_deep() {
+    fn deep_copy_is_refused() {
         let deep = (0..NESTING_MAX - 1).fold(json!(1), |value, _| json!([value]));
         let budget = Budget::default();
-        assert_eq!(budget.copy(&deep, 0), Ok(()));
-        assert_eq!(budget.copy(&deep, 1), Err(Exhausted::Nesting(NESTING_MAX)));
+        assert_eq!(budget.charge_copy(&deep, 0), Ok(()));
+        assert_eq!(budget.charge_copy(&deep, 1), Err(Exhausted::Nesting(NESTING_MAX)));
     }
 
     #[test]
-    fn an_expression_takes_what_it_needs() {
+    fn pattern_is_charged_by_size() {
         for (pattern, patterns, compiles) in [
             ("^a.*$", 16 << 10, true),
             ("^(?:(.*a.*b.*c){50}N)$", 1 << 20, true),

@@ -1,11 +1,8 @@
 //! The resources of a build, in order, with indexes by id and by name.
 //!
-//! An index is built when it is asked for and dropped by whatever may change any
-//! id, so that no step scans all resources for each of them. Indexes hold hashes
-//! of what resources are and were called, and never forget: what is found in one
-//! is always compared with what was looked for. Resources that patches delete
-//! stay in their places until all are looked at, so that a thousand deletions
-//! are not a thousand moves of everything.
+//! An index is built on demand and dropped by any change that may alter an id. Indexes hold hashes of current
+//! and former names and never forget, so every hit is compared with the query. Deleted resources keep their
+//! places until the next full pass: a thousand deletions do not shift all others a thousand times.
 
 use crate::budget::Budget;
 use crate::error::Fault;
@@ -16,21 +13,17 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::hash::{BuildHasher as _, Hash};
 
-/// Resources in order of their appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Collection {
     items: Vec<Resource>,
     /// Places of deleted resources.
     gone: HashSet<usize>,
-    /// By current and former ids.
     ids: Option<Index>,
-    /// By current and former names.
     names: Option<Index>,
     budget: Budget,
 }
 
 impl Collection {
-    /// None yet, in a build with this budget.
     pub(crate) fn within(budget: &Budget) -> Self {
         Self {
             budget: budget.clone(),
@@ -38,18 +31,16 @@ impl Collection {
         }
     }
 
-    /// What the build may still make.
     pub(crate) fn budget(&self) -> Budget {
         self.budget.clone()
     }
 
-    /// The resources.
     pub(crate) fn items(&mut self) -> &[Resource] {
         self.sweep();
         &self.items
     }
 
-    /// The resources, to change anything of.
+    /// The resources, mutable; drops the indexes.
     pub(crate) fn items_mut(&mut self) -> &mut Vec<Resource> {
         self.sweep();
         self.ids = None;
@@ -57,18 +48,18 @@ impl Collection {
         &mut self.items
     }
 
-    /// The resources, to change anything of but what ids are made of.
+    /// The resources, for changes that leave ids alone.
     pub(crate) fn contents_mut(&mut self) -> &mut [Resource] {
         self.sweep();
         &mut self.items
     }
 
-    /// One resource, to change anything of but what its id is made of.
+    /// One resource, for changes that leave its id alone.
     pub(crate) fn content_mut(&mut self, at: usize) -> &mut Resource {
         &mut self.items[at]
     }
 
-    /// Changes one resource; its id may be another one afterwards.
+    /// Changes one resource, including its id.
     pub(crate) fn change<T>(
         &mut self,
         at: usize,
@@ -89,13 +80,11 @@ impl Collection {
         self.items
     }
 
-    /// Adds a resource whose id must be new.
     pub(crate) fn append(&mut self, resource: Resource, schema: &Schema) -> Result<(), Fault> {
         let hash = self.ids(schema).hash(&resource.called(schema));
         self.append_hashed(resource, hash, schema)
     }
 
-    /// Adds resources whose ids must be new.
     pub(crate) fn append_all(&mut self, mut resources: Vec<Resource>, schema: &Schema) -> Result<(), Fault> {
         self.items.reserve(resources.len());
         let workers = self.budget.workers();
@@ -110,7 +99,6 @@ impl Collection {
             .try_for_each(|(resource, hash)| self.append_hashed(resource, hash, schema))
     }
 
-    /// The same with the hash of what the resource is called.
     fn append_hashed(&mut self, resource: Resource, hash: u64, schema: &Schema) -> Result<(), Fault> {
         let known = self.ids(schema).places_of(hash).to_vec();
         if !known.is_empty() {
@@ -136,7 +124,7 @@ impl Collection {
         Ok(())
     }
 
-    /// The places of the resources that are or were called so, in order.
+    /// The places of resources with this current or former id, in order.
     pub(crate) fn by_any_id(&mut self, called: &Called<'_>, schema: &Schema) -> Vec<usize> {
         let known = self.ids(schema).places(called).to_vec();
         self.those(known, |resource| {
@@ -144,14 +132,13 @@ impl Collection {
         })
     }
 
-    /// The places of the resources that have or had a name, in order.
+    /// The places of resources with this current or former name, in order.
     pub(crate) fn by_any_name(&mut self, name: &str) -> Vec<usize> {
         let known = self.names().places(name).to_vec();
         self.those(known, |resource| resource.all_names().any(|other| other == name))
     }
 
-    /// The places of the resources that a matcher could mean, in order: all, or those that have or had
-    /// the one name it asks for.
+    /// The places of resources a matcher may match, in order: those with its one name, else all.
     pub(crate) fn candidates(&mut self, matcher: &Matcher) -> Vec<usize> {
         match matcher.only_name() {
             Some(name) => self.by_any_name(name),
@@ -159,19 +146,17 @@ impl Collection {
         }
     }
 
-    /// The places of all resources, in order.
     pub(crate) fn everything(&self) -> Vec<usize> {
         (0..self.items.len())
             .filter(|at| !self.gone.contains(at))
             .collect()
     }
 
-    /// The resource at a place.
     pub(crate) fn at(&self, place: usize) -> &Resource {
         &self.items[place]
     }
 
-    /// Adds a generated resource, or lets it replace or merge into the one it means.
+    /// Adds a generated resource, or replaces or merges into the one it names.
     pub(crate) fn absorb(&mut self, mut resource: Resource, schema: &Schema) -> Result<(), Fault> {
         let id = || resource.id().to_string();
         let matches = self.by_any_id(&resource.called(schema), schema);
@@ -204,12 +189,10 @@ impl Collection {
         }
     }
 
-    /// Deletes the resources at these places.
     pub(crate) fn remove(&mut self, places: &[usize]) {
         self.gone.extend(places);
     }
 
-    /// Moves what is left together.
     fn sweep(&mut self) {
         if self.gone.is_empty() {
             return;
@@ -249,7 +232,6 @@ impl Collection {
         })
     }
 
-    /// Lets the indexes know what a resource is called.
     fn note(&mut self, at: usize, schema: &Schema) {
         let item = &self.items[at];
         if let Some(ids) = &mut self.ids {
@@ -261,11 +243,10 @@ impl Collection {
     }
 }
 
-/// Places by the hash of something.
 #[derive(Debug, Default)]
 struct Index(HashMap<u64, Places>);
 
-/// Most often there is only one.
+/// Usually there is only one.
 #[derive(Debug)]
 enum Places {
     One(usize),

@@ -1,9 +1,9 @@
-//! `crds`: OpenAPI definitions whose extensions tell transformers of more fields.
+//! `crds`: OpenAPI definitions whose extensions add field specifications.
 //!
-//! Read as upstream reads them: the properties of a definition's `Schema`, and through a property's
-//! own `$ref` those of the definition of exactly that name; extensions that are texts. Definitions
-//! that lead back to themselves are left at that: the real tool does not come back from them. A
-//! definition can still be reached in very many ways, so that what is looked at is counted.
+//! Follows kustomize: it reads the properties of a definition's `Schema`, follows a property's `$ref` to the
+//! definition of exactly that name, and accepts extensions that are strings. kustomize does not terminate on
+//! recursive definitions; here recursion stops. Definitions can still be reached in very many ways, so visits
+//! are counted.
 
 use crate::budget::Budget;
 use crate::error::{BuildError, Exhausted, Fault, Place};
@@ -19,10 +19,8 @@ const VERSION: &str = "x-kubernetes-object-ref-api-version";
 const KIND: &str = "x-kubernetes-object-ref-kind";
 const NAME_KEY: &str = "x-kubernetes-object-ref-name-key";
 
-/// The longest chain of definitions.
 const DEPTH_MAX: usize = 64;
 
-/// What a file of definitions says.
 pub(crate) fn configuration(
     text: &str,
     path: &str,
@@ -70,7 +68,6 @@ fn read(value: &Value, properties_max: usize, budget: &Budget) -> Result<Configu
     Ok(found)
 }
 
-/// A map; `None` for null.
 fn map_or_nothing(value: &Value) -> Result<Option<&Map<String, Value>>, Fault> {
     match value {
         Value::Object(map) => Ok(Some(map)),
@@ -81,10 +78,9 @@ fn map_or_nothing(value: &Value) -> Result<Option<&Map<String, Value>>, Fault> {
     }
 }
 
-/// `Schema.properties` of a definition.
 fn properties_of(definition: &Value) -> Result<Option<&Map<String, Value>>, Fault> {
     let fields = map_or_nothing(definition)?.into_iter().flatten();
-    // the one name that upstream reads in any case
+    // the one name kustomize reads case-insensitively
     let mut schemas = fields.filter(|(field, _)| field.eq_ignore_ascii_case("schema"));
     let Some((_, schema)) = schemas.next() else {
         return Ok(None);
@@ -98,11 +94,11 @@ fn properties_of(definition: &Value) -> Result<Option<&Map<String, Value>>, Faul
 struct Reader<'d, 'r> {
     definitions: &'d Map<String, Value>,
     kind: &'d str,
-    /// How many properties may still be looked at.
+    /// How many more properties may be visited.
     left: &'r mut usize,
     limit: usize,
     budget: &'r Budget,
-    /// The definitions on the way here.
+    /// The definitions on the current path.
     within: Vec<&'d str>,
     found: &'r mut Configuration,
 }
@@ -127,7 +123,7 @@ impl<'d> Reader<'d, '_> {
         Ok(())
     }
 
-    /// What a property refers to, unless that is where it stands.
+    /// Follows a property's reference, unless it is recursive.
     fn definition(&mut self, name: &'d str, path: &mut Vec<&'d str>) -> Result<(), Fault> {
         if self.within.contains(&name) {
             return Ok(());
@@ -159,7 +155,7 @@ impl<'d> Reader<'d, '_> {
         }
         if let (Some(version), Some(kind)) = (text(VERSION), text(KIND)) {
             let path = format!("{}/{}", path.join("/"), text(NAME_KEY).unwrap_or("name"));
-            self.budget.make(version.len() + kind.len())?;
+            self.budget.charge(version.len() + kind.len())?;
             self.found.name_reference.push(ReferenceField {
                 group: String::new(),
                 version: version.to_owned(),
@@ -172,7 +168,7 @@ impl<'d> Reader<'d, '_> {
 }
 
 fn field(kind: &str, path: String, budget: &Budget) -> Result<FieldSpecField, Exhausted> {
-    budget.make(kind.len() + path.len())?;
+    budget.charge(kind.len() + path.len())?;
     Ok(FieldSpecField {
         kind: kind.to_owned(),
         path,

@@ -1,7 +1,6 @@
-//! Why a build fails, and where.
+//! Build errors and their places.
 //!
-//! Texts that people search for are the real tool's; paths in them are
-//! relative to the tree.
+//! Texts that people search for are kustomize's. Paths are relative to the tree.
 
 use crate::charts::ChartError;
 use crate::path;
@@ -24,7 +23,6 @@ pub struct Place {
 }
 
 impl Place {
-    /// A file as a whole.
     pub(crate) fn file(path: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -36,7 +34,7 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(shown(&self.path))?;
+        f.write_str(display_directory(&self.path))?;
         if self.line > 0 {
             write!(f, ":{}", self.line)?;
             if self.column > 0 {
@@ -47,20 +45,20 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a build fails: `file:line:column: what is wrong`.
+/// A build error: `file:line:column: message`.
 #[derive(Debug)]
 pub struct BuildError {
-    /// Where.
+    /// The place of the fault.
     pub place: Place,
-    /// What is wrong.
+    /// The fault.
     pub fault: Box<Fault>,
-    /// What the real tool would have printed to standard error until then, a line each.
-    pub told: Vec<String>,
+    /// Lines kustomize would have printed to standard error before the failure.
+    pub warnings: Vec<String>,
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.place.line == 0 && self.fault.names(&self.place.path) {
+        if self.place.line == 0 && self.fault.names_place(&self.place.path) {
             return self.fault.fmt(f);
         }
         write!(f, "{}: {}", self.place, self.fault)
@@ -78,31 +76,30 @@ impl std::error::Error for BuildError {
 }
 
 impl BuildError {
-    /// The same with its paths as somebody in a directory of the tree writes them, for a tree that is a
-    /// whole file system. What a kustomization names stays as it is written there.
+    /// Rewrites paths relative to a directory of the tree, for a tree that is a whole file system. Paths
+    /// quoted from a kustomization stay as written.
     #[must_use]
-    pub fn seen_from(mut self, directory: &str) -> Self {
-        let see = |path: &mut String| *path = path::relative(directory, path);
-        see(&mut self.place.path);
-        self.fault.see(&see);
+    pub fn with_paths_relative_to(mut self, directory: &str) -> Self {
+        let rewrite = |path: &mut String| *path = path::relative(directory, path);
+        rewrite(&mut self.place.path);
+        self.fault.rewrite_paths(&rewrite);
         self
     }
 
-    /// The same with something before its paths, for a tree that is not the one on disk: `fleet@v1:`. What
-    /// was fetched has a name already.
+    /// Prefixes paths, for a tree that is not on disk: `fleet@v1:`. Paths in fetched repositories have a
+    /// label already.
     #[must_use]
-    pub fn seen_in(mut self, tree: &str) -> Self {
-        let see = |path: &mut String| {
+    pub fn with_path_prefix(mut self, tree: &str) -> Self {
+        let rewrite = |path: &mut String| {
             if path::split_label(path).0.is_empty() {
                 path.insert_str(0, tree);
             }
         };
-        see(&mut self.place.path);
-        self.fault.see(&see);
+        rewrite(&mut self.place.path);
+        self.fault.rewrite_paths(&rewrite);
         self
     }
 
-    /// A file that is no YAML.
     pub(crate) fn yaml(path: &str, error: yaml::YamlError) -> Self {
         Self {
             place: Place {
@@ -111,17 +108,16 @@ impl BuildError {
                 column: error.column,
             },
             fault: Box::new(Fault::Yaml(error.fault)),
-            told: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }
 
-/// What can be wrong. Its text says what failed and names the file, field or object.
+/// The faults of a build. Each text states the failure and names the file, field or object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "each text says what its fields are")]
+#[expect(missing_docs, reason = "the error texts describe the fields")]
 pub enum Fault {
-    // what is not done
     #[error("{field} is not supported yet")]
     Unsupported { field: String },
     #[error("{url} is remote, and remote bases are refused here: commit a copy and name its directory")]
@@ -140,23 +136,23 @@ pub enum Fault {
         #[source]
         source: ChartError,
     },
-    #[error("chart {name:?} cannot be had")]
+    #[error("chart {name:?} cannot be pulled")]
     ChartAbsent {
         name: String,
         #[source]
         source: ChartError,
     },
-    #[error("chart {name:?} renders no manifest in {template}: {fault}")]
+    #[error("chart {name:?} renders an invalid manifest in {template}: {fault}")]
     ChartOutput {
         name: String,
         template: String,
         fault: Box<Fault>,
     },
-    #[error("the link '{link}' of a chart leads {whither}")]
-    ChartLinkLost { link: String, whither: &'static str },
+    #[error("chart link '{link}' cannot be followed: {reason}")]
+    ChartLinkLost { link: String, reason: &'static str },
     #[error(
-        "security; the link '{link}' of a chart leads to '{file}', which is neither in the chart nor in or below '{}'",
-        shown(root)
+        "security; chart link '{link}' leads to '{file}', which is neither in the chart nor in or below '{}'",
+        display_directory(root)
     )]
     ChartLink {
         link: String,
@@ -171,7 +167,7 @@ pub enum Fault {
         fault: Box<Fault>,
     },
     #[error(
-        "could not parse values file into rnode: EOF: '{file}' holds no values, and some were to go with them"
+        "could not parse values file into rnode: EOF: '{file}' is empty, and inline values cannot be merged with it"
     )]
     NoValues { file: String },
     #[error("could not merge values: '{file}' must be a map: found {found}")]
@@ -185,43 +181,41 @@ pub enum Fault {
         found: &'static str,
     },
 
-    // limits
-    #[error("more than {0} files are read")]
+    #[error("the build reads more than {0} files")]
     Files(usize),
-    #[error("more than {0} bytes are read")]
+    #[error("the build reads more than {0} bytes")]
     Bytes(usize),
     #[error("file '{path}' is longer than {limit} bytes")]
     FileBytes { path: String, limit: usize },
     #[error("bases and components are nested deeper than {0} levels")]
     Depth(usize),
-    #[error("the build holds more than {0} objects")]
+    #[error("the build has more than {0} objects")]
     Objects(usize),
     #[error(
-        "more than {0} kustomizations are entered: bases that list bases more than once double each time"
+        "the build uses more than {0} kustomizations: bases that list bases more than once multiply them"
     )]
     Kustomizations(usize),
-    #[error("more than {0} charts are rendered")]
+    #[error("the build renders more than {0} charts")]
     Charts(usize),
     #[error("the directories of a chart are nested deeper than {0} levels")]
     ChartDepth(usize),
-    #[error("more than {0} properties are reached by definitions that refer to one another")]
+    #[error("the definitions refer to more than {0} properties")]
     Properties(usize),
     #[error("definitions refer to one another deeper than {0} levels")]
     DefinitionDepth(usize),
     #[error("{0}")]
     Exhausted(Exhausted),
 
-    // finding and reading
     #[error(
         "unable to find one of 'kustomization.yaml', 'kustomization.yml' or 'Kustomization' in directory '{}'",
-        shown(root)
+        display_directory(root)
     )]
     NoKustomization { root: String },
-    #[error("Found multiple kustomization files under: {}", shown(root))]
+    #[error("Found multiple kustomization files under: {}", display_directory(root))]
     SeveralKustomizations { root: String },
     #[error("evalsymlink failure on '{path}': no such file or directory")]
     NoFile { path: String },
-    #[error("evalsymlink failure on '{path}': too many links: its symbolic links lead around in a circle")]
+    #[error("evalsymlink failure on '{path}': too many links: its symbolic links form a cycle")]
     Links { path: String },
     #[error("security; '{path}' is not read: the symbolic link '{link}' leads out of the source")]
     LinkAway { path: String, link: String },
@@ -233,7 +227,7 @@ pub enum Fault {
     AbsolutePath { path: String },
     #[error("security; '{path}' leads out of the source")]
     OutsideTree { path: String },
-    #[error("security; file '{file}' is not in or below '{}'", shown(root))]
+    #[error("security; file '{file}' is not in or below '{}'", display_directory(root))]
     LoadRestriction { file: String, root: String },
     #[error("file '{path}' cannot be read")]
     Read {
@@ -250,7 +244,6 @@ pub enum Fault {
     )]
     AmbiguousPath { path: String },
 
-    // what is elsewhere
     #[error("{url} cannot be fetched")]
     Fetch {
         url: String,
@@ -270,21 +263,20 @@ pub enum Fault {
     )]
     OutsideRepository { path: String, repository: String },
     #[error(
-        "security; {url} is a directory of this machine, and '{repository}', which names it, came over the network"
+        "security; {url} is a local directory, and '{repository}', which refers to it, came over the network"
     )]
     LocalBase { url: String, repository: String },
     #[error("cycle detected: URI '{url}' referenced by previous URI '{previous}'")]
     RepositoryCycle { url: String, previous: String },
     #[error(
         "cycle detected: candidate root '{}' contains visited root '{}'",
-        shown(candidate),
-        shown(visited)
+        display_directory(candidate),
+        display_directory(visited)
     )]
     Cycle { candidate: String, visited: String },
     #[error("accumulating resources: accumulation err='{file}': {directory}")]
     Accumulate { file: Box<Fault>, directory: Box<Fault> },
 
-    // the kustomization file
     #[error("kustomization.yaml is empty")]
     EmptyKustomization,
     #[error("invalid Kustomization: json: unknown field {field:?}")]
@@ -312,21 +304,20 @@ pub enum Fault {
 
     #[error("unable to parse open API definition: expected MappingNode but got {found}")]
     Definitions { found: &'static str },
-    #[error("the specified OpenAPI version is not built in: {version}; v1.21.2 is")]
+    #[error("the specified OpenAPI version is not built in: {version}; use v1.21.2")]
     OpenApiVersion { version: String },
     #[error("builtin version and custom schema provided, cannot use both")]
     OpenApiBoth,
 
-    // manifests
     #[error("{0}")]
     Yaml(yaml::Fault),
     #[error("missing metadata.name in object: {api_version} {kind}")]
     NoName { api_version: String, kind: String },
     #[error("missing Resource metadata: missing kind in object")]
     NoMetadata,
-    #[error("missing Resource metadata: a manifest must be a map, and this is of type {found}")]
+    #[error("missing Resource metadata: a manifest must be a map, but this is of type {found}")]
     NotMap { found: &'static str },
-    #[error("{field} must be a {wanted}, and is of type {found}")]
+    #[error("{field} must be a {wanted}, but is of type {found}")]
     FieldType {
         field: &'static str,
         wanted: &'static str,
@@ -337,7 +328,6 @@ pub enum Fault {
     #[error("failed to decode Kubernetes YAML: {0}")]
     NotManifest(Box<Fault>),
 
-    // ids
     #[error("may not add resource with an already registered id: {id}")]
     AlreadyRegistered { id: String },
     #[error("id {id} does not exist; cannot merge or replace")]
@@ -349,7 +339,6 @@ pub enum Fault {
     #[error("namespace transformation produces ID conflict: {id}")]
     NamespaceConflict { id: String },
 
-    // patches
     #[error("must specify one of patch and path")]
     NoPatch,
     #[error("patch and path can't be set at the same time")]
@@ -389,33 +378,31 @@ pub enum Fault {
         expected: &'static str,
         found: &'static str,
     },
-    #[error("a patch that begins with '[' is read as JSON, and this is none: {0}")]
+    #[error("a patch that begins with '[' must be JSON: {0}")]
     PatchJson(serde_json::Error),
-    #[error("a JSON patch is a list of operations: {}", not_operations(.0))]
+    #[error("a JSON patch must be a list of operations: {}", not_operations(.0))]
     JsonPatch(PatchError),
     #[error("JSON patch of {id}: {problem}")]
     JsonApply { id: String, problem: ApplyError },
-    #[error("JSON patch of {id} leaves no object")]
+    #[error("the result of the JSON patch of {id} is not an object")]
     JsonResult { id: String },
 
-    // selectors
-    #[error("{pattern:?} is no regular expression: {}", last_line(problem))]
+    #[error("{pattern:?} is not a regular expression: {}", last_line(problem))]
     Pattern { pattern: String, problem: regex::Error },
     #[error("unable to parse selector {selector:?}: {problem}")]
     Selector { selector: String, problem: String },
 
-    // transformers
     #[error("considering field '{path}' of object {id}: {problem}")]
     Field {
         path: String,
         id: String,
         problem: FieldProblem,
     },
-    #[error("conflicting fieldspecs: {path} is to be created in one and not in the other")]
+    #[error("conflicting fieldspecs: only one of them creates {path}")]
     FieldSpecConflict { path: String },
     #[error("resource with name {name} does not match a config with the following GVK [{kinds}]")]
     NoReplicas { name: String, kinds: String },
-    #[error("found multiple possible referrals: {candidates}; {id} names one of them in '{path}'")]
+    #[error("found multiple possible referrals: {candidates}; '{path}' of {id} is ambiguous")]
     Referrals {
         id: String,
         path: String,
@@ -437,22 +424,20 @@ pub enum Fault {
     #[error("Invalid Input: namespace is blank for resource {id:?}")]
     BlankNamespace { id: String },
 
-    // generators
     #[error("a configmap must have a name")]
     NoGeneratorName,
     #[error("configmap {name} illegally repeats the key `{key}`")]
     RepeatedKey { name: String, key: String },
-    // neither quotes what was written: it may be a secret
+    // these texts omit the source line: it may be a secret
     #[error("'{path}': line {line} has invalid utf8 bytes")]
     EnvText { path: String, line: usize },
-    #[error("invalid literal source, expected key=value: the {number}. of generator {name:?}")]
+    #[error("invalid literal source, expected key=value: literal {number} of generator {name:?}")]
     Literal { name: String, number: usize },
     #[error("{0}")]
     FileSource(String),
     #[error("stringData value for key {key:?} must be a scalar")]
     StringData { key: String },
 
-    // what is encrypted
     #[error("'{path}' cannot be decrypted")]
     Decrypt {
         path: String,
@@ -466,7 +451,6 @@ pub enum Fault {
         source: SecretError,
     },
 
-    // replacements and variables
     #[error("{0}")]
     Replacement(String),
     #[error("var '{name}' already encountered")]
@@ -478,7 +462,6 @@ pub enum Fault {
     #[error("field specified in var '{name}' not found in corresponding resource: {field} of {id}")]
     NoVariableField { name: String, field: String, id: String },
 
-    // substitution
     #[error("'{name}' var name is invalid, must match '^[_[:alpha:]][_[:alpha:][:digit:]]*$'")]
     VariableName { name: String },
     #[error("variable substitution failed in {id}: {problem}")]
@@ -486,17 +469,17 @@ pub enum Fault {
         id: String,
         problem: crate::substitute::SubstituteError,
     },
-    #[error("{id} is no YAML after substitution, at line {line} of it: {fault}")]
+    #[error("{id} is not YAML after substitution, line {line}: {fault}")]
     Substituted {
         id: String,
         line: usize,
         fault: yaml::Fault,
     },
-    #[error("{id} is no object after substitution")]
+    #[error("{id} is not an object after substitution")]
     SubstitutedKind { id: String },
 }
 
-/// What is wrong with a JSON patch, in the words of the library that upstream reads it with.
+/// The text of evanphx/json-patch, which kustomize uses.
 fn not_operations(problem: &PatchError) -> String {
     match problem {
         PatchError::Type { found, wanted } if wanted.starts_with("[]") => {
@@ -506,31 +489,31 @@ fn not_operations(problem: &PatchError) -> String {
     }
 }
 
-/// What a regular expression lacks, without the drawing of where.
+/// The regular expression's error without the ASCII drawing.
 fn last_line(problem: &regex::Error) -> String {
     let text = problem.to_string();
     let last = text.lines().last().unwrap_or_default();
     last.trim_start_matches("error: ").to_owned()
 }
 
-/// A directory in a message: the root has a name too.
-fn shown(directory: &str) -> &str {
+/// A directory for messages: the root prints as `.`.
+fn display_directory(directory: &str) -> &str {
     if directory.is_empty() { "." } else { directory }
 }
 
 impl Fault {
-    /// What does not open, if that is what is wrong: [`Fault::Decrypt`] or [`Fault::DecryptObject`].
-    pub fn sealed(&self) -> Option<&Fault> {
+    /// The [`Fault::Decrypt`] or [`Fault::DecryptObject`] within this fault, if any.
+    pub fn decryption_fault(&self) -> Option<&Fault> {
         match self {
             Self::Decrypt { .. } | Self::DecryptObject { .. } => Some(self),
-            // an entry that is no file is tried as a directory, and what is wrong with that counts
-            Self::Accumulate { directory, .. } => directory.sealed(),
+            // an entry that is not a file is tried as a directory, and that error counts
+            Self::Accumulate { directory, .. } => directory.decryption_fault(),
             _ => None,
         }
     }
 
-    /// Whether the text says the place by itself: of what is elsewhere it begins with the URL.
-    fn names(&self, place: &str) -> bool {
+    /// Whether the text names the place already: for remote resources it starts with the URL.
+    fn names_place(&self, place: &str) -> bool {
         match self {
             Self::Fetch { .. } | Self::Remote { .. } => RemoteRepository::parse(place).is_ok(),
             Self::NoKustomization { root: path }
@@ -545,8 +528,8 @@ impl Fault {
         }
     }
 
-    /// Changes the paths of the tree. What a kustomization names is none: it stays as it is written there.
-    fn see(&mut self, see: &dyn Fn(&mut String)) {
+    /// Rewrites the tree's paths in the fault. Paths quoted from a kustomization stay as written.
+    fn rewrite_paths(&mut self, rewrite: &dyn Fn(&mut String)) {
         match self {
             Self::NoKustomization { root: path }
             | Self::SeveralKustomizations { root: path }
@@ -557,7 +540,7 @@ impl Fault {
             | Self::IsComponent { path }
             | Self::LinkAway { link: path, .. }
             | Self::ChartLinkLost { link: path, .. }
-            | Self::ExpectedDirectory { path } => see(path),
+            | Self::ExpectedDirectory { path } => rewrite(path),
             Self::LoadRestriction {
                 file: one,
                 root: other,
@@ -566,28 +549,28 @@ impl Fault {
                 candidate: one,
                 visited: other,
             } => {
-                see(one);
-                see(other);
+                rewrite(one);
+                rewrite(other);
             }
             Self::Accumulate {
                 file,
                 directory: base,
             } => {
-                file.see(see);
-                base.see(see);
+                file.rewrite_paths(rewrite);
+                base.rewrite_paths(rewrite);
             }
             Self::NotManifest(fault) | Self::AdditionalValues(fault) | Self::ChartOutput { fault, .. } => {
-                fault.see(see);
+                fault.rewrite_paths(rewrite);
             }
-            Self::ChartLink { link, file, root } => [link, file, root].into_iter().for_each(see),
+            Self::ChartLink { link, file, root } => [link, file, root].into_iter().for_each(rewrite),
             _ => {}
         }
     }
 }
 
-/// What is wrong at a field.
+/// A fault at a field of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each text says it")]
+#[expect(missing_docs, reason = "the error texts describe the variants")]
 pub enum FieldProblem {
     #[error("expected sequence or mapping node")]
     NotCollection,
@@ -605,17 +588,17 @@ pub enum FieldProblem {
     Exhausted(Exhausted),
 }
 
-/// What a build may make no more of.
+/// An exhausted limit of the build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each text says it")]
+#[expect(missing_docs, reason = "the error texts describe the variants")]
 pub enum Exhausted {
-    #[error("the build makes more than {0} bytes")]
+    #[error("the build produces more than {0} bytes")]
     Made(usize),
     #[error("the regular expressions of the build take more than {0} bytes")]
     Patterns(usize),
     #[error("values are nested deeper than {0} levels")]
     Nesting(usize),
-    #[error("the build was stopped before it ended")]
+    #[error("the build was stopped")]
     Stopped,
 }
 
@@ -631,7 +614,7 @@ impl From<Exhausted> for FieldProblem {
     }
 }
 
-/// What upstream's messages call a value's node.
+/// The node kind in kustomize's messages.
 pub(crate) fn node_kind(value: &serde_json::Value) -> &'static str {
     match value {
         serde_json::Value::Array(_) => "SequenceNode",

@@ -1,20 +1,18 @@
-//! Paths into one object, as replacements and variables write them:
+//! Paths into one object, in the syntax of replacements and variables:
 //! `spec.template.spec.containers.[name=web].image`, `a.0.b`, `a.*.b`, `data.[a.b/c]`.
 
 use crate::budget::Budget;
 use crate::error::Exhausted;
 use serde_json::{Map, Value};
 
-/// What a field that is made on the way to be set holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum NewField {
     Scalar,
     Map,
     List,
 }
 
-impl Made {
-    /// What has to be made to hold a copy of this.
+impl NewField {
     pub(crate) fn like(value: &Value) -> Self {
         match value {
             Value::Array(_) => Self::List,
@@ -25,7 +23,7 @@ impl Made {
 
     fn value(self) -> Value {
         match self {
-            // null stands for a scalar without a type of its own
+            // null stands for a scalar without a type
             Self::Scalar => Value::Null,
             Self::Map => Value::Object(Map::new()),
             Self::List => Value::Array(Vec::new()),
@@ -33,30 +31,27 @@ impl Made {
     }
 }
 
-/// Why a path leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Astray {
-    Wrong(String),
-    /// It leads to a field that cannot hold the value.
+pub(crate) enum PathMismatch {
+    Invalid(String),
     Mistyped(String),
     Exhausted(Exhausted),
 }
 
-impl From<Exhausted> for Astray {
+impl From<Exhausted> for PathMismatch {
     fn from(exhausted: Exhausted) -> Self {
         Self::Exhausted(exhausted)
     }
 }
 
-/// What is done at a path's end, and what doing it may take.
 pub(crate) struct Visitor<'v> {
-    /// What a field that is made on the way holds; without it none is made.
-    pub(crate) makes: Option<Made>,
+    /// The kind of field to create on the way; `None` creates none.
+    pub(crate) makes: Option<NewField>,
     pub(crate) budget: &'v Budget,
-    pub(crate) set: &'v mut dyn FnMut(&mut Value) -> Result<(), Astray>,
+    pub(crate) set: &'v mut dyn FnMut(&mut Value) -> Result<(), PathMismatch>,
 }
 
-/// Splits at dots. `\.` is a dot; what stands in brackets stays together.
+/// Splits at dots. `\.` is a literal dot; brackets keep their content together.
 pub(crate) fn split(path: &str) -> Vec<String> {
     let mut plain: Vec<String> = Vec::new();
     for part in path.split('.') {
@@ -99,7 +94,7 @@ pub(crate) fn split(path: &str) -> Vec<String> {
     segments
 }
 
-/// `[name=value]`, taken apart; the name is empty in `[=value]`.
+/// Parses `[name=value]`; the name is empty in `[=value]`.
 fn index_by(segment: &str) -> Option<(&str, &str)> {
     segment.strip_prefix('[')?.strip_suffix(']')?.split_once('=')
 }
@@ -108,13 +103,12 @@ fn index_of(segment: &str) -> Option<usize> {
     segment.parse().ok()
 }
 
-/// The value at a path of an object.
 pub(crate) fn get_in<'v>(object: &'v Map<String, Value>, path: &[String]) -> Option<&'v Value> {
     let (first, rest) = path.split_first()?;
     get(object.get(first.as_str())?, rest)
 }
 
-/// The value at a path; lists are indexed by number, `-` for the last, or `[name=value]`.
+/// The value at a path. Lists are indexed by number, `-` for the last, or `[name=value]`.
 pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     let Some((segment, rest)) = path.split_first() else {
         return Some(value);
@@ -140,8 +134,11 @@ pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     get(next, rest)
 }
 
-/// Calls `set` for every value a path leads to, and tells how many there are.
-pub(crate) fn visit(value: &mut Value, path: &[String], visitor: &mut Visitor<'_>) -> Result<usize, Astray> {
+pub(crate) fn visit(
+    value: &mut Value,
+    path: &[String],
+    visitor: &mut Visitor<'_>,
+) -> Result<usize, PathMismatch> {
     let Some((segment, rest)) = path.split_first() else {
         return (visitor.set)(value).map(|()| 1);
     };
@@ -156,7 +153,7 @@ pub(crate) fn visit(value: &mut Value, path: &[String], visitor: &mut Visitor<'_
     }
     if segment.starts_with('[') && segment.ends_with(']') {
         let why = "list path element must contain fieldName=fieldValue for element to match";
-        return Err(Astray::Wrong(why.to_owned()));
+        return Err(PathMismatch::Invalid(why.to_owned()));
     }
     if segment.is_empty() && (value.is_object() || value.is_array()) {
         return Err(wrong_kind("ScalarNode", value));
@@ -184,19 +181,18 @@ pub(crate) fn visit(value: &mut Value, path: &[String], visitor: &mut Visitor<'_
     }
 }
 
-fn wrong_kind(expected: &str, found: &Value) -> Astray {
-    Astray::Wrong(format!(
+fn wrong_kind(expected: &str, found: &Value) -> PathMismatch {
+    PathMismatch::Invalid(format!(
         "wrong node kind: expected {expected} but got {}",
         crate::error::node_kind(found)
     ))
 }
 
-/// What the next segment needs to stand in.
-fn part(rest: &[String], makes: Made) -> Made {
+fn part(rest: &[String], makes: NewField) -> NewField {
     match rest.first() {
         None => makes,
-        Some(next) if index_of(next).is_some() || index_by(next).is_some() || next == "*" => Made::List,
-        Some(_) => Made::Map,
+        Some(next) if index_of(next).is_some() || index_by(next).is_some() || next == "*" => NewField::List,
+        Some(_) => NewField::Map,
     }
 }
 
@@ -205,7 +201,7 @@ fn visit_index(
     at: usize,
     rest: &[String],
     visitor: &mut Visitor<'_>,
-) -> Result<usize, Astray> {
+) -> Result<usize, PathMismatch> {
     let Value::Array(items) = value else {
         return Err(wrong_kind("SequenceNode", value));
     };
@@ -217,7 +213,7 @@ fn visit_index(
     let count = items.len();
     match items.get_mut(at) {
         Some(item) => visit(item, rest, visitor),
-        None => Err(Astray::Wrong(format!(
+        None => Err(PathMismatch::Invalid(format!(
             "index {at} specified but only {count} elements found"
         ))),
     }
@@ -229,12 +225,12 @@ fn visit_named(
     wanted: &str,
     rest: &[String],
     visitor: &mut Visitor<'_>,
-) -> Result<usize, Astray> {
+) -> Result<usize, PathMismatch> {
     let Value::Array(items) = value else {
         return Err(wrong_kind("SequenceNode", value));
     };
     let pattern = visitor.budget.pattern(wanted)?;
-    let pattern = pattern.map_err(|error| Astray::Wrong(error.to_string()))?;
+    let pattern = pattern.map_err(|error| PathMismatch::Invalid(error.to_string()))?;
     let mut count = 0;
     for item in items.iter_mut() {
         let text = if name.is_empty() {
@@ -274,7 +270,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn brackets_keep_dots_together() {
+    fn brackets_protect_dots() {
         for (path, expected) in [
             ("a.b", vec!["a", "b"]),
             ("a\\.b.c", vec!["a.b", "c"]),
@@ -286,8 +282,8 @@ mod tests {
     }
 
     #[test]
-    fn a_path_reaches_and_makes_fields() {
-        let check = |path: &str, makes: Option<Made>, mut value: Value, count: usize, expected: Value| {
+    fn path_finds_and_creates_fields() {
+        let check = |path: &str, makes: Option<NewField>, mut value: Value, count: usize, expected: Value| {
             let found = visit(
                 &mut value,
                 &split(path),
@@ -320,7 +316,7 @@ mod tests {
         check("a.b", None, json!({}), 0, json!({}));
         check(
             "a.[n=y].v",
-            Some(Made::Scalar),
+            Some(NewField::Scalar),
             json!({}),
             1,
             json!({"a": [{"n": "y", "v": "X"}]}),

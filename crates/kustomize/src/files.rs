@@ -1,12 +1,12 @@
-//! One file for each object: the names `kustomize build -o DIRECTORY` gives them.
+//! File names for `kustomize build -o DIRECTORY`: one file per object.
 
 use crate::Resource;
 use crate::resource::{self, CLUSTER};
 use crate::schema::Schema;
 use std::collections::HashSet;
 
-/// The file for each object, in their order: `group_version_kind_name.yaml`, with the namespace in
-/// front if there is more than one. Names that differ in case alone are the same.
+/// The file name of each object, in order: `group_version_kind_name.yaml`, prefixed by the namespace if there
+/// is more than one. Names that differ only in case are disambiguated.
 pub fn file_names(objects: &[Resource]) -> Vec<String> {
     let schema = Schema::built_in();
     let namespaces: Vec<String> = objects
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_called_as_the_real_tool_calls_them() {
+    fn file_names_equal_kustomize() {
         check(
             &[
                 ("v1", "Namespace", "web", ""),

@@ -1,8 +1,7 @@
-//! What a Flux Kustomization puts on top of a directory.
+//! Builds the kustomization of a Flux Kustomization.
 //!
-//! A directory without a kustomization file gets one, made from a walk. The
-//! spec's fields are then written into it, as Flux writes them into the file
-//! before building.
+//! A directory without a kustomization file gets a generated one. The spec's fields are then merged into it,
+//! as Flux writes them to the file before building.
 
 use crate::error::{BuildError, Fault, Place};
 use crate::kustomization::{self, FILE_NAMES, Fields, Image, Kustomization, Patch};
@@ -15,16 +14,15 @@ use crate::resource::{Resource, map_in};
 use crate::spec::{CommonMetadata, Spec};
 use crate::tree::EntryKind;
 
-/// The kustomization of the spec's directory, with the spec's fields in it.
 pub(crate) fn root(loader: &mut Loader<'_>, spec: &Spec) -> Result<Kustomization, BuildError> {
-    // the path is rooted at the source, whether it says so or not
+    // the path is relative to the source, with or without a leading slash
     let asked = spec.path.trim_start_matches('/');
     let place = Place::file(asked);
     let root = loader.resolve_directory("", asked).map_err(at(place))?;
     let mut kustomization = match kustomization::find(loader, &root)? {
         Some(name) => {
             let mut read = kustomization::read(loader, &root, &name)?;
-            // without resources upstream would refuse a file that only the spec fills
+            // without resources kustomize would refuse a file that only the spec fills
             if read.fields.resources.is_empty() {
                 read.fields.build_metadata = vec!["originAnnotations".to_owned()];
             }
@@ -36,7 +34,6 @@ pub(crate) fn root(loader: &mut Loader<'_>, spec: &Spec) -> Result<Kustomization
     Ok(kustomization)
 }
 
-/// A kustomization of all manifests in a directory.
 fn generate(loader: &mut Loader<'_>, root: &str) -> Result<Kustomization, BuildError> {
     let mut resources = Vec::new();
     walk(loader, root, root, 0, &mut resources)?;
@@ -50,8 +47,8 @@ fn generate(loader: &mut Loader<'_>, root: &str) -> Result<Kustomization, BuildE
     ))
 }
 
-/// Lists the manifests below `dir`. A directory with a kustomization file is listed itself; a YAML
-/// file that is no manifest is an error.
+/// Lists the manifests below `dir`. A directory with a kustomization file is listed itself; a YAML file that
+/// is not a manifest is an error.
 fn walk(
     loader: &mut Loader<'_>,
     root: &str,
@@ -79,7 +76,7 @@ fn walk(
             }
             EntryKind::File | EntryKind::Symlink => {
                 let manifest = whole.ends_with(".yaml") || whole.ends_with(".yml");
-                // the archives Flux builds from hold no links
+                // the archives Flux builds from contain no links
                 if !manifest || kind == EntryKind::Symlink {
                     continue;
                 }
@@ -101,7 +98,6 @@ fn has_kustomization(loader: &mut Loader<'_>, dir: &str) -> bool {
     })
 }
 
-/// Writes the spec's fields into a kustomization.
 fn put(spec: &Spec, loader: &mut Loader<'_>, kustomization: &mut Kustomization) -> Result<(), BuildError> {
     let place = Place::file(&kustomization.path);
     let fields = &mut kustomization.fields;
@@ -158,7 +154,6 @@ fn put(spec: &Spec, loader: &mut Loader<'_>, kustomization: &mut Kustomization) 
     Ok(())
 }
 
-/// Sets the common labels and annotations, over whatever the manifests say.
 pub(crate) fn common_metadata(resource: &mut Resource, metadata: &CommonMetadata) {
     for (field, texts) in [
         ("labels", &metadata.labels),

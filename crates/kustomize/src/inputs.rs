@@ -1,39 +1,37 @@
-//! What a build read, so that a caller can tell that building again would give the same.
+//! Inputs of a build, to decide whether a rebuild would give the same objects.
 //!
-//! Recorded are: every file read, by its content id; every path where something
-//! was looked for, by what stood there; every directory that was walked, by the
-//! names and kinds it lists. A directory that was only passed through does not
-//! count: a change elsewhere below it goes unnoticed, on purpose. Of what lies
-//! elsewhere: every repository by URL, reference and commit, every file by its
+//! Recorded: every file read, by content id; every path probed, by what was found; every directory walked, by
+//! the names and kinds in it. A directory that was only traversed is not recorded, so unrelated changes below
+//! it go unnoticed on purpose. Remote repositories are recorded by URL, reference and commit, remote files by
 //! digest.
 
 use crate::tree::{EntryKind, Tree};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
-/// What a build read.
+/// The inputs of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inputs {
-    reads: BTreeMap<String, Seen>,
+    reads: BTreeMap<String, Observed>,
     lists: BTreeMap<String, Option<[u8; 32]>>,
     remotes: Vec<RemoteInput>,
 }
 
-/// Something a build read that is not in its tree. URLs are without credentials.
+/// A remote input. URLs are without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteInput {
     /// A repository.
     Repository {
-        /// What git clones.
+        /// The clone URL.
         url: String,
-        /// The branch, tag, ref or commit that was asked for; empty for HEAD.
+        /// The requested branch, tag, ref or commit; empty for HEAD.
         reference: String,
-        /// The commit it was.
+        /// The fetched commit.
         commit: String,
     },
-    /// A file that http served.
+    /// A file served over HTTP.
     File {
-        /// Where.
+        /// The URL.
         url: String,
         /// SHA-256 of its content.
         digest: [u8; 32],
@@ -41,7 +39,7 @@ pub enum RemoteInput {
 }
 
 impl RemoteInput {
-    /// Whether it can never be anything else: a repository that was asked for by its commit.
+    /// Whether the input can never change: a repository requested by commit.
     pub fn is_pinned(&self) -> bool {
         match self {
             Self::Repository {
@@ -52,25 +50,23 @@ impl RemoteInput {
     }
 }
 
-/// What stood at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum Observed {
     Absent,
-    /// A directory; its content was not asked for.
+    /// A directory that was not listed.
     Directory,
-    /// A file or a symbolic link whose content may have been read.
+    /// A file or symbolic link whose content may have been read.
     Content(EntryKind, [u8; 32]),
 }
 
 impl Inputs {
-    /// Whether everything the build read stands in `tree` as it did. What is elsewhere counts as
-    /// changed unless it is pinned.
+    /// Whether `tree` still has everything the build read. Remote inputs count as changed unless pinned.
     pub fn unchanged(&self, tree: &dyn Tree) -> bool {
-        self.unchanged_but(tree, |_| false)
+        self.unchanged_with(tree, |_| false)
     }
 
-    /// The same, where the caller says of what is elsewhere and not pinned whether it is as it was.
-    pub fn unchanged_but(&self, tree: &dyn Tree, mut remote: impl FnMut(&RemoteInput) -> bool) -> bool {
+    /// [`Self::unchanged`], where `remote` decides for remote inputs that are not pinned.
+    pub fn unchanged_with(&self, tree: &dyn Tree, mut remote: impl FnMut(&RemoteInput) -> bool) -> bool {
         self.unchanged_in(tree)
             && self
                 .remotes
@@ -78,7 +74,7 @@ impl Inputs {
                 .all(|input| input.is_pinned() || remote(input))
     }
 
-    /// What was read that is not in the tree, in the order of its first use.
+    /// The remote inputs, in the order of first use.
     pub fn remotes(&self) -> &[RemoteInput] {
         &self.remotes
     }
@@ -91,40 +87,37 @@ impl Inputs {
                 .all(|(dir, listing)| listed(tree, dir) == *listing)
     }
 
-    /// The paths of files that were read, and of paths where nothing was found.
+    /// The paths of files read and of paths where nothing was found.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.reads.keys().chain(self.lists.keys()).map(String::as_str)
     }
 
-    /// Records what stands at `path`.
-    pub(crate) fn saw(&mut self, tree: &dyn Tree, path: &str) {
+    pub(crate) fn record_path(&mut self, tree: &dyn Tree, path: &str) {
         if !self.reads.contains_key(path) {
             self.reads.insert(path.to_owned(), look(tree, path));
         }
     }
 
-    /// Records something that is not in the tree.
     pub(crate) fn fetched(&mut self, input: RemoteInput) {
         self.remotes.push(input);
     }
 
-    /// Records what the directory `dir` lists.
-    pub(crate) fn walked(&mut self, tree: &dyn Tree, dir: &str) {
+    pub(crate) fn record_listing(&mut self, tree: &dyn Tree, dir: &str) {
         if !self.lists.contains_key(dir) {
             self.lists.insert(dir.to_owned(), listed(tree, dir));
         }
     }
 }
 
-fn look(tree: &dyn Tree, path: &str) -> Seen {
+fn look(tree: &dyn Tree, path: &str) -> Observed {
     match tree.stat(path) {
-        None => Seen::Absent,
-        Some(stat) if stat.kind == EntryKind::Directory => Seen::Directory,
-        Some(stat) => Seen::Content(stat.kind, stat.id),
+        None => Observed::Absent,
+        Some(stat) if stat.kind == EntryKind::Directory => Observed::Directory,
+        Some(stat) => Observed::Content(stat.kind, stat.id),
     }
 }
 
-/// Names and kinds only: what a listed file holds counts where it was read.
+/// Names and kinds only: content counts where a file was read.
 fn listed(tree: &dyn Tree, dir: &str) -> Option<[u8; 32]> {
     let entries = tree.list(dir)?;
     let mut hash = Sha256::new();

@@ -1,31 +1,29 @@
-//! kustomize build, pure: a tree and a spec in, objects out.
+//! kustomize build as a pure function: a tree and a spec in, objects out.
 //!
-//! The oracle is kustomize api 0.21, whose bytes Flux's users have in their
-//! clusters; the rules of Flux's controller (a generated kustomization, fields
-//! of its spec, `${var}` substitution) stand on top. Nothing here does I/O,
-//! knows the time or a cluster: files come through [`Tree`].
+//! The reference is kustomize api 0.21: its bytes are in Flux users' clusters. Flux's additions
+//! (a generated kustomization, fields of its spec, `${var}` substitution) come on top. The crate does no I/O
+//! and knows neither the time nor a cluster: files come through [`Tree`].
 //!
-//! | module | what it does, in the order of a build |
+//! | module | purpose, in the order of a build |
 //! |---|---|
-//! | `tree`, `loader`, `inputs` | reading, within limits, and remembering what was read |
-//! | `remote` | URLs of repositories and files, and who fetches them |
+//! | `tree`, `loader`, `inputs` | reading within limits, and recording inputs |
+//! | `remote` | URLs of repositories and files, and the caller's fetcher |
 //! | `flux` | the kustomization of a directory with a Kustomization's fields in it |
-//! | `kustomization` | reading a kustomization file |
-//! | `budget`, `workers` | what a build may make, and how many threads make it |
-//! | `pipeline`, `bases` | carrying one out, and those it names |
+//! | `kustomization` | decoding a kustomization file |
+//! | `budget`, `workers` | memory and thread limits |
+//! | `pipeline`, `bases` | building a kustomization and its bases |
 //! | `manifests`, `spelling`, `resource`, `collection` | resources, their ids and histories |
 //! | `generate` | ConfigMaps and Secrets from files |
-//! | `secrets` | what is encrypted, through what opens it |
-//! | `charts` | Helm charts, through what renders them |
-//! | `patch`, `selector`, `schema` | patches and whom they are for |
-//! | `sharing` | fields of one object that are one value |
+//! | `secrets` | decryption through the caller |
+//! | `charts` | Helm charts through the caller's renderer |
+//! | `patch`, `selector`, `schema` | patches and their targets |
+//! | `sharing` | fields of one object that share a value |
 //! | `transform`, `passes`, `field_spec` | namespace, names, labels, images, replicas, replacements |
-//! | `references`, `variables`, `order`, `notes` | what follows at the root |
+//! | `references`, `variables`, `order`, `notes` | final steps at the root |
 //! | `substitute` | `${var}` |
-//! | `files` | names of files for objects |
+//! | `files` | file names for objects |
 //!
-//! Refused by name: remote bases and Helm charts where the caller has nothing that fetches or renders
-//! them, plugins that are programs.
+//! Refused: remote bases and Helm charts if the caller has no fetcher or renderer, and external plugins.
 
 mod bases;
 mod budget;
@@ -82,48 +80,47 @@ pub use tree::{EntryKind, ReadError, Stat, Tree};
 use equate_manifest::object::Object;
 use loader::{Loader, at};
 
-/// What a build made.
+/// The result of a build.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
-    /// The objects, in the order of their appearance.
+    /// The objects, in output order.
     pub objects: Vec<Resource>,
-    /// What was read.
+    /// The inputs that were read.
     pub inputs: Inputs,
-    /// The deprecated fields the kustomization files set, in the order the files were read: for
-    /// a person to see, without effect on the objects.
+    /// The deprecated fields in use, in the order the files were read. They do not affect the objects.
     pub deprecations: Vec<Deprecation>,
-    /// What else the real tool would print to standard error, a line each.
+    /// Other lines kustomize would print to standard error.
     pub warnings: Vec<String>,
 }
 
-/// An object and where it comes from.
+/// An object and its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
     /// The object.
     pub object: Object,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// Where an object comes from.
+/// The origin of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
-    /// The file, relative to the tree's root; the kustomization file for generated objects.
+    /// The file, relative to the tree's root; for generated objects, the kustomization file.
     pub path: String,
-    /// The line its document begins at, from 1.
+    /// The first line of its document, from 1.
     pub line: usize,
 }
 
-/// What a build gets from elsewhere. Without one of these, what needs it is refused by its name.
+/// The caller's services for a build. A build that needs a missing one is refused.
 #[derive(Clone, Copy, Default)]
 pub struct Loaders<'l> {
     /// Fetches repositories and files.
     pub remotes: Option<&'l dyn Remotes>,
     /// Renders charts.
     pub charts: Option<&'l dyn Charts>,
-    /// Opens what is encrypted. Without it that is built as it is.
+    /// Decrypts files and objects. Without it, encrypted data is built as is.
     pub secrets: Option<&'l dyn Secrets>,
-    /// Ends the build early.
+    /// Stops the build early.
     pub stop: Option<&'l Stop>,
 }
 
@@ -137,7 +134,7 @@ impl std::fmt::Debug for Loaders<'_> {
     }
 }
 
-/// Builds the objects of a Kustomization: its directory, its fields on top, its variables put in.
+/// Builds the objects of a Kustomization: its directory, its spec's fields, its variables.
 ///
 /// # Errors
 /// The first fault, with its place.
@@ -145,7 +142,7 @@ pub fn build(tree: &dyn Tree, spec: &Spec) -> Result<Built, BuildError> {
     build_with(tree, spec, Loaders::default())
 }
 
-/// The same with what is elsewhere.
+/// [`build`] with access to remotes, charts and secrets.
 ///
 /// # Errors
 /// The first fault, with its place.
@@ -179,7 +176,7 @@ fn of_spec(loader: &mut Loader<'_>, spec: &Spec) -> Result<Vec<resource::Resourc
         .flatten()
         .map(|(key, text)| key.len() + text.len());
     let bytes = texts.sum::<usize>().saturating_mul(resources.len());
-    let made = loader.budget.make(bytes).map_err(Fault::from);
+    let made = loader.budget.charge(bytes).map_err(Fault::from);
     made.map_err(at(Place::file(&kustomization.path)))?;
     for resource in &mut resources {
         flux::common_metadata(resource, &spec.common_metadata);
@@ -187,7 +184,7 @@ fn of_spec(loader: &mut Loader<'_>, spec: &Spec) -> Result<Vec<resource::Resourc
     Ok(resources)
 }
 
-/// Builds a directory as kustomize itself does, without anything of Flux's.
+/// Builds a directory as the kustomize CLI does, without Flux's additions.
 ///
 /// # Errors
 /// The first fault, with its place.
@@ -195,7 +192,7 @@ pub fn kustomize(tree: &dyn Tree, dir: &str, options: &Options) -> Result<Built,
     kustomize_with(tree, dir, options, Loaders::default())
 }
 
-/// The same with what is elsewhere. `dir` may be the URL of a repository.
+/// [`kustomize`] with access to remotes and charts. `dir` may be the URL of a repository.
 ///
 /// # Errors
 /// The first fault, with its place.
@@ -240,7 +237,7 @@ fn of_directory(
     Ok(resources)
 }
 
-/// As the real tool says it.
+/// kustomize's text.
 const ORDER_TWICE: &str = "Warning: Sorting order is set both in 'kustomization.yaml' ('sortOptions') and in a CLI \
                            flag ('--reorder'). Using the kustomization file over the CLI flag.";
 
@@ -252,7 +249,7 @@ fn finish(
         let deprecations = loader.deprecations.iter().map(ToString::to_string);
         let told = deprecations.chain(loader.warnings.iter().cloned());
         BuildError {
-            told: told.collect(),
+            warnings: told.collect(),
             ..error
         }
     })?;

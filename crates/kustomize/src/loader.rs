@@ -1,7 +1,7 @@
-//! Reading from the tree and from what was fetched: symbolic links, limits, what may be read, what was read.
+//! Reads from the tree and from fetched repositories: follows links, enforces limits, records inputs.
 //!
-//! A repository that is fetched appears below its label (see `path`), once for each clone URL and
-//! reference: a build sees one commit of it.
+//! A fetched repository appears below its label (see `path`), once per clone URL and reference: a build sees
+//! one commit of it.
 
 use crate::Loaders;
 use crate::budget::Budget;
@@ -18,67 +18,53 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::collections::{HashMap, HashSet};
 
-/// How many symbolic links one path may lead through.
 const LINKS_MAX: usize = 40;
 
-/// The tree, seen through the rules of one build.
 pub(crate) struct Loader<'t> {
     tree: &'t dyn Tree,
     remotes: Option<&'t dyn Remotes>,
-    /// What renders charts.
     pub(crate) charts: Option<&'t dyn Charts>,
-    /// What opens what is encrypted.
     pub(crate) secrets: Option<&'t dyn Secrets>,
     fetched: Vec<Fetched>,
     pub(crate) limits: Limits,
-    /// What the build may still make.
     pub(crate) budget: Budget,
-    /// How often a kustomization was entered.
+    /// How many kustomizations were entered, repeats included.
     pub(crate) entered: usize,
-    /// How many charts were rendered.
     pub(crate) charts_rendered: usize,
     restriction: LoadRestriction,
-    /// Whether the tree is a whole file system, where absolute paths mean something.
+    /// Whether the tree is a whole file system, where absolute paths have a meaning.
     pub(crate) whole: bool,
     pub(crate) inputs: Inputs,
-    /// What the kustomization files read so far say in fields that have successors.
     pub(crate) deprecations: Vec<Deprecation>,
-    /// What else the real tool would print to standard error.
     pub(crate) warnings: Vec<String>,
     /// Real paths read so far: a file counts once.
     counted: HashSet<String>,
     bytes: usize,
-    found: HashMap<String, Result<(String, EntryKind), Lost>>,
-    /// Files that http served, by URL.
+    found: HashMap<String, Result<(String, EntryKind), ResolveFault>>,
     files: HashMap<String, Bytes>,
 }
 
-/// Why nothing is found at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// Nothing stands there.
+pub(crate) enum ResolveFault {
     Absent,
-    /// Links lead around in a circle, or through too many of them.
     Links,
-    /// This link leads out of the tree or the repository.
-    Away(String),
+    /// This link leaves the tree or the repository.
+    Outside(String),
 }
 
-impl Lost {
-    /// What is wrong with a path, as it is written.
+impl ResolveFault {
     fn fault(self, path: &str) -> Fault {
         let path = path.to_owned();
         match self {
             Self::Absent => Fault::NoFile { path },
             Self::Links => Fault::Links { path },
-            Self::Away(link) => Fault::LinkAway { path, link },
+            Self::Outside(link) => Fault::LinkAway { path, link },
         }
     }
 }
 
-/// A repository that was fetched.
 struct Fetched {
-    /// What its paths begin with: it ends in `//`.
+    /// The prefix of its paths; ends in `//`.
     label: String,
     url: String,
     reference: String,
@@ -109,7 +95,6 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// The same, with what the caller has that fetches and renders.
     pub(crate) fn with(self, loaders: Loaders<'t>) -> Self {
         let stop = loaders.stop.cloned().unwrap_or_default();
         Self {
@@ -121,7 +106,7 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// The tree a path is in, the label it has there, and its path in it.
+    /// The tree of a path, its label, and the path inside the tree.
     fn tree_of<'p>(&self, path: &'p str) -> (Option<&dyn Tree>, &'p str, &'p str) {
         let (label, rest) = path::split_label(path);
         if label.is_empty() {
@@ -131,8 +116,7 @@ impl<'t> Loader<'t> {
         (fetched.map(|fetched| &*fetched.tree), label, rest)
     }
 
-    /// What stands at a clean path, links followed: its real path and kind.
-    pub(crate) fn locate(&mut self, path: &str) -> Result<(String, EntryKind), Lost> {
+    pub(crate) fn locate(&mut self, path: &str) -> Result<(String, EntryKind), ResolveFault> {
         if let Some(found) = self.found.get(path) {
             return found.clone();
         }
@@ -141,10 +125,10 @@ impl<'t> Loader<'t> {
         found
     }
 
-    fn follow(&mut self, path: &str, links: usize) -> Result<(String, EntryKind), Lost> {
-        self.saw(path);
+    fn follow(&mut self, path: &str, links: usize) -> Result<(String, EntryKind), ResolveFault> {
+        self.record_path(path);
         let (tree, label, rest) = self.tree_of(path);
-        let tree = tree.ok_or(Lost::Absent)?;
+        let tree = tree.ok_or(ResolveFault::Absent)?;
         if rest.is_empty() {
             return Ok((path.to_owned(), EntryKind::Directory));
         }
@@ -153,7 +137,6 @@ impl<'t> Loader<'t> {
             Some(EntryKind::Symlink) => return self.follow_link(path, "", links),
             None => {}
         }
-        // a link on the way there?
         for (at, _) in rest.match_indices('/') {
             match tree.stat(&rest[..at]).map(|stat| stat.kind) {
                 Some(EntryKind::Directory) => {}
@@ -161,18 +144,25 @@ impl<'t> Loader<'t> {
                     let at = label.len() + at;
                     return self.follow_link(&path[..at], &path[at + 1..], links);
                 }
-                Some(EntryKind::File) | None => return Err(Lost::Absent),
+                Some(EntryKind::File) | None => return Err(ResolveFault::Absent),
             }
         }
-        Err(Lost::Absent)
+        Err(ResolveFault::Absent)
     }
 
-    fn follow_link(&mut self, link: &str, rest: &str, links: usize) -> Result<(String, EntryKind), Lost> {
-        self.saw(link);
-        let links = links.checked_sub(1).ok_or(Lost::Links)?;
+    fn follow_link(
+        &mut self,
+        link: &str,
+        rest: &str,
+        links: usize,
+    ) -> Result<(String, EntryKind), ResolveFault> {
+        self.record_path(link);
+        let links = links.checked_sub(1).ok_or(ResolveFault::Links)?;
         let (tree, label, place) = self.tree_of(link);
-        let target = tree.and_then(|tree| tree.read(place).ok()).ok_or(Lost::Absent)?;
-        let target = std::str::from_utf8(&target).map_err(|_| Lost::Absent)?;
+        let target = tree
+            .and_then(|tree| tree.read(place).ok())
+            .ok_or(ResolveFault::Absent)?;
+        let target = std::str::from_utf8(&target).map_err(|_| ResolveFault::Absent)?;
         let target = match target.strip_prefix('/') {
             Some(absolute) if self.whole && label.is_empty() => {
                 path::join("", absolute.trim_start_matches('/'))
@@ -180,18 +170,17 @@ impl<'t> Loader<'t> {
             _ => path::join(path::parent(link), target),
         };
         let whole = target.and_then(|target| path::join(&target, rest));
-        let whole = whole.map_err(|_| Lost::Away(link.to_owned()))?;
+        let whole = whole.map_err(|_| ResolveFault::Outside(link.to_owned()))?;
         self.follow(&whole, links)
     }
 
-    /// Records what stands at a path of the tree. What was fetched is recorded as a whole.
-    fn saw(&mut self, path: &str) {
+    /// Records a path of the tree. Fetched repositories are recorded as a whole.
+    fn record_path(&mut self, path: &str) {
         if path::split_label(path).0.is_empty() {
-            self.inputs.saw(self.tree, path);
+            self.inputs.record_path(self.tree, path);
         }
     }
 
-    /// Fetches a repository, or finds it fetched: the real path of the directory its URL names.
     pub(crate) fn fetch(&mut self, wanted: &RemoteRepository) -> Result<String, Fault> {
         let refused = || Fault::Remote {
             url: remote::shown(wanted.raw()),
@@ -214,7 +203,7 @@ impl<'t> Loader<'t> {
                     reference: wanted.reference.clone(),
                     commit: got.commit,
                 });
-                // those that differ in credentials alone are not one repository
+                // repositories that differ only in credentials stay separate
                 let mut label = format!("{}//", wanted.label());
                 while self.fetched.iter().any(|fetched| fetched.label == label) {
                     label.insert(label.len() - 2, '+');
@@ -236,15 +225,13 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// Whether a kustomization in `root` was fetched over a network. What a stranger wrote is not to read
-    /// the disk of whoever builds it.
+    /// Whether a kustomization in `root` came over a network. Such content must not read the local disk.
     pub(crate) fn is_foreign(&self, root: &str) -> bool {
         let label = path::split_label(root).0;
         let fetched = self.fetched.iter().find(|fetched| fetched.label == label);
         fetched.is_some_and(|fetched| !remote::is_file(&fetched.url))
     }
 
-    /// A file that http serves: the URL as messages show it, and the content.
     fn download(&mut self, url: &str) -> Result<(String, Bytes), Fault> {
         let shown = remote::shown(url);
         let Some(remotes) = self.remotes else {
@@ -268,7 +255,7 @@ impl<'t> Loader<'t> {
         Ok((shown, content))
     }
 
-    /// The path that `entry` names in a kustomization in `root`: an absolute one where it means something.
+    /// Joins `entry` with `root`. An absolute path is kept where it has a meaning.
     fn join(&self, root: &str, entry: &str) -> Result<String, PathFault> {
         let fetched = !path::split_label(root).0.is_empty();
         match path::join(root, entry) {
@@ -279,17 +266,16 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// Whether a kustomization in `root` may name what is really at a path.
+    /// Whether a kustomization in `root` may read a real path.
     pub(crate) fn may_name(&mut self, root: &str, real: &str) -> bool {
         let fetched = !path::split_label(root).0.is_empty();
         let within = self
             .locate(root)
             .map_or(true, |(root, _)| path::is_within(real, &root));
-        // what was fetched reads nothing but itself, whatever else is allowed
+        // a fetched kustomization reads only its own repository, whatever the load restriction
         within || !fetched && self.restriction == LoadRestriction::Tree
     }
 
-    /// The real path of the file that `entry` names in a kustomization in `root`.
     pub(crate) fn resolve_file(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
         let shown = || entry.to_owned();
         let clean = self.join(root, entry).map_err(|fault| match fault {
@@ -311,7 +297,6 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// Reads the file that `entry` names in a kustomization in `root`: its real path and content.
     pub(crate) fn read(&mut self, root: &str, entry: &str) -> Result<(String, Bytes), Fault> {
         if remote::is_http(entry) {
             return self.download(entry);
@@ -321,7 +306,6 @@ impl<'t> Loader<'t> {
         Ok((real, content))
     }
 
-    /// The same, as text.
     pub(crate) fn read_text(&mut self, root: &str, entry: &str) -> Result<(String, String), Fault> {
         let (real, content) = self.read(root, entry)?;
         match String::from_utf8(content.into()) {
@@ -330,7 +314,6 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// Reads the file at a real path.
     pub(crate) fn read_real(&mut self, path: &str) -> Result<Bytes, Fault> {
         let (tree, _, rest) = self.tree_of(path);
         let content = tree.map_or(Err(ReadError::Absent), |tree| tree.read(rest));
@@ -347,7 +330,6 @@ impl<'t> Loader<'t> {
         Ok(content)
     }
 
-    /// Holds what was read to the limits.
     fn count(&mut self, path: &str, length: usize) -> Result<(), Fault> {
         if length > self.limits.file_bytes_max {
             return Err(Fault::FileBytes {
@@ -364,14 +346,13 @@ impl<'t> Loader<'t> {
         if self.bytes > self.limits.bytes_max {
             return Err(Fault::Bytes(self.limits.bytes_max));
         }
-        self.budget.make(length)?;
+        self.budget.charge(length)?;
         Ok(())
     }
 
-    /// What a directory lists, in order of the names; the walk is recorded.
     pub(crate) fn walk(&mut self, dir: &str) -> Vec<(String, EntryKind)> {
         if path::split_label(dir).0.is_empty() {
-            self.inputs.walked(self.tree, dir);
+            self.inputs.record_listing(self.tree, dir);
         }
         let (tree, _, rest) = self.tree_of(dir);
         let mut entries: Vec<(String, EntryKind)> = tree
@@ -384,7 +365,6 @@ impl<'t> Loader<'t> {
         entries
     }
 
-    /// The real path of the directory that `entry` names in a kustomization in `root`.
     pub(crate) fn resolve_directory(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
         let clean = path::join(root, entry).map_err(|fault| misplaced(fault, root, entry))?;
         match self.locate(&clean) {
@@ -396,19 +376,20 @@ impl<'t> Loader<'t> {
         }
     }
 
-    /// The real path of the directory that `entry` names in a kustomization in `root`, if there is one.
+    /// [`Self::resolve_directory`], or `None` if there is none.
     pub(crate) fn find_directory(&mut self, root: &str, entry: &str) -> Result<Option<String>, Fault> {
         let clean = self
             .join(root, entry)
             .map_err(|fault| misplaced(fault, root, entry))?;
         match self.locate(&clean) {
             Ok((real, EntryKind::Directory)) => Ok(Some(real)),
-            Ok(_) | Err(Lost::Absent) => Ok(None),
+            Ok(_) | Err(ResolveFault::Absent) => Ok(None),
             Err(lost) => Err(lost.fault(entry)),
         }
     }
 
-    /// The same for a base or a component. A path in which two entries ran together is refused.
+    /// [`Self::resolve_directory`] for a base or component. A path that looks like two joined entries is
+    /// refused.
     pub(crate) fn resolve_base(&mut self, root: &str, entry: &str) -> Result<String, Fault> {
         let odd = |segment: &str| !matches!(segment, "" | "." | "..") && segment.contains("..");
         if entry.is_empty() {
@@ -423,7 +404,7 @@ impl<'t> Loader<'t> {
     }
 }
 
-/// Whether a failed download leaves the question open whether the URL is a repository's.
+/// Whether a URL whose download failed may still be a repository's.
 pub(crate) fn may_be_repository(fault: &Fault) -> bool {
     !matches!(
         fault,
@@ -431,21 +412,19 @@ pub(crate) fn may_be_repository(fault: &Fault) -> bool {
     )
 }
 
-/// As the real tool says it.
+/// kustomize's text.
 const FORCED: &str = "Warning: Forcing the git protocol using the 'git::' URL prefix is not supported. \
                       Kustomize currently strips this invalid prefix, but will stop doing so in a future release. \
                       Please remove the 'git::' prefix from your configuration.";
 
-/// Puts a fault at a place.
 pub(crate) fn at(place: Place) -> impl FnOnce(Fault) -> BuildError {
     move |fault| BuildError {
         place,
         fault: Box::new(fault),
-        told: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 
-/// Why no directory can be what `entry` names in a kustomization in `root`.
 fn misplaced(fault: PathFault, root: &str, entry: &str) -> Fault {
     let path = entry.to_owned();
     let repository = path::split_label(root).0.trim_end_matches('/');

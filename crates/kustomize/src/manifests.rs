@@ -1,4 +1,4 @@
-//! Resources from text: documents, `List` expansion, what a manifest must have.
+//! Parses resources from text: splits documents, expands lists, checks required fields.
 
 use crate::Origin;
 use crate::error::{BuildError, Fault, Place};
@@ -11,32 +11,27 @@ use equate_manifest::yaml::{self, Dialect, Document, Folded, Options, Part};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
-/// Where upstream keeps a resource's history during a build, and where its own output may be read from.
+/// The annotation prefix where kustomize keeps a resource's history during a build.
 const INTERNAL: &str = "internal.config.kubernetes.io/";
 
-/// How upstream marks what a chart made.
 const FROM_CHART: &str = "internal.config.kubernetes.io/helm-generated";
 
-/// Long texts are read in parts of so many bytes: what comes of one is looked at while it is where a
-/// processor reads fast.
+/// Long texts are parsed in parts of this size, so that the values of a part fit the processor's cache.
 const PART_BYTES: usize = 16 << 10;
 
-/// A manifest, where it stands and how it is spelled.
 type Manifest = (Map<String, Value>, Place, Spelling);
 
-/// Reads all resources of a text. `path` is the file they stand in.
 pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
     parse_by(Workers(1), text, path)
 }
 
-/// The same, by several threads.
+/// [`parse`] on several threads.
 ///
-/// `kind: XxxList` with `items` is replaced by its items, which come after
-/// everything else of the text.
+/// `kind: XxxList` with `items` is replaced by its items, which come after all other documents.
 pub(crate) fn parse_by(workers: Workers, text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
     let options = Options {
         dialect: Dialect::Yaml12,
-        // annotations are set anew when upstream takes its own out of them
+        // kustomize rewrites annotations when it removes its own
         folded: Folded::Rewritten {
             but_in: &["metadata", "annotations"],
         },
@@ -86,7 +81,6 @@ pub(crate) fn parse_by(workers: Workers, text: &str, path: &str) -> Result<Vec<R
     Ok(resources)
 }
 
-/// All manifests of a text, read at once.
 fn at_once(text: &str, path: &str, options: &Options) -> Result<VecDeque<Manifest>, BuildError> {
     let documents = spelling::load(text, path, options)?;
     let mut manifests = VecDeque::with_capacity(documents.len());
@@ -99,8 +93,8 @@ fn at_once(text: &str, path: &str, options: &Options) -> Result<VecDeque<Manifes
     Ok(manifests)
 }
 
-/// All manifests of a long text, read part by part. None where anything in it is wrong, spelled in a way
-/// that matters or beyond the short cut of reading: then it is read at once, which tells.
+/// Parses a long text part by part. Returns `None` for any error, any spelling that matters, and any syntax
+/// beyond the fast path; the caller then parses it in one go.
 fn in_parts(workers: Workers, text: &str, path: &str, options: &Options) -> Option<VecDeque<Manifest>> {
     if text.len() < 2 * PART_BYTES {
         return None;
@@ -144,7 +138,6 @@ fn place(path: &str, document: &Document) -> Place {
     }
 }
 
-/// What upstream's own annotations say a resource was called.
 fn history(resource: &Resource) -> Vec<Former> {
     let Some(annotations) = resource.texts("annotations") else {
         return Vec::new();
@@ -175,13 +168,11 @@ fn history(resource: &Resource) -> Vec<Former> {
         .collect()
 }
 
-/// Whether upstream's own annotation says that a chart made it.
 fn is_from_chart(resource: &Resource) -> bool {
     let annotation = || resource.texts("annotations")?.get(FROM_CHART)?.as_str();
     annotation() == Some("true")
 }
 
-/// A document that is a manifest; `None` if it is empty.
 fn manifest(value: Value, place: &Place) -> Result<Option<Map<String, Value>>, BuildError> {
     let object = match value {
         Value::Null => return Ok(None),

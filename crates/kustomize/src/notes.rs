@@ -1,4 +1,4 @@
-//! What `buildMetadata` writes into annotations: where an object comes from, what changed it.
+//! `buildMetadata`: annotations for the origin of an object and the transformers that changed it.
 
 use crate::kustomization::Kustomization;
 use crate::path;
@@ -11,16 +11,14 @@ pub(crate) const ORIGIN: &str = "config.kubernetes.io/origin";
 pub(crate) const TRANSFORMATIONS: &str = "alpha.config.kubernetes.io/transformations";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// The repository that a kustomization was fetched with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Provenance {
     url: String,
     reference: String,
-    /// What its paths begin with.
     prefix: &'static str,
 }
 
-/// What the real tool calls the root of a repository of which no directory was named.
+/// kustomize's name for a repository whose URL names no directory.
 const UNNAMED: &str = "notCloned";
 
 impl Provenance {
@@ -36,15 +34,14 @@ impl Provenance {
     }
 }
 
-/// A file: its path, relative to the built directory or to the root of the repository that it is in.
+/// A file, by its path relative to the built directory or to its repository's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Whence {
+pub(crate) struct FileOrigin {
     path: String,
     repository: Option<Arc<Provenance>>,
 }
 
-impl Whence {
-    /// A file of the tree or of the repository that a kustomization is in.
+impl FileOrigin {
     pub(crate) fn new(root: &str, kustomization: &Kustomization, path: &str) -> Self {
         let repository = kustomization.provenance.clone();
         let path = match &repository {
@@ -57,7 +54,6 @@ impl Whence {
         Self { path, repository }
     }
 
-    /// A file of the tree.
     pub(crate) fn of_tree(root: &str, path: &str) -> Self {
         Self {
             path: path::relative(root, path),
@@ -65,7 +61,6 @@ impl Whence {
         }
     }
 
-    /// A file that a URL names, which reads as a repository's.
     pub(crate) fn of_url(repository: &RemoteRepository) -> Self {
         let provenance = Provenance::new(repository);
         Self {
@@ -74,7 +69,6 @@ impl Whence {
         }
     }
 
-    /// The lines, with the key that the path has.
     fn lines(&self, key: &str) -> Vec<String> {
         let path = format!("{key}: {}", scalar(&self.path));
         let Some(repository) = &self.repository else {
@@ -89,19 +83,15 @@ impl Whence {
     }
 }
 
-/// A place an object comes from, or a transformer that changed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// A file.
-    File(Whence),
-    /// A builtin generator or transformer, and the kustomization file that asks for it.
+    File(FileOrigin),
     Builtin {
-        configured_in: Whence,
+        configured_in: FileOrigin,
         kind: &'static str,
     },
-    /// A generator or transformer with a configuration of its own.
     Configured {
-        configured_in: Whence,
+        configured_in: FileOrigin,
         api_version: String,
         kind: String,
         name: String,
@@ -110,15 +100,14 @@ pub(crate) enum Note {
 }
 
 impl Note {
-    /// A builtin that a kustomization file asks for.
     pub(crate) fn builtin(root: &str, kustomization: &Kustomization, kind: &'static str) -> Self {
         Self::Builtin {
-            configured_in: Whence::new(root, kustomization, &kustomization.path),
+            configured_in: FileOrigin::new(root, kustomization, &kustomization.path),
             kind,
         }
     }
 
-    /// The note's lines, keys in the order upstream's struct has.
+    /// The note's lines, in the order of kustomize's struct.
     fn lines(&self) -> Vec<String> {
         match self {
             Self::File(whence) => whence.lines("path"),
@@ -171,7 +160,7 @@ impl Note {
 }
 
 impl Resource {
-    /// Notes that something changed it. Without an origin it takes that for it.
+    /// Adds a transformer to the notes. A resource without an origin takes it as origin.
     pub(crate) fn note_change(&mut self, note: &Note) {
         if self.note.is_none() {
             self.note = Some(note.clone());
@@ -181,7 +170,6 @@ impl Resource {
     }
 }
 
-/// Writes a resource's notes into its annotations.
 pub(crate) fn write(resource: &mut Resource, origins: bool, transformations: bool) {
     let origin = resource.note.take().filter(|_| origins);
     let changes = std::mem::take(&mut resource.changes);
@@ -200,7 +188,6 @@ pub(crate) fn write(resource: &mut Resource, origins: bool, transformations: boo
     crate::resource::map_in(metadata, "annotations").extend(notes);
 }
 
-/// Marks an object as made by kustomize, as `buildMetadata: [managedByLabel]` asks.
 pub(crate) fn mark_managed(resource: &mut Resource) {
     let metadata = resource.metadata_mut();
     let labels = crate::resource::map_in(metadata, "labels");

@@ -1,11 +1,11 @@
-//! The order objects come out in.
+//! The output order of objects.
 
 use crate::error::Fault;
 use crate::kustomization::SortOptions;
 use crate::resource::Resource;
 use crate::spec::Order;
 
-/// What other objects need comes first.
+/// Kinds that others depend on come first.
 const FIRST: [&str; 22] = [
     "Namespace",
     "ResourceQuota",
@@ -31,10 +31,9 @@ const FIRST: [&str; 22] = [
     "PodDisruptionBudget",
 ];
 
-/// What may reject other objects comes last.
+/// Kinds that may reject other objects come last.
 const LAST: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 
-/// Orders the objects as `sortOptions` say or, without any, the caller.
 pub(crate) fn sort(
     resources: &mut [Resource],
     options: Option<&SortOptions>,
@@ -74,7 +73,7 @@ pub(crate) fn sort(
     Ok(())
 }
 
-/// Rank of the kind, then kind, then namespace and name, with upstream's stand-ins for what is empty.
+/// Rank of the kind, then kind, namespace and name, with kustomize's placeholders for empty ones.
 fn key(resource: &Resource, first: &[&str], last: &[&str]) -> (usize, String, String) {
     let (group, version) = resource.group_version();
     let (rank, gvk) = ranked(group, version, resource.kind(), first, last);
@@ -86,7 +85,6 @@ fn key(resource: &Resource, first: &[&str], last: &[&str]) -> (usize, String, St
     (rank, gvk, name)
 }
 
-/// How kinds compare when nobody says otherwise.
 pub(crate) fn kind_key(group: &str, version: &str, kind: &str) -> (usize, String) {
     ranked(group, version, kind, &FIRST, &LAST)
 }

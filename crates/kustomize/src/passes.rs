@@ -1,8 +1,8 @@
-//! Transformers that look at one resource at a time, carried out together.
+//! Transformers that handle one resource at a time, run together.
 //!
-//! Thousands of objects do not fit where a processor reads fast. So each is taken through all passes
-//! before the next one is; the objects are the same, and so is what is found wrong: what the first
-//! pass finds before what a later one does, and of that what is wrong for the first resource.
+//! Thousands of objects do not fit a processor's cache, so each resource goes through all passes before the
+//! next. The result is the same as pass by pass, errors included: the first pass's error wins, and of that
+//! the first resource's.
 
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
@@ -11,31 +11,25 @@ use crate::notes::Note;
 use crate::resource::Resource;
 use std::convert::Infallible;
 
-/// What a pass does to a resource. Each worker has its own.
 pub(crate) type Step<'s> = Box<dyn FnMut(&mut Resource) -> Result<(), Fault> + 's>;
 
-/// What a transformer does to every resource, whatever the others are.
 pub(crate) trait Pass: Sync {
-    /// What a worker does.
     fn begin(&self) -> Step<'_>;
 
-    /// Whether ids may be others afterwards.
     fn renames(&self) -> bool {
         false
     }
 }
 
-/// Passes that follow one another.
 #[derive(Default)]
 pub(crate) struct Passes<'p>(Vec<(Box<dyn Pass + 'p>, Place)>);
 
 impl<'p> Passes<'p> {
-    /// Adds one that a field at this place asks for.
+    /// Adds a pass; `place` is the field it comes from.
     pub(crate) fn add(&mut self, pass: impl Pass + 'p, place: Place) {
         self.0.push((Box::new(pass), place));
     }
 
-    /// Carries them out.
     pub(crate) fn run(mut self, resources: &mut Collection) -> Result<(), BuildError> {
         let passes: Vec<&dyn Pass> = self.0.iter().map(|(pass, _)| &**pass).collect();
         match first_fault(&passes, resources) {
@@ -45,12 +39,10 @@ impl<'p> Passes<'p> {
     }
 }
 
-/// Carries out one.
 pub(crate) fn run(pass: &dyn Pass, resources: &mut Collection) -> Result<(), Fault> {
     first_fault(&[pass], resources).map_or(Ok(()), |(_, fault)| Err(fault))
 }
 
-/// What is wrong, and for which pass, if anything is.
 fn first_fault(passes: &[&dyn Pass], resources: &mut Collection) -> Option<(usize, Fault)> {
     if passes.is_empty() {
         return None;
@@ -61,7 +53,7 @@ fn first_fault(passes: &[&dyn Pass], resources: &mut Collection) -> Option<(usiz
         false => resources.contents_mut(),
     };
     let begin = || -> Vec<Step<'_>> { passes.iter().map(|pass| pass.begin()).collect() };
-    // none stops at a fault: a later resource may have one of an earlier pass
+    // no pass stops at a fault: a later resource may have one of an earlier pass
     let take_through = |steps: &mut Vec<Step<'_>>, resource: &mut Resource| {
         let mut steps = steps.iter_mut().enumerate();
         let fault = steps.find_map(|(pass, step)| Some((pass, step(resource).err()?)));
@@ -72,11 +64,10 @@ fn first_fault(passes: &[&dyn Pass], resources: &mut Collection) -> Option<(usiz
     first.map(|fault| *fault)
 }
 
-/// Notes on all resources that something changed them.
 #[derive(Debug)]
-pub(crate) struct Noting(pub(crate) Note);
+pub(crate) struct NotePass(pub(crate) Note);
 
-impl Pass for Noting {
+impl Pass for NotePass {
     fn begin(&self) -> Step<'_> {
         Box::new(|resource| {
             resource.note_change(&self.0);
@@ -93,7 +84,6 @@ mod tests {
     use crate::schema::Schema;
     use serde_json::{Value, json};
 
-    /// Adds its letter to a name, but not to the name it refuses.
     struct Adds(char, &'static str);
 
     impl Pass for Adds {
@@ -143,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_pass_that_fails_is_told() {
+    fn first_failing_pass_is_reported() {
         check(vec![], "x y z");
         check(vec![Adds('a', ""), Adds('b', "")], "xab yab zab");
         check(

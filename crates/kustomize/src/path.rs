@@ -1,25 +1,21 @@
-//! Paths of a tree: joining and cleaning, lexically.
+//! Lexical operations on paths of a tree.
 //!
-//! A path in a repository that was fetched begins with that repository's label and `//`, as in
-//! `https://example.org/base@v1//app/kustomization.yaml`. A tree's own paths have no empty
-//! segment, so that the two are never mistaken for each other; nothing here leads from one
-//! repository into another or into the tree.
+//! A path in a fetched repository begins with the repository's label and `//`:
+//! `https://example.org/base@v1//app/kustomization.yaml`. A tree's own paths have no empty segment, so the
+//! two cannot be confused, and `..` cannot cross between them.
 
-/// Why a path leads nowhere in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathFault {
-    /// It begins with `/`.
     Absolute,
-    /// It climbs out of the tree.
     Outside,
 }
 
-/// Label and `//` of a path in a repository that was fetched, empty for one of the tree; and the rest.
+/// Splits off the label and `//` of a path in a fetched repository; the label is empty for the tree itself.
 pub(crate) fn split_label(path: &str) -> (&str, &str) {
     path.rfind("//").map_or(("", path), |at| path.split_at(at + 2))
 }
 
-/// `path`, seen from the directory `base`, without `.`, `..` and empty segments.
+/// Resolves `path` relative to the directory `base`, without `.`, `..` and empty segments.
 pub(crate) fn join(base: &str, path: &str) -> Result<String, PathFault> {
     if path.starts_with('/') {
         return Err(PathFault::Absolute);
@@ -38,7 +34,7 @@ pub(crate) fn join(base: &str, path: &str) -> Result<String, PathFault> {
     Ok(format!("{label}{}", segments.join("/")))
 }
 
-/// The directory a path stands in; empty for one in the root.
+/// The parent directory; empty for a path in the root.
 pub(crate) fn parent(path: &str) -> &str {
     let label = split_label(path).0.len();
     path[label..]
@@ -46,20 +42,17 @@ pub(crate) fn parent(path: &str) -> &str {
         .map_or(&path[..label], |at| &path[..label + at])
 }
 
-/// The last segment of a path.
 pub(crate) fn name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// Whether `path` is `dir` or stands below it.
 pub(crate) fn is_within(path: &str, dir: &str) -> bool {
     let ((there, path), (here, dir)) = (split_label(path), split_label(dir));
     let below = || path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
     there == here && (dir.is_empty() || path == dir || below())
 }
 
-/// `path` as it is written in a kustomization file in the directory `base`. One in another
-/// repository cannot be, and stays as it is.
+/// `path` relative to the directory `base`. A path in another repository stays as it is.
 pub(crate) fn relative(base: &str, path: &str) -> String {
     let ((here, base), (there, rest)) = (split_label(base), split_label(path));
     if here != there {
@@ -119,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetched_repository_is_a_world_of_its_own() {
+    fn paths_do_not_leave_a_fetched_repository() {
         const ROOT: &str = "https://h/o/r@v1//";
         for (base, path, expected) in [
             ("https://h/o/r@v1//a/b", "../c", Ok("https://h/o/r@v1//a/c")),

@@ -1,8 +1,7 @@
-//! A kustomization, carried out: the pipeline in the order it runs.
+//! Builds a kustomization in kustomize's order.
 //!
-//! Resources and bases, generators, components, transformers, for every
-//! kustomization depth first; at the root afterwards the hash suffixes, name
-//! references, variables, the order, and what is told about origins.
+//! Each kustomization, depth first: resources and bases, generators, components, transformers. Then at the
+//! root: hash suffixes, name references, variables, order, origin annotations.
 
 use crate::bases::Visited;
 use crate::budget::Budget;
@@ -10,20 +9,20 @@ use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::field_spec::Tables;
 use crate::generate::{self, Entry, Kind};
-use crate::kustomization::{self, Configuration, Kustomization, Unknown};
+use crate::kustomization::{self, Configuration, Kustomization, UnknownFields};
 use crate::loader::{Loader, at};
 use crate::notes::{self, Note};
 use crate::order;
-use crate::passes::{Noting, Passes};
+use crate::passes::{NotePass, Passes};
 use crate::patch;
 use crate::plugins;
 use crate::references;
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 use crate::spec::Order;
-use crate::transform::affix::{Affix, Affixing};
-use crate::transform::images::Tagging;
-use crate::transform::labels::{self, Labelling};
+use crate::transform::affix::{Affix, AffixPass};
+use crate::transform::images::ImagePass;
+use crate::transform::labels::{self, LabelPass};
 use crate::transform::namespace::{Namespace, Subjects};
 use crate::transform::{replacements, replicas};
 use crate::variables::{self, Variables};
@@ -32,14 +31,13 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The annotation of what is only there for the build.
+/// The annotation of objects that exist only during the build.
 const LOCAL: &str = "config.kubernetes.io/local-config";
 
-/// What a kustomization and everything below it came to.
 #[derive(Debug)]
 pub(crate) struct Accumulated {
     pub(crate) resources: Collection,
-    /// Empty until the first kustomization has said its own.
+    /// Empty until the first kustomization adds its own.
     pub(crate) tables: Arc<Tables>,
     pub(crate) variables: Variables,
 }
@@ -54,20 +52,16 @@ impl Accumulated {
     }
 }
 
-/// One build under way.
 pub(crate) struct Build<'l, 't> {
     pub(crate) loader: &'l mut Loader<'t>,
     pub(crate) schema: SchemaChoice,
     schema_chosen: bool,
-    /// Whether origins are kept track of.
     pub(crate) tracks: bool,
-    /// The directory that is built.
     pub(crate) root: String,
     /// The directories being built, outermost first.
     pub(crate) visited: Vec<Visited>,
 }
 
-/// The schema in force.
 #[derive(Debug)]
 pub(crate) enum SchemaChoice {
     BuiltIn,
@@ -83,14 +77,14 @@ impl SchemaChoice {
     }
 }
 
-/// Carries out the kustomization at the root and what follows only there.
+/// Builds the root kustomization, then runs the steps for the root only.
 pub(crate) fn run(
     kustomization: &Kustomization,
     loader: &mut Loader<'_>,
     default_order: Order,
 ) -> Result<Vec<Resource>, BuildError> {
     let fields = &kustomization.fields;
-    // an option nobody knows has no effect, as upstream
+    // kustomize ignores unknown options
     let asks = |option: &str| fields.build_metadata.iter().any(|asked| asked == option);
     let mut build = Build {
         loader,
@@ -121,7 +115,7 @@ pub(crate) fn run(
             notes::mark_managed(resource);
         }
         notes::write(resource, tells_origins, tells_changes);
-        settle_annotations(resource);
+        finish_annotations(resource);
     };
     if variables.is_empty() {
         references::fix(&mut resources, &tables.references, schema, &settle)?;
@@ -138,7 +132,6 @@ pub(crate) fn run(
     Ok(resources)
 }
 
-/// Appends to each generated name what its content comes to.
 pub(crate) fn add_hashes(resources: &mut Collection, schema: &Schema) {
     if resources.items().iter().all(|resource| !resource.needs_hash) {
         return;
@@ -161,10 +154,10 @@ fn is_local(resource: &Resource) -> bool {
     local.is_some_and(|value| scalar_text(value).is_none_or(|text| text != "false"))
 }
 
-/// Annotations upstream uses for its own ends go; all others come out as texts; an empty map goes.
-fn settle_annotations(resource: &mut Resource) {
+/// Removes kustomize's internal annotations, turns the others into strings, and drops an empty map.
+fn finish_annotations(resource: &mut Resource) {
     let mut spelling = std::mem::take(&mut resource.spelling);
-    spelling.settle_blanks(&mut resource.object.0);
+    spelling.resolve_blanks(&mut resource.object.0);
     if !resource
         .object
         .metadata()
@@ -189,7 +182,7 @@ fn settle_annotations(resource: &mut Resource) {
     metadata.remove("annotations");
 }
 
-/// The names under which upstream keeps its notes during a build.
+/// The annotations kustomize uses internally during a build.
 fn is_internal(name: &str) -> bool {
     if let Some(rest) = name.strip_prefix("internal.config.kubernetes.io/") {
         return matches!(
@@ -219,7 +212,8 @@ fn is_internal(name: &str) -> bool {
 }
 
 impl Build<'_, '_> {
-    /// Everything a kustomization says, onto what there is: nothing yet for a base, the parent's for a component.
+    /// Applies a whole kustomization to the accumulated resources: none for a base, the parent's for a
+    /// component.
     pub(crate) fn kustomize(
         &mut self,
         kustomization: &Kustomization,
@@ -256,7 +250,6 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// `configurations` and `crds`: more fields for the transformers.
     fn configurations(
         &mut self,
         kustomization: &Kustomization,
@@ -323,7 +316,6 @@ impl Build<'_, '_> {
         plugins::generate(self, kustomization, so_far)
     }
 
-    /// The builtin transformers, in their fixed order, then those of `transformers`.
     fn transform(
         &mut self,
         kustomization: &Kustomization,
@@ -379,7 +371,7 @@ impl Build<'_, '_> {
         ] {
             let (Affix::Prefix(text) | Affix::Suffix(text)) = affix;
             if !text.is_empty() {
-                let affixing = Affixing {
+                let affixing = AffixPass {
                     affix,
                     specs,
                     schema,
@@ -390,7 +382,7 @@ impl Build<'_, '_> {
             }
         }
         for (index, (label, specs)) in fields.labels.iter().zip(&label_specs).enumerate() {
-            let labelling = Labelling::new(&label.pairs, specs, &budget);
+            let labelling = LabelPass::new(&label.pairs, specs, &budget);
             passes.add(labelling, kustomization.item("labels", index));
             tracker.add(&mut passes, "LabelTransformer");
         }
@@ -399,12 +391,12 @@ impl Build<'_, '_> {
             return Err(refused);
         }
         if !fields.common_labels.is_empty() || !fields.labels.is_empty() {
-            let labelling = Labelling::new(&fields.common_labels, &tables.common_labels, &budget);
+            let labelling = LabelPass::new(&fields.common_labels, &tables.common_labels, &budget);
             passes.add(labelling, kustomization.place(&["commonLabels"]));
             tracker.add(&mut passes, "LabelTransformer");
         }
         if !fields.common_annotations.is_empty() {
-            let annotating = Labelling::new(&fields.common_annotations, &tables.common_annotations, &budget);
+            let annotating = LabelPass::new(&fields.common_annotations, &tables.common_annotations, &budget);
             passes.add(annotating, kustomization.place(&["commonAnnotations"]));
             tracker.add(&mut passes, "AnnotationsTransformer");
         }
@@ -422,9 +414,9 @@ impl Build<'_, '_> {
             tracker.note(resources, "ReplicaCountTransformer");
         }
         if !fields.images.is_empty() {
-            // what an image can be found wrong for, the first entry finds
+            // an invalid image fails at the first entry
             let place = kustomization.item("images", 0);
-            match Tagging::new(&fields.images, &tables.images, &budget) {
+            match ImagePass::new(&fields.images, &tables.images, &budget) {
                 Ok(tagging) => passes.add(tagging, place),
                 Err(exhausted) => {
                     passes.run(resources)?;
@@ -489,7 +481,7 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// `openapi`: the first schema a build meets is the one in force.
+    /// `openapi`: the first schema of a build is used throughout.
     pub(crate) fn choose_schema(&mut self, kustomization: &Kustomization) -> Result<(), BuildError> {
         let openapi = &kustomization.fields.openapi;
         let place = || kustomization.place(&["openapi"]);
@@ -530,7 +522,6 @@ impl Build<'_, '_> {
     }
 }
 
-/// Notes on resources that a builtin changed them.
 struct Tracker<'a> {
     on: bool,
     root: &'a str,
@@ -545,23 +536,20 @@ impl Tracker<'_> {
         }
     }
 
-    /// The same, as a pass.
     fn add(&self, passes: &mut Passes<'_>, kind: &'static str) {
         if self.on {
             let note = Note::builtin(self.root, self.kustomization, kind);
-            passes.add(Noting(note), Place::default());
+            passes.add(NotePass(note), Place::default());
         }
     }
 }
 
-/// Notes on all resources that something changed them.
 pub(crate) fn note_all(resources: &mut Collection, note: &Note) {
     for resource in resources.contents_mut() {
         resource.note_change(note);
     }
 }
 
-/// What is not carried out is refused by its name.
 fn refuse(kustomization: &Kustomization, charts: bool) -> Result<(), BuildError> {
     let fields = &kustomization.fields;
     if charts {
@@ -592,12 +580,14 @@ fn read_configuration(text: &str, path: &str) -> Result<Configuration, BuildErro
     let document = documents.into_iter().next();
     let (value, spans) = document.map_or_else(Default::default, |document| (document.value, document.spans));
     let shape = &kustomization::shapes::CONFIGURATION;
-    kustomization::decode(value, shape, Unknown::Refused, &mut HashMap::new()).map_err(|(segments, fault)| {
-        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-        let fault = match fault {
-            Fault::UnknownField { field } => Fault::UnknownConfiguration { field },
-            fault => fault,
-        };
-        at(kustomization::place_of(path, &spans, &segments))(fault)
-    })
+    kustomization::decode(value, shape, UnknownFields::Refused, &mut HashMap::new()).map_err(
+        |(segments, fault)| {
+            let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+            let fault = match fault {
+                Fault::UnknownField { field } => Fault::UnknownConfiguration { field },
+                fault => fault,
+            };
+            at(kustomization::place_of(path, &spans, &segments))(fault)
+        },
+    )
 }

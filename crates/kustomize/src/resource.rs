@@ -1,4 +1,4 @@
-//! A resource in the making: the object, where it comes from, what it used to be called.
+//! A resource during a build: the object, its origin, its former names.
 
 use crate::Origin;
 use crate::error::Place;
@@ -10,47 +10,40 @@ use equate_manifest::object::Object;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// The namespace of what has none.
+/// kustomize's namespace for cluster-scoped objects.
 pub(crate) const CLUSTER: &str = "_non_namespaceable_";
-/// The namespace of what does not say.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
-/// An object in the making.
+/// A resource during a build.
 ///
-/// Its history is kept beside it: the names it had before each change decide,
-/// at the very end, which references mean it.
+/// Its former names decide, at the end of the build, which references mean it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Resource {
     pub(crate) object: Object,
     pub(crate) origin: Origin,
-    /// The column its document or entry begins at, from 1; 0 where none is known.
+    /// The column of its document or entry, from 1; 0 if unknown.
     pub(crate) column: usize,
-    /// What it was called, oldest first.
+    /// Former names, oldest first.
     pub(crate) history: Vec<Former>,
     pub(crate) prefixes: Vec<String>,
     pub(crate) suffixes: Vec<String>,
     pub(crate) behavior: Behavior,
-    /// Whether its name gets a suffix computed from its content.
     pub(crate) needs_hash: bool,
-    /// Of a patch: whether it may rename or retype what it patches.
+    /// For a patch: whether it may change name or kind.
     pub(crate) may_rename: bool,
     pub(crate) may_retype: bool,
-    /// What its spelling adds to its value.
     pub(crate) spelling: Spelling,
-    /// Its fields that are one value.
     pub(crate) sharing: Sharing,
-    /// The variables read from it.
     pub(crate) variables: Vec<String>,
-    /// Where it was made and by what it was changed, when that is to be told.
     pub(crate) note: Option<Note>,
     pub(crate) changes: Vec<Note>,
-    /// Whether a chart made it, which settled its namespace.
+    /// Whether a chart created it, which fixed its namespace.
     pub(crate) from_chart: bool,
-    /// Whether it is only there for the build, which is found out at its end.
+    /// Whether it exists only during the build; set at the end.
     pub(crate) is_local: bool,
 }
 
-/// What a resource was once called; group and version never change.
+/// A former name. Group and version never change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Former {
     pub(crate) kind: String,
@@ -59,7 +52,6 @@ pub(crate) struct Former {
     pub(crate) namespace: String,
 }
 
-/// What a generated object does to one that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Behavior {
     #[default]
@@ -91,7 +83,7 @@ impl fmt::Display for Behavior {
     }
 }
 
-/// What a resource is called. Prints as `Deployment.v1.apps/name.namespace`.
+/// A resource id. Prints as `Deployment.v1.apps/name.namespace`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Id {
     pub(crate) group: String,
@@ -135,7 +127,6 @@ impl fmt::Display for Id {
     }
 }
 
-/// An id as indexes compare it: with the effective namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Called<'a> {
     group: &'a str,
@@ -146,7 +137,7 @@ pub(crate) struct Called<'a> {
     pub(crate) namespace: &'a str,
 }
 
-/// The group and version of an `apiVersion`. What follows a second slash belongs to the version.
+/// Splits an `apiVersion`. Everything after the first slash is the version.
 pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
@@ -160,7 +151,6 @@ impl Resource {
         }
     }
 
-    /// Where it comes from, for messages.
     pub(crate) fn place(&self) -> Place {
         Place {
             path: self.origin.path.clone(),
@@ -169,7 +159,6 @@ impl Resource {
         }
     }
 
-    /// The group and version.
     pub(crate) fn group_version(&self) -> (&str, &str) {
         split_api_version(self.object.api_version())
     }
@@ -182,7 +171,7 @@ impl Resource {
         self.object.name()
     }
 
-    /// Where it lives: `default` for none, and a mark of its own for what has no namespace.
+    /// The namespace, `default` if unset, or a constant for cluster-scoped kinds.
     pub(crate) fn effective_namespace(&self, schema: &Schema) -> &str {
         if schema.is_cluster_scoped(self.object.api_version(), self.kind()) {
             CLUSTER
@@ -198,7 +187,6 @@ impl Resource {
         schema.is_cluster_scoped(self.object.api_version(), self.kind())
     }
 
-    /// What it is called now.
     pub(crate) fn id(&self) -> Id {
         let (group, version) = self.group_version();
         Id {
@@ -210,7 +198,6 @@ impl Resource {
         }
     }
 
-    /// What it was called first.
     pub(crate) fn original_id(&self) -> Id {
         let mut id = self.id();
         if let Some(first) = self.history.first() {
@@ -221,7 +208,6 @@ impl Resource {
         id
     }
 
-    /// The kind it had first.
     pub(crate) fn original_kind(&self) -> &str {
         self.history
             .first()
@@ -241,7 +227,6 @@ impl Resource {
         }
     }
 
-    /// What it is called now.
     pub(crate) fn called(&self, schema: &Schema) -> Called<'_> {
         let (group, version) = self.group_version();
         Called {
@@ -253,7 +238,6 @@ impl Resource {
         }
     }
 
-    /// What it was called first.
     pub(crate) fn first_called(&self, schema: &Schema) -> Called<'_> {
         match self.history.first() {
             Some(former) => self.formerly(former),
@@ -261,17 +245,14 @@ impl Resource {
         }
     }
 
-    /// What it is and was called.
     pub(crate) fn all_called(&self, schema: &Schema) -> impl Iterator<Item = Called<'_>> {
         std::iter::once(self.called(schema)).chain(self.all_formerly())
     }
 
-    /// What it was called.
     pub(crate) fn all_formerly(&self) -> impl Iterator<Item = Called<'_>> {
         self.history.iter().map(|former| self.formerly(former))
     }
 
-    /// The names it has and had.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.name()).chain(self.history.iter().map(|former| former.name.as_str()))
     }
@@ -287,25 +268,23 @@ impl Resource {
         }
     }
 
-    /// Remembers what it is called, before a change.
     pub(crate) fn remember(&mut self, schema: &Schema) {
         let former = Former {
             kind: self.kind().to_owned(),
             name: self.name().to_owned(),
             namespace: self.effective_namespace(schema).to_owned(),
         };
-        // what it was first counts, and what it ever was: to have been the same twice means nothing
+        // the original name and the set of names matter; repeats do not
         if !self.history.contains(&former) {
             self.history.push(former);
         }
     }
 
-    /// Sets `metadata.name`.
     pub(crate) fn set_name(&mut self, name: &str) {
         self.metadata_mut().insert("name".to_owned(), name.into());
     }
 
-    /// Sets `metadata.namespace`, or takes it away.
+    /// Sets `metadata.namespace`, or removes it if empty.
     pub(crate) fn set_namespace(&mut self, namespace: &str) {
         if namespace.is_empty() {
             self.metadata_mut().remove("namespace");
@@ -315,18 +294,16 @@ impl Resource {
         }
     }
 
-    /// `metadata`, made if need be.
     pub(crate) fn metadata_mut(&mut self) -> &mut Map<String, Value> {
         map_in(&mut self.object.0, "metadata")
     }
 
-    /// A label or annotation map of `metadata`, if it is there.
     pub(crate) fn texts(&self, field: &str) -> Option<&Map<String, Value>> {
         self.object.metadata()?.get(field)?.as_object()
     }
 }
 
-/// The map under `field`, put there in place of anything else.
+/// The map under `field`; replaces anything else there.
 pub(crate) fn map_in<'m>(map: &'m mut Map<String, Value>, field: &str) -> &'m mut Map<String, Value> {
     let value = map
         .entry(field.to_owned())
@@ -340,7 +317,7 @@ pub(crate) fn map_in<'m>(map: &'m mut Map<String, Value>, field: &str) -> &'m mu
     }
 }
 
-/// A scalar's text, as YAML would write it; `None` for maps and lists.
+/// A scalar as YAML text; `None` for maps and lists.
 pub(crate) fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

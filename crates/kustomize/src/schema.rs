@@ -1,23 +1,19 @@
-//! What the engine knows of kinds: their scope, and which of their lists merge.
+//! The schema of kinds: their scope and their merging lists.
 //!
-//! The knowledge is frozen at Kubernetes v1.21.2, as it is in kustomize: a newer
-//! kind counts as namespaced and its lists are replaced. `openapi.path` puts
-//! more beside it, as Flux has it: what it defines anew replaces what was known.
+//! Frozen at Kubernetes v1.21.2, as in kustomize: a newer kind counts as namespaced and its lists are
+//! replaced. As in Flux, `openapi.path` adds definitions, which replace those of the same name.
 
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Kubernetes v1.21.2.
 static BUILT_IN: LazyLock<Schema> =
     LazyLock::new(|| Schema::from_table(include_str!("../data/schema-v1.21.2.txt")));
 
-/// Kinds and the types they lead to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Schema {
     kinds: HashMap<String, HashMap<String, Kind>>,
     types: Vec<HashMap<String, Field>>,
-    /// The types by the names of their definitions.
     names: HashMap<String, usize>,
 }
 
@@ -30,40 +26,36 @@ struct Kind {
 #[derive(Debug, Clone)]
 enum Field {
     Object(usize),
-    /// A list that merges: its items' type and the keys items are told apart by.
+    /// A merging list: the type of its items and their keys.
     List(Option<usize>, Vec<String>),
 }
 
-/// A type of a schema.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node<'s> {
     schema: &'s Schema,
     index: usize,
 }
 
-/// What a field is, as far as merging goes.
+/// The merge rules of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FieldType<'s> {
-    /// Nothing is known: maps merge, lists are replaced.
+    /// Unknown: maps merge, lists are replaced.
     Unknown,
     Object(Node<'s>),
-    /// A list that merges by keys; without any, as a set.
+    /// A list that merges by keys; without keys, as a set.
     MergingList(Option<Node<'s>>, &'s [String]),
 }
 
 impl Schema {
-    /// The built-in one.
     pub(crate) fn built_in() -> &'static Self {
         &BUILT_IN
     }
 
-    /// Whether a kind is known to have no namespace.
     pub(crate) fn is_cluster_scoped(&self, api_version: &str, kind: &str) -> bool {
         self.kind(api_version, kind)
             .is_some_and(|kind| kind.cluster_scoped)
     }
 
-    /// The type of a kind, if merging it needs one.
     pub(crate) fn root(&self, api_version: &str, kind: &str) -> FieldType<'_> {
         match self.kind(api_version, kind).and_then(|kind| kind.node) {
             Some(index) => FieldType::Object(Node { schema: self, index }),
@@ -75,7 +67,7 @@ impl Schema {
         self.kinds.get(api_version)?.get(kind).copied()
     }
 
-    /// Reads the table in `data/`, whose header says its form.
+    /// Reads the table in `data/`; its header describes the format.
     fn from_table(table: &str) -> Self {
         let mut schema = Self::default();
         let index = |word: &str| word.parse::<usize>().ok();
@@ -113,7 +105,7 @@ impl Schema {
         schema
     }
 
-    /// Adds what an OpenAPI v2 document says, as `openapi.path` names one.
+    /// Adds an OpenAPI v2 document, such as that of `openapi.path`.
     pub(crate) fn extend(&mut self, document: &Value) {
         let Some(definitions) = document.get("definitions").and_then(Value::as_object) else {
             return;
@@ -156,7 +148,6 @@ impl OpenApi<'_> {
         self.fields(at, definition);
     }
 
-    /// Fills type `at` from an object schema.
     fn fields(&mut self, at: usize, object: &Value) {
         let mut fields = HashMap::new();
         for (name, property) in object
@@ -205,7 +196,7 @@ impl OpenApi<'_> {
         Some(Field::List(items, keys))
     }
 
-    /// The type a property refers to, or a new one for a schema written in place.
+    /// The type a property refers to, or a new one for an inline schema.
     fn node(&mut self, property: &Value) -> Option<usize> {
         if let Some(reference) = property.get("$ref").and_then(Value::as_str) {
             return self.schema.names.get(reference.rsplit('/').next()?).copied();
@@ -219,7 +210,7 @@ impl OpenApi<'_> {
         Some(at)
     }
 
-    /// A kind that has a path without `{namespace}` and none with it is cluster-scoped.
+    /// A kind with a path without `{namespace}`, and none with it, is cluster-scoped.
     fn scopes(&mut self, document: &Value) {
         let mut namespaced: HashMap<(String, String), bool> = HashMap::new();
         for (path, item) in document
@@ -254,7 +245,6 @@ impl OpenApi<'_> {
 }
 
 impl<'s> Node<'s> {
-    /// What a field of this type is.
     pub(crate) fn field(self, name: &str) -> FieldType<'s> {
         let fields = &self.schema.types[self.index];
         let node = |index: usize| Node {
@@ -274,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scopes_and_merge_keys_are_those_of_1_21() {
+    fn scopes_and_merge_keys_match_1_21() {
         let schema = Schema::built_in();
         for (api_version, kind, expected) in [
             ("v1", "Namespace", true),

@@ -1,9 +1,8 @@
-//! What is encrypted in a repository: opened by the caller, who has the keys.
+//! Decryption through the caller, who has the keys.
 //!
-//! As in Flux's controller: a file that an entry of `secretGenerator` or of `patches` names is opened
-//! before it is used, so that the suffix of a name is made of what the Secret holds; a manifest is
-//! opened when the build is done, before variables are put in. A file is opened for these two alone: what
-//! else reads it gets it as it is committed. So does what was fetched from elsewhere.
+//! As in Flux's controller, files of `secretGenerator` and `patches` are decrypted before use, so a name's
+//! suffix depends on the Secret's plaintext. Manifests are decrypted after the build, before variables are
+//! substituted. Other readers get files as committed, and fetched files are never decrypted.
 
 use crate::error::Fault;
 use crate::loader::Loader;
@@ -13,36 +12,35 @@ use bytes::Bytes;
 use equate_manifest::object::Object;
 use std::error::Error;
 
-/// Opens what is encrypted. What is not is left as it is.
+/// Decrypts files and objects. Plaintext passes unchanged.
 pub trait Secrets {
-    /// A file's content; none where it is not encrypted.
+    /// Decrypts a file; `None` if it is not encrypted.
     ///
     /// # Errors
-    /// When it does not open; the text must not tell what is in it.
+    /// When decryption fails. The text must not contain the plaintext.
     fn file(&self, file: &SecretFile<'_>) -> Result<Option<Vec<u8>>, SecretError>;
 
-    /// An object of the build, in place.
+    /// Decrypts an object of the build in place.
     ///
     /// # Errors
-    /// When it does not open; the text must not tell what is in it.
+    /// When decryption fails. The text must not contain the plaintext.
     fn object(&self, object: &mut Object) -> Result<(), SecretError>;
 }
 
-/// Why something is not opened: the caller's own error.
+/// The caller's own error for decryption.
 pub type SecretError = Box<dyn Error + Send + Sync>;
 
 /// A file that may be encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecretFile<'f> {
-    /// The name that tells its format: its path as it is written, or the key it is to have.
+    /// The name that determines the format: the path as written, or the key in the generated object.
     pub name: &'f str,
-    /// Whether it is an entry of `envs`, which is dotenv where its name tells nothing.
+    /// Whether it is an entry of `envs`, which is dotenv unless its name says otherwise.
     pub is_env: bool,
-    /// What is in it.
+    /// The file's content.
     pub content: &'f [u8],
 }
 
-/// Opens a file of the tree's own, if there is who does.
 pub(crate) fn open_file(
     loader: &Loader<'_>,
     root: &str,
@@ -57,11 +55,10 @@ pub(crate) fn open_file(
         source,
     })?;
     let Some(opened) = opened else { return Ok(None) };
-    loader.budget.make(opened.len())?;
+    loader.budget.charge(opened.len())?;
     Ok(Some(opened.into()))
 }
 
-/// Opens an object, if there is who does.
 pub(crate) fn open_object(loader: &Loader<'_>, resource: &mut Resource) -> Result<(), Fault> {
     let Some(secrets) = loader.secrets else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Which objects a patch or replacement is for.
+//! Selectors of patches and replacements.
 
 use crate::budget::Budget;
 use crate::error::Fault;
@@ -10,7 +10,6 @@ use equate_manifest::object::Object;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// A selector made ready: anchored expressions for what is named, label selectors parsed.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     group: Pattern,
@@ -35,7 +34,6 @@ impl Matcher {
         })
     }
 
-    /// Whether a resource is meant, by what it is called now or was called first.
     pub(crate) fn matches(&self, resource: &Resource, schema: &Schema) -> bool {
         let (group, version) = resource.group_version();
         self.matches_kind(group, version, resource.kind())
@@ -51,7 +49,7 @@ impl Matcher {
             && self.matches_metadata(resource)
     }
 
-    /// The only name it matches, if it asks for one.
+    /// The only name it can match, if there is one.
     pub(crate) fn only_name(&self) -> Option<&str> {
         match &self.name {
             Pattern::Text(name) => Some(name),
@@ -67,38 +65,36 @@ impl Matcher {
         self.name.matches(name) && self.namespace.matches(namespace)
     }
 
-    /// Whether labels and annotations are as selected.
     pub(crate) fn matches_metadata(&self, resource: &Resource) -> bool {
         self.labels
             .iter()
-            .all(|requirement| requirement.holds(resource.texts("labels")))
+            .all(|requirement| requirement.matches(resource.texts("labels")))
             && self
                 .annotations
                 .iter()
-                .all(|requirement| requirement.holds(resource.texts("annotations")))
+                .all(|requirement| requirement.matches(resource.texts("annotations")))
     }
 
-    /// Whether it says anything about labels or annotations.
     pub(crate) fn selects_metadata(&self) -> bool {
         !self.labels.is_empty() || !self.annotations.is_empty()
     }
 }
 
-/// Which objects something outside of a build is for.
+/// A selector for use outside a build.
 #[derive(Debug)]
 pub struct Selection(Matcher);
 
 impl Selection {
-    /// Reads a selector.
+    /// Compiles a selector.
     ///
     /// # Errors
-    /// When an expression or a label selector cannot be read, or would be too large.
+    /// When an expression or label selector is invalid or too large.
     pub fn new(target: &SpecTarget) -> Result<Self, Fault> {
         let selector = crate::patch::selector(target);
         Matcher::new(&selector, &Budget::new(&Limits::default())).map(Self)
     }
 
-    /// Whether an object is meant.
+    /// Whether the selector matches an object.
     pub fn selects(&self, object: &Object) -> bool {
         let api_version = object.api_version();
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -108,7 +104,7 @@ impl Selection {
                 .and_then(|metadata| metadata.get(field)?.as_object())
         };
         let hold = |requirements: &[Requirement], field: &str| {
-            requirements.iter().all(|one| one.holds(texts(field)))
+            requirements.iter().all(|one| one.matches(texts(field)))
         };
         self.0.matches_kind(group, version, object.kind())
             && self.0.matches_names(object.name(), object.namespace())
@@ -117,12 +113,12 @@ impl Selection {
     }
 }
 
-/// An expression that has to match the whole text.
+/// An expression that must match the whole text.
 #[derive(Debug)]
 enum Pattern {
-    /// The empty one, which matches all.
+    /// The empty expression, which matches everything.
     Any,
-    /// One that only matches itself, as most do: to compare is far cheaper than to match.
+    /// An expression without special characters: comparing is far cheaper than matching.
     Text(String),
     Expression(Regex),
 }
@@ -178,7 +174,7 @@ enum Requirement {
 }
 
 impl Requirement {
-    fn holds(&self, labels: Option<&Map<String, Value>>) -> bool {
+    fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         let value = |key: &String| {
             labels
                 .and_then(|labels| labels.get(key))
@@ -196,8 +192,8 @@ impl Requirement {
     }
 }
 
-/// Parses a label selector as `k8s.io/apimachinery/pkg/labels` does: `a`, `!a`, `a=b`, `a!=b`,
-/// `a in (b,c)`, `a notin (b)`, `a>1`, `a<1`, joined by commas.
+/// Parses a label selector like `k8s.io/apimachinery/pkg/labels`: `a`, `!a`, `a=b`, `a!=b`, `a in (b,c)`, `a
+/// notin (b)`, `a>1`, `a<1`, joined by commas.
 fn requirements(selector: &str) -> Result<Vec<Requirement>, Fault> {
     let wrong = |problem: String| Fault::Selector {
         selector: selector.to_owned(),
@@ -277,7 +273,6 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
     Err(format!("found '{rest}', expected: in, notin, =, ==, !=, gt, lt"))
 }
 
-/// A key at the beginning of a text.
 fn word(text: &str) -> Result<(&str, &str), String> {
     let (word, rest) = value(text);
     if word.is_empty() {
@@ -317,7 +312,7 @@ mod tests {
             let requirements = requirements(selector).unwrap();
             let holds = requirements
                 .iter()
-                .all(|requirement| requirement.holds(labels.as_object()));
+                .all(|requirement| requirement.matches(labels.as_object()));
             assert_eq!(holds, expected, "{selector}");
         }
         for selector in ["app=web,", "=x", "app web", "app in db", "n>x"] {

@@ -1,44 +1,40 @@
-//! Fields of one object that are one value.
+//! Fields of one object that share a value.
 //!
-//! Upstream's label and annotation passes put one node of YAML into every place they make in an
-//! object, so that whoever sets one of them later, in whatever layer, sets all of them. What has
-//! the key already is set where it stands and shares nothing new. A field leaves the others when it
-//! is deleted, when a map it stands in is replaced as a whole, or when a list it stands in is
-//! patched; a JSON patch ends all sharing of the objects it changes, which pass through text for it.
+//! kustomize's label and annotation passes put one YAML node into every field they create in an object, so a
+//! later change to one changes all. A key that exists is set in place and shares nothing new. A field leaves
+//! its group when it is deleted, when a map around it is replaced, or when a list around it is patched. A
+//! JSON patch ends all sharing in its target, which is serialized for it.
 //!
-//! A selector cannot be changed in a cluster: whether it follows `metadata.labels` decides whether
-//! an object that is there can be applied again.
+//! This matters because a selector is immutable in a cluster: it decides whether an existing object can be
+//! applied again.
 //!
-//! Not told: a map copied by a replacement, whose values upstream shares with its source.
+//! Not covered: a map copied by a replacement, whose values kustomize shares with the source.
 
 use crate::resource::Resource;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// The groups of fields that are one value each.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sharing(Vec<Vec<Member>>);
 
-/// A field: an entry of a map that a field specification leads to.
+/// A field: an entry of a map named by a field specification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// To the map; lists on the way are not named.
+    /// The path of the map; lists on the way have no segment.
     pub(crate) way: Arc<[String]>,
-    /// Of the items of those lists.
+    /// The indexes in those lists.
     pub(crate) indexes: Vec<usize>,
     pub(crate) key: Arc<str>,
 }
 
-/// What a patch does to a field.
-enum Mention {
+enum PatchEffect {
     None,
     Set,
-    /// It is another field afterwards.
+    /// The field is replaced and leaves its group.
     Replaced,
 }
 
 impl Sharing {
-    /// Adds fields that were made from one value.
     pub(crate) fn add(&mut self, mut members: Vec<Member>) {
         if members.len() > 1 {
             // the order in which a patch sets them
@@ -47,18 +43,15 @@ impl Sharing {
         }
     }
 
-    /// Ends it.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// The value of each group.
     fn values(&self, object: &Map<String, Value>) -> Vec<Option<Value>> {
         let first = |members: &Vec<Member>| members.first().and_then(|member| member.get(object).cloned());
         self.0.iter().map(first).collect()
     }
 
-    /// Sets all fields of a group to what one of them was changed to.
     fn follow(&mut self, object: &mut Map<String, Value>, before: &[Option<Value>]) {
         for (members, before) in self.0.iter_mut().zip(before) {
             members.retain(|member| member.get(object).is_some());
@@ -71,7 +64,7 @@ impl Sharing {
         self.tidy();
     }
 
-    /// Takes out the fields that were changed.
+    /// Removes fields that changed from their groups.
     fn part(&mut self, object: &Map<String, Value>, before: &[Option<Value>]) {
         for (members, before) in self.0.iter_mut().zip(before) {
             members.retain(|member| {
@@ -83,10 +76,9 @@ impl Sharing {
         self.tidy();
     }
 
-    /// Does to the groups of a merged object what the strategic patch did to their fields.
     pub(crate) fn follow_patch(&mut self, object: &mut Map<String, Value>, patch: &Map<String, Value>) {
         if is_replaced(patch) {
-            // upstream replaces a copy
+            // kustomize replaces a copy
             return;
         }
         for members in &mut self.0 {
@@ -95,10 +87,10 @@ impl Sharing {
                 let (Some(value), mention) = (member.get(object), member.mention(patch)) else {
                     return false;
                 };
-                if matches!(mention, Mention::Set) {
+                if matches!(mention, PatchEffect::Set) {
                     new = Some(value.clone());
                 }
-                !matches!(mention, Mention::Replaced)
+                !matches!(mention, PatchEffect::Replaced)
             });
             if let Some(new) = new {
                 set_all(members, object, &new);
@@ -113,15 +105,15 @@ impl Sharing {
 }
 
 impl Resource {
-    /// Changes scalars; fields that are one value with a changed one change, too.
-    pub(crate) fn in_step<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+    /// Runs a change of scalars and propagates it within groups.
+    pub(crate) fn change_scalars<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.sharing.values(&self.object.0);
         let done = change(self);
         self.sharing.follow(&mut self.object.0, &before);
         done
     }
 
-    /// Puts maps or lists in the place of others; the fields in them are others afterwards.
+    /// Runs a change that replaces maps or lists; fields in them leave their groups.
     pub(crate) fn apart<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.sharing.values(&self.object.0);
         let done = change(self);
@@ -139,7 +131,7 @@ fn set_all(members: &[Member], object: &mut Map<String, Value>, new: &Value) {
 }
 
 impl Member {
-    /// The names on the way, without the mark that one is of a list, and the key.
+    /// The names on the way, without list marks, and the key.
     fn names(&self) -> impl Iterator<Item = &str> {
         let way = self.way.iter();
         way.map(|name| name.strip_suffix("[]").unwrap_or(name))
@@ -172,18 +164,18 @@ impl Member {
         Some(value)
     }
 
-    fn mention(&self, patch: &Map<String, Value>) -> Mention {
+    fn mention(&self, patch: &Map<String, Value>) -> PatchEffect {
         let mut map = patch;
         for name in self.names() {
             match map.get(name) {
-                None => return Mention::None,
-                Some(Value::Object(inner)) if is_replaced(inner) => return Mention::Replaced,
+                None => return PatchEffect::None,
+                Some(Value::Object(inner)) if is_replaced(inner) => return PatchEffect::Replaced,
                 Some(Value::Object(inner)) => map = inner,
-                Some(Value::Null | Value::Array(_)) => return Mention::Replaced,
-                Some(_) => return Mention::Set,
+                Some(Value::Null | Value::Array(_)) => return PatchEffect::Replaced,
+                Some(_) => return PatchEffect::Set,
             }
         }
-        Mention::None
+        PatchEffect::None
     }
 }
 

@@ -1,17 +1,17 @@
-//! What to build: a directory, and what a Kustomization says on top of it.
+//! The spec of a build: a directory and a Kustomization's fields.
 //!
-//! The fields are those of Flux's `Kustomization.spec` that shape the objects;
-//! callers fill them. Decryption is not here: nothing in this crate holds keys.
+//! The fields are those of Flux's `Kustomization.spec` that shape objects; callers fill them. Decryption is
+//! excluded: this crate holds no keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
-/// What to build and what to put on top.
+/// A directory to build and the fields to add.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spec {
-    /// The directory, as a user writes it: `./clusters/prod`, `clusters/prod/`, empty for the root.
+    /// The directory as a user writes it: `./clusters/prod`, `clusters/prod/`, empty for the root.
     pub path: String,
     /// Overrides the root kustomization's `namespace` unless empty.
     pub target_namespace: String,
@@ -19,23 +19,23 @@ pub struct Spec {
     pub name_prefix: String,
     /// Overrides the root kustomization's `nameSuffix` unless empty.
     pub name_suffix: String,
-    /// Components appended to the root kustomization's; local paths relative to `path`.
+    /// Components appended to the root kustomization's; local paths are relative to `path`.
     pub components: Vec<String>,
-    /// Whether components whose directory is absent are left out instead of refused.
+    /// Whether to skip components whose directory is missing.
     pub ignore_missing_components: bool,
     /// Patches appended to the root kustomization's.
     pub patches: Vec<SpecPatch>,
     /// Images: each replaces the root kustomization's entry of the same name or is appended.
     pub images: Vec<SpecImage>,
-    /// Labels and annotations every object gets; they win over the manifests'.
+    /// Labels and annotations for every object; they override the manifests'.
     pub common_metadata: CommonMetadata,
-    /// What the build notes in annotations: `originAnnotations`, `transformerAnnotations`.
+    /// The annotations to add: `originAnnotations`, `transformerAnnotations`.
     pub build_metadata: Vec<String>,
-    /// Post-build substitution of `${var}`; `None` leaves texts alone.
+    /// Post-build substitution of `${var}`; `None` disables it.
     pub substitute: Option<Substitution>,
-    /// Name and namespace of the Kustomization whose substitution this is, for messages. May be empty.
+    /// Namespace and name of the Kustomization, for messages. May be empty.
     pub owner: String,
-    /// How much a build may read and make.
+    /// Limits of the build.
     pub limits: Limits,
 }
 
@@ -44,11 +44,11 @@ pub struct Spec {
 pub struct SpecPatch {
     /// A strategic merge patch or a JSON 6902 patch, as YAML or JSON text.
     pub patch: String,
-    /// Which objects; a strategic merge patch without one patches the object it names.
+    /// The target; a strategic merge patch without one patches the object it names.
     pub target: Option<SpecTarget>,
 }
 
-/// Which objects a patch is for. Empty fields match everything; names are anchored regular expressions.
+/// The target of a patch. Empty fields match everything; names are anchored regular expressions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SpecTarget {
     /// The API group.
@@ -61,22 +61,22 @@ pub struct SpecTarget {
     pub name: String,
     /// The namespace.
     pub namespace: String,
-    /// A label selector, in the form kubectl takes.
+    /// A label selector in kubectl's syntax.
     pub label_selector: String,
-    /// A selector over annotations, in the same form.
+    /// An annotation selector in the same syntax.
     pub annotation_selector: String,
 }
 
 /// One entry of `spec.images`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SpecImage {
-    /// The image's name as the manifests have it, without tag.
+    /// The image's name in the manifests, without tag.
     pub name: String,
-    /// The name it gets, unless empty.
+    /// The new name; empty keeps it.
     pub new_name: String,
-    /// The tag it gets, unless empty.
+    /// The new tag; empty keeps it.
     pub new_tag: String,
-    /// The digest it gets, unless empty.
+    /// The new digest; empty keeps it.
     pub digest: String,
 }
 
@@ -89,19 +89,19 @@ pub struct CommonMetadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Post-build substitution. `Debug` tells the variables' names only: their values may be secrets.
+/// Post-build substitution. `Debug` shows only the variables' names: values may be secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Substitution {
     /// The variables.
     pub variables: BTreeMap<String, String>,
-    /// Whether the pass runs without any variable (`substituteStrategy: Always`).
+    /// Whether to substitute without any variables (`substituteStrategy: Always`).
     pub always: bool,
-    /// Whether a variable that is not set and has no default is an error rather than empty.
+    /// Whether a variable without value and default is an error rather than empty.
     pub strict: bool,
 }
 
 impl Default for Substitution {
-    /// No variables, strict, only if there are variables.
+    /// No variables, strict, not `always`.
     fn default() -> Self {
         Self {
             variables: BTreeMap::new(),
@@ -121,7 +121,7 @@ impl fmt::Debug for Substitution {
     }
 }
 
-/// How much one build may read and make. Reaching a limit is an error that names it.
+/// Limits of one build. Exceeding one is an error that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// The most files read.
@@ -134,29 +134,28 @@ pub struct Limits {
     pub depth_max: usize,
     /// The most objects at any moment of the build.
     pub objects_max: usize,
-    /// The most kustomizations entered, each time one is: two bases with two bases each, and so on, double.
+    /// The most kustomizations entered, repeats included: bases of bases double each level.
     pub kustomizations_max: usize,
-    /// The most bytes a build makes: read, counted every time, and copied by prefixes, labels, images, patches,
-    /// replacements, variables and the like.
+    /// The most bytes a build produces: files, each time they are read, and copies by transformers.
     pub made_bytes_max: usize,
-    /// The most bytes that the regular expressions of selectors, images and replacements take, compiled.
+    /// The most bytes of compiled regular expressions.
     pub pattern_bytes_max: usize,
-    /// The most properties looked at in one file of `crds`, each time one is reached.
+    /// The most properties visited in one file of `crds`, repeats included.
     pub crd_properties_max: usize,
     /// The most charts rendered.
     pub charts_max: usize,
-    /// The most threads that one build works with, itself included: more than one only where there is
-    /// much to do. What is built is the same with any number. 1 where many builds run at once.
+    /// The most threads of one build, the caller's included. The result does not depend on it. Use 1 where
+    /// many builds run at once.
     pub threads_max: usize,
 }
 
-/// As many as can run at once; to ask is to read files.
+/// The available parallelism, cached because the query reads files.
 static THREADS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZeroUsize::get));
 
 impl Default for Limits {
     /// 20,000 files, 256 MiB, 16 MiB a file, 64 levels, 50,000 objects, 20,000 kustomizations, 1 GiB made,
-    /// 128 MiB of expressions, 200,000 properties, 1,000 charts, a thread for each processor there is.
+    /// 128 MiB of expressions, 200,000 properties, 1,000 charts, one thread per processor.
     fn default() -> Self {
         Self {
             files_max: 20_000,
@@ -174,7 +173,7 @@ impl Default for Limits {
     }
 }
 
-/// Which files a kustomization may name.
+/// The files a kustomization may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadRestriction {
     /// Any in the tree: Flux's rule.
@@ -184,27 +183,27 @@ pub enum LoadRestriction {
     Root,
 }
 
-/// The order objects come out in, unless the kustomization says.
+/// The default order of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The order they appear in: Flux's rule.
+    /// In order of appearance: Flux's rule.
     #[default]
     Input,
     /// By kind: the kustomize CLI's rule.
     Legacy,
 }
 
-/// How kustomize itself is to build, without anything of Flux's.
+/// Options for a kustomize build without Flux's additions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Which files a kustomization may name.
+    /// The files a kustomization may read.
     pub restriction: LoadRestriction,
-    /// The order objects come out in.
+    /// The order of objects.
     pub order: Order,
-    /// Whether somebody asked for that order, who is to be told where the kustomization asks for another.
+    /// Whether the user requested that order and should be warned if the kustomization sets another.
     pub order_asked: bool,
-    /// Whether the tree is a whole file system: an absolute path, in a link or of a file, is one of it.
+    /// Whether the tree is a whole file system, so that absolute paths and links resolve in it.
     pub whole: bool,
-    /// How much a build may read and make.
+    /// Limits of the build.
     pub limits: Limits,
 }

@@ -1,45 +1,36 @@
-//! How scalars are spelled, where it matters and the value does not tell.
+//! Spellings of scalars that affect the output beyond their value.
 //!
-//! Upstream keeps the text of scalars to the end. Values do here, but for three
-//! things: annotations come out as the texts they were written as (`1.50`), a
-//! plain date becomes a time, and a null that was left blank goes where a patch
-//! passes by or is an empty text in braces, while one that was written stays. A text that has none of these,
-//! as most, costs one look.
+//! kustomize keeps scalar text to the end. Values here do not, with three exceptions: annotations keep their
+//! text (`1.50`), a plain date becomes a time, and a null left blank may vanish or become an empty string,
+//! unlike a written `null`. A text without any of these, which is most, costs one scan.
 
 use crate::error::BuildError;
 use equate_manifest::calendar::days_in_month;
 use equate_manifest::yaml::{self, Document, Options};
 use serde_json::{Map, Value};
 
-/// What a document's spelling adds to its value.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Spelling {
-    /// The nulls that were left blank.
     pub(crate) blanks: Vec<Blank>,
-    /// The annotations that were written as something else than texts.
-    pub(crate) annotations: Vec<Bare>,
+    pub(crate) annotations: Vec<NonTextAnnotation>,
 }
 
-/// A null that was left blank.
 #[derive(Debug, Clone)]
 pub(crate) struct Blank {
-    /// The names and indexes that lead to it.
     pub(crate) path: Vec<String>,
-    /// Whether it stands in braces: unless something passes by, an empty text comes out.
+    /// Whether it is in a flow collection: it becomes an empty string unless a merge visits it.
     in_flow: bool,
 }
 
-/// An annotation that was written as something else than a text.
 #[derive(Debug, Clone)]
-pub(crate) struct Bare {
+pub(crate) struct NonTextAnnotation {
     key: String,
     written: String,
-    /// What a JSON patch makes of it: the value, not its spelling.
+    /// Its text after a JSON patch: the value's, not the file's.
     canonical: String,
 }
 
 impl Spelling {
-    /// How a null among the labels or annotations was written.
     pub(crate) fn null(&self, field: &str, key: &str) -> &str {
         if self
             .blanks
@@ -53,8 +44,7 @@ impl Spelling {
         found.map_or("null", |bare| &bare.written)
     }
 
-    /// Puts in place of blank nulls what comes out for them.
-    pub(crate) fn settle_blanks(&mut self, object: &mut Map<String, Value>) {
+    pub(crate) fn resolve_blanks(&mut self, object: &mut Map<String, Value>) {
         for blank in std::mem::take(&mut self.blanks) {
             let annotation = blank.path.len() == 3 && blank.path[..2] == ["metadata", "annotations"];
             if let Some(value @ Value::Null) = at(object, &blank.path)
@@ -65,8 +55,8 @@ impl Spelling {
         }
     }
 
-    /// What a JSON patch does to an object on the way: upstream passes through JSON, where
-    /// annotations have their values' spelling and numbers are floats.
+    /// Applies a JSON patch's side effects: kustomize serializes to JSON, which normalizes annotations and
+    /// turns numbers into floats.
     pub(crate) fn pass_through_json(&mut self, object: &mut Map<String, Value>) {
         for blank in std::mem::take(&mut self.blanks) {
             if let Some(value @ Value::Null) = at(object, &blank.path)
@@ -88,7 +78,7 @@ impl Spelling {
     }
 }
 
-/// The largest integer up to which all are floats.
+/// The largest integer up to which every integer is an exact float.
 const EXACT_MAX: u64 = 1 << 53;
 
 fn round(value: &mut Value) {
@@ -107,7 +97,7 @@ fn round(value: &mut Value) {
     }
 }
 
-/// A float as Go writes it to JSON and reads it back.
+/// A float after Go has written it as JSON and read it again.
 fn float_value(float: f64) -> Value {
     let text = equate_manifest::json::to_go_string(&Value::from(float));
     if let Ok(whole) = text.parse::<i64>() {
@@ -116,7 +106,6 @@ fn float_value(float: f64) -> Value {
     text.parse::<u64>().map_or_else(|_| float.into(), Value::from)
 }
 
-/// The value at a path.
 fn at<'v>(object: &'v mut Map<String, Value>, path: &[String]) -> Option<&'v mut Value> {
     let (first, rest) = path.split_first()?;
     rest.iter()
@@ -127,7 +116,6 @@ fn at<'v>(object: &'v mut Map<String, Value>, path: &[String]) -> Option<&'v mut
         })
 }
 
-/// Reads documents with their spelling.
 pub(crate) fn load(
     text: &str,
     path: &str,
@@ -151,7 +139,6 @@ pub(crate) fn load(
         .collect())
 }
 
-/// Whether spelling may matter for a value.
 pub(crate) fn depends(value: &Value) -> bool {
     let annotations = value
         .get("metadata")
@@ -186,7 +173,7 @@ fn spelled(mut document: Document, text: &str) -> (Document, Spelling) {
         let raw = text.get(place.bytes.clone()).unwrap_or_default();
         let annotation = pointer.strip_prefix(ANNOTATIONS).map(segments);
         let written = |canonical: String| match &annotation.as_deref() {
-            Some([key]) => Some(Bare {
+            Some([key]) => Some(NonTextAnnotation {
                 key: key.clone(),
                 written: raw.to_owned(),
                 canonical,
@@ -201,7 +188,7 @@ fn spelled(mut document: Document, text: &str) -> (Document, Spelling) {
             Value::Null => spelling.annotations.extend(written("null".to_owned())),
             Value::String(text) if raw == text => match (time(text), annotation.is_some()) {
                 (Some(time), true) => spelling.annotations.extend(written(time)),
-                // a colon in brackets gets a time quoted on the way
+                // a time with a colon in a flow collection gets quoted
                 (Some(time), false) if !(text.contains(':') && document.spans.is_in_flow(pointer)) => {
                     changes.push((pointer.to_owned(), time));
                 }
@@ -226,7 +213,6 @@ fn spelled(mut document: Document, text: &str) -> (Document, Spelling) {
     (document, spelling)
 }
 
-/// Where annotations stand.
 const ANNOTATIONS: &str = "/metadata/annotations";
 
 fn segments(pointer: &str) -> Vec<String> {
@@ -237,7 +223,7 @@ fn segments(pointer: &str) -> Vec<String> {
         .collect()
 }
 
-/// A plain date as Go writes the time it reads it as; `None` for what is no date.
+/// A plain date as Go formats it as a time; `None` if it is not a date.
 fn time(text: &str) -> Option<String> {
     let (date, clock, has_zone) = match (text.split_once(['T', 't']), text.split_once(' ')) {
         (Some((date, clock)), _) => (date, Some(clock), true),
@@ -285,7 +271,7 @@ fn time(text: &str) -> Option<String> {
     ))
 }
 
-/// One or two digits, up to a bound.
+/// Parses one or two digits up to a bound.
 fn number(text: &str, bound: u32) -> Option<u32> {
     let digits = (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && *number <= bound)

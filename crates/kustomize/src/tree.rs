@@ -1,8 +1,7 @@
-//! What a build reads from: a tree of files, addressed by relative paths.
+//! The source of a build: a tree of files with relative paths.
 //!
-//! The crate knows no file system and no git; callers adapt what they have.
-//! Paths are relative to the tree's root, separated by `/`, without `.`, `..`
-//! or empty segments; the root is the empty path.
+//! Callers adapt their file system or git. Paths are relative to the root, separated by `/`, without `.`,
+//! `..` or empty segments; the root is the empty path.
 
 use bytes::Bytes;
 
@@ -10,27 +9,27 @@ use bytes::Bytes;
 ///
 /// `stat` does not follow symbolic links; the build does, inside the tree.
 pub trait Tree {
-    /// What stands at `path`; `None` if nothing does.
+    /// The entry at `path`; `None` if there is none.
     fn stat(&self, path: &str) -> Option<Stat>;
 
-    /// What the directory `dir` holds, by name; `None` if it is no directory.
+    /// The entries of the directory `dir` by name; `None` if it is not a directory.
     fn list(&self, dir: &str) -> Option<Vec<(String, Stat)>>;
 
-    /// The content of the file at `path`; of a symbolic link, its target as it is written.
+    /// The content of the file at `path`; for a symbolic link, its target as written.
     fn read(&self, path: &str) -> Result<Bytes, ReadError>;
 }
 
-/// What stands at a path.
+/// An entry of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
-    /// Its content's identity: equal ids mean equal content. A directory's covers the names,
-    /// kinds and ids of everything below it.
+    /// The identity of its content: equal ids mean equal content. A directory's covers the names, kinds and
+    /// ids below it.
     pub id: [u8; 32],
 }
 
-/// What an entry of a tree is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// A file.
@@ -44,7 +43,7 @@ pub enum EntryKind {
 /// Why a file of a tree cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Nothing stands there.
+    /// It does not exist.
     #[error("no such file or directory")]
     Absent,
     /// It is a directory.

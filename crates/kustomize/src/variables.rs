@@ -1,10 +1,10 @@
-//! `vars`: values of fields, put in place of `$(NAME)` in others. Deprecated upstream, done all the same.
+//! `vars`: replaces `$(NAME)` by values of fields. Deprecated by kustomize, but supported.
 
 use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Exhausted, Fault, FieldProblem, Place};
 use crate::field_path;
-use crate::field_spec::{Creates, FieldSpec, Selection};
+use crate::field_spec::{Creation, FieldSpec, Selection};
 use crate::kustomization::Variable;
 use crate::loader::at;
 use crate::resource::{Resource, split_api_version};
@@ -13,15 +13,13 @@ use serde_json::Value;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A variable that was declared; the resource it means knows its name.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound {
     variable: Variable,
-    /// Where it is declared.
     place: Place,
 }
 
-/// Finds the resource a variable means. That there is none yet is no error.
+/// Binds a variable to its resource. A missing resource is not an error yet.
 pub(crate) fn bind(
     variable: &Variable,
     place: Place,
@@ -84,7 +82,6 @@ pub(crate) fn bind(
     })
 }
 
-/// The variables that were declared so far, each name once.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
     list: Vec<Bound>,
@@ -96,12 +93,11 @@ impl Variables {
         self.list.is_empty()
     }
 
-    /// Adds variables from below. A name twice is an error.
+    /// Adds the variables of a base. A repeated name is an error.
     pub(crate) fn absorb(&mut self, more: Self) -> Result<(), Fault> {
         more.list.into_iter().try_for_each(|bound| self.add(bound))
     }
 
-    /// Adds one.
     pub(crate) fn add(&mut self, bound: Bound) -> Result<(), Fault> {
         if !self.names.insert(bound.variable.name.clone()) {
             let name = bound.variable.name;
@@ -112,10 +108,10 @@ impl Variables {
     }
 }
 
-/// The values, and whether each was put anywhere.
+/// The values, and whether each is used.
 type Values<'v> = BTreeMap<&'v str, (Value, Cell<bool>)>;
 
-/// Puts the values in place. What is wrong with none of them but their use is told in the real tool's words.
+/// Substitutes the values. Unused variables produce kustomize's warnings.
 pub(crate) fn resolve(
     resources: &mut Collection,
     variables: &Variables,
@@ -141,8 +137,8 @@ pub(crate) fn resolve(
     let budget = resources.budget();
     for resource in resources.items_mut() {
         for spec in selection.of(resource) {
-            let visited = resource.in_step(|resource| {
-                spec.visit_any(resource, Creates::Nothing, &mut |value| {
+            let visited = resource.change_scalars(|resource| {
+                spec.visit_any(resource, Creation::Nothing, &mut |value| {
                     expand(value, &values, &budget)
                 })
             });
@@ -158,7 +154,6 @@ pub(crate) fn resolve(
         .then(|| format!("well-defined vars that were never replaced: {}", unused.join(","))))
 }
 
-/// The value of a variable, from the resource that holds it.
 fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fault> {
     let Some(holder) = holder else {
         let name = variable.name.clone();
@@ -211,7 +206,7 @@ fn expand(value: &mut Value, values: &Values<'_>, budget: &Budget) -> Result<(),
     Ok(())
 }
 
-/// `$(NAME)` becomes the value; a text that is nothing else takes the value's type. `$$` is a dollar.
+/// Replaces `$(NAME)`. A text that is only `$(NAME)` takes the value's type. `$$` is a dollar.
 fn expanded(text: &str, values: &Values<'_>, budget: &Budget) -> Result<Value, Exhausted> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -229,11 +224,11 @@ fn expanded(text: &str, values: &Values<'_>, budget: &Budget) -> Result<Value, E
                 Some((value @ (Value::String(_) | Value::Number(_) | Value::Bool(_)), used)) => {
                     used.set(true);
                     if text.len() == name.len() + 3 {
-                        budget.copy(value, 0)?;
+                        budget.charge_copy(value, 0)?;
                         return Ok(value.clone());
                     }
                     let value = crate::resource::scalar_text(value).unwrap_or_default();
-                    budget.make(value.len())?;
+                    budget.charge(value.len())?;
                     out.push_str(&value);
                 }
                 _ => {

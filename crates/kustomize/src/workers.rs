@@ -1,35 +1,32 @@
-//! The same for each of many things, by several threads at once.
+//! Parallel iteration with deterministic results.
 //!
-//! What comes of it does not depend on how many threads there are: results come in the order of the
-//! things, and the error is that of the first that has one. Little is done by one thread, so that
-//! small builds start none; a thread the system refuses is done without. Only which of several
-//! objects exhausts a limit of the whole build may differ from time to time.
+//! Results come in input order, and the error is the first item's that has one. Small inputs start no
+//! threads; a thread the system refuses is not needed. The only nondeterminism: which of several objects
+//! exhausts a limit of the build.
 
 use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Fewer things than these are not worth a thread's start.
+/// Fewer items than this are not worth a thread's start.
 const SHARE_MIN: usize = 128;
-/// The same, of large things.
+/// The minimum for large items.
 const LARGE_SHARE_MIN: usize = 2;
-/// How many portions there are for each thread, so that none waits long for another.
+/// Chunks per thread, so that none waits long for another.
 const PORTIONS: usize = 4;
 
-/// How many threads may work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Workers(pub(crate) usize);
 
-/// What comes of many things.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome<R, E> {
-    /// Of all, or of those before the first that failed.
+    /// The results of all items, or of those before the first failure.
     pub(crate) done: Vec<R>,
     pub(crate) failed: Option<E>,
 }
 
 impl Workers {
-    /// Does something to each. A worker starts with what `start` gives it, and keeps that.
+    /// Runs `work` on each item. Each worker keeps its own state from `start`.
     pub(crate) fn each<T, S, E>(
         self,
         items: &mut [T],
@@ -43,7 +40,7 @@ impl Workers {
         self.map(items, start, work).failed.map_or(Ok(()), Err)
     }
 
-    /// The same, with what comes of each.
+    /// [`Self::each`] with results.
     pub(crate) fn map<T, S, R, E>(
         self,
         items: &mut [T],
@@ -58,7 +55,7 @@ impl Workers {
         self.spread(items, SHARE_MIN, start, work)
     }
 
-    /// The same, for things of which each is worth it.
+    /// [`Self::map`] for items that are each worth a thread.
     pub(crate) fn map_large<T, R, E>(
         self,
         items: &mut [T],
@@ -91,14 +88,14 @@ impl Workers {
         let portions = items.chunks_mut(items.len().div_ceil(threads * PORTIONS));
         let portions = Mutex::new(portions.enumerate());
         let outcomes = Mutex::new(Vec::new());
-        // a function, so that the lock is not held while a portion is worked on
+        // a function, so that the lock is released while the chunk is processed
         let next = || lock(&portions).next();
         let labour = || {
             let mut state = start();
             while let Some((at, items)) = next() {
                 let outcome = portion(items, &mut state, &work);
                 if outcome.failed.is_some() {
-                    // those before it are under way: what comes later does not matter any more
+                    // earlier items are in progress; later ones no longer matter
                     lock(&portions).by_ref().for_each(drop);
                 }
                 lock(&outcomes).push((at, outcome));
@@ -158,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_of_it_does_not_depend_on_the_threads() {
+    fn result_does_not_depend_on_thread_count() {
         for threads in [0, 1, 2, 3, 16] {
             for count in [
                 0,

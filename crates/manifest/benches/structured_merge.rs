@@ -1,7 +1,6 @@
-//! What structured merge costs a Deployment of three containers.
+//! The cost of structured merge for a Deployment of three containers.
 //!
-//! The server's budget is a millisecond per apply, all of it; these are the
-//! parts that belong to this crate.
+//! The server's budget is a millisecond for a whole apply.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
@@ -63,7 +62,7 @@ fn kind() -> Type {
     from_openapi(DEPLOYMENT, |name| definitions.get(name))
 }
 
-/// A stored object with one applier, and a status of someone else's.
+/// A stored object with one applier, and a status written by another manager.
 fn stored(kind: &Type) -> (Value, Managers<String>) {
     let empty = json!({ "apiVersion": "apps/v1", "kind": "Deployment" });
     let nothing = Set::default();

@@ -1,6 +1,6 @@
-//! The proleptic Gregorian calendar, as far as texts that may be dates are judged by it.
+//! The proleptic Gregorian calendar, for texts that may be dates.
 
-/// How many days a month has, from 1 to 12; 31 for other numbers.
+/// The days of a month from 1 to 12; 31 for other numbers.
 #[must_use]
 pub fn days_in_month(year: u32, month: u32) -> u32 {
     match month {

@@ -1,22 +1,20 @@
 //! Kubernetes objects as data.
 //!
-//! Everything here is synchronous and total: values in, values out. It knows
-//! how an object is identified, how it is read from and written to YAML and
-//! JSON, how it is patched, who owns which of its fields, and what its schema
-//! says. It refuses to do I/O, to know a cluster, or to know Equate's own
-//! kinds.
+//! Everything here is synchronous and total: values in, values out. The crate identifies objects,
+//! reads and writes them as YAML and JSON, patches them, tracks field ownership, and applies schemas.
+//! It does no I/O and knows neither a cluster nor Equate's own kinds.
 //!
-//! | module | what it answers |
+//! | module | purpose |
 //! |---|---|
-//! | [`object`] | what an object is called and where it lives |
-//! | [`json`] | strict JSON reading: duplicate keys, Go's error texts |
+//! | [`object`] | ids and accessors of objects |
+//! | [`json`] | strict JSON: duplicate keys, Go's error texts |
 //! | [`yaml`] | YAML in (1.1 and 1.2, spans, limits) and out |
 //! | [`schema`] | OpenAPI schemas: the built-in table, decoding, normal form |
 //! | [`patch`] | JSON patch, merge patch, strategic merge patch |
 //! | [`fieldpath`] | sets of field paths and their wire form, `FieldsV1` |
-//! | [`typed`] | values seen through a merge schema: compare, merge, remove |
-//! | [`merge`] | server-side apply: who owns what after an update or an apply |
-//! | [`calendar`] | how long months are, for texts that may be dates |
+//! | [`typed`] | values with a merge schema: compare, merge, remove |
+//! | [`merge`] | server-side apply: field owners after an update or an apply |
+//! | [`calendar`] | lengths of months, for texts that may be dates |
 
 pub mod calendar;
 pub mod fieldpath;

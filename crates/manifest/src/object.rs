@@ -1,14 +1,13 @@
-//! What a Kubernetes object is called and where it lives.
+//! Ids and accessors of Kubernetes objects.
 //!
-//! [`Object`] is a JSON object that is known to have the shape every
-//! Kubernetes object shares; the accessors borrow and never allocate. Ids are
-//! typed so that a kind cannot be passed where a group belongs.
+//! [`Object`] is a JSON object with the fields all Kubernetes objects share; accessors borrow and never
+//! allocate.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// An API group and version, `apps/v1`; the core group is empty and prints as `v1`.
+/// An API group and version. Prints as `apps/v1`, or `v1` for the core group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupVersion {
     /// The API group; empty for the core group.
@@ -18,7 +17,7 @@ pub struct GroupVersion {
 }
 
 impl GroupVersion {
-    /// From its two parts.
+    /// Combines group and version.
     pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             group: group.into(),
@@ -26,7 +25,7 @@ impl GroupVersion {
         }
     }
 
-    /// From an `apiVersion` field: `v1` or `apps/v1`. `None` with more than one slash.
+    /// Parses an `apiVersion`: `v1` or `apps/v1`. `None` with more than one slash.
     pub fn parse(api_version: &str) -> Option<Self> {
         match api_version.split_once('/') {
             None => Some(Self::new("", api_version)),
@@ -46,7 +45,7 @@ impl fmt::Display for GroupVersion {
     }
 }
 
-/// A group, version and kind; prints in Go's form, `apps/v1, Kind=Deployment`.
+/// A group, version and kind. Prints in Go's form, `apps/v1, Kind=Deployment`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupVersionKind {
     /// The API group; empty for the core group.
@@ -58,7 +57,7 @@ pub struct GroupVersionKind {
 }
 
 impl GroupVersionKind {
-    /// From its three parts.
+    /// Combines group, version and kind.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self {
             group: group.into(),
@@ -147,11 +146,11 @@ impl Object {
     }
 }
 
-/// As many entries as one node of a map holds.
+/// The entries in one B-tree node of a map.
 const NODE_ENTRIES: usize = 11;
 
-/// An entry of a map that is small, as most are: keys of another length are told apart by that, without
-/// a look at where their texts are. Of thousands of objects these are what takes the time.
+/// Looks up a key. For small maps, which most are, comparing key lengths first avoids reading the keys; this
+/// dominates the cost for thousands of objects.
 pub fn field<'m>(map: &'m Map<String, Value>, key: &str) -> Option<&'m Value> {
     if map.len() > NODE_ENTRIES {
         return map.get(key);
@@ -159,7 +158,7 @@ pub fn field<'m>(map: &'m Map<String, Value>, key: &str) -> Option<&'m Value> {
     map.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
 }
 
-/// The same, to change it.
+/// [`field`], mutable.
 pub fn field_mut<'m>(map: &'m mut Map<String, Value>, key: &str) -> Option<&'m mut Value> {
     if map.len() > NODE_ENTRIES {
         return map.get_mut(key);

@@ -1,5 +1,5 @@
-//! What hostile templates cost before a limit ends them: processor time and the most memory of each, with the limits
-//! of a render. Not a benchmark of criterion's: one run of each is enough.
+//! The cost of hostile templates until a limit ends them: processor time and peak memory, with a render's
+//! limits. Runs each once, without criterion.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench")]
 
 #[path = "../tests/it/hostile.rs"]
@@ -7,11 +7,10 @@ mod hostile;
 
 use equate_template::{Library, Options, Seeded, Session, TemplateSet, Value};
 
-/// Processor time so far, in milliseconds: other programs do not count. Hundredths of a second are as
-/// exact as the system tells.
+/// Processor time so far, in milliseconds; the system's resolution is hundredths of a second.
 fn cpu_ms() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // behind the name, which is in parentheses: user and system time are the 12th and 13th
+    // after the name in parentheses: user and system time are the 12th and 13th field
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields
         .split_whitespace()
@@ -21,7 +20,7 @@ fn cpu_ms() -> u64 {
     ticks.sum::<u64>() * 10
 }
 
-/// The most memory since the last time it was forgotten, in MiB; 0 where the system does not tell.
+/// The peak memory since the last reset, in MiB; 0 if unavailable.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -32,7 +31,7 @@ fn peak_mib() -> u64 {
 fn main() {
     let mut rows = Vec::new();
     for (before, template, _) in hostile::TEMPLATES {
-        // "5" asks the kernel to forget the peak
+        // "5" asks the kernel to reset the peak
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         let template = format!("{before}{template}");
         let mut set = TemplateSet::new(Library::Helm);

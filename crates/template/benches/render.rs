@@ -1,4 +1,4 @@
-//! Charts of real size: what a cache keeps (a parsed set) and what every render pays.
+//! Charts of real size: the cost of parsing, which a cache saves, and of each render.
 #![expect(clippy::unwrap_used, reason = "a bench")]
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::hint::black_box;
 
-/// The names and labels every chart has, and the helpers of the library charts.
+/// The names and labels of every chart, and the helpers of the library charts.
 const HELPERS: &str = r#"
 {{- define "app.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
@@ -56,7 +56,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 "#;
 
-/// A workload with what charts put into one.
+/// A workload as in typical charts.
 const WORKLOAD: &str = r#"
 {{- if .Values.NAME.enabled }}
 apiVersion: {{ ternary "apps/v1" "extensions/v1beta1" (semverCompare ">=1.16-0" .Capabilities.KubeVersion) }}

@@ -1,7 +1,7 @@
-//! A template as read, and how Go writes its parts in messages.
+//! Parsed templates, and their parts as Go prints them in messages.
 //!
-//! Every part that a message can point at has a number; while a template runs only the number of the
-//! current part is kept, and the part is looked up when a message is needed.
+//! Every part that a message can point at has a number. A run only tracks the current number; the part is
+//! looked up for a message.
 
 use crate::functions::FunctionId;
 use crate::literal::{self, Number};
@@ -9,40 +9,37 @@ use crate::value::Str;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Where a part stands, and its number.
+/// The position of a part, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct At {
+pub(crate) struct Position {
     pub(crate) pos: u32,
     pub(crate) id: u32,
 }
 
-/// One named template.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) name: Arc<str>,
-    /// The name of the text it was in.
     pub(crate) source: Arc<str>,
     pub(crate) text: Arc<str>,
     pub(crate) root: Vec<Node>,
-    /// Whether it holds nothing but space.
     pub(crate) is_empty: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Node {
     Text(Str),
-    Action(At, Pipe),
+    Action(Position, Pipe),
     If(Box<Branch>),
     With(Box<Branch>),
     Range(Box<Branch>),
-    Template(At, Arc<str>, Option<Pipe>),
+    Template(Position, Arc<str>, Option<Pipe>),
     Break,
     Continue,
 }
 
 #[derive(Debug)]
 pub(crate) struct Branch {
-    pub(crate) at: At,
+    pub(crate) at: Position,
     pub(crate) pipe: Pipe,
     pub(crate) list: Vec<Node>,
     pub(crate) else_list: Option<Vec<Node>>,
@@ -50,13 +47,12 @@ pub(crate) struct Branch {
 
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    pub(crate) at: At,
+    pub(crate) at: Position,
     pub(crate) is_assign: bool,
     pub(crate) decl: Vec<Var>,
     pub(crate) commands: Vec<Command>,
 }
 
-/// The name of a variable, with `$`, and its number in the text.
 #[derive(Debug, Clone)]
 pub(crate) struct Var {
     pub(crate) name: Arc<str>,
@@ -65,24 +61,24 @@ pub(crate) struct Var {
 
 #[derive(Debug)]
 pub(crate) struct Command {
-    pub(crate) at: At,
-    /// The first is what is called or told.
+    pub(crate) at: Position,
+    /// The first is the function or the value.
     pub(crate) args: Vec<Expr>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Expr {
-    pub(crate) at: At,
-    pub(crate) what: What,
+    pub(crate) at: Position,
+    pub(crate) what: ExprKind,
 }
 
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum ExprKind {
     Dot,
     Nil,
     Bool(bool),
     Number(Box<Number>),
-    /// As written, and what it says.
+    /// The text as written, and its value.
     Text(Box<str>, Str),
     Field(Box<[Str]>),
     Variable(Var, Box<[Str]>),
@@ -104,7 +100,6 @@ impl Tree {
     }
 }
 
-/// Whether there is nothing but space.
 pub(crate) fn is_empty(list: &[Node]) -> bool {
     list.iter().all(|node| match node {
         Node::Text(text) => text.lossy().trim().is_empty(),
@@ -112,7 +107,7 @@ pub(crate) fn is_empty(list: &[Node]) -> bool {
     })
 }
 
-// What is nested may be so ten thousand levels deep, and is dropped wherever its chart is.
+// parts may nest ten thousand levels deep and are dropped on any thread
 
 impl Drop for Branch {
     fn drop(&mut self) {
@@ -129,7 +124,7 @@ impl Drop for Branch {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        let is_deep = |arg: &Expr| matches!(arg.what, What::Pipe(_) | What::Chain(..));
+        let is_deep = |arg: &Expr| matches!(arg.what, ExprKind::Pipe(_) | ExprKind::Chain(..));
         let mut commands = self.commands.iter();
         if !commands.any(|command| command.args.iter().any(is_deep)) {
             return;
@@ -141,15 +136,14 @@ impl Drop for Pipe {
         let mut queue: Vec<Expr> = taken(self).collect();
         while let Some(expr) = queue.pop() {
             match expr.what {
-                What::Pipe(mut pipe) => queue.extend(taken(&mut pipe)),
-                What::Chain(inner, _) => queue.push(*inner),
+                ExprKind::Pipe(mut pipe) => queue.extend(taken(&mut pipe)),
+                ExprKind::Chain(inner, _) => queue.push(*inner),
                 _ => {}
             }
         }
     }
 }
 
-/// With the stack that a level needs.
 fn grown<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(64 << 10, 1 << 20, run)
 }
@@ -176,7 +170,7 @@ fn find_in_node(node: &Node, id: u32) -> Found {
     }
 }
 
-fn found(at: At, id: u32, text: impl FnOnce() -> String) -> Found {
+fn found(at: Position, id: u32, text: impl FnOnce() -> String) -> Found {
     (at.id == id).then(|| (at.pos, text()))
 }
 
@@ -193,8 +187,8 @@ fn find_in_pipe(pipe: &Pipe, id: u32) -> Found {
 fn find_in_expr(expr: &Expr, id: u32) -> Found {
     let itself = || found(expr.at, id, || expr.text());
     grown(|| match &expr.what {
-        What::Pipe(pipe) => find_in_pipe(pipe, id),
-        What::Chain(inner, _) => itself().or_else(|| find_in_expr(inner, id)),
+        ExprKind::Pipe(pipe) => find_in_pipe(pipe, id),
+        ExprKind::Chain(inner, _) => itself().or_else(|| find_in_expr(inner, id)),
         _ => itself(),
     })
 }
@@ -300,23 +294,23 @@ impl Expr {
 
     fn write(&self, out: &mut String) {
         match &self.what {
-            What::Dot => out.push('.'),
-            What::Nil => out.push_str("nil"),
-            What::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
-            What::Number(number) => out.push_str(&number.text),
-            What::Text(written, _) => out.push_str(written),
-            What::Field(fields) => write_fields(out, fields),
-            What::Variable(var, fields) => {
+            ExprKind::Dot => out.push('.'),
+            ExprKind::Nil => out.push_str("nil"),
+            ExprKind::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+            ExprKind::Number(number) => out.push_str(&number.text),
+            ExprKind::Text(written, _) => out.push_str(written),
+            ExprKind::Field(fields) => write_fields(out, fields),
+            ExprKind::Variable(var, fields) => {
                 out.push_str(&var.name);
                 write_fields(out, fields);
             }
-            What::Function(function) => out.push_str(function.name()),
-            What::Pipe(pipe) => grown(|| {
+            ExprKind::Function(function) => out.push_str(function.name()),
+            ExprKind::Pipe(pipe) => grown(|| {
                 out.push('(');
                 pipe.write(out);
                 out.push(')');
             }),
-            What::Chain(inner, fields) => {
+            ExprKind::Chain(inner, fields) => {
                 inner.write(out);
                 write_fields(out, fields);
             }

@@ -1,7 +1,7 @@
-//! Parameters, and arguments that fit them.
+//! Parameter types and argument checks.
 //!
-//! Go calls functions by reflection and refuses arguments of another type before the call, with
-//! messages of its own. So each function of the library says what types it takes.
+//! Go calls functions by reflection and refuses arguments of another type with messages of its own, so each
+//! function declares its types.
 
 use crate::exec::Exec;
 use crate::fault::Fault;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 pub enum Ty {
     /// `interface {}`.
     Any,
-    /// `reflect.Value`: anything, no value included.
+    /// `reflect.Value`: anything, absent values included.
     Reflect,
     /// `string`.
     Str,
@@ -36,7 +36,7 @@ pub enum Ty {
 }
 
 impl Ty {
-    /// Its name in Go.
+    /// The type's name in Go.
     pub fn name(self) -> &'static str {
         match self {
             Self::Any => "interface {}",
@@ -52,7 +52,7 @@ impl Ty {
         }
     }
 
-    /// The value as an argument; otherwise why it cannot be one.
+    /// The value as an argument, or the reason it is refused.
     pub(crate) fn accept(self, value: Value) -> Result<Value, String> {
         match (self, value) {
             (Self::Any, value) => Ok(listed(value).boxed()),
@@ -84,8 +84,8 @@ impl Ty {
     }
 }
 
-/// A slice with methods of its own, such as `.Capabilities.APIVersions`, as the slice it is: functions know
-/// no other.
+/// Converts a slice with methods, such as `.Capabilities.APIVersions`, to a plain one: functions know no
+/// other.
 fn listed(value: Value) -> Value {
     match &value {
         Value::Host(host) if host.kind() == Kind::Slice => match host.entries() {
@@ -103,16 +103,14 @@ fn listed(value: Value) -> Value {
     }
 }
 
-/// The arguments of a call; most have few.
+/// Most calls have few.
 pub(crate) type Args = SmallVec<[Value; 4]>;
 
-/// A call of a function of the library.
 pub(crate) struct Call<'c, 's> {
     pub(crate) exec: &'c mut Exec<'s>,
     pub(crate) args: Args,
 }
 
-/// What a function returns.
 pub(crate) type Outcome = Result<Value, Fault>;
 
 impl Call<'_, '_> {
@@ -124,7 +122,6 @@ impl Call<'_, '_> {
         self.args.len()
     }
 
-    /// The arguments from some index on.
     pub(crate) fn rest(&self, from: usize) -> &[Value] {
         self.args.get(from..).unwrap_or_default()
     }
@@ -161,38 +158,38 @@ impl Call<'_, '_> {
         }
     }
 
-    /// A text as the result, counted.
+    /// Returns a text and charges it.
     pub(crate) fn done(&mut self, text: impl Into<Str>) -> Outcome {
         let text = text.into();
         self.made(text.len())?;
         Ok(Value::String(text))
     }
 
-    /// Items as the result, counted.
+    /// Returns items and charges them.
     pub(crate) fn list(&mut self, items: Vec<Value>) -> Outcome {
-        self.made_items(items.len())?;
+        self.charge_items(items.len())?;
         Ok(List::new(items).into())
     }
 
-    /// Counts bytes that are, or are about to be, made.
+    /// Charges bytes that are made.
     pub(crate) fn made(&mut self, bytes: usize) -> Result<(), Limit> {
         let meter = self.exec.meter();
         meter.work(bytes)?;
         meter.make(bytes)
     }
 
-    /// Counts elements that are, or are about to be, made.
-    pub(crate) fn made_items(&mut self, count: usize) -> Result<(), Limit> {
+    /// Charges elements that are made.
+    pub(crate) fn charge_items(&mut self, count: usize) -> Result<(), Limit> {
         self.exec.meter().make_items(count)
     }
 
-    /// Counts the bytes of the texts among the arguments, for functions that read them.
+    /// Charges the texts among the arguments, for functions that read them.
     pub(crate) fn read(&mut self) -> Result<(), Limit> {
-        self.read_slowly(1)
+        self.charge_slow_read(1)
     }
 
-    /// The same for functions that take so many times as long as a copy does.
-    pub(crate) fn read_slowly(&mut self, times: usize) -> Result<(), Limit> {
+    /// [`Self::read`] for functions that are this many times slower than a copy.
+    pub(crate) fn charge_slow_read(&mut self, times: usize) -> Result<(), Limit> {
         let bytes: usize = self
             .args
             .iter()
@@ -205,7 +202,6 @@ impl Call<'_, '_> {
         self.exec.meter().work(bytes.saturating_mul(times))
     }
 
-    /// How deep a value may nest.
     pub(crate) fn depth_max(&self) -> usize {
         self.exec.limits().value_depth_max
     }

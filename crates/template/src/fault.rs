@@ -1,22 +1,22 @@
-//! What goes wrong in a function, and in a template.
+//! Errors of functions and templates.
 
 use crate::limits::Limit;
 use std::fmt;
 
-/// Why a function or method has no result.
+/// Why a function or method failed.
 #[derive(Debug)]
 pub enum Fault {
-    /// What Go's function would return as its error, or panic with.
+    /// The error of Go's function, or its panic.
     Message(String),
-    /// What the author of a chart has to say, with `fail` or `required`.
-    Said(String),
-    /// A limit was reached: the render ends, whatever is around it.
+    /// A chart author's message, from `fail` or `required`.
+    Rejected(String),
+    /// A limit was reached; the render ends.
     Limit(Limit),
     /// A template that the function ran failed.
     Template {
-        /// What the function says before it.
+        /// The function's text before it.
         prefix: String,
-        /// Its failure.
+        /// The template's error.
         error: Box<Error>,
     },
 }
@@ -34,43 +34,43 @@ impl From<Limit> for Fault {
     }
 }
 
-/// What kind of failure it was.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The text is not a template.
     Parse,
-    /// It failed while it ran.
+    /// Running the template failed.
     Exec,
-    /// It refused to go on, with `fail` or `required`: the reason is its author's.
-    Said,
+    /// The chart's author stopped it with `fail` or `required`.
+    Rejected,
     /// It reached a limit.
     Limit(Limit),
 }
 
-/// Why a template could not be read or run. Displays as Go's error.
+/// Why a template cannot be parsed or run. Displays as Go's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What kind of failure it was.
+    /// The kind of the failure.
     pub kind: ErrorKind,
     /// Go's message: `template: NAME:LINE:COLUMN: executing "NAME" at <EXPRESSION>: ...`.
     pub message: String,
-    /// The text the fault itself was in (a file), not who included it.
+    /// The text that contains the fault (a file), not the one that included it.
     pub template: String,
-    /// The line of it, from 1.
+    /// Its line, from 1.
     pub line: usize,
-    /// The column in bytes, from 0 as Go counts; none for a text that could not be read.
+    /// Its column in bytes, from 0 as in Go; none for parse errors.
     pub column: Option<usize>,
-    /// What the innermost fault says, without where.
+    /// The innermost fault's text without its place.
     pub reason: String,
     pub(crate) chain: Chain,
 }
 
-/// How the message holds those of the templates it came through.
+/// The nesting of template messages in the message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Chain {
-    /// How long the messages are with which the message ends, the innermost first.
+    /// The lengths of the nested messages, which all end the message; the innermost first.
     pub(crate) inner: Vec<usize>,
-    /// Whether words are among them that are no template's: those of a function, or of `tpl`.
+    /// Whether a function or `tpl` added text to them.
     pub(crate) is_foreign: bool,
 }
 

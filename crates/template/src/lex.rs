@@ -1,7 +1,7 @@
 //! Tokens of a template text.
 //!
-//! Read one at a time, on demand: the parser stops at the first fault, and what a token is depends only
-//! on whether it stands in an action and how many parentheses are open.
+//! Read on demand: the parser stops at the first error, and a token depends only on whether it is in an
+//! action and on the open parentheses.
 
 use crate::literal;
 
@@ -42,18 +42,16 @@ pub(crate) enum Kind {
     With,
 }
 
-/// A token.
 #[derive(Debug, Clone)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     pub(crate) pos: usize,
     pub(crate) text: &'a str,
-    /// What is wrong, for [`Kind::Error`].
+    /// The error, for [`Kind::Error`].
     pub(crate) message: String,
 }
 
 impl Token<'_> {
-    /// The token as messages show it.
     pub(crate) fn shown(&self) -> String {
         const SHOWN_CHARS: usize = 10;
         match self.kind {
@@ -166,7 +164,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Text up to the next action, comments skipped.
     fn text(&mut self) -> Token<'a> {
         loop {
             let start = self.pos;
@@ -298,7 +295,7 @@ impl<'a> Lexer<'a> {
         self.token(kind, start, self.pos)
     }
 
-    /// Space, up to what may be the space of a closing trim marker.
+    /// Reads white space, up to that of a closing trim marker.
     fn space(&mut self, start: usize) -> Token<'a> {
         self.pos = start;
         loop {
@@ -339,7 +336,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A field or variable, its sign taken.
     fn word_after(&mut self, start: usize, kind: Kind) -> Token<'a> {
         if self.at_terminator() {
             let kind = if kind == Kind::Field { Kind::Dot } else { kind };

@@ -1,16 +1,15 @@
 //! The Go template language and its function library, in process and within limits.
 //!
-//! Charts are written in Go's `text/template` with some two hundred functions of sprig and Helm. A
-//! render must give the bytes that Helm gives, so values keep Go's types, numbers and maps print as
-//! Go prints them, and errors say what Go says, with name, line and column.
+//! Charts are written in Go's `text/template` with some two hundred functions of sprig and Helm. The
+//! output must equal Helm's, so values keep Go's types, numbers and maps print as in Go, and errors are
+//! Go's, with name, line and column.
 //!
-//! A [`TemplateSet`] holds what was read; a [`Session`] runs templates of it with one budget
-//! ([`Limits`]), and the [`World`] answers for chance, clock and cluster, so that a render is repeatable
-//! when the caller wants it. [`Session::unrepeatable`] tells whether it was.
+//! A [`TemplateSet`] holds parsed templates. A [`Session`] runs them with one budget ([`Limits`]). The
+//! [`World`] provides randomness, clock and cluster, so that a caller can make renders repeatable;
+//! [`Session::unrepeatable`] tells whether one was.
 //!
-//! A chart is parsed once, into a set that may be kept and rendered from many threads at once; each
-//! render has a session of its own. The order of the files, in which Helm reads and runs them, is the
-//! caller's; so are the values:
+//! A chart is parsed once, into a set that may be kept and rendered from many threads; each render has its
+//! own session. The caller provides the values and the order of the files:
 //!
 //! ```
 //! use equate_template::{Library, Map, Options, Seeded, Session, TemplateSet, Value};
@@ -25,7 +24,7 @@
 //!     set.parse(name, text).map_err(|error| error.helm_text())?;
 //! }
 //!
-//! // a map of the chart's: what a template `set`s in it, the following templates see
+//! // templates share the chart's map: a `set` in one is visible to the next
 //! let values = serde_json::json!({"name": "{{ .Release.Name }}-web", "port": 8080, "release": "blue"});
 //! let release = Map::from_iter([("Name".into(), Value::from("blue"))]);
 //! let data = Map::from_iter([("Values".into(), Value::from_json(&values)), ("Release".into(), release.into())]);
@@ -38,13 +37,14 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! What has methods (`.Files.Get`, `.Capabilities.APIVersions.Has`) is a [`Host`]; `lookup` asks the
-//! [`World`]. [`Error::helm_text`] tells an error as Helm 4 does, places line by line.
+//! A value with methods (`.Files.Get`, `.Capabilities.APIVersions.Has`) is a [`Host`]; `lookup` calls the
+//! [`World`]. [`Error::helm_text`] formats an error like Helm 4, one place per line.
 //!
-//! Refused: complex constants, and the functions that read the environment. There is no HTML-aware
+//! Refused: complex constants, and functions that read the environment. There is no HTML-aware
 //! escaping; `html` and `js` escape as in `text/template`.
 
 mod ast;
+mod cache;
 mod call;
 mod exec;
 mod fault;
@@ -54,18 +54,17 @@ mod lex;
 mod limits;
 mod literal;
 mod parse;
-mod remembered;
 mod report;
 mod session;
 mod value;
 
+pub use cache::RenderCache;
 pub use call::Ty;
 pub use fault::{Error, ErrorKind, Fault};
 pub use functions::{
-    Constraint, Library, NoConstraint, NoVersion, Version, clean_path, go_pattern, parse_time,
+    Constraint, ConstraintError, Library, Version, VersionError, clean_path, go_pattern, parse_time,
 };
 pub use limits::{Limit, Limits};
 pub use literal::{is_printable, quote};
-pub use remembered::Memory;
 pub use session::{MissingKey, Options, Seeded, Session, TemplateSet, World};
 pub use value::{Elements, Entries, Host, Int, Kind, List, Map, Method, Str, Uint, Value};

@@ -1,11 +1,10 @@
-//! How much a render may take.
+//! Limits of a render.
 //!
-//! Charts come from strangers. A template can ask for a text of a gigabyte in one call or run for
-//! ever; each of these ends in an error that names the limit. A step is some fifty nanoseconds, and what
-//! takes longer counts as several; what is made is counted when it is made and never given back. So the
-//! limits of [`Limits::default`] end a render that does nothing else within one to three seconds of
-//! processor time and 200 MB (`cargo bench -p equate-template --bench hostile` shows each case; keys are
-//! the exception, of which thirty may be made).
+//! Charts are untrusted: a template can make a gigabyte in one call or run forever. Exceeding a limit is an
+//! error that names it. A step is some fifty nanoseconds, and slower work counts as several; memory is
+//! charged when allocated and never given back. [`Limits::default`] ends any render within one to three
+//! seconds of processor time and 200 MB (`cargo bench -p equate-template --bench hostile` measures each
+//! case). Keys are the exception: thirty may be made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,17 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Limits {
     /// The longest output of one template, in bytes.
     pub output_bytes_max: usize,
-    /// What all templates write together, those that are included too, in bytes.
+    /// The output of all templates together, included ones too, in bytes.
     pub output_total_bytes_max: usize,
-    /// What all texts, slices and maps that are made may take together, in bytes; each of them at most 32 MiB.
+    /// The memory of all created texts, slices and maps, in bytes; each of them at most 32 MiB.
     pub made_bytes_max: usize,
     /// Actions, calls and iterations; long texts count as several.
     pub steps_max: u64,
-    /// How deep templates may call each other.
+    /// The deepest nesting of template calls.
     pub calls_depth_max: usize,
-    /// How deep a value may nest that is printed, copied or merged.
+    /// The deepest nesting of a value that is printed, copied or merged.
     pub value_depth_max: usize,
-    /// How often a template may include itself before the first is done, as Helm counts.
+    /// The deepest recursion of a template through `include`, as Helm counts.
     pub include_depth_max: usize,
 }
 
@@ -43,17 +42,17 @@ impl Default for Limits {
     }
 }
 
-/// A limit that was reached, with its value.
+/// An exceeded limit, with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Limit {
     /// [`Limits::output_bytes_max`].
     #[error("limit: more than {0} bytes of output")]
     Output(usize),
     /// [`Limits::output_total_bytes_max`].
-    #[error("limit: more than {0} bytes of output of all templates")]
+    #[error("limit: more than {0} bytes of output in total")]
     OutputTotal(usize),
     /// [`Limits::made_bytes_max`].
-    #[error("limit: more than {0} bytes of values made")]
+    #[error("limit: more than {0} bytes of values")]
     Made(usize),
     /// [`Limits::steps_max`].
     #[error("limit: more than {0} steps")]
@@ -64,40 +63,38 @@ pub enum Limit {
     /// [`Limits::value_depth_max`].
     #[error("limit: a value nested deeper than {0} levels")]
     Depth(usize),
-    /// Templates that take so much memory once they are read: forty times their text if there is nothing
-    /// but actions in it.
-    #[error("limit: templates that take more than {0} bytes once they are read")]
+    /// The memory of parsed templates: up to forty times their text for dense actions.
+    #[error("limit: parsed templates take more than {0} bytes")]
     Read(usize),
     /// [`crate::Options::stop`] was set.
     #[error("limit: the render was stopped")]
     Stopped,
 }
 
-/// What is left of the limits.
 #[derive(Debug)]
 pub(crate) struct Meter {
     limits: Limits,
     stop: Option<Arc<AtomicBool>>,
-    /// As many steps may be taken before the next look at what may end the render.
-    look_at: u64,
+    /// The number of steps at which to check for a stop.
+    next_check: u64,
     made: usize,
     written: usize,
     steps: u64,
 }
 
-/// So many bytes looked at count as one step.
+/// The bytes read per step.
 const BYTES_PER_STEP: usize = 256;
-/// The most that is made at once: a text is there twice for a moment.
+/// The most bytes allocated at once: a text briefly exists twice.
 const AT_ONCE_BYTES_MAX: usize = 32 << 20;
-/// After so many steps it is looked whether to stop: some fifty microseconds.
-const STEPS_PER_LOOK: u64 = 1_024;
+/// The steps between checks for a stop: some fifty microseconds.
+const STEPS_PER_CHECK: u64 = 1_024;
 
 impl Meter {
     pub(crate) fn new(limits: Limits, stop: Option<Arc<AtomicBool>>) -> Self {
         Self {
             limits,
             stop,
-            look_at: 0,
+            next_check: 0,
             made: 0,
             written: 0,
             steps: 0,
@@ -108,19 +105,17 @@ impl Meter {
         &self.limits
     }
 
-    /// Counts one step.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<(), Limit> {
         self.steps = self.steps.saturating_add(1);
-        if self.steps > self.look_at {
-            return self.look();
+        if self.steps > self.next_check {
+            return self.check_stop();
         }
         Ok(())
     }
 
-    /// Whether to go on.
     #[cold]
-    fn look(&mut self) -> Result<(), Limit> {
+    fn check_stop(&mut self) -> Result<(), Limit> {
         if self.steps > self.limits.steps_max {
             return Err(Limit::Steps(self.limits.steps_max));
         }
@@ -128,20 +123,19 @@ impl Meter {
         if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(Limit::Stopped);
         }
-        self.look_at = self
+        self.next_check = self
             .limits
             .steps_max
-            .min(self.steps.saturating_add(STEPS_PER_LOOK));
+            .min(self.steps.saturating_add(STEPS_PER_CHECK));
         Ok(())
     }
 
-    /// Counts the work of going through so many bytes.
     pub(crate) fn work(&mut self, bytes: usize) -> Result<(), Limit> {
         self.steps = self.steps.saturating_add((bytes / BYTES_PER_STEP) as u64);
         self.step()
     }
 
-    /// Counts what a template is about to write, as work too.
+    /// Charges output, and the work to write it.
     #[inline]
     pub(crate) fn write(&mut self, bytes: usize) -> Result<(), Limit> {
         self.written = self.written.saturating_add(bytes);
@@ -154,13 +148,12 @@ impl Meter {
         self.work(bytes)
     }
 
-    /// Counts work that takes as long as so many steps.
     pub(crate) fn steps(&mut self, count: u64) -> Result<(), Limit> {
         self.steps = self.steps.saturating_add(count);
         self.step()
     }
 
-    /// Counts what is about to be made.
+    /// Charges an allocation.
     pub(crate) fn make(&mut self, bytes: usize) -> Result<(), Limit> {
         if bytes > AT_ONCE_BYTES_MAX {
             return Err(Limit::Made(AT_ONCE_BYTES_MAX));
@@ -172,7 +165,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Counts a call: a step, and the long texts it may look at.
+    /// Charges a call: a step, and its long texts.
     pub(crate) fn call(&mut self, args: &[crate::Value]) -> Result<(), Limit> {
         const LONG_BYTES: usize = 4 << 10;
         for arg in args {
@@ -185,7 +178,7 @@ impl Meter {
         self.step()
     }
 
-    /// Counts a call of a method, which may read its texts slowly.
+    /// Charges a method call, which may read its texts slowly.
     pub(crate) fn method(&mut self, args: &[crate::Value]) -> Result<(), Limit> {
         const TIMES: usize = 64;
         for arg in args {
@@ -196,8 +189,8 @@ impl Meter {
         self.step()
     }
 
-    /// Counts what a method of the caller's values returned.
-    pub(crate) fn given(&mut self, value: &crate::Value) -> Result<(), Limit> {
+    /// Charges the result of a method of the caller's values.
+    pub(crate) fn charge_result(&mut self, value: &crate::Value) -> Result<(), Limit> {
         use crate::Value;
         match value {
             Value::String(text) | Value::Bytes(text) => {
@@ -212,21 +205,20 @@ impl Meter {
         }
     }
 
-    /// Counts what a cluster answered, to its innermost.
-    pub(crate) fn answered(&mut self, value: &crate::Value) -> Result<(), Limit> {
+    /// Charges a cluster's answer recursively.
+    pub(crate) fn charge_answer(&mut self, value: &crate::Value) -> Result<(), Limit> {
         use crate::Value;
-        self.given(value)?;
+        self.charge_result(value)?;
         match value {
-            Value::List(list) => list.items().iter().try_for_each(|item| self.answered(item)),
+            Value::List(list) => list.items().iter().try_for_each(|item| self.charge_answer(item)),
             Value::Map(map) => map.snapshot().iter().try_for_each(|(key, item)| {
                 self.make(key.len())?;
-                self.answered(item)
+                self.charge_answer(item)
             }),
             _ => Ok(()),
         }
     }
 
-    /// Counts a slice of so many elements, with what any slice takes.
     pub(crate) fn make_items(&mut self, count: usize) -> Result<(), Limit> {
         const SLICE_BYTES: usize = 96;
         self.work(count.saturating_mul(8))?;
@@ -237,7 +229,7 @@ impl Meter {
         )
     }
 
-    /// Counts a map of so many entries: the smallest has room for eleven.
+    /// Charges a map of this many entries: the smallest has room for eleven.
     pub(crate) fn make_map(&mut self, count: usize) -> Result<(), Limit> {
         const MAP_BYTES: usize = 560;
         const ENTRY_BYTES: usize = 80;

@@ -1,18 +1,17 @@
-//! Go's literals: quoted texts, characters, numbers. And quoting back.
+//! Go's literals: quoted texts, characters, numbers; and quoting.
 
 use std::fmt::Write as _;
 
-/// A numeric constant: it is whatever it can be without loss.
+/// A numeric constant, with every type it fits without loss.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Number {
     pub(crate) int: Option<i64>,
     pub(crate) uint: Option<u64>,
     pub(crate) float: Option<f64>,
-    /// As written.
     pub(crate) text: Box<str>,
 }
 
-/// Reads a text in double quotes or backticks; `None` when it is not one.
+/// Parses a text in double quotes or backticks; `None` if it is invalid.
 pub(crate) fn unquote(quoted: &str) -> Option<Vec<u8>> {
     let mut chars = quoted.chars();
     let quote = chars.next()?;
@@ -32,7 +31,7 @@ pub(crate) fn unquote(quoted: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Reads one character or escape; returns what follows and the character it was.
+/// Parses one character or escape; returns the rest and the character.
 fn unescape<'a>(text: &'a str, quote: char, out: &mut Vec<u8>) -> Option<(&'a str, u32)> {
     let mut chars = text.chars();
     let push = |out: &mut Vec<u8>, character: char| {
@@ -92,7 +91,6 @@ fn digits(text: &str, count: usize) -> Option<&str> {
         .then_some(digits)
 }
 
-/// Reads a character in single quotes.
 pub(crate) fn character(text: &str) -> Result<Number, String> {
     let malformed = || format!("malformed character constant: {text}");
     let inner = text.strip_prefix('\'').ok_or_else(malformed)?;
@@ -108,7 +106,6 @@ pub(crate) fn character(text: &str) -> Result<Number, String> {
     })
 }
 
-/// Reads a number.
 pub(crate) fn number(text: &str) -> Result<Number, String> {
     let mut number = Number {
         int: integer(text, true),
@@ -174,7 +171,7 @@ fn magnitude(body: &str, prefixes: bool) -> Option<u64> {
         _ => (10, lower.as_str()),
     };
     let plain = if prefixes {
-        // an underscore stands between digits, or after a prefix
+        // an underscore is between digits, or after a prefix
         if rest.ends_with('_') || rest.contains("__") || (radix == 10 && rest.starts_with('_')) {
             return None;
         }
@@ -235,7 +232,7 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// Appends quoted bytes; only ASCII if asked to.
+/// Appends quoted bytes, optionally as ASCII only.
 pub(crate) fn quote_into(out: &mut String, bytes: &[u8], quote: char, ascii: bool) {
     out.push(quote);
     let mut rest = bytes;
@@ -283,8 +280,7 @@ fn quote_char(out: &mut String, character: char, quote: char, ascii: bool) {
     }
 }
 
-/// Whether Go's `unicode.IsPrint` holds. Rust's own escaping knows the same categories, and besides
-/// escapes what combines with the character before it.
+/// Go's `unicode.IsPrint`. Rust's escaping uses the same categories but also escapes combining characters.
 pub fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return (' '..='~').contains(&character);

@@ -1,10 +1,10 @@
-//! From a text to the templates in it.
+//! The template parser.
 //!
-//! Own, and not a library's: every message must name the line Go names, and the run needs the place of
-//! each part as Go counts it (a chain of fields stands where its second field does).
-//! A text's own template comes first in what [`parse`] returns, the ones it defines after it.
+//! Hand-written, because every message must name Go's line, and a run needs each part's place as Go counts it
+//! (a chain of fields is at its second field). [`parse`] returns a text's own template first, then those it
+//! defines.
 
-use crate::ast::{At, Branch, Command, Expr, Node, Pipe, Tree, Var, What};
+use crate::ast::{Branch, Command, Expr, ExprKind, Node, Pipe, Position, Tree, Var};
 use crate::fault::{Chain, Error, ErrorKind};
 use crate::functions::{FunctionId, Library};
 use crate::lex::{Kind, Lexer, Token};
@@ -16,23 +16,23 @@ use std::sync::Arc;
 
 /// The deepest nesting of parentheses, and of branches.
 const DEPTH_MAX: usize = 10_000;
-/// The most memory that templates may take which are read into one set, nearly: twice their text, and what
-/// the parts of their actions take.
+/// The approximate memory limit for the templates of one set: twice their text, plus the parts of their
+/// actions.
 pub(crate) const READ_BYTES_MAX: usize = 96 << 20;
-/// What a part takes that a message can point at, and what is kept of a name or a text beside itself.
+/// The memory of a part that messages can point at, and of a name or text in addition to its bytes.
 const PART_BYTES: usize = 64;
 const KEPT_BYTES: usize = 48;
 
 type Parsed<T> = Result<T, Box<Error>>;
 
-/// Reads a text. Templates without content do not replace others of the same name.
+/// Parses a text. Templates without content do not replace others of the same name.
 pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library, weight_max: usize) -> Parsed<Read> {
     let mut parser = Parser {
         name,
         text,
         library,
         lexer: Lexer::new(text),
-        own: Own::default(),
+        own: TemplateState::default(),
         slots: HashMap::from([("$", 0)]),
         ids: 0,
         weight: text.len(),
@@ -55,34 +55,29 @@ pub(crate) fn parse(name: &Arc<str>, text: &Arc<str>, library: Library, weight_m
     })
 }
 
-/// A text that was read.
 pub(crate) struct Read {
-    /// Its own template first.
     pub(crate) trees: Vec<Arc<Tree>>,
-    /// What they take in memory, nearly.
     pub(crate) weight: usize,
 }
 
-/// What each template of a text has for itself.
 #[derive(Default)]
-struct Own<'a> {
-    /// Tokens read ahead, the next one last; the one at 0 is where faults are told.
+struct TemplateState<'a> {
+    /// Lookahead tokens, the next one last; errors are reported at index 0.
     buffer: [Option<Token<'a>>; 3],
     peeked: usize,
     vars: Vec<&'a str>,
-    /// How often each name is among them.
     known: HashMap<&'a str, u32>,
     range_depth: usize,
     action_pos: Option<usize>,
 }
 
-impl<'a> Own<'a> {
+impl<'a> TemplateState<'a> {
     fn declare(&mut self, name: &'a str) {
         self.vars.push(name);
         *self.known.entry(name).or_insert(0) += 1;
     }
 
-    /// Leaves so many variables.
+    /// Drops variables down to this many.
     fn forget(&mut self, left: usize) {
         for name in self.vars.drain(left..) {
             if let Some(count) = self.known.get_mut(name) {
@@ -101,19 +96,16 @@ struct Parser<'a> {
     text: &'a Arc<str>,
     library: Library,
     lexer: Lexer<'a>,
-    own: Own<'a>,
+    own: TemplateState<'a>,
     slots: HashMap<&'a str, u32>,
     ids: u32,
-    /// What was read takes in memory, nearly.
     weight: usize,
     weight_max: usize,
     depth: usize,
     trees: Vec<Arc<Tree>>,
-    /// Where each stands among them.
     places: HashMap<Arc<str>, usize>,
 }
 
-/// How a list ended.
 enum End {
     End,
     Else,
@@ -128,7 +120,6 @@ impl End {
     }
 }
 
-/// What follows in a list.
 enum Item {
     Node(Node),
     End(End),
@@ -184,7 +175,6 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The body of a template within the text, up to its end.
     fn inner(
         &mut self,
         context: Option<&'static str>,
@@ -319,7 +309,7 @@ impl<'a> Parser<'a> {
     }
 
     fn else_list(&mut self, context: &'static str) -> Parsed<Vec<Node>> {
-        // its end is also the end of the branch it continues
+        // its end also ends the branch it continues
         let continues = stacker::maybe_grow(64 << 10, 1 << 20, || -> Parsed<Option<Node>> {
             Ok(match (context, self.peek().kind) {
                 ("if", Kind::If) => {
@@ -408,7 +398,7 @@ impl<'a> Parser<'a> {
     fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parsed<()> {
         while self.peek_non_space().kind == Kind::Variable {
             let variable = self.next();
-            // telling `$x :=` from `$x y` takes looking two tokens ahead
+            // telling `$x :=` from `$x y` needs two tokens of lookahead
             let after = self.peek();
             let next = self.peek_non_space();
             match next.kind {
@@ -465,7 +455,10 @@ impl<'a> Parser<'a> {
         }
         for (index, command) in pipe.commands.iter().enumerate().skip(1) {
             let first = command.args.first().map(|arg| &arg.what);
-            if let Some(What::Bool(_) | What::Dot | What::Nil | What::Number(_) | What::Text(..)) = first {
+            if let Some(
+                ExprKind::Bool(_) | ExprKind::Dot | ExprKind::Nil | ExprKind::Number(_) | ExprKind::Text(..),
+            ) = first
+            {
                 let stage = index + 1;
                 return Err(self.error(&format!("non executable command in pipeline stage {stage}")));
             }
@@ -513,13 +506,15 @@ impl<'a> Parser<'a> {
             fields.push(self.next().text[1..].into());
         }
         let what = match term.what {
-            What::Field(first) => What::Field(first.iter().cloned().chain(fields).collect()),
-            What::Variable(var, first) => What::Variable(var, first.iter().cloned().chain(fields).collect()),
-            What::Bool(_) | What::Text(..) | What::Number(_) | What::Nil | What::Dot => {
+            ExprKind::Field(first) => ExprKind::Field(first.iter().cloned().chain(fields).collect()),
+            ExprKind::Variable(var, first) => {
+                ExprKind::Variable(var, first.iter().cloned().chain(fields).collect())
+            }
+            ExprKind::Bool(_) | ExprKind::Text(..) | ExprKind::Number(_) | ExprKind::Nil | ExprKind::Dot => {
                 let shown = literal::quote(&term.text());
                 return Err(self.error(&format!("unexpected . after term {shown}")));
             }
-            _ => What::Chain(Box::new(term), fields.into()),
+            _ => ExprKind::Chain(Box::new(term), fields.into()),
         };
         Ok(Some(Expr { at, what }))
     }
@@ -529,27 +524,27 @@ impl<'a> Parser<'a> {
         let at = self.at(token.pos);
         let what = match token.kind {
             Kind::Identifier => match FunctionId::find(token.text, self.library) {
-                Some(function) => What::Function(function),
+                Some(function) => ExprKind::Function(function),
                 None => {
                     let name = literal::quote(token.text);
                     return Err(self.error(&format!("function {name} not defined")));
                 }
             },
-            Kind::Dot => What::Dot,
-            Kind::Nil => What::Nil,
+            Kind::Dot => ExprKind::Dot,
+            Kind::Nil => ExprKind::Nil,
             Kind::Variable => {
                 if !self.own.knows(token.text) {
                     let name = literal::quote(token.text);
                     return Err(self.error(&format!("undefined variable {name}")));
                 }
-                What::Variable(self.var(token.text), Box::default())
+                ExprKind::Variable(self.var(token.text), Box::default())
             }
-            Kind::Field => What::Field([token.text[1..].into()].into()),
-            Kind::Bool => What::Bool(token.text == "true"),
-            Kind::CharConstant => What::Number(Box::new(
+            Kind::Field => ExprKind::Field([token.text[1..].into()].into()),
+            Kind::Bool => ExprKind::Bool(token.text == "true"),
+            Kind::CharConstant => ExprKind::Number(Box::new(
                 literal::character(token.text).map_err(|message| self.error(&message))?,
             )),
-            Kind::Number | Kind::Complex => What::Number(Box::new(
+            Kind::Number | Kind::Complex => ExprKind::Number(Box::new(
                 literal::number(token.text).map_err(|message| self.error(&message))?,
             )),
             Kind::LeftParen => {
@@ -564,12 +559,12 @@ impl<'a> Parser<'a> {
                 // a pipeline in parentheses is the part itself
                 return Ok(Some(Expr {
                     at: pipe.at,
-                    what: What::Pipe(Box::new(pipe)),
+                    what: ExprKind::Pipe(Box::new(pipe)),
                 }));
             }
             Kind::String | Kind::RawString => {
                 let bytes = self.unquote(&token)?;
-                What::Text(token.text.into(), bytes.into())
+                ExprKind::Text(token.text.into(), bytes.into())
             }
             _ => {
                 self.back();
@@ -579,10 +574,10 @@ impl<'a> Parser<'a> {
         Ok(Some(Expr { at, what }))
     }
 
-    fn at(&mut self, pos: usize) -> At {
+    fn at(&mut self, pos: usize) -> Position {
         self.ids += 1;
         self.weight += PART_BYTES;
-        At {
+        Position {
             pos: pos as u32,
             id: self.ids,
         }
@@ -597,7 +592,7 @@ impl<'a> Parser<'a> {
         self.token_at(self.own.peeked)
     }
 
-    /// Reads the next token, and weighs what will be kept of it.
+    /// Reads the next token and adds its weight.
     fn read_token(&mut self) {
         let token = self.lexer.next();
         let is_kept = matches!(
@@ -616,7 +611,6 @@ impl<'a> Parser<'a> {
         self.own.buffer[0] = Some(token);
     }
 
-    /// Whether there is room for more.
     fn check_weight(&self) -> Parsed<()> {
         match self.weight > self.weight_max {
             true => {
@@ -704,7 +698,6 @@ impl<'a> Parser<'a> {
         self.error(&message)
     }
 
-    /// An error where the token last read stands.
     fn error(&self, message: &str) -> Box<Error> {
         let pos = self.own.buffer[0].as_ref().map_or(0, |token| token.pos);
         self.error_at(pos, message)

@@ -1,27 +1,24 @@
-//! Errors as Helm's engine tells them.
+//! Errors in Helm's format.
 //!
-//! Helm does not show Go's one long line: it takes it apart again, one place after the other, unless a
-//! function's own words are in it, which it cannot tell from places. What a chart's author says with
-//! `fail` or `required` is shown alone.
+//! Helm splits Go's single line into places, unless a function's own text is among them, which it cannot tell
+//! from places. A chart author's `fail` or `required` is shown alone.
 
 use crate::fault::{Error, ErrorKind};
 
-/// What begins every message of a template.
 const PREFIX: &str = "template: ";
 
-/// One place an error came through.
+/// One place on an error's way.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Place<'a> {
     location: &'a str,
-    /// The template and the part of it that ran.
     running: Option<(&'a str, &'a str)>,
     reason: &'a str,
 }
 
 impl Error {
     /// The error as Helm 4 prints it: `parse error at (FILE:LINE): ...`, `execution error at
-    /// (FILE:LINE:COLUMN): ...` for what the chart's author says, otherwise a place a line with the
-    /// reason below. A limit, which Helm does not have, is told like what an author says.
+    /// (FILE:LINE:COLUMN): ...` for an author's message, otherwise one place per line with the reason below.
+    /// A limit, which Helm lacks, is formatted like an author's message.
     pub fn helm_text(&self) -> String {
         // `template`, the place, the rest
         let location = self.message.split(": ").nth(1).unwrap_or_default();
@@ -30,7 +27,7 @@ impl Error {
                 let reason = self.message.rsplit(": ").next().unwrap_or_default();
                 format!("parse error at ({location}): {reason}")
             }
-            ErrorKind::Said => format!("execution error at ({location}): {}", self.reason),
+            ErrorKind::Rejected => format!("execution error at ({location}): {}", self.reason),
             ErrorKind::Limit(limit) => format!("execution error at ({location}): {limit}"),
             ErrorKind::Exec => self.places().unwrap_or_else(|| self.message.clone()),
         }
@@ -57,7 +54,6 @@ impl Error {
     }
 }
 
-/// What a message says about where it is from.
 fn place(message: &str) -> Option<Place<'_>> {
     let rest = message.strip_prefix(PREFIX)?;
     if rest.starts_with("no template ") {
@@ -66,7 +62,7 @@ fn place(message: &str) -> Option<Place<'_>> {
             ..Place::default()
         });
     }
-    // what comes from the next place is told there
+    // the next place reports its own reason
     let own = |reason: &'_ str| reason.find(" template:").unwrap_or(reason.len());
     if let Some((location, after)) = rest.split_once(": executing ")
         && let Some((name, after)) = after.strip_prefix('"').and_then(|after| after.split_once('"'))

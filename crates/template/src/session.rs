@@ -1,56 +1,54 @@
-//! What templates share while a chart is rendered, and who answers for the world outside.
+//! Shared state of a render, and its connection to the outside world.
 
 use crate::ast::Tree;
+use crate::cache::RenderCache;
 use crate::exec::Exec;
 use crate::fault::{Chain, Error, ErrorKind, Fault};
 use crate::functions::Library;
 use crate::limits::{Limits, Meter};
 use crate::parse;
-use crate::remembered::Memory;
 use crate::value::{Map, Str, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The name of every set, under which `tpl` reads its text too; messages show it.
+/// The name of every set, under which `tpl` parses its text; messages show it.
 pub(crate) const SET_NAME: &str = "gotpl";
 
-/// Templates by name. Parsed once, run many times, from any thread and from several at once: what the
-/// renders of a set read on the way (texts given to `tpl`, regular expressions) is remembered with it,
-/// within bounds. A clone has the same templates and shares that memory.
+/// Templates by name. Parsed once and run many times, from any thread. Its renders cache texts given to `tpl`
+/// and regular expressions, within bounds. A clone has the same templates and shares the cache.
 #[derive(Debug, Clone)]
 pub struct TemplateSet {
     library: Library,
     trees: HashMap<Arc<str>, Arc<Tree>>,
-    memory: Memory,
+    cache: RenderCache,
     weight: usize,
 }
 
 impl TemplateSet {
-    /// An empty set whose templates may call the functions of a library.
+    /// An empty set for templates with this function library.
     pub fn new(library: Library) -> Self {
-        Self::remembering(library, Memory::default())
+        Self::with_cache(library, RenderCache::default())
     }
 
-    /// The same, whose renders share what they read on the way with those of other sets of the same library.
-    pub fn remembering(library: Library, memory: Memory) -> Self {
+    /// [`Self::new`] with a cache shared with other sets of the same library.
+    pub fn with_cache(library: Library, cache: RenderCache) -> Self {
         Self {
             library,
             trees: HashMap::new(),
-            memory,
+            cache,
             weight: 0,
         }
     }
 
-    /// What the templates take in memory, nearly; at most 96 MiB.
+    /// The approximate memory of the templates; at most 96 MiB.
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Reads a text under a name, with the templates it defines. Later ones replace earlier ones of the
-    /// same name, unless they are empty (nothing but space and comments). A text that cannot be read
-    /// changes nothing.
+    /// Parses a text and the templates it defines. They replace earlier ones of the same name, unless they
+    /// are empty (only white space and comments). An invalid text changes nothing.
     pub fn parse(&mut self, name: &str, text: &str) -> Result<(), Box<Error>> {
         let room = parse::READ_BYTES_MAX.saturating_sub(self.weight);
         let read = parse::parse(&name.into(), &text.into(), self.library, room)?;
@@ -64,7 +62,7 @@ impl TemplateSet {
         Ok(())
     }
 
-    /// Whether there is a template of this name.
+    /// Whether there is a template with this name.
     pub fn contains(&self, name: &str) -> bool {
         self.trees.contains_key(name)
     }
@@ -77,37 +75,37 @@ impl TemplateSet {
         self.library
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
+    pub(crate) fn cache(&self) -> &RenderCache {
+        &self.cache
     }
 }
 
-/// What a key that is not there comes to.
+/// The value of a missing map key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissingKey {
-    /// No value at all.
+    /// No value.
     #[default]
     Default,
-    /// The zero value of the map's elements, which is how Helm renders.
+    /// The zero value of the map's elements, as in Helm.
     Zero,
     /// An error.
     Error,
 }
 
-/// How templates are run.
+/// Options of a render.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What a key that is not there comes to.
+    /// The value of a missing map key.
     pub missing_key: MissingKey,
-    /// How much a render may take.
+    /// The limits of the render.
     pub limits: Limits,
-    /// Ends the render with [`crate::Limit::Stopped`] once it is set: here is no clock, the caller has one.
-    /// Looked at every 1,024 steps, so within milliseconds, or when the key or hash that is being made is done.
+    /// Ends the render with [`crate::Limit::Stopped`] once set; the caller has the clock. Checked every 1,024
+    /// steps, which is within milliseconds, or after the current key or hash.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl Options {
-    /// Helm's way.
+    /// Helm's options.
     pub fn helm() -> Self {
         Self {
             missing_key: MissingKey::Zero,
@@ -117,9 +115,9 @@ impl Options {
     }
 }
 
-/// What differs from one render to the next: chance, the clock, and the cluster.
+/// The outside world: randomness, the clock, and the cluster.
 pub trait World {
-    /// Fills bytes by chance.
+    /// Fills the bytes randomly.
     fn random(&mut self, bytes: &mut [u8]);
 
     /// The time, in nanoseconds since 1970.
@@ -130,11 +128,11 @@ pub trait World {
         "UTC".into()
     }
 
-    /// What `lookup` finds; an empty map when there is no cluster or no such object.
+    /// The result of `lookup`; an empty map without a cluster or object.
     fn lookup(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, Fault>;
 }
 
-/// A world in which everything follows from a seed: the same seed, the same render. No cluster.
+/// A deterministic world: the same seed gives the same render. It has no cluster.
 #[derive(Debug, Clone)]
 pub struct Seeded {
     seed: [u8; 32],
@@ -143,7 +141,7 @@ pub struct Seeded {
 }
 
 impl Seeded {
-    /// A world of this seed at this time, in nanoseconds since 1970.
+    /// A world with this seed and time, in nanoseconds since 1970.
     pub fn new(seed: &[u8], now: i128) -> Self {
         use sha2::Digest as _;
         Self {
@@ -176,15 +174,15 @@ impl World for Seeded {
     }
 }
 
-/// One render of many templates: their budget, what they remember, and what of the world they used.
+/// One render of many templates, with one budget.
 pub struct Session {
     pub(crate) options: Options,
     pub(crate) meter: Meter,
     pub(crate) world: Box<dyn World>,
     pub(crate) used: BTreeSet<&'static str>,
-    /// How often each template is being included right now.
+    /// The current `include` depth of each template.
     pub(crate) included: HashMap<Str, usize>,
-    /// Maps that took in other maps or lists: they may hold themselves, and are emptied in the end.
+    /// Maps that received maps or lists: they may contain themselves and are emptied at the end.
     pub(crate) changed: Vec<Map>,
 }
 
@@ -198,7 +196,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// A session with a whole budget.
+    /// A session with a full budget.
     pub fn new(options: Options, world: Box<dyn World>) -> Self {
         Self {
             meter: Meter::new(options.limits, options.stop.clone()),
@@ -210,14 +208,14 @@ impl Session {
         }
     }
 
-    /// Runs a template as Helm runs one of a chart: what had no value is gone from the output.
+    /// Runs a template as Helm does: removes `<no value>` from the output.
     pub fn render(&mut self, set: &TemplateSet, name: &str, data: Value) -> Result<Str, Box<Error>> {
         self.execute(set, name, data).map(without_no_value)
     }
 
     /// Runs a template. Maps in the data that templates change are emptied when the session ends.
     pub fn execute(&mut self, set: &TemplateSet, name: &str, data: Value) -> Result<Str, Box<Error>> {
-        // what a failed template left behind
+        // left over from a failed template
         self.included.clear();
         let Some(tree) = set.get(name) else {
             return Err(no_template(name));
@@ -225,7 +223,7 @@ impl Session {
         Exec::new(self, set).run(tree, data)
     }
 
-    /// The functions used so far whose results differ from one render to the next.
+    /// The functions used so far whose results change between renders.
     pub fn unrepeatable(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.used.iter().copied()
     }
@@ -257,7 +255,7 @@ pub(crate) fn no_template(name: &str) -> Box<Error> {
     })
 }
 
-/// What Helm leaves of a text: what had no value is gone.
+/// Removes `<no value>`, as Helm does.
 pub(crate) fn without_no_value(text: Str) -> Str {
     const NONE: &[u8] = b"<no value>";
     let find = |text: &[u8]| memchr::memmem::find(text, NONE);

@@ -234,8 +234,8 @@ impl<'a> Renderer<'a> {
             disk,
         };
         let built = build_with(&tree, &spec, loaders).map_err(|error| {
-            print_notes(&error.told);
-            error.seen_from(&tree_path(&self.here))
+            print_notes(&error.warnings);
+            error.with_paths_relative_to(&tree_path(&self.here))
         })?;
         warn(&built);
         let Built { mut objects, .. } = built;

@@ -193,7 +193,7 @@ impl Directory {
         };
         let built = self.build(&target, loaders);
         if let Err(RenderError::Build(error)) = &built {
-            print_notes(&error.told);
+            print_notes(&error.warnings);
         }
         let built = built?;
         warn(&built);
@@ -224,7 +224,7 @@ impl Directory {
                 let limits = equate_git::Limits::default();
                 let tree = LocalRepository::tree(repository, revision, &limits)?;
                 kustomize_with(&Commit(tree), &local(path), &options, loaders)
-                    .map_err(|error| error.seen_in(given))
+                    .map_err(|error| error.with_path_prefix(given))
             }
             Target::Url(url) => kustomize_with(&disk, url, &options, loaders),
             Target::Directory(directory) => {
@@ -235,7 +235,7 @@ impl Directory {
                 };
                 let directory = local(&tree_path(&here.join(directory)));
                 kustomize_with(&disk, &directory, &options, loaders)
-                    .map_err(|error| error.seen_from(&tree_path(&here)))
+                    .map_err(|error| error.with_paths_relative_to(&tree_path(&here)))
             }
         };
         Ok(built?)

@@ -317,7 +317,7 @@ fn once(
 
 /// Why a build failed. `silent`: a transit engine did not answer, and may later.
 fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
-    let why = match error.fault.sealed() {
+    let why = match error.fault.decryption_fault() {
         None => {
             return match &*error.fault {
                 Fault::Substitution { id, problem } => Failure::Substitution(format!(

@@ -332,7 +332,7 @@ async fn kustomization_post_build_substitute_from_tells_no_secret() {
     let from = json!([{ "kind": "Secret", "name": "hidden" }]);
     for (name, reason, said) in [
         ("apps", "ReconciliationFailed", "no label *****"),
-        ("broken", "BuildFailed", "is no YAML after substitution"),
+        ("broken", "BuildFailed", "is not YAML after substitution"),
     ] {
         session
             .kustomize(name, name, json!({ "postBuild": { "substituteFrom": from } }))

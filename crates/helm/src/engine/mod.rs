@@ -12,7 +12,7 @@ mod objects;
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, File, Values};
 use equate_template::{
-    Entries, Int, Library, Limits, Map, Memory, Options, Session, Str, TemplateSet, Value, World,
+    Entries, Int, Library, Limits, Map, Options, RenderCache, Session, Str, TemplateSet, Value, World,
 };
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -106,11 +106,11 @@ fn order(left: &str, right: &str) -> std::cmp::Ordering {
 impl Program {
     /// Reads the templates of a chart whose dependencies are settled. Cost: the bytes of the templates.
     pub fn read(chart: &Chart) -> Result<Self, RenderError> {
-        Self::remembering(chart, &Memory::default())
+        Self::remembering(chart, &RenderCache::default())
     }
 
     /// The same, for renders that share what they read on the way with those of other charts.
-    pub fn remembering(chart: &Chart, memory: &Memory) -> Result<Self, RenderError> {
+    pub fn remembering(chart: &Chart, memory: &RenderCache) -> Result<Self, RenderError> {
         let mut templates = Vec::new();
         let mut paths = Vec::new();
         let root = Part::collect(chart, None, &mut paths, &mut templates);
@@ -123,7 +123,7 @@ impl Program {
             }
             same
         });
-        let mut set = TemplateSet::remembering(Library::Helm, memory.clone());
+        let mut set = TemplateSet::with_cache(Library::Helm, memory.clone());
         let mut runs = Vec::new();
         for (name, text, part) in templates {
             let text = String::from_utf8_lossy(&text);

@@ -11,7 +11,7 @@ use crate::load::{FileError, index_entry};
 use crate::metadata::{Metadata, ValidationError};
 use crate::values;
 use equate_manifest::yaml::{self, YamlError};
-use equate_template::{Constraint, NoConstraint, NoVersion, Version};
+use equate_template::{Constraint, ConstraintError, Version, VersionError};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ pub enum SkipReason {
     Invalid(#[from] ValidationError),
     /// Its version is none.
     #[error(transparent)]
-    Version(#[from] NoVersion),
+    Version(#[from] VersionError),
 }
 
 /// Why a text is no index.
@@ -149,7 +149,7 @@ pub enum LookupError {
     NoVersions,
     /// The version is neither one nor a constraint.
     #[error(transparent)]
-    Constraint(#[from] NoConstraint),
+    Constraint(#[from] ConstraintError),
     /// No version of it will do.
     #[error("no chart version found for {name}-{version}")]
     NoVersion {

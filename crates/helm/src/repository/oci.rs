@@ -3,7 +3,7 @@
 //! A version's `+` cannot stand in a tag and is a `_` there. Only tags that are whole versions count as
 //! versions of a chart (`1.2.0`, not `v1.2.0` or `1.2`); others can be named by who knows them.
 
-use equate_template::{Constraint, NoConstraint, Version};
+use equate_template::{Constraint, ConstraintError, Version};
 
 /// The media type of a chart's metadata, the config of its manifest.
 pub const CONFIG_MEDIA_TYPE: &str = "application/vnd.cncf.helm.config.v1+json";
@@ -74,7 +74,7 @@ pub enum ReferenceError {
 pub enum ChooseError {
     /// The version is neither one nor a constraint.
     #[error(transparent)]
-    Constraint(#[from] NoConstraint),
+    Constraint(#[from] ConstraintError),
     /// There is none.
     #[error("could not locate a version matching provided version string {0}")]
     None(String),

@@ -269,7 +269,7 @@ fn templates_are_weighed() {
     assert!(
         error
             .to_string()
-            .ends_with("limit: templates that take more than 100663296 bytes once they are read"),
+            .ends_with("limit: parsed templates take more than 100663296 bytes"),
         "{error}"
     );
 }

@@ -1,13 +1,12 @@
-//! Trees of many objects, each of a shape that a build could be slow at.
+//! Trees of many objects, each in a shape that may be slow.
 //!
-//! `n` is what the cost should be proportional to; each shape says what it counts.
+//! The cost should be proportional to `n`; each shape documents its unit.
 
 use bytes::Bytes;
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Files in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Files(pub(crate) BTreeMap<String, Bytes>);
 
@@ -39,7 +38,7 @@ impl Tree for Files {
     }
 }
 
-/// A shape: its name, how large it is measured small and large, and how it is made.
+/// A shape: its name, its two sizes, and its generator.
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
     pub(crate) small: usize,
@@ -48,7 +47,6 @@ pub(crate) struct Shape {
     pub(crate) make: fn(usize) -> Files,
 }
 
-/// All shapes but the plain one.
 pub(crate) const SHAPES: &[Shape] = &[
     shape("list", 1_000, 4_000, list),
     shape("one line of JSON", 1_000, 4_000, one_line),
@@ -78,7 +76,7 @@ const fn shape(name: &'static str, small: usize, large: usize, make: fn(usize) -
     }
 }
 
-/// A Deployment that uses the ConfigMap and the ServiceAccount of its name.
+/// A Deployment that uses the ConfigMap and ServiceAccount of its name.
 fn deployment(out: &mut String, name: &str, image: &str) {
     write!(
         out,
@@ -162,7 +160,6 @@ spec:
     files
 }
 
-/// ConfigMaps in one `List`.
 fn list(items: usize) -> Files {
     let mut text = "apiVersion: v1\nkind: List\nitems:\n".to_owned();
     for i in 0..items {
@@ -196,7 +193,6 @@ fn one_line(items: usize) -> Files {
     files
 }
 
-/// Deployments, each in a file of its own.
 fn file_each(objects: usize) -> Files {
     let mut files = Files::default();
     let mut kustomization = format!("{FIELDS}resources:\n");
@@ -268,7 +264,6 @@ fn levels(levels: usize) -> Files {
     files
 }
 
-/// A Deployment and a ConfigMap of the same name in each namespace.
 fn same_name(objects: usize) -> Files {
     let mut text = String::new();
     for i in 0..objects / 2 {
@@ -334,7 +329,6 @@ fn patches_by_name(patches: usize) -> Files {
     })
 }
 
-/// JSON patches and their Deployments.
 fn json_patches_by_name(patches: usize) -> Files {
     each(patches, "patches", |i| {
         format!(
@@ -343,7 +337,6 @@ fn json_patches_by_name(patches: usize) -> Files {
     })
 }
 
-/// Patches that delete every second Deployment.
 fn patches_that_delete(patches: usize) -> Files {
     each(patches, "patches", |i| {
         let directive = if i % 2 == 0 { "delete" } else { "merge" };
@@ -368,7 +361,6 @@ fn regex_patches(patches: usize) -> Files {
     files
 }
 
-/// Replacements from and to Deployments by name.
 fn replacements(replacements: usize) -> Files {
     each(replacements, "replacements", |i| {
         format!(
@@ -408,14 +400,12 @@ fn generators(generators: usize) -> Files {
     })
 }
 
-/// Images, each used once.
 fn images(images: usize) -> Files {
     each(images, "images", |i| {
         format!("- name: registry.example.com/app-{i}\n  newTag: '2.{i}'\n")
     })
 }
 
-/// Counts, each for one Deployment.
 fn replicas(replicas: usize) -> Files {
     each(replicas, "replicas", |i| {
         format!("- name: app-{i}\n  count: {i}\n")

@@ -1,19 +1,18 @@
-//! What a kustomization says of its charts.
+//! Reads the chart fields of a kustomization.
 
 use super::Chart;
 use crate::error::{BuildError, Fault, Place};
 use crate::kustomization::shapes::{HELM_CHART, HELM_GLOBALS};
-use crate::kustomization::{Kustomization, Unknown, decode};
+use crate::kustomization::{Kustomization, UnknownFields, decode};
 use crate::loader::{Loader, at};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Where charts are, unless `chartHome` says.
 const HOME: &str = "charts";
 
-/// The fields of `helmChartInflationGenerator[]`, and what they are called in `helmCharts[]`. The others had
-/// an effect once, and have none since.
+/// The fields of `helmChartInflationGenerator[]` and their names in `helmCharts[]`. kustomize ignores the
+/// others.
 const SUCCESSORS: [(&str, &str); 7] = [
     ("chartName", "name"),
     ("chartVersion", "version"),
@@ -24,13 +23,12 @@ const SUCCESSORS: [(&str, &str); 7] = [
     ("releaseName", "releaseName"),
 ];
 
-/// A chart that is asked for, and where charts are.
-pub(crate) struct Asked {
+pub(crate) struct ChartRequest {
     pub(super) chart: Chart,
     pub(super) home: String,
 }
 
-/// `helmGlobals`. `configHome` is Helm's: nothing here reads it.
+/// `helmGlobals`. Its `configHome` is for the Helm binary and unused here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Globals {
@@ -46,12 +44,15 @@ impl Globals {
     }
 }
 
-/// The charts of a kustomization. `namespace` is what they get that name none.
-pub(super) fn of(kustomization: &Kustomization, namespace: &str) -> Result<Vec<(Asked, Place)>, BuildError> {
+/// The charts of a kustomization; `namespace` is for charts that set none.
+pub(super) fn of(
+    kustomization: &Kustomization,
+    namespace: &str,
+) -> Result<Vec<(ChartRequest, Place)>, BuildError> {
     let fields = &kustomization.fields;
     let old = &fields.helm_chart_inflation_generator;
     let globals = match &fields.helm_globals {
-        Some(value) => read_globals(value.clone(), Unknown::Refused)
+        Some(value) => read_globals(value.clone(), UnknownFields::Refused)
             .map_err(at(kustomization.place(&["helmGlobals"])))?,
         None => old_globals(old),
     };
@@ -63,40 +64,39 @@ pub(super) fn of(kustomization: &Kustomization, namespace: &str) -> Result<Vec<(
     });
     let mut charts = Vec::new();
     for (value, place) in now.chain(old) {
-        let chart = read(value, Unknown::Refused);
+        let chart = read(value, UnknownFields::Refused);
         let mut chart = chart.map_err(at(place.clone()))?;
         if chart.namespace.is_empty() {
             namespace.clone_into(&mut chart.namespace);
         }
         let home = globals.home().to_owned();
-        charts.push((Asked { chart, home }, place));
+        charts.push((ChartRequest { chart, home }, place));
     }
     Ok(charts)
 }
 
-/// The chart of an entry of `generators`, which says all of it itself.
-pub(crate) fn of_generator(value: Value) -> Result<Asked, Fault> {
-    let globals = read_globals(value.clone(), Unknown::Ignored)?;
-    Ok(Asked {
-        chart: read(value, Unknown::Ignored)?,
+/// The chart of an entry of `generators`, which describes it completely.
+pub(crate) fn of_generator(value: Value) -> Result<ChartRequest, Fault> {
+    let globals = read_globals(value.clone(), UnknownFields::Ignored)?;
+    Ok(ChartRequest {
+        chart: read(value, UnknownFields::Ignored)?,
         home: globals.home().to_owned(),
     })
 }
 
-/// Files that have to be there before any chart is rendered.
-pub(crate) fn check_files(asked: &Asked, root: &str, loader: &mut Loader<'_>) -> Result<(), Fault> {
-    for file in &asked.chart.additional_values_files {
+pub(crate) fn check_files(request: &ChartRequest, root: &str, loader: &mut Loader<'_>) -> Result<(), Fault> {
+    for file in &request.chart.additional_values_files {
         let read = loader.read(root, file);
         read.map_err(|fault| Fault::AdditionalValues(Box::new(fault)))?;
     }
     Ok(())
 }
 
-fn read_globals(value: Value, unknown: Unknown) -> Result<Globals, Fault> {
+fn read_globals(value: Value, unknown: UnknownFields) -> Result<Globals, Fault> {
     decode(value, &HELM_GLOBALS, unknown, &mut HashMap::new()).map_err(|(_, fault)| fault)
 }
 
-/// Of several the last counts.
+/// The last of several entries counts.
 fn old_globals(old: &[Value]) -> Globals {
     let mut homes = old.iter().filter_map(|old| old.get("chartHome")?.as_str());
     let home = homes.rfind(|home| !home.is_empty());
@@ -113,7 +113,7 @@ fn in_todays_words(old: &Value) -> Value {
     words.collect::<Map<_, _>>().into()
 }
 
-fn read(mut value: Value, unknown: Unknown) -> Result<Chart, Fault> {
+fn read(mut value: Value, unknown: UnknownFields) -> Result<Chart, Fault> {
     let refuse = |text: String| Err(Fault::ChartField(text));
     if let Some(inline) = value
         .get("valuesInline")
@@ -128,7 +128,7 @@ fn read(mut value: Value, unknown: Unknown) -> Result<Chart, Fault> {
         .unwrap_or_default();
     match merge {
         "" => {
-            // no value is the default
+            // null means the default
             if let Some(map) = value.as_object_mut() {
                 map.remove("valuesMerge");
             }

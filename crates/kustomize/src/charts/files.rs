@@ -1,19 +1,19 @@
-//! The files of a chart that is at hand, through the tree of the build.
+//! Reads the files of a local chart through the build's tree.
 //!
-//! Helm follows every link of a chart. Here a link leads to the chart itself, or to what the kustomization
-//! may name; a link elsewhere is refused, not left out: the chart would be another without it.
+//! Helm follows every link in a chart. Here a link may lead into the chart or to a file the kustomization may
+//! name. Any other link is refused rather than skipped: skipping it would change the chart.
 
 use crate::error::Fault;
-use crate::loader::{Loader, Lost};
+use crate::loader::{Loader, ResolveFault};
 use crate::path;
 use crate::tree::EntryKind;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Where a link leads that leads to itself in the end.
-const AROUND: &str = "around in a circle";
+const LINK_CYCLE: &str = "its symbolic links form a cycle";
 
-/// All files below the directory `chart`, a real path, by their paths in it. `root` is the kustomization's.
+/// Reads all files below the real path `chart`, keyed by path in the chart. `root` is the kustomization's
+/// directory.
 pub(super) fn read(
     loader: &mut Loader<'_>,
     root: &str,
@@ -37,7 +37,7 @@ struct Reader<'l, 't> {
     chart: &'l str,
     /// The directories being read, outermost first.
     above: Vec<String>,
-    /// How much was listed: links may make a few directories many.
+    /// The entries listed so far: links can multiply a few directories.
     entries: usize,
     files: BTreeMap<String, Bytes>,
 }
@@ -71,16 +71,15 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// What a link leads to.
     fn follow(&mut self, link: &str) -> Result<(String, EntryKind), Fault> {
-        let lost = |whither| Fault::ChartLinkLost {
+        let lost = |reason| Fault::ChartLinkLost {
             link: link.to_owned(),
-            whither,
+            reason,
         };
         let found = self.loader.locate(link).map_err(|found| match found {
-            Lost::Absent => lost("nowhere"),
-            Lost::Links => lost(AROUND),
-            Lost::Away(_) => lost("out of the source"),
+            ResolveFault::Absent => lost("no such file or directory"),
+            ResolveFault::Links => lost(LINK_CYCLE),
+            ResolveFault::Outside(_) => lost("it leads out of the source"),
         });
         let (real, kind) = found?;
         if !path::is_within(&real, self.chart) && !self.loader.may_name(self.root, &real) {
@@ -91,7 +90,7 @@ impl Reader<'_, '_> {
             });
         }
         if self.above.contains(&real) {
-            return Err(lost(AROUND));
+            return Err(lost(LINK_CYCLE));
         }
         Ok((real, kind))
     }

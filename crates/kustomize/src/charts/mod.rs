@@ -1,16 +1,16 @@
-//! `helmCharts`: what is asked of whoever renders charts. Nothing here knows what a chart is.
+//! `helmCharts`: collects charts and passes them to the caller's renderer.
 //!
-//! Files are read here, by the rules that hold for all files of a build; [`Charts`] gets them with
-//! what the kustomization says. What it renders is read like any file of manifests.
+//! Files are read here, under the rules for all files of a build. [`Charts`] gets them with the fields of the
+//! kustomization. Its output is parsed like any manifest file.
 //!
-//! | file | what it answers |
+//! | file | answers |
 //! |---|---|
-//! | `fields.rs` | what a kustomization says of its charts, in today's fields and in the old one |
-//! | `files.rs` | which files a chart has |
-//! | `values.rs` | how its values in files and those written in place go together |
+//! | `fields.rs` | the chart fields of a kustomization, current and old |
+//! | `files.rs` | the files of a chart |
+//! | `values.rs` | how values files and inline values combine |
 //!
-//! Refused: charts without anything that renders them, links of a chart that lead elsewhere, and
-//! more charts than [`Limits::charts_max`](crate::Limits::charts_max).
+//! Refused: charts without a renderer, links that leave the chart, and more charts than
+//! [`Limits::charts_max`](crate::Limits::charts_max).
 
 mod fields;
 mod files;
@@ -28,101 +28,101 @@ use crate::pipeline::{Accumulated, Build};
 use crate::resource::Resource;
 use crate::schema::Schema;
 use bytes::Bytes;
-use fields::Asked;
+use fields::ChartRequest;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 
-/// What has charts and renders them for a build.
+/// Pulls and renders charts for a build.
 pub trait Charts {
-    /// The files of a chart that is not at hand, by their paths in it. Its repository is known.
+    /// Pulls a chart that is not in the tree and returns its files by path. `chart.repo` is set.
     ///
     /// # Errors
-    /// When it cannot be had.
+    /// When the chart cannot be pulled. The text must not contain values.
     fn fetch(&self, chart: &Chart) -> Result<BTreeMap<String, Bytes>, ChartError>;
 
-    /// The manifests of a chart, as `helm template` prints them.
+    /// Renders a chart to manifests, as `helm template` prints them.
     ///
     /// # Errors
-    /// When it cannot be rendered; the text must not tell values.
+    /// When the chart cannot be rendered. The text must not contain values.
     fn render(&self, chart: &Chart) -> Result<String, ChartError>;
 }
 
-/// Why a chart is not rendered: the caller's own error.
+/// The caller's own error for a chart.
 pub type ChartError = Box<dyn Error + Send + Sync>;
 
-/// A chart, as a kustomization asks for it. `Debug` leaves out values: they may be secrets.
+/// A chart as a kustomization declares it. `Debug` omits values: they may be secrets.
 #[derive(Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Chart {
-    /// Its name.
+    /// The chart's name.
     pub name: String,
-    /// The version to pull where it is not at hand; empty for the newest.
+    /// The version to pull if the chart is not in the tree; empty for the newest.
     pub version: String,
-    /// The repository to pull it from, `https://...` or `oci://...`.
+    /// The repository to pull from, `https://...` or `oci://...`.
     pub repo: String,
     /// The release's name; empty for none.
     pub release_name: String,
-    /// The release's namespace: the field, else that of the nearest kustomization that has one.
+    /// The release's namespace: the field, else that of the nearest kustomization that sets one.
     pub namespace: String,
-    /// The template of the release's name.
+    /// The template for the release name.
     pub name_template: String,
-    /// Whether the definitions in `crds/` are among the manifests.
+    /// Whether to include the definitions in `crds/`.
     #[serde(rename = "includeCRDs")]
     pub include_crds: bool,
-    /// Whether hooks are left out.
+    /// Whether to leave out hooks.
     pub skip_hooks: bool,
-    /// Whether tests are left out.
+    /// Whether to leave out tests.
     pub skip_tests: bool,
-    /// More of `Capabilities.APIVersions`.
+    /// Additions to `Capabilities.APIVersions`.
     pub api_versions: Vec<String>,
     /// `Capabilities.KubeVersion`.
     pub kube_version: String,
-    /// Whether more is to be said of a chart that is refused.
+    /// Whether errors include details.
     pub debug: bool,
-    /// Whether versions in development count.
+    /// Whether prerelease versions count.
     pub devel: bool,
     values_inline: Map<String, Value>,
     values_merge: ValuesMerge,
     values_file: String,
     additional_values_files: Vec<String>,
-    /// Where it is looked for, as seen from the kustomization: `charts/web`.
+    /// The chart's directory, relative to the kustomization: `charts/web`.
     #[serde(skip)]
     pub directory: String,
-    /// Its files by their paths in it.
+    /// The chart's files by their paths in it.
     #[serde(skip)]
     pub files: BTreeMap<String, Bytes>,
-    /// Its values; the last have the last word.
+    /// The chart's values; later entries win.
     #[serde(skip)]
     pub values: Vec<ValuesFile>,
 }
 
-/// Values, as a file has them.
+/// One file of values.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct ValuesFile {
-    /// The file, as it is named in the kustomization, or what else to call them.
+    /// The file as the kustomization names it, or a description of inline values.
     pub name: String,
-    /// YAML.
+    /// The values as YAML.
     pub text: String,
 }
 
-/// How values of a kustomization and of a file go together.
+/// How inline values combine with a file's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum ValuesMerge {
-    /// Both; the kustomization's win.
+    /// Merge; the kustomization's win.
     #[default]
     Override,
-    /// Both; the file's win.
+    /// Merge; the file's win.
     Merge,
-    /// The kustomization's alone.
+    /// Use the kustomization's only.
     Replace,
 }
 
 impl Chart {
-    /// The repository as messages show it, without credentials.
+    /// The repository without credentials, for messages.
     pub fn repo_shown(&self) -> String {
         crate::remote::shown(&self.repo)
     }
@@ -148,7 +148,6 @@ impl fmt::Debug for ValuesFile {
 }
 
 impl Build<'_, '_> {
-    /// Renders the charts of a kustomization; without anything that renders they were refused before.
     pub(crate) fn charts(
         &mut self,
         kustomization: &Kustomization,
@@ -170,11 +169,10 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    /// Renders a chart, among what there is. What it makes is noted to be of `note`.
     pub(crate) fn chart(
         &mut self,
         kustomization: &Kustomization,
-        asked: Asked,
+        asked: ChartRequest,
         place: &Place,
         note: &Note,
         so_far: &mut Accumulated,
@@ -196,7 +194,7 @@ impl Build<'_, '_> {
                 source,
             })
         })?;
-        let made = self.loader.budget.make(text.len()).map_err(Fault::from);
+        let made = self.loader.budget.charge(text.len()).map_err(Fault::from);
         made.map_err(at(place.clone()))?;
         let mut rendered = Collection::within(&self.loader.budget);
         let resources = read(&text, &chart, place)?;
@@ -215,15 +213,14 @@ impl Build<'_, '_> {
     }
 }
 
-/// A chart with its files and values.
 fn complete(
-    asked: Asked,
+    asked: ChartRequest,
     renderer: &dyn Charts,
     root: &str,
     loader: &mut Loader<'_>,
     schema: &Schema,
 ) -> Result<Chart, Fault> {
-    let Asked { mut chart, home } = asked;
+    let ChartRequest { mut chart, home } = asked;
     let home = match chart.version.is_empty() || chart.repo.is_empty() {
         true => home,
         false => format!("{home}/{}-{}", chart.name, chart.version),
@@ -269,7 +266,6 @@ fn values_file(loader: &mut Loader<'_>, root: &str, file: &str) -> Result<Values
     })
 }
 
-/// The values of a chart that came from elsewhere.
 fn fetched_values(chart: &Chart, name: String) -> Result<ValuesFile, Fault> {
     let Some(text) = chart.files.get("values.yaml") else {
         return Err(Fault::NoFile { path: name });
@@ -283,7 +279,6 @@ fn fetched_values(chart: &Chart, name: String) -> Result<ValuesFile, Fault> {
     }
 }
 
-/// The resources of what a chart renders; a fault tells which template it is in.
 fn read(text: &str, chart: &Chart, place: &Place) -> Result<Vec<Resource>, BuildError> {
     manifests::parse(text, &place.path).map_err(|error| {
         let before = text.lines().take(error.place.line.max(1));

@@ -1,4 +1,4 @@
-//! The values of a chart: what stands in files, and what the kustomization says itself.
+//! Combines a chart's values files with inline values.
 
 use super::{Chart, ValuesFile, ValuesMerge};
 use crate::error::Fault;
@@ -9,7 +9,7 @@ use equate_manifest::json::type_name;
 use equate_manifest::yaml::{self, Dialect, Options};
 use serde_json::{Map, Value};
 
-/// What the kustomization's own values and those of a file come to. The file is asked for only if it counts.
+/// Combines the kustomization's values with a file's. The file is read only if it counts.
 pub(super) fn first(
     chart: &Chart,
     schema: &Schema,
@@ -36,8 +36,8 @@ pub(super) fn first(
     })
 }
 
-/// The first document, by the rules that manifests are read by: `no` is a text there and a date a time.
-/// For Helm, which reads a file that nothing is merged with, `no` is a flag and a date a text.
+/// Reads the first document by the rules for manifests: `no` is a string and a date a time. For Helm, which
+/// reads an unmerged file itself, `no` is a boolean and a date a string.
 fn read(file: &ValuesFile) -> Result<(Map<String, Value>, Spelling), Fault> {
     let options = Options {
         dialect: Dialect::Yaml12,

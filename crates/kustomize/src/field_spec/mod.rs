@@ -1,14 +1,13 @@
-//! Field specifications: which fields of which kinds a transformer changes.
+//! Field specifications: the fields of each kind that a transformer changes.
 //!
-//! A path runs through maps by name; a list on the way is entered item by item
-//! without being named, unless the segment ends in `[]`, which demands one. Null
-//! stops the walk silently.
+//! A path descends maps by name. A list on the way is entered item by item without a segment of its own,
+//! unless the segment ends in `[]`, which requires a list. Null ends the walk silently.
 
+mod spec_tree;
 mod tables;
-mod ways;
 
+pub(crate) use spec_tree::{ByType, SpecFault, SpecTree};
 pub(crate) use tables::{Reference, Tables};
-pub(crate) use ways::{ByType, Ways, Wrong};
 
 use crate::error::{Fault, FieldProblem, node_kind};
 use crate::kustomization::FieldSpecField;
@@ -17,7 +16,6 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One field of one or more kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FieldSpec {
     pub(crate) group: String,
@@ -28,9 +26,8 @@ pub(crate) struct FieldSpec {
     pub(crate) segments: Arc<[String]>,
 }
 
-/// What a missing last field becomes before it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Creates {
+pub(crate) enum Creation {
     Nothing,
     Scalar,
     Map,
@@ -58,18 +55,16 @@ impl FieldSpec {
         )
     }
 
-    /// Whether it is for objects of this kind.
     pub(crate) fn selects(&self, group: &str, version: &str, kind: &str) -> bool {
         (self.kind.is_empty() || self.kind == kind)
             && (self.group.is_empty() || self.group == group)
             && (self.version.is_empty() || self.version == version)
     }
 
-    /// Calls `change` for every field of the object it names.
     pub(crate) fn visit(
         &self,
         resource: &mut Resource,
-        creates: Creates,
+        creates: Creation,
         change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
     ) -> Result<(), Fault> {
         let object = &resource.object;
@@ -80,14 +75,13 @@ impl FieldSpec {
         self.visit_any(resource, creates, change)
     }
 
-    /// The same, whatever the object's kind.
     pub(crate) fn visit_any(
         &self,
         resource: &mut Resource,
-        creates: Creates,
+        creates: Creation,
         change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
     ) -> Result<(), Fault> {
-        let creates = if self.create { creates } else { Creates::Nothing };
+        let creates = if self.create { creates } else { Creation::Nothing };
         let mut indexes = Vec::new();
         let object = &mut resource.object.0;
         let visited = visit_map(object, &self.segments, creates, &mut indexes, &mut |value, _| {
@@ -101,10 +95,9 @@ impl FieldSpec {
     }
 }
 
-/// Specifications, found by what an object is instead of asking each.
 #[derive(Debug)]
 pub(crate) struct Selection<'s> {
-    /// By kind; those for all kinds stand in every list, in their order.
+    /// Those for all kinds are in every list, in their order.
     by_kind: HashMap<&'s str, Vec<&'s FieldSpec>>,
     for_all: Vec<&'s FieldSpec>,
 }
@@ -128,7 +121,6 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// Those that select an object.
     pub(crate) fn of(&self, resource: &Resource) -> Vec<&'s FieldSpec> {
         let kind = resource.kind();
         let (group, version) = resource.group_version();
@@ -137,16 +129,19 @@ impl<'s> Selection<'s> {
         selected.copied().collect()
     }
 
-    /// The ways to the fields of an object, which are the same for all of its type.
-    pub(crate) fn ways<'k>(&self, known: &'k mut ByType<Ways<'s>>, resource: &Resource) -> &'k Ways<'s> {
+    pub(crate) fn spec_tree<'k>(
+        &self,
+        known: &'k mut ByType<SpecTree<'s>>,
+        resource: &Resource,
+    ) -> &'k SpecTree<'s> {
         known.of(resource.object.api_version(), resource.kind(), || {
-            Ways::new(self.of(resource))
+            SpecTree::new(self.of(resource))
         })
     }
 }
 
-/// Adds specifications to a list. One that covers a kind and path already there adds nothing; with
-/// a different `create` it is an error.
+/// Adds specifications to a list. One whose kind and path are covered already adds nothing; a different
+/// `create` is an error.
 pub(crate) fn merge(list: &mut Vec<FieldSpec>, more: &[FieldSpec]) -> Result<(), Fault> {
     for spec in more {
         let same = list
@@ -191,13 +186,13 @@ fn push(segments: &mut [String], c: char) {
     }
 }
 
-/// Changes a field, which is in these items of the lists on the way.
+/// Changes a field; the numbers are the list indexes on the way.
 type Change<'c> = &'c mut dyn FnMut(&mut Value, &[usize]) -> Result<(), FieldProblem>;
 
 fn visit(
     value: &mut Value,
     path: &[String],
-    creates: Creates,
+    creates: Creation,
     indexes: &mut Vec<usize>,
     change: Change<'_>,
 ) -> Result<(), FieldProblem> {
@@ -220,7 +215,7 @@ fn visit(
 fn visit_map(
     map: &mut Map<String, Value>,
     path: &[String],
-    creates: Creates,
+    creates: Creation,
     indexes: &mut Vec<usize>,
     change: Change<'_>,
 ) -> Result<(), FieldProblem> {
@@ -235,10 +230,10 @@ fn visit_map(
         return Err(FieldProblem::EmptyName);
     }
     let created = match creates {
-        Creates::Nothing => None,
+        Creation::Nothing => None,
         _ if demands_list => None,
-        Creates::Scalar if rest.is_empty() => Some(Value::from("")),
-        Creates::Scalar | Creates::Map => Some(Value::Object(Map::new())),
+        Creation::Scalar if rest.is_empty() => Some(Value::from("")),
+        Creation::Scalar | Creation::Map => Some(Value::Object(Map::new())),
     };
     let field = match map.get_mut(name) {
         Some(field) => {
@@ -259,7 +254,6 @@ fn visit_map(
     visit(field, rest, creates, indexes, change)
 }
 
-/// Sets an entry of a map field; whether it was made.
 pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<bool, FieldProblem> {
     match value {
         Value::Object(map) => Ok(map.insert(key.to_owned(), text.into()).is_none()),
@@ -267,7 +261,6 @@ pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<bool
     }
 }
 
-/// Sets a scalar field.
 pub(crate) fn set_scalar(value: &mut Value, scalar: Value) -> Result<(), FieldProblem> {
     if value.is_object() || value.is_array() {
         return Err(FieldProblem::NotScalar(node_kind(value)));
@@ -287,7 +280,7 @@ mod tests {
         };
         let mut resource = Resource::new(map, crate::Origin::default());
         let spec = FieldSpec::new("", "", "", path, create);
-        spec.visit(&mut resource, Creates::Scalar, &mut |value| {
+        spec.visit(&mut resource, Creation::Scalar, &mut |value| {
             *value = "X".into();
             Ok(())
         })
@@ -322,7 +315,7 @@ mod tests {
         let mut resource = Resource::new(map, crate::Origin::default());
         let spec = FieldSpec::new("", "", "", "a/b", false);
         let error = spec
-            .visit(&mut resource, Creates::Nothing, &mut |_| Ok(()))
+            .visit(&mut resource, Creation::Nothing, &mut |_| Ok(()))
             .unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -1,4 +1,4 @@
-//! The lists of fields transformers change: kustomize's own, and what `configurations` add.
+//! The field lists of transformers: kustomize's own plus those of `configurations`.
 
 use super::{FieldSpec, merge};
 use crate::error::Fault;
@@ -10,8 +10,8 @@ static BUILT_IN: LazyLock<Arc<Tables>> =
 
 static NONE: LazyLock<Arc<Tables>> = LazyLock::new(Arc::default);
 
-/// All lists. Those of kinds come before those of all kinds, which add nothing to a path that is
-/// there: so it is that a configured kind takes the place of a default for all.
+/// All lists. Entries for one kind come before entries for all kinds, which skip a path that exists: so a
+/// configured kind overrides a default.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tables {
     pub(crate) name_prefix: Vec<FieldSpec>,
@@ -28,7 +28,6 @@ pub(crate) struct Tables {
     pub(crate) references: Vec<Reference>,
 }
 
-/// The fields that name objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Reference {
     pub(crate) group: String,
@@ -38,12 +37,10 @@ pub(crate) struct Reference {
 }
 
 impl Tables {
-    /// kustomize's own.
     pub(crate) fn built_in() -> Arc<Self> {
         Arc::clone(&BUILT_IN)
     }
 
-    /// None at all.
     pub(crate) fn none() -> Arc<Self> {
         Arc::clone(&NONE)
     }
@@ -100,7 +97,6 @@ impl Tables {
         })
     }
 
-    /// Adds what a file of `configurations` says.
     pub(crate) fn extend(&mut self, configuration: &Configuration) -> Result<(), Fault> {
         let specs = |fields: &[crate::kustomization::FieldSpecField]| -> Vec<FieldSpec> {
             fields.iter().map(FieldSpec::from_field).collect()
@@ -135,7 +131,6 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds another set of lists.
     pub(crate) fn absorb(tables: &mut Arc<Self>, other: &Arc<Self>) -> Result<(), Fault> {
         if Arc::ptr_eq(tables, &NONE) {
             let mut fresh = Self::default();

@@ -1,12 +1,12 @@
-//! What a generated object takes over from the one it replaces or merges into.
+//! Data that a generated object inherits from the one it replaces or merges into.
 
 use crate::error::Fault;
 use crate::resource::{Resource, scalar_text};
 use serde_json::{Map, Value};
 
 impl Resource {
-    /// Takes over name, namespace, history, labels and annotations; its own labels and annotations win.
-    /// The name follows the content only if both say so.
+    /// Inherits name, namespace, history, labels and annotations; its own labels and annotations win. The
+    /// name gets a hash suffix only if both ask for one.
     pub(crate) fn inherit(&mut self, old: &Self) {
         for field in ["labels", "annotations"] {
             let mut texts = texts_of(old.texts(field));
@@ -28,7 +28,7 @@ impl Resource {
         self.changes.clone_from(&old.changes);
     }
 
-    /// Takes over data it does not have itself. What a Secret says as text counts as data.
+    /// Inherits missing data. A Secret's `stringData` counts as data.
     pub(crate) fn merge_data(&mut self, old: &Self) -> Result<(), Fault> {
         let mut data = texts_of(old.object.0.get("data").and_then(Value::as_object));
         if self.kind() == "Secret"

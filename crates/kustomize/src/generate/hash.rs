@@ -1,14 +1,14 @@
-//! The suffix that makes a generated name follow its content.
+//! The hash suffix of generated names.
 
 use crate::resource::{Resource, scalar_text};
 use equate_manifest::json::to_go_string;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-/// What the hash takes for the name: upstream looks it up under a path that no object has.
+/// The name that goes into the hash: kustomize looks it up under a path no object has, so it is empty.
 const NAME: &str = "";
 
-/// Ten characters of a hash over a resource's content, without letters that make words.
+/// Ten characters of a hash over the content, from an alphabet that cannot spell words.
 pub(crate) fn suffix(resource: &Resource) -> String {
     let encoded = match resource.kind() {
         "ConfigMap" => config_map(resource),
@@ -62,7 +62,7 @@ fn secret(resource: &Resource) -> String {
     to_go_string(&Value::Object(content))
 }
 
-/// A field as it is, or its text; empty if absent.
+/// The field, or its text; empty if absent.
 fn field(resource: &Resource, name: &str) -> Value {
     match resource.object.0.get(name) {
         None => "".into(),

@@ -15,27 +15,21 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Columns of base64 text, as upstream breaks it.
 const BASE64_COLUMNS: usize = 70;
 
-/// What is generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     ConfigMap,
     Secret,
 }
 
-/// Where a generator is described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// In a field of the kustomization.
     Field,
-    /// In a file of its own.
     Configuration,
 }
 
 impl Kind {
-    /// The builtin's name.
     pub(crate) fn builtin(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMapGenerator",
@@ -44,8 +38,8 @@ impl Kind {
     }
 }
 
-/// Makes the object an entry describes. Of a `secretGenerator`, what is encrypted is opened; not so of
-/// a configuration that `generators` names.
+/// Generates the object of an entry. Encrypted files of a `secretGenerator` are decrypted; those of a
+/// `generators` configuration are not.
 pub(crate) fn generate(
     kind: Kind,
     entry: Entry,
@@ -117,7 +111,7 @@ pub(crate) fn generate(
     Ok(resource)
 }
 
-/// The entry's options, filled up from the global ones. A flag that is set globally stays set.
+/// Merges the entry's options with the global ones. A flag that is set globally stays set.
 fn merged(local: Option<&GeneratorOptions>, global: Option<&GeneratorOptions>) -> GeneratorOptions {
     let mut options = local.cloned().unwrap_or_default();
     if let Some(global) = global {
@@ -142,7 +136,6 @@ fn to_map(texts: &BTreeMap<String, String>) -> Map<String, Value> {
         .collect()
 }
 
-/// Base64, broken into lines of 70 columns once it is longer than one.
 fn encode(content: &[u8]) -> String {
     let text = base64::engine::general_purpose::STANDARD.encode(content);
     if text.len() <= BASE64_COLUMNS {

@@ -1,4 +1,4 @@
-//! Where generated data comes from: env files, literals, files, in this order.
+//! Sources of generated data: env files, literals, files, in this order.
 
 use crate::error::Fault;
 use crate::kustomization::GeneratorFields;
@@ -7,9 +7,8 @@ use crate::secrets::{self, SecretFile};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashSet};
 
-/// All keys and values of an entry. A key twice is an error; keys are not checked otherwise, as
-/// upstream's checks of them are empty, and what it builds is to come out. `opens`: what is encrypted
-/// is opened.
+/// All keys and values of an entry. A repeated key is an error; keys are not validated otherwise, as in
+/// kustomize. `opens` decrypts encrypted files.
 pub(super) fn collect(
     fields: &GeneratorFields,
     root: &str,
@@ -74,7 +73,7 @@ fn opened(
     Ok(secrets::open_file(loader, root, path, file)?.unwrap_or(content))
 }
 
-/// `key=value`; one pair of quotes round the value goes.
+/// Parses `key=value` and strips one pair of quotes from the value.
 fn parse_literal(literal: &str) -> Option<(String, Vec<u8>)> {
     let (key, value) = literal.split_once('=')?;
     (!key.is_empty()).then(|| (key.to_owned(), unquoted(value).as_bytes().to_vec()))
@@ -93,7 +92,7 @@ fn unquoted(value: &str) -> &str {
     value
 }
 
-/// `path` (the key is its last segment) or `key=path`.
+/// Parses `path` (the key is its last segment) or `key=path`.
 fn parse_file(source: &str) -> Result<(&str, &str), Fault> {
     let fault = |text: String| Err(Fault::FileSource(text));
     let mut parts = source.split('=');
@@ -110,8 +109,8 @@ fn parse_file(source: &str) -> Result<(&str, &str), Fault> {
     }
 }
 
-/// Lines of `KEY=value`; blank ones, comments and lines without a key do not count, a key alone
-/// has an empty value.
+/// Parses lines of `KEY=value`. Blank lines, comments and lines without a key are skipped; a key alone has an
+/// empty value.
 fn env_file(content: &[u8], path: &str, pairs: &mut Vec<(String, Vec<u8>)>) -> Result<(), Fault> {
     for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);

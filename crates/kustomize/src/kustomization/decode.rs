@@ -1,7 +1,7 @@
-//! Go's `encoding/json`, unknown fields refused, for the shapes a kustomization has.
+//! Go's `encoding/json` with unknown fields refused, for the types of a kustomization.
 //!
-//! The value is first brought into canonical form (names in their own case,
-//! nulls gone, types checked), then deserialized, which cannot fail any more.
+//! The value is first normalized (canonical field names, no nulls, checked types), then deserialized, which
+//! cannot fail after that.
 
 use crate::error::Fault;
 use equate_manifest::json::type_name;
@@ -9,21 +9,18 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// What a value may look like.
 #[derive(Debug)]
 pub(crate) enum Shape {
     Text,
     Flag,
     Integer,
-    /// A map of texts.
+    /// A map of strings.
     Texts,
     List(&'static Shape),
     Struct {
-        /// The Go type's name, for messages.
         name: &'static str,
         fields: &'static [(&'static str, Shape)],
     },
-    /// Anything.
     Any,
 }
 
@@ -41,23 +38,22 @@ impl Shape {
     }
 }
 
-/// What happens to fields nobody knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unknown {
+pub(crate) enum UnknownFields {
     Refused,
     Ignored,
 }
 
-/// What is wrong, and the pointer segments of where.
-pub(crate) type Misfit = (Vec<String>, Fault);
+/// A fault and the pointer segments of its place.
+pub(crate) type DecodeFault = (Vec<String>, Fault);
 
-/// Decodes a value. `spellings` learns how the file spells top-level fields.
+/// Decodes a value. `spellings` records how the file spells top-level fields.
 pub(crate) fn decode<T: DeserializeOwned + Default>(
     value: Value,
     shape: &'static Shape,
-    unknown: Unknown,
+    unknown: UnknownFields,
     spellings: &mut HashMap<String, String>,
-) -> Result<T, Misfit> {
+) -> Result<T, DecodeFault> {
     let mut decoder = Decoder {
         unknown,
         root: match shape {
@@ -77,10 +73,8 @@ pub(crate) fn decode<T: DeserializeOwned + Default>(
 }
 
 struct Decoder<'s> {
-    unknown: Unknown,
-    /// The Go type of the whole.
+    unknown: UnknownFields,
     root: &'static str,
-    /// Where the value at hand stands.
     pointer: Vec<String>,
     spellings: &'s mut HashMap<String, String>,
 }
@@ -91,7 +85,7 @@ impl Decoder<'_> {
         value: Value,
         shape: &'static Shape,
         field: &str,
-    ) -> Result<Option<Value>, Misfit> {
+    ) -> Result<Option<Value>, DecodeFault> {
         if value.is_null() {
             return Ok(None);
         }
@@ -100,9 +94,9 @@ impl Decoder<'_> {
             | (Shape::Text, value @ Value::String(_))
             | (Shape::Flag, value @ Value::Bool(_)) => value,
             (Shape::Integer, value) if value.is_i64() => value,
-            // sigs.k8s.io/yaml, told the type it is to fill, takes any scalar for a text
+            // sigs.k8s.io/yaml decodes any scalar into a Go string field
             (Shape::Text, value @ (Value::Bool(_) | Value::Number(_)))
-                if self.unknown == Unknown::Ignored =>
+                if self.unknown == UnknownFields::Ignored =>
             {
                 crate::resource::scalar_text(&value).unwrap_or_default().into()
             }
@@ -126,11 +120,11 @@ impl Decoder<'_> {
                 items.into()
             }
             (Shape::Struct { name, fields }, Value::Object(map)) => self.fields(map, name, fields)?,
-            (_, value) => return Err(self.misfit(&value, shape, field)),
+            (_, value) => return Err(self.decode_fault(&value, shape, field)),
         }))
     }
 
-    fn misfit(&self, value: &Value, shape: &Shape, field: &str) -> Misfit {
+    fn decode_fault(&self, value: &Value, shape: &Shape, field: &str) -> DecodeFault {
         let found = type_name(value);
         let wanted = shape.go_type();
         let text = if field.is_empty() {
@@ -147,13 +141,13 @@ impl Decoder<'_> {
         map: Map<String, Value>,
         name: &str,
         fields: &'static [(&'static str, Shape)],
-    ) -> Result<Value, Misfit> {
+    ) -> Result<Value, DecodeFault> {
         let mut known = Map::new();
         for (key, value) in map {
             let exact = fields.iter().find(|(name, _)| *name == key);
             let found = exact.or_else(|| fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)));
             let Some((canonical_name, shape)) = found else {
-                if self.unknown == Unknown::Ignored {
+                if self.unknown == UnknownFields::Ignored {
                     continue;
                 }
                 self.pointer.push(escape(&key));
@@ -173,7 +167,7 @@ impl Decoder<'_> {
     }
 }
 
-/// What null means as an item of a list.
+/// The meaning of null as a list item.
 fn zero(shape: &Shape) -> Option<Value> {
     match shape {
         Shape::Text => Some("".into()),

@@ -1,9 +1,9 @@
-//! Fields that are honoured and have a successor: told to whoever reads, never refused.
+//! Deprecated fields: reported, never refused.
 
 use crate::error::Place;
 use std::fmt;
 
-/// The deprecated fields that are told, each with its successor, in the order they are told.
+/// The deprecated fields and their successors, in the order they are reported.
 const SUCCESSORS: [(&str, &str, &str); 6] = [
     ("bases", "resources", ""),
     ("commonLabels", "labels", ""),
@@ -13,17 +13,16 @@ const SUCCESSORS: [(&str, &str, &str); 6] = [
     ("vars", "replacements", "[EXPERIMENTAL] "),
 ];
 
-/// A deprecated field that a kustomization file sets. Its text is the line kustomize writes to
-/// stderr.
+/// A deprecated field that a kustomization file sets. Its text is the line kustomize writes to stderr.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deprecation {
-    /// Where the field stands.
+    /// The place of the field.
     pub place: Place,
-    /// The field.
+    /// The deprecated field.
     pub field: &'static str,
     /// The field to use instead.
     pub instead: &'static str,
-    /// How sure upstream's own tool is of rewriting it.
+    /// kustomize's hint about `kustomize edit fix`.
     remark: &'static str,
 }
 
@@ -43,7 +42,7 @@ impl fmt::Display for Deprecation {
     }
 }
 
-/// The deprecations among the fields a file sets; an empty list or map counts as set.
+/// The deprecated fields a file sets; an empty list or map counts as set.
 pub(super) fn among(is_set: impl Fn(&str) -> bool, place: impl Fn(&str) -> Place) -> Vec<Deprecation> {
     let set = SUCCESSORS.iter().filter(|(field, _, _)| is_set(field));
     set.map(|&(field, instead, remark)| Deprecation {

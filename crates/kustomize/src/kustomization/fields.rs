@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 type Texts = BTreeMap<String, String>;
 
-/// All fields, kustomize api 0.21's names.
+/// All fields, named as in kustomize api 0.21.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Fields {
@@ -47,8 +47,8 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Deprecated fields take the place their successors have. `bases` and `imageTags` come last.
-    pub(super) fn adopt_deprecated(&mut self) {
+    /// Moves deprecated fields into their successors. `bases` and `imageTags` come last.
+    pub(super) fn move_deprecated(&mut self) {
         let images = std::mem::take(&mut self.image_tags);
         self.images.extend(images);
         for generator in self
@@ -104,7 +104,6 @@ pub(crate) struct PatchOptions {
     pub(crate) allow_kind_change: bool,
 }
 
-/// Which objects are meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Selector {
@@ -145,7 +144,6 @@ pub(crate) struct Variable {
     pub(crate) fieldref: FieldReference,
 }
 
-/// The object a variable is read from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Target {
@@ -157,7 +155,6 @@ pub(crate) struct Target {
     pub(crate) namespace: String,
 }
 
-/// The field a variable is read from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FieldReference {
@@ -174,7 +171,6 @@ pub(crate) struct Replacement {
     pub(crate) targets: Vec<ReplacementTarget>,
 }
 
-/// Where a replacement's value comes from.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ReplacementSource {
@@ -187,7 +183,6 @@ pub(crate) struct ReplacementSource {
     pub(crate) options: Option<FieldOptions>,
 }
 
-/// Where a replacement's value goes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ReplacementTarget {
@@ -197,7 +192,6 @@ pub(crate) struct ReplacementTarget {
     pub(crate) options: Option<FieldOptions>,
 }
 
-/// Which part of a field is meant.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FieldOptions {

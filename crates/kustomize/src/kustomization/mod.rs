@@ -1,8 +1,7 @@
-//! The kustomization file: finding it, reading it as Go does, its fields.
+//! Finds and decodes kustomization files.
 //!
-//! Reading is `encoding/json` with unknown fields refused, over what
-//! `sigs.k8s.io/yaml` makes of the text: field names match whatever their case,
-//! null sets nothing, repeated keys pass and the last one counts.
+//! Decoding follows `sigs.k8s.io/yaml` and `encoding/json` with unknown fields refused: field names are
+//! case-insensitive, null sets nothing, and the last of repeated keys wins.
 
 mod decode;
 mod deprecations;
@@ -11,7 +10,7 @@ pub(crate) mod shapes;
 
 pub use deprecations::Deprecation;
 
-pub(crate) use decode::{Shape, Unknown, decode};
+pub(crate) use decode::{Shape, UnknownFields, decode};
 pub(crate) use fields::{
     Configuration, FieldOptions, FieldSpecField, Fields, GeneratorFields, GeneratorOptions, Image,
     LabelField, Patch, PatchOptions, ReferenceField, Replacement, ReplacementSource, ReplacementTarget,
@@ -27,7 +26,6 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The names a kustomization file may have.
 pub(crate) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 const VERSION: &str = "kustomize.config.k8s.io/v1beta1";
@@ -35,27 +33,21 @@ const COMPONENT_VERSION: &str = "kustomize.config.k8s.io/v1alpha1";
 const KIND: &str = "Kustomization";
 const COMPONENT: &str = "Component";
 
-/// A kustomization file that was read.
 #[derive(Debug)]
 pub(crate) struct Kustomization {
-    /// The file; the directory's would-be file if it was generated.
+    /// The file; if generated, the path it would have.
     pub(crate) path: String,
-    /// The directory.
     pub(crate) root: String,
     pub(crate) fields: Fields,
-    /// The repository it was fetched with.
     pub(crate) provenance: Option<Arc<Provenance>>,
-    /// Whether the file says nothing but what kind it is.
     empty: bool,
-    /// What it says in fields that have successors.
     deprecations: Vec<Deprecation>,
     spans: Spans,
-    /// Canonical field names to the spellings of the file, where they differ.
+    /// Canonical field names to the file's spellings, where they differ.
     spellings: HashMap<String, String>,
 }
 
 impl Kustomization {
-    /// One that no file holds.
     pub(crate) fn generated(root: &str, fields: Fields) -> Self {
         Self {
             path: crate::path::join(root, FILE_NAMES[0]).unwrap_or_default(),
@@ -69,7 +61,7 @@ impl Kustomization {
         }
     }
 
-    /// A file that says nothing is an error, but for the one Flux fills.
+    /// Refuses an empty file. Flux's own fields are added before this check.
     pub(crate) fn refuse_empty(&self) -> Result<(), BuildError> {
         if self.empty {
             let place = Place {
@@ -86,7 +78,7 @@ impl Kustomization {
         self.fields.kind == COMPONENT
     }
 
-    /// Where a field or one of its items stands, or the nearest that has a place.
+    /// The place of a field or item, or of the nearest parent with a known place.
     pub(crate) fn place(&self, segments: &[&str]) -> Place {
         let mut segments: Vec<&str> = segments.to_vec();
         if let Some(first) = segments.first_mut()
@@ -97,13 +89,11 @@ impl Kustomization {
         place_of(&self.path, &self.spans, &segments)
     }
 
-    /// The place of item `index` of a list field.
     pub(crate) fn item(&self, field: &str, index: usize) -> Place {
         self.place(&[field, &index.to_string()])
     }
 }
 
-/// Where a value of a file stands, or the nearest above it that has a place.
 pub(crate) fn place_of(path: &str, spans: &Spans, segments: &[&str]) -> Place {
     for count in (1..=segments.len()).rev() {
         let pointer: String = segments[..count]
@@ -121,7 +111,7 @@ pub(crate) fn place_of(path: &str, spans: &Spans, segments: &[&str]) -> Place {
     Place::file(path)
 }
 
-/// The kustomization file of a directory, if it has one. Several are an error.
+/// The kustomization file of a directory, if any. Several are an error.
 pub(crate) fn find(loader: &mut Loader<'_>, root: &str) -> Result<Option<String>, BuildError> {
     let mut found = None;
     for name in FILE_NAMES {
@@ -138,7 +128,6 @@ pub(crate) fn find(loader: &mut Loader<'_>, root: &str) -> Result<Option<String>
     Ok(found)
 }
 
-/// Reads the file `name` of the directory `root`.
 pub(crate) fn read(loader: &mut Loader<'_>, root: &str, name: &str) -> Result<Kustomization, BuildError> {
     let path = crate::path::join(root, name).unwrap_or_default();
     let (_, text) = loader.read_text(root, name).map_err(at(Place::file(&path)))?;
@@ -149,7 +138,6 @@ pub(crate) fn read(loader: &mut Loader<'_>, root: &str, name: &str) -> Result<Ku
     Ok(kustomization)
 }
 
-/// Reads the text of a kustomization file.
 pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomization, BuildError> {
     let options = Options {
         dialect: Dialect::Yaml11,
@@ -167,7 +155,7 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
         root: root.to_owned(),
         fields: Fields::default(),
         provenance: None,
-        empty: says_nothing(&value),
+        empty: is_empty_kustomization(&value),
         deprecations: Vec::new(),
         spans,
         spellings: HashMap::new(),
@@ -176,7 +164,7 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
     let decoded = decode::<Fields>(
         value,
         &shapes::KUSTOMIZATION,
-        Unknown::Refused,
+        UnknownFields::Refused,
         &mut kustomization.spellings,
     );
     kustomization.fields = decoded.map_err(|(segments, fault)| {
@@ -196,9 +184,9 @@ fn set_fields(value: &Value) -> Vec<String> {
     set.map(|(key, _)| key.clone()).collect()
 }
 
-/// Whether no field but `apiVersion` and `kind` is set. An empty list or map counts as set, except
-/// in fields whose content moves elsewhere; null and the empty text do not.
-fn says_nothing(value: &Value) -> bool {
+/// Whether only `apiVersion` and `kind` are set. An empty list or map counts as set, except in deprecated
+/// fields; null and the empty string do not.
+fn is_empty_kustomization(value: &Value) -> bool {
     let Value::Object(map) = value else {
         return value.is_null();
     };
@@ -213,7 +201,6 @@ fn says_nothing(value: &Value) -> bool {
     })
 }
 
-/// Defaults, deprecated fields under their new names, and what may not be.
 fn check(kustomization: &mut Kustomization) -> Result<(), BuildError> {
     let fields = &mut kustomization.fields;
     if fields.kind.is_empty() {
@@ -227,7 +214,7 @@ fn check(kustomization: &mut Kustomization) -> Result<(), BuildError> {
     if fields.api_version.is_empty() {
         version.clone_into(&mut fields.api_version);
     }
-    fields.adopt_deprecated();
+    fields.move_deprecated();
     if fields.kind != KIND && fields.kind != COMPONENT {
         return Err(at(kustomization.place(&["kind"]))(Fault::Kind));
     }

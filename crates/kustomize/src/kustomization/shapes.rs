@@ -1,4 +1,4 @@
-//! What the values of a kustomization file look like, and of the files it names.
+//! The shapes of a kustomization file and of the files it names.
 
 use super::decode::Shape;
 
@@ -105,7 +105,6 @@ const FIELD_OPTIONS: Shape = Shape::Struct {
     ],
 };
 
-/// A replacement, in a kustomization or in a file of its own.
 pub(crate) const REPLACEMENT: Shape = Shape::Struct {
     name: "ReplacementField",
     fields: &[
@@ -226,7 +225,7 @@ pub(crate) const HELM_CHART: Shape = Shape::Struct {
     ],
 };
 
-/// What charts were written as before `helmCharts`.
+/// The predecessor of `helmCharts`.
 const OLD_HELM_CHART: Shape = Shape::Struct {
     name: "HelmChartArgs",
     fields: &[
@@ -246,7 +245,6 @@ const OLD_HELM_CHART: Shape = Shape::Struct {
     ],
 };
 
-/// The whole file.
 pub(crate) static KUSTOMIZATION: Shape = Shape::Struct {
     name: "Kustomization",
     fields: &[
@@ -299,7 +297,6 @@ pub(crate) static KUSTOMIZATION: Shape = Shape::Struct {
     ],
 };
 
-/// A file of `configurations`.
 pub(crate) static CONFIGURATION: Shape = Shape::Struct {
     name: "TransformerConfig",
     fields: &[
@@ -333,7 +330,6 @@ pub(crate) static CONFIGURATION: Shape = Shape::Struct {
 mod tests {
     use super::*;
 
-    /// The paths of all fields below a shape.
     fn paths(shape: &Shape, path: &str, into: &mut Vec<String>) {
         match shape {
             Shape::Struct { fields, .. } => {

@@ -1,10 +1,9 @@
-//! Strategic merge, as kustomize does it.
+//! Strategic merge with kustomize's rules.
 //!
-//! It differs from the API server's: new list items go before those that are
-//! there, lists of unknown kinds are replaced, `$patch` is the only directive,
-//! a null that is there stays unless the patch mentions it. The rules are those
-//! of kyaml's `merge2`, quirks included: where upstream walks a new value as if
-//! it merged with itself, [`absorb`](Merger::absorb) does the same.
+//! They differ from the API server's: new list items come first, lists of unknown kinds are replaced,
+//! `$patch` is the only directive, and an existing null stays unless the patch mentions it. The rules are
+//! those of kyaml's `merge2`, quirks included: kyaml merges a new value with itself, and
+//! [`absorb`](Merger::absorb) does the same.
 
 use crate::error::{Fault, node_kind};
 use crate::resource::scalar_text;
@@ -16,7 +15,7 @@ const DIRECTIVE: &str = "$patch";
 
 /// Merges `patch` into `target`; `None` if nothing remains.
 ///
-/// A patch that is to replace the whole object does nothing: upstream replaces a copy.
+/// A patch with `$patch: replace` at the root does nothing: kustomize replaces a copy.
 pub(super) fn merge(
     target: Map<String, Value>,
     patch: Map<String, Value>,
@@ -35,8 +34,7 @@ pub(super) fn merge(
     merger.both(Value::Object(target), Value::Object(patch), FieldType::Unknown)
 }
 
-/// Takes a null that was left blank out of a map, if merging passes by: it does not enter lists
-/// that are replaced. Whether it passes by.
+/// Removes a blank null if the merge visits its map; replaced lists are not entered. Returns whether it does.
 pub(super) fn drop_blank(target: &mut Map<String, Value>, pointer: &[String], schema: &Schema) -> bool {
     let text = |field: &str| target.get(field).and_then(Value::as_str).unwrap_or_default();
     let mut field = schema.root(text("apiVersion"), text("kind"));
@@ -65,7 +63,6 @@ pub(super) fn drop_blank(target: &mut Map<String, Value>, pointer: &[String], sc
     true
 }
 
-/// What is wrong with a patch, and where in it.
 #[derive(Debug)]
 pub(super) enum MergeFault {
     Directive(String),
@@ -107,7 +104,7 @@ struct Merger<'s> {
 }
 
 impl<'s> Merger<'s> {
-    /// The type of a map nothing is known of: that of the kind it says it is.
+    /// The type of a map by its own `kind`, where the schema gives none.
     fn kind_of(&self, map: &Map<String, Value>) -> FieldType<'s> {
         let text = |field: &str| map.get(field).and_then(Value::as_str);
         match (text("apiVersion"), text("kind")) {
@@ -116,7 +113,6 @@ impl<'s> Merger<'s> {
         }
     }
 
-    /// A value that is there and what the patch says of it.
     fn both(&mut self, dest: Value, patch: Value, field: FieldType<'s>) -> Result<Option<Value>, MergeFault> {
         match (dest, patch) {
             (_, Value::Null) => Ok(None),
@@ -159,7 +155,7 @@ impl<'s> Merger<'s> {
             Directive::Replace => return self.absorb_map(patch, field),
             Directive::Merge => {}
         }
-        self.settle_rest(&mut dest, &patch, field)?;
+        self.merge_unmentioned(&mut dest, &patch, field)?;
         for (key, value) in patch {
             self.path.push(key);
             let key = self.path.last().cloned().unwrap_or_default();
@@ -176,8 +172,8 @@ impl<'s> Merger<'s> {
         Ok(Some(Value::Object(dest)))
     }
 
-    /// What the patch does not mention: only lists that merge may change, by losing repeated items.
-    fn settle_rest(
+    /// Handles values the patch does not mention: merging lists lose repeated items.
+    fn merge_unmentioned(
         &mut self,
         map: &mut Map<String, Value>,
         mentioned: &Map<String, Value>,
@@ -196,7 +192,7 @@ impl<'s> Merger<'s> {
 
     fn settle(&mut self, value: &mut Value, field: FieldType<'s>) -> Result<(), MergeFault> {
         match (value, field) {
-            (Value::Object(map), FieldType::Object(_)) => self.settle_rest(map, &Map::new(), field),
+            (Value::Object(map), FieldType::Object(_)) => self.merge_unmentioned(map, &Map::new(), field),
             (Value::Array(items), FieldType::MergingList(node, keys)) => {
                 let list = std::mem::take(items);
                 if let Some(Value::Array(settled)) = self.lists(list, Vec::new(), node, keys)? {
@@ -208,7 +204,7 @@ impl<'s> Merger<'s> {
         }
     }
 
-    /// A value the target does not have: merged with itself.
+    /// A value new to the target: merged with itself.
     fn absorb(
         &mut self,
         value: Value,
@@ -279,13 +275,17 @@ impl<'s> Merger<'s> {
             return Ok(Some(Value::Array(union(patch, dest))));
         }
         if patch.is_empty() && !repeats(&dest, keys) {
-            return self.settle_items(dest, items).map(Some);
+            return self.merge_unmentioned_items(dest, items).map(Some);
         }
         let field = items.map_or(FieldType::Unknown, FieldType::Object);
         self.keyed(dest, Some(patch), field, keys).map(Some)
     }
 
-    fn settle_items(&mut self, mut list: Vec<Value>, items: Option<Node<'s>>) -> Result<Value, MergeFault> {
+    fn merge_unmentioned_items(
+        &mut self,
+        mut list: Vec<Value>,
+        items: Option<Node<'s>>,
+    ) -> Result<Value, MergeFault> {
         if let Some(node) = items {
             for item in &mut list {
                 self.settle(item, FieldType::Object(node))?;
@@ -294,11 +294,9 @@ impl<'s> Merger<'s> {
         Ok(Value::Array(list))
     }
 
-    /// Merges lists of maps that are told apart by `keys`. Without a patch the list is merged with
-    /// itself.
+    /// Merges lists of maps identified by `keys`. Without a patch the list is merged with itself.
     ///
-    /// Items may be met more than once, when some lack keys: what was done to them by then stays
-    /// done, on both sides.
+    /// Items that lack keys may be visited several times; earlier changes persist on both sides.
     fn keyed(
         &mut self,
         mut dest: Vec<Value>,
@@ -368,14 +366,13 @@ impl<'s> Merger<'s> {
     }
 }
 
-/// Whether a value that the target lacks is new to it, or part of one that is new.
+/// Whether a new value is the root of the addition or nested in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Top,
     Below,
 }
 
-/// Sees to it that an item has its keys.
 fn name(item: &mut Value, keys: &[&str], values: &[&str]) {
     let Value::Object(map) = item else {
         return;
@@ -387,13 +384,12 @@ fn name(item: &mut Value, keys: &[&str], values: &[&str]) {
     }
 }
 
-/// Whether a text was in quotes: a number put in its place is in quotes, too. Those that need
-/// none are taken to have had none.
+/// Whether a string was quoted: a number that replaces it is quoted, too. Strings that need no quotes count
+/// as unquoted.
 fn is_quoted(text: &str) -> bool {
     equate_manifest::yaml::to_string(&text.into()).starts_with(['"', '\'', '|'])
 }
 
-/// The type of a map's field.
 fn of<'s>(field: FieldType<'s>, key: &str) -> FieldType<'s> {
     match field {
         FieldType::Object(node) => node.field(key),
@@ -401,7 +397,6 @@ fn of<'s>(field: FieldType<'s>, key: &str) -> FieldType<'s> {
     }
 }
 
-/// Takes the `$patch` out of a map.
 fn map_directive(map: &mut Map<String, Value>) -> Result<Directive, MergeFault> {
     let Some(directive) = map.get(DIRECTIVE) else {
         return Ok(Directive::Merge);
@@ -411,7 +406,6 @@ fn map_directive(map: &mut Map<String, Value>) -> Result<Directive, MergeFault> 
     Ok(directive)
 }
 
-/// Takes the items `- $patch: x` out of a list.
 fn list_directive(list: &mut Vec<Value>) -> Result<Directive, MergeFault> {
     let Some(item) = list
         .iter()
@@ -439,7 +433,7 @@ fn named(text: &str) -> Result<Directive, MergeFault> {
     }
 }
 
-/// Scalars of both lists, each once, the patch's first.
+/// The scalars of both lists without repeats, the patch's first.
 fn union(patch: Vec<Value>, dest: Vec<Value>) -> Vec<Value> {
     let mut seen = HashSet::new();
     patch
@@ -449,7 +443,7 @@ fn union(patch: Vec<Value>, dest: Vec<Value>) -> Vec<Value> {
         .collect()
 }
 
-/// Whether an item lacks a key or two items have the same ones.
+/// Whether an item lacks a key or two items have equal keys.
 fn repeats(list: &[Value], keys: &[String]) -> bool {
     let mut seen = HashSet::with_capacity(list.len());
     list.iter().any(|item| {
@@ -458,15 +452,15 @@ fn repeats(list: &[Value], keys: &[String]) -> bool {
     }) || keys.len() > 1 && list.len() > 1
 }
 
-/// The texts an item's keys have; empty where it lacks one.
+/// The texts of an item's keys; empty where one is missing.
 fn identity(item: &Value, keys: &[String]) -> Vec<String> {
     keys.iter()
         .map(|key| item.get(key).and_then(scalar_text).unwrap_or_default())
         .collect()
 }
 
-/// The identities of all items, each once, the patch's first. With several keys an identity that
-/// lacks some is completed from one it agrees with.
+/// The distinct identities of all items, the patch's first. With several keys, an incomplete identity is
+/// completed from a compatible one.
 fn identities(patch: &[Value], dest: &[Value], keys: &[String]) -> Vec<Vec<String>> {
     let mut seen = HashSet::new();
     let mut all: Vec<Vec<String>> = Vec::new();
@@ -478,7 +472,7 @@ fn identities(patch: &[Value], dest: &[Value], keys: &[String]) -> Vec<Vec<Strin
     }
     if keys.len() > 1 {
         for left in 0..all.len() {
-            // as it was before it met the others
+            // the identity before it was completed
             let one = all[left].clone();
             for right in 0..all.len() {
                 if let Some(both) = complete(&one, &all[right]) {
@@ -505,7 +499,7 @@ fn complete(left: &[String], right: &[String]) -> Option<Vec<String>> {
     common.then_some(both)
 }
 
-/// The keys that any identity has; all of them if none has any.
+/// The keys that occur in any identity; all of them if none does.
 fn valid_keys(identities: &[Vec<String>], count: usize) -> Vec<usize> {
     let used: Vec<usize> = (0..count)
         .filter(|at| identities.iter().any(|identity| !identity[*at].is_empty()))
@@ -517,8 +511,8 @@ fn valid_keys(identities: &[Vec<String>], count: usize) -> Vec<usize> {
     }
 }
 
-/// Whether an item has these values under these keys. Keys without a value do not count, unless
-/// none has one: then the item needs to have them empty.
+/// Whether an item has these values under these keys. Keys without a value are ignored unless all lack one:
+/// then the item's must be empty.
 fn fits(item: &Value, keys: &[&str], values: &[&str]) -> bool {
     let some = values.iter().any(|value| !value.is_empty());
     item.is_object()
@@ -532,7 +526,6 @@ fn fits(item: &Value, keys: &[&str], values: &[&str]) -> bool {
             })
 }
 
-/// The text upstream sees in a key's value.
 fn key_text(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -548,7 +541,7 @@ fn has(item: &Value, key: &str, text: &str) -> bool {
     }
 }
 
-/// Puts an element in the place of those that fit, or at the end; `None` takes them away.
+/// Replaces the matching items by an element, or appends it; `None` removes them.
 fn set(list: &mut Vec<Value>, element: Option<Value>, keys: &[&str], values: &[&str]) {
     let maps_only = values.first().is_some_and(|value| !value.is_empty());
     let mut found = false;
@@ -577,8 +570,7 @@ fn set(list: &mut Vec<Value>, element: Option<Value>, keys: &[&str], values: &[&
     }
 }
 
-/// Adds the items that were there to those that were merged. An item that lacks its key takes
-/// the place of everything before it, as upstream has it.
+/// Appends the remaining items. An item without its key replaces everything before it, as in kustomize.
 fn append(merged: &mut Vec<Value>, dest: Vec<Value>, keys: &[&str]) {
     for item in dest {
         let mut values = Vec::with_capacity(keys.len());
@@ -596,7 +588,6 @@ fn append(merged: &mut Vec<Value>, dest: Vec<Value>, keys: &[&str]) {
     }
 }
 
-/// A scalar as YAML reads its text.
 fn plain(text: &str) -> Value {
     text.parse::<i64>()
         .map_or_else(|_| Value::from(text), Value::from)
@@ -607,7 +598,7 @@ mod tests {
     use super::*;
     use equate_manifest::yaml::{self, Options};
 
-    /// Expectations are the real tool's, found by `cargo xtask property`.
+    /// Expected values come from kustomize, found by `cargo xtask property`.
     #[test]
     fn quirks_of_lists() {
         let check = |target: &str, patch: &str, expected: &str| {
@@ -622,25 +613,25 @@ mod tests {
             let merged = merge(read(target), read(patch), Schema::built_in()).unwrap();
             assert_eq!(merged, Some(read(expected).into()), "{target} + {patch}");
         };
-        // an item without its key leaves nothing but itself
+        // an item without its key leaves only itself
         check(
             "{}",
             "{containers: [{name: a}, {image: x}]}",
             "{containers: [{image: x}]}",
         );
-        // a deleted item takes others of its key with it
+        // a deleted item removes others with its key
         check(
             "{hostAliases: []}",
             "{hostAliases: [{$patch: delete, ip: x}, {ip: x}]}",
             "{hostAliases: []}",
         );
-        // directives of a list that is new stay in it
+        // directives in a new list stay
         check(
             "{}",
             "{imagePullSecrets: [{$patch: replace}]}",
             "{imagePullSecrets: [{$patch: replace}]}",
         );
-        // ports that lack their protocol are those that have one
+        // ports without a protocol match those with one
         check(
             "{containers: [{name: b, ports: [{containerPort: 8080}]}]}",
             "{containers: [{name: b, ports: [{hostPort: 80}, {containerPort: 80}]}]}",

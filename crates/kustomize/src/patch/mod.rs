@@ -1,4 +1,4 @@
-//! Patches: which kind a text is, whom it is for, applying it.
+//! Patches: detects the format of a text, selects targets, applies it.
 
 mod merge;
 
@@ -17,16 +17,14 @@ use equate_manifest::patch::json;
 use equate_manifest::yaml::{self, Duplicates, Options};
 use serde_json::{Map, Value};
 
-/// How much of a patch a message quotes: it may be long, and the message ends in a status.
+/// The longest quote of a patch in a message, which may end up in a status condition.
 const QUOTED_CHARS_MAX: usize = 300;
 
-/// A patch that was read.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     content: Content,
     target: Option<Matcher>,
     place: Place,
-    /// How messages call it.
     source: String,
 }
 
@@ -34,11 +32,10 @@ pub(crate) struct Prepared {
 enum Content {
     Strategic(Vec<Resource>),
     Json(json::Patch),
-    /// An entry that holds nothing: upstream lets it pass.
+    /// An empty entry, which kustomize accepts.
     Nothing,
 }
 
-/// Merges values, as a strategic patch is merged. `spelling` is of those below.
 pub(crate) fn merge_values(
     mut under: Map<String, Value>,
     spelling: &Spelling,
@@ -62,7 +59,6 @@ pub(crate) fn merge_values(
     })
 }
 
-/// Reads an entry of `patches`.
 pub(crate) fn prepare(
     patch: &Patch,
     root: &str,
@@ -109,7 +105,6 @@ pub(crate) fn prepare(
     })
 }
 
-/// As much of a patch as a message quotes.
 fn beginning(text: &str) -> &str {
     match text.char_indices().nth(QUOTED_CHARS_MAX) {
         Some((end, _)) => &text[..end],
@@ -117,8 +112,6 @@ fn beginning(text: &str) -> &str {
     }
 }
 
-/// What a text is: strategic merge patches or a JSON patch.
-/// A file of `patches`, opened if it is encrypted.
 fn read_patch(loader: &mut Loader<'_>, root: &str, path: &str) -> Result<(String, String), Fault> {
     let (real, content) = loader.read(root, path)?;
     let file = SecretFile {
@@ -146,7 +139,7 @@ fn read(text: &str, path: &str, source: &str) -> Result<Content, Fault> {
         (Err(strategic), Err(json)) => Err(Fault::NeitherPatch {
             source_text: source.to_owned(),
             why: match *strategic.fault {
-                // a list is meant as operations: what they lack helps more
+                // a list is meant as operations: that error helps more
                 Fault::NotMap { .. } => Box::new(json),
                 fault => Box::new(fault),
             },
@@ -165,8 +158,7 @@ impl JsonPatch {
     }
 }
 
-/// Reads a JSON patch, written in JSON or YAML. One that begins with a bracket is JSON, and YAML's
-/// flow style without quotes is none, as upstream has it.
+/// Reads a JSON patch in JSON or YAML. A text that begins with `[` is parsed as JSON only, as in kustomize.
 fn json_patch(text: &str) -> Result<JsonPatch, Fault> {
     let value = if text.starts_with('[') {
         serde_json::from_str(text).map_err(Fault::PatchJson)?
@@ -189,7 +181,7 @@ fn first_document(text: &str) -> Result<Value, Fault> {
 }
 
 impl Prepared {
-    /// Applies it to whom it is for. The resources that changed, or `None` for "see `changed`".
+    /// Applies the patch to its targets. Returns the changed resources, or `None` for "see `changed`".
     pub(crate) fn apply(&self, resources: &mut Collection, schema: &Schema) -> Result<(), BuildError> {
         self.try_apply(resources, schema).map_err(at(self.place.clone()))
     }
@@ -216,8 +208,7 @@ impl Prepared {
     }
 }
 
-/// Applies the entries of `patchesStrategicMerge`: manifests as text, or files of them. At least
-/// one of them must hold something.
+/// Applies the entries of `patchesStrategicMerge`: inline manifests or files. At least one must not be empty.
 pub(crate) fn apply_strategic_entries(
     entries: &[String],
     root: &str,
@@ -247,7 +238,6 @@ pub(crate) fn apply_strategic_entries(
         .try_for_each(|(index, patch)| strategic_by_id(resources, patch, schema).map_err(at(place(*index))))
 }
 
-/// Applies an entry of `patchesJson6902`.
 pub(crate) fn apply_json_entry(
     entry: &Patch,
     root: &str,
@@ -277,7 +267,6 @@ pub(crate) fn apply_json_entry(
     json_by_selector(resources, &patch.patch, &target, false, schema).map_err(at(place.clone()))
 }
 
-/// A strategic merge patch for the one resource that is or was called as the patch is.
 pub(crate) fn strategic_by_id(
     resources: &mut Collection,
     patch: &Resource,
@@ -297,7 +286,6 @@ pub(crate) fn strategic_by_id(
     }
 }
 
-/// A strategic merge patch for all that a selector means; group, version and kind are the target's.
 pub(crate) fn strategic_by_selector(
     resources: &mut Collection,
     patch: &Resource,
@@ -324,9 +312,8 @@ pub(crate) fn strategic_by_selector(
     Ok(())
 }
 
-/// A patch as upstream has it when it is for a selector: its labels and annotations are texts, so
-/// that a null among them is the text `null` and takes nothing away, and without any they are not
-/// mentioned.
+/// The patch as kustomize uses it with a selector: its labels and annotations become strings, so a null
+/// becomes `null` and deletes nothing. Empty maps are dropped.
 fn with_texts(patch: &Resource) -> Resource {
     let mut patch = patch.clone();
     let spelling = std::mem::take(&mut patch.spelling);
@@ -350,14 +337,14 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_none_or(Map::is_empty)
 }
 
-/// Merges a patch into the resource at `at`; false if nothing is left of it.
+/// Merges a patch into the resource at `at`; returns false if nothing is left of it.
 fn strategic(
     resources: &mut Collection,
     at: usize,
     patch: &Resource,
     schema: &Schema,
 ) -> Result<bool, Fault> {
-    resources.budget().make(measure_map(&patch.object.0).0)?;
+    resources.budget().charge(measure_map(&patch.object.0).0)?;
     resources.change(at, schema, |resource| {
         if patch.may_rename || patch.may_retype {
             resource.remember(schema);
@@ -366,7 +353,6 @@ fn strategic(
     })
 }
 
-/// Merges a patch into a resource; false if nothing is left of it.
 fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> Result<bool, Fault> {
     let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
     let namespace = resource.object.namespace().to_owned();
@@ -393,7 +379,6 @@ fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> R
     Ok(true)
 }
 
-/// A JSON patch for all that a selector means.
 fn json_by_selector(
     resources: &mut Collection,
     patch: &json::Patch,
@@ -418,7 +403,7 @@ fn json_by_selector(
 
 fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Result<(), Fault> {
     let id = resource.id().to_string();
-    // upstream keeps the history in annotations, so that a renamed object always has some
+    // kustomize keeps the history in annotations, so a renamed object always has some
     let lends = !resource.history.is_empty() && resource.texts("annotations").is_none();
     if lends {
         let metadata = resource.metadata_mut();
@@ -431,7 +416,7 @@ fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Res
     match patch.apply(document) {
         Ok(Value::Object(map)) => {
             let (after, _) = measure_map(&map);
-            budget.make(after.saturating_sub(before))?;
+            budget.charge(after.saturating_sub(before))?;
             resource.object.0 = map;
         }
         Ok(_) => return Err(Fault::JsonResult { id }),
@@ -443,7 +428,6 @@ fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Res
     Ok(())
 }
 
-/// A selector for exactly what these fields say.
 pub(crate) fn selector(target: &crate::spec::SpecTarget) -> Selector {
     Selector {
         group: target.group.clone(),

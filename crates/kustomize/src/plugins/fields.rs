@@ -1,4 +1,4 @@
-//! The fields of builtins' configurations, which are read without refusing unknown ones.
+//! The fields of builtin configurations. Unknown fields are ignored.
 
 use crate::kustomization::{
     FieldSpecField, GeneratorOptions, Image, PatchOptions, Replacement, Replica, Selector, Shape, shapes,
@@ -6,7 +6,6 @@ use crate::kustomization::{
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What any transformer may have; each reads its own.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TransformerFields {
@@ -33,7 +32,6 @@ pub(super) struct TransformerFields {
     pub(super) target_file_path: String,
 }
 
-/// `metadata` of a configuration.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Named {
@@ -41,7 +39,6 @@ pub(super) struct Named {
     pub(super) namespace: String,
 }
 
-/// A target of `ValueAddTransformer`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ValueTarget {
@@ -50,10 +47,9 @@ pub(super) struct ValueTarget {
     pub(super) file_path_position: i64,
 }
 
-/// What a generator may have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct MakerFields {
+pub(super) struct GeneratorConfigFields {
     pub(super) metadata: Named,
     pub(super) name: String,
     pub(super) namespace: String,
@@ -128,7 +124,6 @@ pub(super) static GENERATOR: Shape = Shape::Struct {
     ],
 };
 
-/// What `IAMPolicyGenerator` has.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PolicyFields {
@@ -137,7 +132,6 @@ pub(super) struct PolicyFields {
     pub(super) service_account: CloudAccount,
 }
 
-/// The account of the cloud.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct CloudAccount {

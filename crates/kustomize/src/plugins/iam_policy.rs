@@ -1,4 +1,4 @@
-//! `IAMPolicyGenerator`: a ServiceAccount bound to an account of a cloud, of which upstream knows GKE.
+//! `IAMPolicyGenerator`: a ServiceAccount bound to a cloud account. kustomize supports GKE only.
 
 use super::fields::PolicyFields;
 
@@ -7,7 +7,6 @@ use crate::loader::at;
 use crate::resource::Resource;
 use serde_json::{Value, json};
 
-/// Makes the ServiceAccount.
 pub(super) fn generate(fields: PolicyFields, configuration: &Resource) -> Result<Resource, BuildError> {
     if fields.cloud != "gke" {
         let cloud = fields.cloud;

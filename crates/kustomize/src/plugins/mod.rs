@@ -1,7 +1,7 @@
-//! `generators`, `transformers`, `validators`: builtins with a configuration of their own.
+//! `generators`, `transformers`, `validators`: builtins with their own configuration.
 //!
-//! An entry is a configuration as text, a file of them or a directory that
-//! builds them. Only builtins run: programs and containers are refused by kind.
+//! An entry is inline text, a file, or a directory that builds configurations. Only builtins run; programs
+//! and containers are refused by kind.
 
 mod fields;
 mod iam_policy;
@@ -12,27 +12,25 @@ use crate::collection::Collection;
 use crate::error::{BuildError, Fault};
 use crate::field_spec::FieldSpec;
 use crate::generate::{self, Entry, Kind};
-use crate::kustomization::{self, GeneratorFields, Kustomization, Patch, Shape, Unknown};
+use crate::kustomization::{self, GeneratorFields, Kustomization, Patch, Shape, UnknownFields};
 use crate::loader::at;
 use crate::manifests;
-use crate::notes::{Note, Whence};
+use crate::notes::{FileOrigin, Note};
 use crate::passes;
 use crate::patch;
 use crate::pipeline::{self, Accumulated, Build};
 use crate::resource::Resource;
-use crate::transform::affix::{Affix, Affixing};
-use crate::transform::images::Tagging;
-use crate::transform::labels::Labelling;
+use crate::transform::affix::{Affix, AffixPass};
+use crate::transform::images::ImagePass;
+use crate::transform::labels::LabelPass;
 use crate::transform::namespace::{Namespace, Subjects};
 use crate::transform::{replacements, replicas};
-use fields::{GENERATOR, IAM_POLICY, MakerFields, TRANSFORMER, TransformerFields};
+use fields::{GENERATOR, GeneratorConfigFields, IAM_POLICY, TRANSFORMER, TransformerFields};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 
-/// The API version of builtins.
 const BUILTIN: &str = "builtin";
 
-/// Runs the entries of `generators`.
 pub(crate) fn generate(
     build: &mut Build<'_, '_>,
     kustomization: &Kustomization,
@@ -63,7 +61,7 @@ pub(crate) fn generate(
             "SecretGenerator" => Kind::Secret,
             other => return Err(unsupported(&configuration, other)),
         };
-        let fields: MakerFields = read(&configuration, &GENERATOR)?;
+        let fields: GeneratorConfigFields = read(&configuration, &GENERATOR)?;
         let or = |own: &str, metadata: &str| {
             if own.is_empty() {
                 metadata.to_owned()
@@ -99,7 +97,7 @@ pub(crate) fn generate(
     Ok(())
 }
 
-/// Renders a chart that has a configuration of its own. The kustomization's namespace is not handed down.
+/// Renders a chart from its own configuration. The kustomization's namespace does not apply.
 fn chart(
     build: &mut Build<'_, '_>,
     kustomization: &Kustomization,
@@ -116,7 +114,6 @@ fn chart(
     build.chart(kustomization, asked, &place, &note, so_far)
 }
 
-/// Runs the entries of `transformers`.
 pub(crate) fn transform(
     build: &mut Build<'_, '_>,
     kustomization: &Kustomization,
@@ -168,7 +165,6 @@ pub(crate) fn validate(
     Ok(())
 }
 
-/// All configurations of a list: those written in place first.
 fn load(
     build: &mut Build<'_, '_>,
     kustomization: &Kustomization,
@@ -184,7 +180,7 @@ fn load(
                 for configuration in &mut configurations {
                     configuration.origin.line = place.line;
                     configuration.column = place.column;
-                    let file = Whence::new(&build.root, kustomization, &kustomization.path);
+                    let file = FileOrigin::new(&build.root, kustomization, &kustomization.path);
                     configuration.note = build.tracks.then_some(Note::File(file));
                 }
                 let added = found.resources.append_all(configurations, build.schema.get());
@@ -218,7 +214,7 @@ fn run(
     let schema = build.schema.get();
     let specs: Vec<FieldSpec> = fields.field_specs.iter().map(FieldSpec::from_field).collect();
     let budget = build.loader.budget.clone();
-    let affixing = |affix| Affixing {
+    let affixing = |affix| AffixPass {
         affix,
         specs: &specs,
         schema,
@@ -226,10 +222,10 @@ fn run(
     };
     let done = match configuration.kind() {
         "AnnotationsTransformer" => {
-            let pass = Labelling::new(&fields.annotations, &specs, &budget);
+            let pass = LabelPass::new(&fields.annotations, &specs, &budget);
             passes::run(&pass, resources)
         }
-        "LabelTransformer" => passes::run(&Labelling::new(&fields.labels, &specs, &budget), resources),
+        "LabelTransformer" => passes::run(&LabelPass::new(&fields.labels, &specs, &budget), resources),
         "PrefixTransformer" => passes::run(&affixing(Affix::Prefix(&fields.prefix)), resources),
         "SuffixTransformer" => passes::run(&affixing(Affix::Suffix(&fields.suffix)), resources),
         "PrefixSuffixTransformer" => passes::run(&affixing(Affix::Prefix(&fields.prefix)), resources)
@@ -240,7 +236,7 @@ fn run(
         }
         "ImageTagTransformer" => {
             let images = std::slice::from_ref(&fields.image_tag);
-            let pass = Tagging::new(images, &specs, &budget).map_err(Fault::from);
+            let pass = ImagePass::new(images, &specs, &budget).map_err(Fault::from);
             pass.and_then(|pass| passes::run(&pass, resources))
         }
         "ReplicaCountTransformer" => replicas::apply(resources, &fields.replica, &specs),
@@ -319,14 +315,14 @@ fn read<T: DeserializeOwned + Default>(
     shape: &'static Shape,
 ) -> Result<T, BuildError> {
     let value = configuration.object.clone().into_value();
-    kustomization::decode(value, shape, Unknown::Ignored, &mut HashMap::new())
+    kustomization::decode(value, shape, UnknownFields::Ignored, &mut HashMap::new())
         .map_err(|(_, fault)| at(configuration.place())(fault))
 }
 
 fn note_of(build: &Build<'_, '_>, configuration: &Resource) -> Note {
     let configured_in = match &configuration.note {
         Some(Note::File(whence)) => whence.clone(),
-        _ => Whence::of_tree(&build.root, &configuration.origin.path),
+        _ => FileOrigin::of_tree(&build.root, &configuration.origin.path),
     };
     Note::Configured {
         configured_in,

@@ -1,10 +1,10 @@
-//! `ValueAddTransformer`: a value, put whole into a field or as one segment of a path it holds.
+//! `ValueAddTransformer`: sets a field, or one segment of a path in a field.
 
 use super::fields::{TARGET_FILE, TransformerFields, ValueTarget};
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
-use crate::field_spec::{Creates, FieldSpec, set_scalar};
-use crate::kustomization::{self, Kustomization, Unknown};
+use crate::field_spec::{Creation, FieldSpec, set_scalar};
+use crate::kustomization::{self, Kustomization, UnknownFields};
 use crate::loader::at;
 use crate::path;
 use crate::pipeline::Build;
@@ -21,7 +21,6 @@ struct TargetFile {
     targets: Vec<ValueTarget>,
 }
 
-/// Adds the value to all targets.
 pub(super) fn apply(
     fields: TransformerFields,
     kustomization: &Kustomization,
@@ -69,9 +68,9 @@ pub(super) fn apply(
             if target.field_path == "metadata/namespace" && resource.is_cluster_scoped(schema) {
                 continue;
             }
-            let added = spec.visit_any(resource, Creates::Scalar, &mut |field| {
+            let added = spec.visit_any(resource, Creation::Scalar, &mut |field| {
                 let before = scalar_text(field).unwrap_or_default();
-                budget.make(before.len() + value.len())?;
+                budget.charge(before.len() + value.len())?;
                 set_scalar(field, added(&before, value, position).into())
             });
             added.map_err(at(place.clone()))?;
@@ -86,12 +85,13 @@ fn read(text: &str, file: &str) -> Result<Vec<ValueTarget>, BuildError> {
         .into_iter()
         .next()
         .map_or(Value::Null, |document| document.value);
-    let read: TargetFile = kustomization::decode(value, &TARGET_FILE, Unknown::Ignored, &mut HashMap::new())
-        .map_err(|(_, fault)| at(Place::file(file))(fault))?;
+    let read: TargetFile =
+        kustomization::decode(value, &TARGET_FILE, UnknownFields::Ignored, &mut HashMap::new())
+            .map_err(|(_, fault)| at(Place::file(file))(fault))?;
     Ok(read.targets)
 }
 
-/// The value instead of what was there (position 0), or as the segment at a position (from 1).
+/// Replaces the whole text (position 0) or inserts the value as the segment at a position (from 1).
 fn added(before: &str, value: &str, position: usize) -> String {
     let Some(at) = position.checked_sub(1) else {
         return value.to_owned();

@@ -1,28 +1,27 @@
-//! Name references: fields that name another resource follow it when it is renamed.
+//! Name references: a field that names a resource follows its renames.
 //!
-//! They are fixed once, at the root, from what each resource was called before.
-//! Only what was renamed, moved or suffixed has a history, so that nothing else
-//! is ever a candidate. Candidates are found by their former names, not by
-//! scanning.
+//! References are updated once, at the root, from each resource's former names. Only resources that were
+//! renamed, moved or suffixed have a history, so only they are candidates. Candidates are looked up by former
+//! name.
 
-mod crowd;
+mod name_index;
 
 use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, FieldProblem};
-use crate::field_spec::{ByType, Creates, FieldSpec, Reference, Ways};
+use crate::field_spec::{ByType, Creation, FieldSpec, Reference, SpecTree};
 use crate::loader::at;
 use crate::resource::{CLUSTER, DEFAULT_NAMESPACE, Id, Resource, scalar_text};
 use crate::schema::Schema;
-use crowd::{Crowd, Group};
+use name_index::{Group, NameIndex};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 
-/// Names of more candidates than these are looked up by namespace too.
-const CROWD_MIN: usize = 8;
+/// A name with more candidates is also indexed by namespace.
+const INDEXED_CANDIDATES_MIN: usize = 8;
 
-/// Fixes all references, and does to each resource what comes next while it is at hand.
+/// Updates all references, then runs `then` on each resource while it is cached.
 pub(crate) fn fix<'r>(
     resources: &mut Collection,
     references: &'r [Reference],
@@ -54,7 +53,6 @@ pub(crate) fn fix<'r>(
 
 type Specs<'r> = HashMap<&'r str, Vec<(&'r Reference, &'r FieldSpec)>>;
 
-/// The fields to look at, by the kind that has them.
 fn by_referrer(references: &[Reference]) -> Specs<'_> {
     let mut specs: Specs<'_> = HashMap::new();
     for reference in references {
@@ -65,10 +63,9 @@ fn by_referrer(references: &[Reference]) -> Specs<'_> {
     specs
 }
 
-/// The fields to look at in objects of one type.
 struct Fields<'r> {
     targets: Vec<&'r Reference>,
-    ways: Ways<'r>,
+    spec_tree: SpecTree<'r>,
 }
 
 impl<'r> Fields<'r> {
@@ -83,25 +80,23 @@ impl<'r> Fields<'r> {
         let (targets, specs) = selected.unzip();
         Self {
             targets,
-            ways: Ways::new(specs),
+            spec_tree: SpecTree::new(specs),
         }
     }
 }
 
-/// What was renamed: all that deciding about a reference needs.
 struct Renamed {
     candidates: Vec<Candidate>,
     by_name: HashMap<String, Vec<usize>>,
-    /// Names that many have or had.
-    crowds: HashMap<String, Crowd>,
+    name_indexes: HashMap<String, NameIndex>,
     by_original_namespace: HashMap<String, Moved>,
 }
 
-/// Where to what was in one namespace first has gone.
+/// Where the resources of one original namespace are now.
 #[derive(Default)]
 struct Moved {
     effective_namespaces: HashSet<String>,
-    /// Of service accounts, as written.
+    /// Namespaces of service accounts, as written.
     account_namespaces: HashSet<String>,
 }
 
@@ -150,7 +145,7 @@ impl Renamed {
             }
         }
         Self {
-            crowds: crowds(&by_name, &candidates),
+            name_indexes: name_indexes(&by_name, &candidates),
             candidates,
             by_name,
             by_original_namespace,
@@ -158,16 +153,19 @@ impl Renamed {
     }
 }
 
-fn crowds(by_name: &HashMap<String, Vec<usize>>, candidates: &[Candidate]) -> HashMap<String, Crowd> {
-    let mut crowds: HashMap<String, Crowd> = HashMap::new();
+fn name_indexes(
+    by_name: &HashMap<String, Vec<usize>>,
+    candidates: &[Candidate],
+) -> HashMap<String, NameIndex> {
+    let mut name_indexes: HashMap<String, NameIndex> = HashMap::new();
     for (name, places) in by_name {
-        if places.len() <= CROWD_MIN {
+        if places.len() <= INDEXED_CANDIDATES_MIN {
             continue;
         }
-        let crowd = crowds.entry(name.clone()).or_default();
+        let name_index = name_indexes.entry(name.clone()).or_default();
         for at in places {
             let candidate = &candidates[*at];
-            crowd.add(
+            name_index.add(
                 *at,
                 &candidate.effective_namespace,
                 &candidate.former_kinds,
@@ -176,10 +174,10 @@ fn crowds(by_name: &HashMap<String, Vec<usize>>, candidates: &[Candidate]) -> Ha
             );
         }
     }
-    crowds
+    name_indexes
 }
 
-/// Texts without those that repeat the one before.
+/// Drops texts equal to their predecessor.
 fn without_repeats<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for text in texts {
@@ -191,7 +189,7 @@ fn without_repeats<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
 }
 
 impl Candidate {
-    /// None for what never had another name.
+    /// `None` for a resource without former names.
     fn new(resource: &Resource, schema: &Schema) -> Option<Self> {
         if resource.history.is_empty() {
             return None;
@@ -235,12 +233,11 @@ impl Candidate {
     }
 }
 
-/// Who names something.
 struct Referrer {
     effective_namespace: String,
-    /// Of a RoleBinding: where its service accounts live.
+    /// In a RoleBinding: the namespaces of its service accounts.
     account_namespaces: HashSet<String>,
-    /// Of a binding: what kind its role is.
+    /// In a binding: the kind of its role.
     role: Option<(String, String)>,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
@@ -281,8 +278,7 @@ impl Referrer {
         })
     }
 
-    /// The groups of what is where it can see.
-    fn near<'c>(&self, crowd: &'c Crowd, kind: &str) -> Vec<&'c Group> {
+    fn visible_groups<'c>(&self, name_index: &'c NameIndex, kind: &str) -> Vec<&'c Group> {
         let mut namespaces: Vec<&str> = vec![&self.effective_namespace, CLUSTER];
         for namespace in &self.account_namespaces {
             let namespace = if namespace.is_empty() {
@@ -296,12 +292,11 @@ impl Referrer {
         }
         let groups = namespaces
             .iter()
-            .filter_map(|namespace| crowd.group(namespace, kind));
+            .filter_map(|namespace| name_index.group(namespace, kind));
         groups.collect()
     }
 
-    /// Whether it may name any of what was in one namespace first.
-    fn sees_any(&self, moved: &Moved) -> bool {
+    fn may_name_any(&self, moved: &Moved) -> bool {
         let now = &moved.effective_namespaces;
         self.effective_namespace == CLUSTER
             || now.contains(CLUSTER)
@@ -309,24 +304,21 @@ impl Referrer {
             || !self.account_namespaces.is_disjoint(&moved.account_namespaces)
     }
 
-    /// Whether it may name the candidate at all, as seen from where it lives.
-    fn sees(&self, candidate: &Candidate) -> bool {
+    fn may_name(&self, candidate: &Candidate) -> bool {
         let cluster_scoped = self.effective_namespace == CLUSTER;
-        let near = cluster_scoped
+        let visible = cluster_scoped
             || candidate.is_cluster_scoped()
             || candidate.effective_namespace == self.effective_namespace;
-        near || candidate.is_service_account && self.account_namespaces.contains(&candidate.namespace)
+        visible || candidate.is_service_account && self.account_namespaces.contains(&candidate.namespace)
     }
 }
 
-/// Fixes the references of one object.
 struct Fixer<'a> {
     renamed: &'a Renamed,
     referrer: &'a Referrer,
     budget: &'a Budget,
 }
 
-/// Fixes one of its fields.
 struct FieldFixer<'a> {
     renamed: &'a Renamed,
     referrer: &'a Referrer,
@@ -335,7 +327,6 @@ struct FieldFixer<'a> {
     spec: &'a FieldSpec,
 }
 
-/// What is wrong with a reference.
 enum Problem {
     Field(FieldProblem),
     Ambiguous(String),
@@ -349,11 +340,11 @@ impl Fixer<'_> {
             referrer,
             budget,
         } = *self;
-        // of the first specification that has one
+        // the problem of the first specification that has one
         let mut found: Option<(usize, Problem)> = None;
         let visited = fields
-            .ways
-            .visit(&mut resource.object, Creates::Nothing, &mut |at, value, _| {
+            .spec_tree
+            .visit(&mut resource.object, Creation::Nothing, &mut |at, value, _| {
                 if found.as_ref().is_some_and(|(first, _)| *first <= at) {
                     return Ok(());
                 }
@@ -362,7 +353,7 @@ impl Fixer<'_> {
                     referrer,
                     budget,
                     target: fields.targets[at],
-                    spec: fields.ways.spec(at),
+                    spec: fields.spec_tree.spec(at),
                 };
                 if let Err(problem) = field.fix(value) {
                     found = Some((at, problem));
@@ -371,11 +362,13 @@ impl Fixer<'_> {
             });
         match (visited, found) {
             (Ok(()), None) => Ok(()),
-            (Err(wrong), None) => Err(fields.ways.fault(wrong, resource)),
-            // what is wrong on the way is found before anything is made of what is at its end
-            (Err(wrong), Some((first, _))) if wrong.at <= first => Err(fields.ways.fault(wrong, resource)),
+            (Err(wrong), None) => Err(fields.spec_tree.fault(wrong, resource)),
+            // an error on the way precedes an error at the field
+            (Err(wrong), Some((first, _))) if wrong.at <= first => {
+                Err(fields.spec_tree.fault(wrong, resource))
+            }
             (_, Some((at, problem))) => {
-                let (id, path) = (resource.id().to_string(), fields.ways.spec(at).path.clone());
+                let (id, path) = (resource.id().to_string(), fields.spec_tree.spec(at).path.clone());
                 Err(match problem {
                     Problem::Field(problem) => Fault::Field { path, id, problem },
                     Problem::Ambiguous(candidates) => Fault::Referrals { id, path, candidates },
@@ -404,7 +397,7 @@ impl FieldFixer<'_> {
         if let Some(referral) = self.select(&name, None, false)?
             && referral.name != name
         {
-            self.make(referral)?;
+            self.charge_referral(referral)?;
             *value = referral.name.clone().into();
         }
         Ok(())
@@ -422,7 +415,7 @@ impl FieldFixer<'_> {
         if referral.name == name && referral.namespace.is_empty() {
             return Ok(());
         }
-        self.make(referral)?;
+        self.charge_referral(referral)?;
         map.insert("name".to_owned(), referral.name.clone().into());
         if !referral.namespace.is_empty() {
             map.insert("namespace".to_owned(), referral.namespace.clone().into());
@@ -430,57 +423,59 @@ impl FieldFixer<'_> {
         Ok(())
     }
 
-    fn make(&self, referral: &Candidate) -> Result<(), Problem> {
+    fn charge_referral(&self, referral: &Candidate) -> Result<(), Problem> {
         let bytes = referral.name.len() + referral.namespace.len();
         self.budget
-            .make(bytes)
+            .charge(bytes)
             .map_err(|exhausted| Problem::Field(exhausted.into()))
     }
 
-    /// The one candidate a name means, if there is one.
+    /// The candidate a name refers to, if there is exactly one.
     fn select(
         &self,
         name: &str,
         namespace: Option<&str>,
         whole: bool,
     ) -> Result<Option<&Candidate>, Problem> {
-        let place = namespace.map(|namespace| Wanted::new(namespace, self.renamed, self.referrer));
+        let place =
+            namespace.map(|namespace| ReferencedNamespace::new(namespace, self.renamed, self.referrer));
         let fits = |candidate: &&Candidate| {
-            self.referrer.sees(candidate)
+            self.referrer.may_name(candidate)
                 && place.as_ref().is_none_or(|place| place.has(candidate))
                 && self.is_meant(candidate)
         };
         let candidate = |at: &usize| &self.renamed.candidates[*at];
-        let crowd = self.renamed.crowds.get(name);
-        let candidates: Vec<&Candidate> = match crowd.filter(|_| self.referrer.effective_namespace != CLUSTER)
-        {
-            None => {
-                let named = self.renamed.by_name.get(name).into_iter().flatten();
-                named.map(candidate).filter(fits).collect()
-            }
-            Some(crowd) => {
-                let groups = self.referrer.near(crowd, &self.target.kind);
-                let all = groups.iter().flat_map(|group| &group.all);
-                let some: Vec<&Candidate> = all.map(candidate).filter(fits).take(2).collect();
-                if some.len() < 2 {
-                    some
-                } else {
-                    let akin = |group: &&Group| group.akin(&self.referrer.prefixes, &self.referrer.suffixes);
-                    let mut akin: Vec<usize> = groups.iter().flat_map(akin).collect();
-                    akin.sort_unstable();
-                    akin.dedup();
-                    let akin: Vec<&Candidate> = akin.iter().map(candidate).filter(fits).collect();
-                    return self.choose(akin, whole);
+        let name_index = self.renamed.name_indexes.get(name);
+        let candidates: Vec<&Candidate> =
+            match name_index.filter(|_| self.referrer.effective_namespace != CLUSTER) {
+                None => {
+                    let named = self.renamed.by_name.get(name).into_iter().flatten();
+                    named.map(candidate).filter(fits).collect()
                 }
-            }
-        };
+                Some(name_index) => {
+                    let groups = self.referrer.visible_groups(name_index, &self.target.kind);
+                    let all = groups.iter().flat_map(|group| &group.all);
+                    let some: Vec<&Candidate> = all.map(candidate).filter(fits).take(2).collect();
+                    if some.len() < 2 {
+                        some
+                    } else {
+                        let matching = |group: &&Group| {
+                            group.with_matching_affixes(&self.referrer.prefixes, &self.referrer.suffixes)
+                        };
+                        let mut matching: Vec<usize> = groups.iter().flat_map(matching).collect();
+                        matching.sort_unstable();
+                        matching.dedup();
+                        let matching: Vec<&Candidate> = matching.iter().map(candidate).filter(fits).collect();
+                        return self.choose(matching, whole);
+                    }
+                }
+            };
         match candidates[..] {
             [only] => Ok(Some(only)),
             _ => self.choose(candidates, whole),
         }
     }
 
-    /// The one of several that has the referrer's affixes.
     fn choose<'c>(
         &self,
         mut candidates: Vec<&'c Candidate>,
@@ -516,11 +511,11 @@ impl FieldFixer<'_> {
             Some((group, kind)) if self.spec.path.ends_with("roleRef/name") => candidate.was(group, "", kind),
             _ => true,
         };
-        let near = self.referrer.effective_namespace == CLUSTER
+        let visible = self.referrer.effective_namespace == CLUSTER
             || candidate.is_cluster_scoped()
             || candidate.is_service_account
             || candidate.effective_namespace == self.referrer.effective_namespace;
-        candidate.was(group, version, kind) && role && near
+        candidate.was(group, version, kind) && role && visible
     }
 
     fn same_affixes(&self, candidate: &Candidate, allow_empty: bool) -> bool {
@@ -532,16 +527,16 @@ impl FieldFixer<'_> {
     }
 }
 
-/// The namespace a reference names: what lived there first, or, if nothing did, what lives there now.
-enum Wanted<'n> {
+/// The namespace in a reference: matched against original namespaces, then current ones.
+enum ReferencedNamespace<'n> {
     First(&'n str),
     Now(&'n str),
 }
 
-impl<'n> Wanted<'n> {
+impl<'n> ReferencedNamespace<'n> {
     fn new(namespace: &'n str, renamed: &Renamed, referrer: &Referrer) -> Self {
         let moved = renamed.by_original_namespace.get(namespace);
-        if namespace != CLUSTER && moved.is_some_and(|moved| referrer.sees_any(moved)) {
+        if namespace != CLUSTER && moved.is_some_and(|moved| referrer.may_name_any(moved)) {
             Self::First(namespace)
         } else {
             Self::Now(namespace)
@@ -556,7 +551,7 @@ impl<'n> Wanted<'n> {
     }
 }
 
-/// Whether the shorter list is how the longer one ends.
+/// Whether the shorter list is a suffix of the longer.
 fn same_ending(left: &[String], right: &[String]) -> bool {
     let (short, long) = if left.len() < right.len() {
         (left, right)

@@ -1,8 +1,8 @@
-//! What of a build lies elsewhere: repositories and files that a kustomization names by URL.
+//! Remote resources of a build: repositories and files that a kustomization names by URL.
 //!
-//! The grammar of such URLs is kustomize's (`NewRepoSpecFromURL`, api 0.21). Nothing is fetched
-//! here: [`Remotes`] is the caller's, and without one every URL is refused by its name. What a
-//! URL says of credentials is handed to the caller and shown nowhere else.
+//! The URL grammar is kustomize's (`NewRepoSpecFromURL`, api 0.21). Nothing is fetched here: the caller
+//! provides [`Remotes`], and without it every URL is refused. Credentials in a URL go to the caller and are
+//! shown nowhere.
 
 mod query;
 #[cfg(test)]
@@ -15,18 +15,18 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// What fetches for a build. The crate asks for each repository and each file once a build.
+/// Fetches for a build. The crate requests each repository and each file once per build.
 pub trait Remotes {
-    /// The content of a repository at the reference its URL names.
+    /// Fetches a repository at the reference in its URL.
     ///
     /// # Errors
-    /// When it cannot be had; the text must not tell credentials.
+    /// When it cannot be fetched. The text must not contain credentials.
     fn repository(&self, repository: &RemoteRepository) -> Result<Fetched, RemoteError>;
 
-    /// The content of a file at an http or https URL, at most `bytes_max` bytes and one more.
+    /// Downloads a file from an http or https URL, reading at most `bytes_max` bytes and one more.
     ///
     /// # Errors
-    /// When it cannot be had; the text must not tell credentials.
+    /// When it cannot be downloaded. The text must not contain credentials.
     fn file(&self, url: &str, bytes_max: usize) -> Result<Bytes, FileError>;
 }
 
@@ -46,74 +46,74 @@ impl fmt::Debug for Fetched {
     }
 }
 
-/// Why a repository cannot be had: the caller's own error.
+/// The caller's own error for a repository.
 pub type RemoteError = Box<dyn Error + Send + Sync>;
 
-/// Why a file cannot be had.
+/// Why a file cannot be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The server answered, but not with the file.
+    /// The server answered with another status.
     #[error("HTTP Error: status code {0}")]
     Status(u16),
-    /// Whoever asks knows that a repository is there and did not ask for a file.
+    /// The caller knows the URL as a repository and did not request a file.
     #[error("URL is a git repository")]
     Repository,
-    /// There was no answer.
-    #[error("it cannot be fetched")]
+    /// The request failed.
+    #[error("the download failed")]
     Failed(#[source] RemoteError),
 }
 
-/// A repository as a URL names it. `Debug` and `Display` leave credentials out.
+/// The URL of a repository. `Debug` and `Display` omit credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RemoteRepository {
-    /// As it was written: what cycles are told by.
+    /// As written; cycles are detected by it.
     raw: String,
     host: String,
     repository: String,
-    /// What is built, relative to the repository's root; empty for the root.
+    /// The directory to build, relative to the repository's root; empty for the root.
     pub directory: String,
-    /// A branch, a tag, a ref or a commit; empty for what the remote calls HEAD.
+    /// A branch, tag, ref or commit; empty for the remote's HEAD.
     pub reference: String,
-    /// How long fetching may take.
+    /// The fetch timeout.
     pub timeout: Duration,
-    /// Whether its submodules are wanted.
+    /// Whether to fetch submodules.
     pub submodules: bool,
-    /// Whether the prefix `git::` was left out, which the real tool warns about.
+    /// Whether the prefix `git::` is missing, which kustomize warns about.
     pub forced: bool,
-    /// Whether something besides the host tells it from a file.
+    /// Whether more than the host distinguishes it from a file.
     marked: bool,
 }
 
-/// Why a text is no URL of a repository. Most paths are none.
+/// Why a text is not a repository URL. Most paths are not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteUrlError {
     /// It begins with a slash.
     #[error("uri looks like abs path: {0}")]
     Absolute(String),
-    /// Neither a scheme nor a user nor the one host that needs neither.
+    /// It has no scheme, no user, and a host other than GitHub.
     #[error("failed to parse scheme")]
     Scheme,
-    /// There is nothing where the host belongs.
+    /// The host is missing.
     #[error("failed to parse host segment")]
     Host,
-    /// There is too little after the host.
+    /// The path after the host is too short.
     #[error("failed to parse repo path segment")]
     Repository,
-    /// The directory climbs out of the repository.
+    /// The directory leaves the repository.
     #[error("url path exits repo: {0}")]
     Exits(String),
 }
 
 const FILE: &str = "file://";
 const SCHEMES: [&str; 4] = ["ssh://", "https://", "http://", FILE];
-/// How many segments a repository's path has when nothing tells where it ends.
+/// The segments of a repository's path if nothing marks its end.
 const ORGANIZATION_AND_NAME: usize = 2;
 
 impl RemoteRepository {
-    /// Reads a URL as kustomize does.
+    /// Parses a URL as kustomize does.
     ///
     /// # Errors
-    /// When it is none: it is a path, or it cannot be understood.
+    /// When it is a path or malformed.
     pub fn parse(text: &str) -> Result<Self, RemoteUrlError> {
         if text.starts_with('/') {
             return Err(RemoteUrlError::Absolute(text.to_owned()));
@@ -141,22 +141,22 @@ impl RemoteRepository {
         })
     }
 
-    /// What git clones. It may hold credentials.
+    /// The URL to clone. It may contain credentials.
     pub fn clone_url(&self) -> String {
         format!("{}{}", self.host, self.repository)
     }
 
-    /// As it was written. It may hold credentials.
+    /// The URL as written. It may contain credentials.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// Whether it says more of a repository than a file's URL would: a reference, `//`, `.git`.
+    /// Whether it looks more like a repository than a file: a reference, `//`, `.git`.
     pub(crate) fn is_marked(&self) -> bool {
         self.marked
     }
 
-    /// Where its files are said to be: clone URL and reference, without credentials.
+    /// The prefix of its paths: clone URL and reference, without credentials.
     pub(crate) fn label(&self) -> String {
         let url = shown(&self.clone_url());
         match self.reference.as_str() {
@@ -184,22 +184,19 @@ impl fmt::Debug for RemoteRepository {
     }
 }
 
-/// Whether a clone URL names a directory of this machine.
 pub(crate) fn is_file(clone_url: &str) -> bool {
     clone_url.starts_with(FILE)
 }
 
-/// Whether an entry is the URL of something that http serves.
 pub(crate) fn is_http(entry: &str) -> bool {
     without_prefix(entry, "https:").is_some() || without_prefix(entry, "http:").is_some()
 }
 
-/// Whether an entry names something that is not in the tree.
 pub(crate) fn is_remote(entry: &str) -> bool {
     is_http(entry) || RemoteRepository::parse(entry).is_ok()
 }
 
-/// A URL as messages show it: no password, no user but that of ssh, no query that might be a token.
+/// A URL for messages, without passwords, users (except ssh's) and queries that may be tokens.
 pub(crate) fn shown(url: &str) -> String {
     let (rest, query) = url.split_once('?').unwrap_or((url, ""));
     let mut text = match rest.split_once("://") {
@@ -213,7 +210,7 @@ pub(crate) fn shown(url: &str) -> String {
                     let user = user.split(':').next().unwrap_or_default();
                     format!("{user}@{host}")
                 }
-                // a path is all that a file has
+                // a file URL has only a path
                 Some(_) if scheme.ends_with("file") => authority.to_owned(),
                 Some((_, host)) => host.to_owned(),
             };
@@ -229,7 +226,6 @@ pub(crate) fn shown(url: &str) -> String {
     text
 }
 
-/// Host with everything before it, and the path.
 fn split_host(text: &str) -> Result<(String, String), RemoteUrlError> {
     let (scheme, rest) = SCHEMES
         .into_iter()
@@ -239,7 +235,7 @@ fn split_host(text: &str) -> Result<(String, String), RemoteUrlError> {
     let github = ["github.com/", "github.com:"]
         .into_iter()
         .any(|host| without_prefix(rest, host).is_some());
-    // git's short form for ssh: a user is required of all hosts but one
+    // git's short form for ssh requires a user, except for github.com
     let short = scheme.is_empty() && (!user.is_empty() || github);
     if scheme.is_empty() && !short {
         return Err(RemoteUrlError::Scheme);
@@ -267,7 +263,7 @@ fn split_host(text: &str) -> Result<(String, String), RemoteUrlError> {
     Ok((format!("{scheme}{user}{host}"), rest.to_owned()))
 }
 
-/// A user with its `@`: letters, digits and dashes, a letter first.
+/// Parses a user with its `@`: letters, digits and dashes, a letter first.
 fn split_user(text: &str) -> (&str, &str) {
     let end = text
         .bytes()
@@ -286,8 +282,8 @@ struct Split<'a> {
     marked: bool,
 }
 
-/// Where the repository's path ends: after the segment that follows `_git/`, before `//`, after
-/// `.git`, else after two segments; a file URL is all repository.
+/// Finds the end of the repository's path: after the segment that follows `_git/`, before `//`, after `.git`,
+/// else after two segments. A file URL is all repository.
 fn split_path(path: &str, file: bool) -> Option<Split<'_>> {
     let split = |end: usize, directory: &'_ str| (end, path.len() - directory.len());
     let marked = if let Some(at) = path.find("_git/") {
@@ -317,7 +313,6 @@ fn split_path(path: &str, file: bool) -> Option<Split<'_>> {
     })
 }
 
-/// The rest of a text that begins with a prefix, whatever the case of its letters.
 fn without_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let head = text.get(..prefix.len())?;
     head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])

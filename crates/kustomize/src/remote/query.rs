@@ -1,8 +1,8 @@
-//! The query of a repository's URL, as Go's `url.ParseQuery` and kustomize read it.
+//! The query of a repository URL, parsed like Go's `url.ParseQuery` and kustomize.
 
 use std::time::Duration;
 
-/// What the real tool gives a clone.
+/// kustomize's default for cloning.
 const TIMEOUT: Duration = Duration::from_secs(27);
 const KNOWN: [&str; 4] = ["ref", "version", "timeout", "submodules"];
 
@@ -10,11 +10,10 @@ pub(super) struct Query {
     pub(super) reference: String,
     pub(super) timeout: Duration,
     pub(super) submodules: bool,
-    /// Whether it says anything of these.
     pub(super) known: bool,
 }
 
-/// A query that is malformed anywhere says nothing at all.
+/// A query with any malformed part counts as empty.
 pub(super) fn parse(text: &str) -> Query {
     let pairs = pairs(text).unwrap_or_default();
     let first = |name: &str| {
@@ -31,7 +30,7 @@ pub(super) fn parse(text: &str) -> Query {
     }
 }
 
-/// Whether a query holds nothing but what this grammar knows, so that it can be shown.
+/// Whether a query has known keys only, so that it can be shown.
 pub(super) fn is_harmless(text: &str) -> bool {
     let harmless = |pairs: Vec<(String, String)>| {
         !pairs.is_empty() && pairs.iter().all(|(key, _)| KNOWN.contains(&key.as_str()))
@@ -39,7 +38,7 @@ pub(super) fn is_harmless(text: &str) -> bool {
     pairs(text).is_some_and(harmless)
 }
 
-/// `None` for a malformed one.
+/// `None` for a malformed query.
 fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     pairs
@@ -68,7 +67,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Whole seconds, or a duration as Go writes it; none of nothing and less.
+/// Whole seconds or a Go duration; `None` unless positive.
 fn timeout(text: &str) -> Option<Duration> {
     let duration = match text.parse::<i64>() {
         Ok(seconds) => Duration::from_secs(u64::try_from(seconds).ok()?),

@@ -1,4 +1,4 @@
-//! The URL grammar, held against a table of what kustomize's own reading gives.
+//! The URL grammar against a table of kustomize's own results.
 
 use super::{RemoteRepository, is_remote, shown};
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn hosts() {
 }
 
 #[test]
-fn where_the_repository_ends() {
+fn repository_path_ends_are_found() {
     check(&[
         (
             "https://h.example/org/repo/dir?ref=b",
@@ -145,7 +145,7 @@ fn where_the_repository_ends() {
 }
 
 #[test]
-fn what_is_none() {
+fn invalid_urls_are_refused() {
     check(&[
         ("/tmp", "uri looks like abs path: /tmp"),
         ("../../tmp", "failed to parse scheme"),

@@ -1,8 +1,8 @@
-//! What `${...}` comes to.
+//! Evaluates `${...}`.
 
 use super::SubstituteError;
 use super::parse::Node;
-use super::pattern::{Pattern, Which};
+use super::pattern::{MatchLength, Pattern};
 use crate::budget::Budget;
 use std::collections::BTreeMap;
 
@@ -42,14 +42,14 @@ impl Evaluator<'_> {
                     return Err(SubstituteError::NotSet(name.clone()));
                 }
                 let bytes = bound(operator, value.map_or("", String::as_str), &arguments);
-                self.budget.make(bytes).map_err(SubstituteError::Exhausted)?;
+                self.budget.charge(bytes).map_err(SubstituteError::Exhausted)?;
                 Ok(apply(operator, value.map_or("", String::as_str), &arguments))
             }
         }
     }
 }
 
-/// What it comes to is no longer than this, and takes no longer to find.
+/// An upper bound for the result's length and the time to compute it.
 fn bound(operator: &str, value: &str, arguments: &[String]) -> usize {
     let all = arguments
         .iter()
@@ -59,7 +59,7 @@ fn bound(operator: &str, value: &str, arguments: &[String]) -> usize {
             let times = value.matches(old.as_str()).count();
             all.saturating_add(times.saturating_mul(with(rest).len()))
         }
-        // what is looked at, not what is made: a pattern as long as its value is no pattern
+        // this charges the work, not the result
         ("#" | "##" | "%" | "%%", [pattern, ..]) => {
             all.saturating_add(value.len().saturating_mul(pattern.len()) / 8)
         }
@@ -74,10 +74,10 @@ fn apply(operator: &str, value: &str, arguments: &[String]) -> String {
         (",,", _) => value.to_lowercase(),
         ("^", _) => first(value, |c| c.to_uppercase().collect()),
         ("^^", _) => value.to_uppercase(),
-        ("#", [pattern, ..]) => trim(value, pattern, Which::Shortest),
-        ("##", [pattern, ..]) => trim(value, pattern, Which::Longest),
-        ("%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Which::Shortest)),
-        ("%%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), Which::Longest)),
+        ("#", [pattern, ..]) => trim(value, pattern, MatchLength::Shortest),
+        ("##", [pattern, ..]) => trim(value, pattern, MatchLength::Longest),
+        ("%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), MatchLength::Shortest)),
+        ("%%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), MatchLength::Longest)),
         (":", [offset, rest @ ..]) => substring(value, offset, rest.first().map(String::as_str)),
         ("/", [old, rest @ ..]) => value.replacen(old.as_str(), with(rest), 1),
         ("//", [old, rest @ ..]) => value.replace(old.as_str(), with(rest)),
@@ -104,7 +104,7 @@ fn first(value: &str, change: impl Fn(char) -> String) -> String {
     }
 }
 
-/// Counted in bytes; a place inside a character moves to its end. What is no number leaves the value as it is.
+/// Counts bytes; an offset inside a character moves to its end. Invalid numbers leave the value unchanged.
 fn substring(value: &str, offset: &str, length: Option<&str>) -> String {
     let size = i64::try_from(value.len()).unwrap_or(i64::MAX);
     let Ok(offset) = offset.parse::<i64>() else {
@@ -133,8 +133,8 @@ fn substring(value: &str, offset: &str, length: Option<&str>) -> String {
     value[boundary(from)..boundary(to)].to_owned()
 }
 
-/// Takes the shortest or longest beginning that matches off a value. A pattern that is none takes nothing.
-fn trim(value: &str, pattern: &str, which: Which) -> String {
+/// Removes the shortest or longest matching prefix of a value. An invalid pattern removes nothing.
+fn trim(value: &str, pattern: &str, which: MatchLength) -> String {
     let Some(pattern) = Pattern::new(pattern) else {
         return value.to_owned();
     };

@@ -1,10 +1,9 @@
 //! Post-build substitution: `${var}` in the text of a finished object.
 //!
-//! The forms are those of Flux's `envsubst`, a subset of bash: defaults, length,
-//! case, substring, trimming by pattern, replacing. `$var` is left alone and
-//! `$${var}` is `${var}`. `${var:+x}` and `${var:?x}` are read as defaults, which
-//! is not what bash does but what Flux does; `${var+x}` is malformed. The object is written as YAML, substituted as text and read again, so that a
-//! value may change a field's type.
+//! The syntax is that of Flux's `envsubst`, a subset of bash: defaults, length, case, substring, trim,
+//! replace. `$var` is kept and `$${var}` becomes `${var}`. `${var:+x}` and `${var:?x}` are read as defaults,
+//! as in Flux but not in bash; `${var+x}` is malformed. The object is written as YAML, substituted and parsed
+//! again, so a value may change a field's type.
 
 mod evaluate;
 mod parse;
@@ -21,14 +20,14 @@ use equate_manifest::yaml::{self, Duplicates, Options};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The label or annotation that keeps an object out of it.
+/// The label or annotation that disables substitution in an object.
 const OPT_OUT: &str = "kustomize.toolkit.fluxcd.io/substitute";
 const DISABLED: &str = "disabled";
 
-/// Why a text cannot be substituted.
+/// Why substitution fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubstituteError {
-    /// A variable has neither value nor default, and the pass is strict.
+    /// In strict mode, a variable has neither value nor default.
     #[error("variable not set (strict mode): {0:?}")]
     NotSet(String),
     /// `${` without a name after it.
@@ -37,24 +36,24 @@ pub enum SubstituteError {
     /// `${` without `}`.
     #[error("missing closing brace")]
     Brace,
-    /// A form that is none.
+    /// An unknown form.
     #[error("bad substitution")]
     Form,
-    /// An argument that cannot be read.
+    /// An argument that cannot be parsed.
     #[error("unable to parse substitution within function")]
     Argument,
-    /// A default that cannot be read.
+    /// A default that cannot be parsed.
     #[error("unable to parse default function")]
     Default,
-    /// Substitutions inside substitutions beyond reason.
+    /// Substitutions nested too deep.
     #[error("substitutions nested deeper than {0} levels")]
     Depth(usize),
-    /// What is put in comes to more than a build may make.
+    /// The build's limit on output is exceeded.
     #[error("{0}")]
     Exhausted(Exhausted),
 }
 
-/// The variables' values, newlines taken out, names checked.
+/// The variables with checked names and newlines removed from values.
 pub(crate) fn variables(substitution: &Substitution) -> Result<BTreeMap<&str, String>, Fault> {
     substitution
         .variables
@@ -77,7 +76,6 @@ fn is_name(name: &str) -> bool {
             .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
-/// Substitutes in an object, unless it opts out.
 pub(crate) fn apply(
     resource: &mut Resource,
     variables: &BTreeMap<&str, String>,
@@ -118,7 +116,7 @@ pub(crate) fn apply(
     }
 }
 
-/// A fault without what the text says: that may be a secret by now.
+/// Removes quoted text from a fault: it may be a secret after substitution.
 fn named(fault: yaml::Fault) -> yaml::Fault {
     match fault {
         yaml::Fault::DuplicateKey(_) => yaml::Fault::DuplicateKey("(hidden)".to_owned()),
@@ -132,7 +130,7 @@ fn named(fault: yaml::Fault) -> yaml::Fault {
     }
 }
 
-/// Whether any text of a value has a `$` in it. Nothing else can change.
+/// Whether a value contains `$`; otherwise nothing can change.
 fn mentions_any(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('$'),

@@ -1,11 +1,9 @@
-//! Reading `${...}` in a text.
+//! Parses `${...}` in a text.
 
 use super::SubstituteError;
 
-/// The deepest nesting.
 const DEPTH_MAX: usize = 64;
 
-/// A piece of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
     Text(String),
@@ -16,7 +14,6 @@ pub(super) enum Node {
     },
 }
 
-/// Reads a text.
 pub(super) fn parse(text: &str) -> Result<Vec<Node>, SubstituteError> {
     let mut parser = Parser { rest: text, depth: 0 };
     let mut nodes = Vec::new();
@@ -35,9 +32,9 @@ struct Parser<'t> {
     depth: usize,
 }
 
-/// Where an argument ends, and whether `\` escapes in it.
+/// The end of an argument, and whether `\` escapes in it.
 #[derive(Clone, Copy)]
-struct Until {
+struct Terminator {
     stops: &'static [char],
     escapes: bool,
 }
@@ -63,7 +60,7 @@ impl<'t> Parser<'t> {
         self.rest.chars().next()
     }
 
-    /// Text up to `${`. `$$` is one dollar that opens nothing.
+    /// Reads text up to `${`. `$$` is one dollar that opens nothing.
     fn text_until_variable(&mut self) -> String {
         let mut text = String::new();
         loop {
@@ -85,7 +82,6 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// What follows `${`.
     fn variable(&mut self) -> Result<Node, SubstituteError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -128,7 +124,7 @@ impl<'t> Parser<'t> {
                     operator.push(sign);
                     self.next();
                 }
-                let argument = self.argument(Until {
+                let argument = self.argument(Terminator {
                     stops: &['}'],
                     escapes: false,
                 })?;
@@ -162,7 +158,7 @@ impl<'t> Parser<'t> {
             self.next();
             return self.default(name, format!(":{sign}"));
         }
-        let offset = self.argument(Until {
+        let offset = self.argument(Terminator {
             stops: &[':', '}'],
             escapes: false,
         })?;
@@ -172,7 +168,7 @@ impl<'t> Parser<'t> {
         if !self.take(":") {
             return Err(SubstituteError::Form);
         }
-        let length = self.argument(Until {
+        let length = self.argument(Terminator {
             stops: &['}'],
             escapes: false,
         })?;
@@ -180,14 +176,14 @@ impl<'t> Parser<'t> {
         Ok(node(name, ":", vec![offset, length]))
     }
 
-    /// A default is text and further substitutions, up to `}`.
+    /// Reads a default: text and nested substitutions, up to `}`.
     fn default(&mut self, name: String, operator: String) -> Result<Node, SubstituteError> {
         let mut arguments = Vec::new();
         while !self.take("}") {
             if self.rest.is_empty() {
                 return Err(SubstituteError::Argument);
             }
-            arguments.push(self.argument(Until {
+            arguments.push(self.argument(Terminator {
                 stops: &['}'],
                 escapes: false,
             })?);
@@ -206,7 +202,7 @@ impl<'t> Parser<'t> {
             operator.push(sign);
             self.next();
         }
-        let pattern = self.argument(Until {
+        let pattern = self.argument(Terminator {
             stops: &['/'],
             escapes: true,
         })?;
@@ -217,7 +213,7 @@ impl<'t> Parser<'t> {
         if self.take("}") {
             return Ok(node(name, &operator, vec![pattern]));
         }
-        let replacement = self.argument(Until {
+        let replacement = self.argument(Terminator {
             stops: &['}'],
             escapes: true,
         })?;
@@ -225,8 +221,8 @@ impl<'t> Parser<'t> {
         Ok(node(name, &operator, vec![pattern, replacement]))
     }
 
-    /// One argument: a substitution, or text up to one or to what ends it.
-    fn argument(&mut self, until: Until) -> Result<Node, SubstituteError> {
+    /// Reads one argument: a substitution, or text up to the next one or the end.
+    fn argument(&mut self, until: Terminator) -> Result<Node, SubstituteError> {
         if self.take("${") {
             return self.variable();
         }

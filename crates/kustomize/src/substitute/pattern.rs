@@ -1,4 +1,4 @@
-//! Shell patterns: `*`, `?`, `[a-z]`, `[^x]`, `\c`. Unlike in paths, `*` matches slashes too.
+//! Shell patterns: `*`, `?`, `[a-z]`, `[^x]`, `\c`. `*` matches slashes too.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,10 @@ enum Part {
     },
 }
 
-/// A pattern, read.
 #[derive(Debug)]
 pub(super) struct Pattern(Vec<Part>);
 
 impl Pattern {
-    /// `None` if it is malformed.
     pub(super) fn new(text: &str) -> Option<Self> {
         let mut parts = Vec::new();
         let mut rest = text.chars().peekable();
@@ -50,11 +48,11 @@ impl Pattern {
         Some(Self(parts))
     }
 
-    /// The end of the shortest or longest beginning of a text that matches; an empty one does not count.
+    /// The end of the shortest or longest matching prefix of a text; an empty one does not count.
     ///
-    /// The text is gone through once. All places in the pattern that it can have come to are kept at the same
-    /// time, a bit for each: what is looked at is characters times parts, 64 parts at a time.
-    pub(super) fn beginning(&self, text: &str, which: Which) -> Option<usize> {
+    /// One pass over the text tracks all possible positions in the pattern as a bit set. The cost is
+    /// characters times parts, 64 parts at a time.
+    pub(super) fn beginning(&self, text: &str, which: MatchLength) -> Option<usize> {
         let words = self.0.len() / 64 + 1;
         let stays = mask(words, &self.0, |part| *part == Part::Any);
         let mut consumes = Masks::new(&self.0, words);
@@ -74,7 +72,7 @@ impl Pattern {
             skip(&mut places, &stays);
             if end(&places) {
                 found = Some(at + c.len_utf8());
-                if which == Which::Shortest {
+                if which == MatchLength::Shortest {
                     break;
                 }
             }
@@ -86,14 +84,13 @@ impl Pattern {
     }
 }
 
-/// Which of several beginnings is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum MatchLength {
     Shortest,
     Longest,
 }
 
-/// A bit for each part that is like this.
+/// A bit for each part that satisfies `is`.
 fn mask(words: usize, parts: &[Part], is: impl Fn(&Part) -> bool) -> Vec<u64> {
     let mut mask = vec![0; words];
     for (at, _) in parts.iter().enumerate().filter(|(_, part)| is(part)) {
@@ -102,7 +99,7 @@ fn mask(words: usize, parts: &[Part], is: impl Fn(&Part) -> bool) -> Vec<u64> {
     mask
 }
 
-/// What stands before a `*` stands behind it as well: it may match nothing. No two stand side by side.
+/// Adds the position after each `*`, which may match nothing. There are no two adjacent ones.
 fn skip(places: &mut [u64], stays: &[u64]) {
     let mut carry = 0;
     for (place, stays) in places.iter_mut().zip(stays) {
@@ -112,16 +109,16 @@ fn skip(places: &mut [u64], stays: &[u64]) {
     }
 }
 
-/// The parts that consume a character, for the characters seen last.
+/// The parts that match a character, for recently seen characters.
 struct Masks<'p> {
     parts: &'p [Part],
     words: usize,
-    /// Most texts are ASCII, where a table is faster than a map.
+    /// A table is faster than a map, and most texts are ASCII.
     ascii: [Vec<u64>; 128],
     known: HashMap<char, Vec<u64>>,
 }
 
-/// How many words of masks are remembered.
+/// The most mask words to keep.
 const MASK_WORDS_MAX: usize = 1 << 16;
 
 impl<'p> Masks<'p> {
@@ -177,7 +174,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same by the definition, for whole texts.
     fn matches(parts: &[Part], text: &[char]) -> bool {
         match parts {
             [] => text.is_empty(),
@@ -186,30 +182,30 @@ mod tests {
         }
     }
 
-    fn by_definition(pattern: &Pattern, text: &str, which: Which) -> Option<usize> {
+    fn by_definition(pattern: &Pattern, text: &str, which: MatchLength) -> Option<usize> {
         let mut ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
         let fits = |end: &usize| {
             let head: Vec<char> = text[..*end].chars().collect();
             matches(&pattern.0, &head)
         };
         match which {
-            Which::Shortest => ends.find(fits),
-            Which::Longest => ends.rfind(fits),
+            MatchLength::Shortest => ends.find(fits),
+            MatchLength::Longest => ends.rfind(fits),
         }
     }
 
     proptest! {
         #[test]
-        fn a_beginning_is_the_one_of_the_definition(
+        fn prefix_equals_the_definition(
             pattern in r"([ab\u{e9}]|\*|\?|\[a-b\]|\[\^a\]){0,7}",
             times in 0_usize..2,
             text in "[ab\u{e9}/]{0,12}",
         ) {
-            // beyond one word of places
+            // more positions than one word holds
             let head = "b".repeat(times * 63);
             let (whole, text) = (format!("{head}{pattern}"), format!("{head}{text}"));
             let pattern = Pattern::new(&whole).unwrap();
-            for which in [Which::Shortest, Which::Longest] {
+            for which in [MatchLength::Shortest, MatchLength::Longest] {
                 prop_assert_eq!(
                     pattern.beginning(&text, which),
                     by_definition(&pattern, &text, which),
@@ -219,15 +215,15 @@ mod tests {
         }
     }
 
-    /// Beginning by beginning this would take an hour.
+    /// Testing prefix by prefix would take an hour.
     #[test]
-    fn a_long_text_is_gone_through_once() {
+    fn long_text_is_scanned_once() {
         let text = "a".repeat(1 << 18);
         for (pattern, which, expected) in [
-            ("*/", Which::Longest, None),
-            ("*a", Which::Longest, Some(text.len())),
-            ("*a*b", Which::Shortest, None),
-            ("?*?*?", Which::Shortest, Some(3)),
+            ("*/", MatchLength::Longest, None),
+            ("*a", MatchLength::Longest, Some(text.len())),
+            ("*a*b", MatchLength::Shortest, None),
+            ("?*?*?", MatchLength::Shortest, Some(3)),
         ] {
             let pattern = Pattern::new(pattern).unwrap();
             assert_eq!(pattern.beginning(&text, which), expected, "{pattern:?}");

@@ -57,7 +57,7 @@ fn every_form() {
 }
 
 #[test]
-fn what_is_not_set_is_named() {
+fn unset_variable_is_named() {
     for text in [
         "${n}",
         "${#n}",
@@ -83,7 +83,7 @@ fn what_is_not_set_is_named() {
 }
 
 #[test]
-fn what_is_malformed_is_an_error() {
+fn malformed_substitution_is_an_error() {
     for (text, expected) in [
         ("${", SubstituteError::Name),
         ("${}", SubstituteError::Name),
@@ -101,14 +101,14 @@ fn what_is_malformed_is_an_error() {
 }
 
 #[test]
-fn patterns_do_not_backtrack_without_end() {
+fn patterns_backtrack_within_bounds() {
     let value = "a".repeat(2_000);
     let text = "${v##*a*a*a*a*a*a*a*b}";
     check(text, &[("v", &value)], &Ok(value.as_str()));
 }
 
 #[test]
-fn debug_tells_no_values() {
+fn debug_omits_values() {
     let substitution = Substitution {
         variables: BTreeMap::from([("PASSWORD".to_owned(), "hunter2".to_owned())]),
         ..Substitution::default()

@@ -2,12 +2,11 @@
 
 use crate::budget::Budget;
 use crate::error::Fault;
-use crate::field_spec::{Creates, FieldSpec, set_scalar};
+use crate::field_spec::{Creation, FieldSpec, set_scalar};
 use crate::passes::{Pass, Step};
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 
-/// What is put before or after a name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Affix<'a> {
     Prefix(&'a str),
@@ -24,16 +23,15 @@ impl Affix<'_> {
 
 const NAME: &str = "metadata/name";
 
-/// Puts it there, in every resource but those whose name means something.
 #[derive(Debug)]
-pub(crate) struct Affixing<'a> {
+pub(crate) struct AffixPass<'a> {
     pub(crate) affix: Affix<'a>,
     pub(crate) specs: &'a [FieldSpec],
     pub(crate) schema: &'a Schema,
     pub(crate) budget: Budget,
 }
 
-impl Pass for Affixing<'_> {
+impl Pass for AffixPass<'_> {
     fn begin(&self) -> Step<'_> {
         Box::new(|resource| self.rename(resource))
     }
@@ -43,7 +41,7 @@ impl Pass for Affixing<'_> {
     }
 }
 
-impl Affixing<'_> {
+impl AffixPass<'_> {
     fn rename(&self, resource: &mut Resource) -> Result<(), Fault> {
         let Self { affix, budget, .. } = self;
         if keeps_its_name(resource) {
@@ -55,13 +53,13 @@ impl Affixing<'_> {
                 continue;
             }
             if spec.path == NAME {
-                // what it was called is kept beside what it is called
-                budget.make(affix.text().len() + resource.name().len())?;
+                // the former name is kept beside the new one
+                budget.charge(affix.text().len() + resource.name().len())?;
                 note(resource, *affix, self.schema);
             }
-            spec.visit(resource, Creates::Scalar, &mut |value| {
+            spec.visit(resource, Creation::Scalar, &mut |value| {
                 let name = scalar_text(value).unwrap_or_default();
-                budget.make(affix.text().len() + name.len())?;
+                budget.charge(affix.text().len() + name.len())?;
                 let name = match affix {
                     Affix::Prefix(prefix) => format!("{prefix}{name}"),
                     Affix::Suffix(suffix) => format!("{name}{suffix}"),
@@ -84,7 +82,8 @@ fn note(resource: &mut Resource, affix: Affix<'_>, schema: &Schema) {
     }
 }
 
-/// A definition's name is made of its group, an API service's of its version, a namespace's is itself.
+/// A definition's name derives from its group, an APIService's from its version, and a Namespace's is its
+/// identity.
 fn keeps_its_name(resource: &Resource) -> bool {
     match resource.original_kind() {
         "CustomResourceDefinition" | "Namespace" => true,

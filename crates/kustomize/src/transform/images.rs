@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::error::{Exhausted, Fault, FieldProblem, node_kind};
-use crate::field_spec::{ByType, Creates, FieldSpec, Selection, Ways};
+use crate::field_spec::{ByType, Creation, FieldSpec, Selection, SpecTree};
 use crate::kustomization::Image;
 use crate::passes::{Pass, Step};
 use crate::resource::{Resource, scalar_text};
@@ -10,20 +10,18 @@ use regex::Regex;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// An entry of `images`, made ready.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
     image: &'a Image,
     name: Name<'a>,
 }
 
-/// What an entry's name matches.
 #[derive(Debug)]
 enum Name<'a> {
-    /// One of plain characters and dots, which match anything.
+    /// Plain characters and dots, which match anything.
     Plain(&'a str),
     Expression(Regex),
-    /// One that makes no expression: then nothing matches, as upstream has it.
+    /// An invalid expression, which matches nothing, as in kustomize.
     Nothing,
 }
 
@@ -49,7 +47,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The changed form of an image, `None` if it is not meant.
+    /// The new form of an image; `None` if it does not match.
     fn changed(&self, image: &str) -> Option<String> {
         if !self.means(image) {
             return None;
@@ -81,7 +79,7 @@ impl<'a> Change<'a> {
 
     fn set(&self, value: &mut Value, budget: &Budget) -> Result<(), FieldProblem> {
         if let Some(changed) = self.changed(&text_of(value)?) {
-            budget.make(changed.len())?;
+            budget.charge(changed.len())?;
             *value = changed.into();
         }
         Ok(())
@@ -98,7 +96,6 @@ fn text_of(value: &Value) -> Result<String, FieldProblem> {
     scalar_text(value).ok_or_else(|| FieldProblem::NotScalar(node_kind(value)))
 }
 
-/// What follows the name in an image; `None` if it begins with another one.
 fn after_name<'i>(image: &'i str, name: &str) -> Option<&'i str> {
     let mut rest = image.chars();
     for wanted in name.chars() {
@@ -110,7 +107,7 @@ fn after_name<'i>(image: &'i str, name: &str) -> Option<&'i str> {
     Some(rest.as_str())
 }
 
-/// Whether it is `(:TAG)?(@ALGORITHM:DIGEST)?`.
+/// Whether the text is `(:TAG)?(@ALGORITHM:DIGEST)?`.
 fn is_tag_and_digest(text: &str) -> bool {
     let is_word = |text: &str| {
         text.bytes()
@@ -133,12 +130,10 @@ fn is_tag_and_digest(text: &str) -> bool {
     tag_is_sound && digest_is_sound
 }
 
-/// The entries of a list, found by how the names they mean end.
+/// The entries of a list, indexed by the ends of their names.
 struct Changes<'a> {
     list: Vec<Change<'a>>,
-    /// Entries by the last segment of their names, where that is plain.
     by_end: HashMap<&'a str, Vec<usize>>,
-    /// All others.
     rest: Vec<usize>,
 }
 
@@ -159,7 +154,7 @@ impl<'a> Changes<'a> {
         Ok(Self { list, by_end, rest })
     }
 
-    /// The first entry from `from` on that means one of these images.
+    /// The first entry at or after `from` that matches one of the images.
     fn next(&self, images: &[String], from: usize) -> Option<usize> {
         let first = |image: &String| {
             let end = end_of(image);
@@ -177,19 +172,18 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// What follows the last slash.
 fn end_of(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, end)| end)
 }
 
-/// Changes all images the entries mean, one entry after the other, in everything but definitions.
-pub(crate) struct Tagging<'a> {
+/// Changes all matching images, entry by entry, except in CustomResourceDefinitions.
+pub(crate) struct ImagePass<'a> {
     changes: Changes<'a>,
     selection: Selection<'a>,
     budget: Budget,
 }
 
-impl<'a> Tagging<'a> {
+impl<'a> ImagePass<'a> {
     pub(crate) fn new(
         images: &'a [Image],
         specs: &'a [FieldSpec],
@@ -202,24 +196,24 @@ impl<'a> Tagging<'a> {
         })
     }
 
-    fn tag(&self, known: &mut ByType<Ways<'a>>, resource: &mut Resource) -> Result<(), Fault> {
+    fn tag(&self, known: &mut ByType<SpecTree<'a>>, resource: &mut Resource) -> Result<(), Fault> {
         if resource.kind() == "CustomResourceDefinition" {
             return Ok(());
         }
-        let ways = self.selection.ways(known, resource);
+        let spec_tree = self.selection.spec_tree(known, resource);
         let changes = &self.changes;
         let mut from = 0;
-        // an entry may change an image into what a later one means
+        // one entry's result may match a later entry
         while from < changes.list.len() {
             let mut found = Vec::new();
-            visit(resource, ways, &mut |value| {
+            visit(resource, spec_tree, &mut |value| {
                 found.push(text_of(value)?);
                 Ok(())
             })?;
             let Some(at) = changes.next(&found, from) else {
                 break;
             };
-            visit(resource, ways, &mut |value| {
+            visit(resource, spec_tree, &mut |value| {
                 changes.list[at].set(value, &self.budget)
             })?;
             from = at + 1;
@@ -228,18 +222,18 @@ impl<'a> Tagging<'a> {
     }
 }
 
-impl Pass for Tagging<'_> {
+impl Pass for ImagePass<'_> {
     fn begin(&self) -> Step<'_> {
         let mut known = ByType::new();
         Box::new(move |resource| self.tag(&mut known, resource))
     }
 }
 
-/// Calls `set` for every image of a resource; for those that both the scan and a specification find,
-/// more than once.
+/// Calls `set` for every image of a resource, repeatedly for images found by both the scan and a
+/// specification.
 fn visit(
     resource: &mut Resource,
-    ways: &Ways<'_>,
+    spec_tree: &SpecTree<'_>,
     set: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
 ) -> Result<(), Fault> {
     let scanned = resource
@@ -252,13 +246,13 @@ fn visit(
         id: resource.id().to_string(),
         problem,
     })?;
-    let visited = ways.visit(&mut resource.object, Creates::Nothing, &mut |_, value, _| {
+    let visited = spec_tree.visit(&mut resource.object, Creation::Nothing, &mut |_, value, _| {
         set(value)
     });
-    visited.map_err(|wrong| ways.fault(wrong, resource))
+    visited.map_err(|wrong| spec_tree.fault(wrong, resource))
 }
 
-/// The legacy scan: `image` under any list named `containers` or `initContainers`.
+/// The legacy scan: `image` in any list named `containers` or `initContainers`.
 fn scan(
     value: &mut Value,
     set: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
@@ -280,7 +274,7 @@ fn scan(
     }
 }
 
-/// Name, tag and digest of an image. A colon before the first slash is a port's.
+/// Splits an image into name, tag and digest. A colon before the first slash belongs to a port.
 fn split(image: &str) -> (&str, &str, &str) {
     let from = image.find('/').unwrap_or(0);
     let at = image[from..].find('@').map(|at| at + from);
@@ -300,7 +294,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_entry_changes_what_it_names() {
+    fn entry_changes_matching_images() {
         let entry = |name: &str, new_name: &str, new_tag: &str, digest: &str, suffix: &str| Image {
             name: name.to_owned(),
             new_name: new_name.to_owned(),
@@ -347,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_name_matches_what_its_expression_does() {
+    fn plain_name_matches_like_its_expression() {
         let names = ["", "nginx", "r:5000/a", "x.y/a.b", "a:1", "a/b-c_d"];
         let images = [
             "",
@@ -396,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_follow_one_another() {
+    fn entries_apply_in_order() {
         let entry = |name: &str, new_name: &str| Image {
             name: name.to_owned(),
             new_name: new_name.to_owned(),
@@ -418,7 +412,7 @@ mod tests {
         resources
             .append(Resource::new(pod, crate::Origin::default()), schema)
             .unwrap();
-        let tagging = Tagging::new(&images, &[], &Budget::default()).unwrap();
+        let tagging = ImagePass::new(&images, &[], &Budget::default()).unwrap();
         crate::passes::run(&tagging, &mut resources).unwrap();
         let containers = &resources.items()[0].object.0["spec"]["containers"];
         assert_eq!(*containers, json!([{"image": "e:1"}, {"image": "x"}]));

@@ -2,7 +2,9 @@
 
 use crate::budget::Budget;
 use crate::error::Fault;
-use crate::field_spec::{ByType, Creates, FieldSpec, Selection, Tables, Ways, Wrong, merge, set_entry};
+use crate::field_spec::{
+    ByType, Creation, FieldSpec, Selection, SpecFault, SpecTree, Tables, merge, set_entry,
+};
 use crate::kustomization::LabelField;
 use crate::passes::{Pass, Step};
 use crate::resource::Resource;
@@ -10,16 +12,15 @@ use crate::sharing::Member;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Sets the entries in every field the specifications name.
 #[derive(Debug)]
-pub(crate) struct Labelling<'a> {
+pub(crate) struct LabelPass<'a> {
     entries: &'a BTreeMap<String, String>,
     keys: Vec<Arc<str>>,
     selection: Selection<'a>,
     budget: Budget,
 }
 
-impl<'a> Labelling<'a> {
+impl<'a> LabelPass<'a> {
     pub(crate) fn new(
         entries: &'a BTreeMap<String, String>,
         specs: &'a [FieldSpec],
@@ -33,43 +34,44 @@ impl<'a> Labelling<'a> {
         }
     }
 
-    fn label(&self, known: &mut ByType<Ways<'a>>, resource: &mut Resource) -> Result<(), Fault> {
+    fn label(&self, known: &mut ByType<SpecTree<'a>>, resource: &mut Resource) -> Result<(), Fault> {
         let Self { entries, keys, .. } = self;
         if entries.is_empty() {
             return Ok(());
         }
-        let ways = self.selection.ways(known, resource);
+        let spec_tree = self.selection.spec_tree(known, resource);
         let mut made = vec![Vec::new(); keys.len()];
-        let set = resource.in_step(|resource| set(resource, entries, keys, ways, &mut made, &self.budget));
-        set.map_err(|wrong| ways.fault(wrong, resource))?;
+        let set = resource
+            .change_scalars(|resource| set(resource, entries, keys, spec_tree, &mut made, &self.budget));
+        set.map_err(|wrong| spec_tree.fault(wrong, resource))?;
         made.into_iter().for_each(|members| resource.sharing.add(members));
         Ok(())
     }
 }
 
-impl Pass for Labelling<'_> {
+impl Pass for LabelPass<'_> {
     fn begin(&self) -> Step<'_> {
         let mut known = ByType::new();
         Box::new(move |resource| self.label(&mut known, resource))
     }
 }
 
-/// Sets the entries in the fields of a resource, and tells which of them were made.
+/// Sets the entries in a resource's fields and reports which it created.
 fn set(
     resource: &mut Resource,
     entries: &BTreeMap<String, String>,
     keys: &[Arc<str>],
-    ways: &Ways<'_>,
+    spec_tree: &SpecTree<'_>,
     made: &mut [Vec<Member>],
     budget: &Budget,
-) -> Result<(), Wrong> {
+) -> Result<(), SpecFault> {
     let noted = resource.note.is_some();
-    ways.visit(&mut resource.object, Creates::Map, &mut |at, value, indexes| {
-        let spec = ways.spec(at);
-        // noting where an object comes from writes its annotations anew
+    spec_tree.visit(&mut resource.object, Creation::Map, &mut |at, value, indexes| {
+        let spec = spec_tree.spec(at);
+        // recording an origin rewrites the annotations
         let shares = !noted || spec.path != "metadata/annotations";
         for (at, (key, text)) in entries.iter().enumerate() {
-            budget.make(key.len() + text.len())?;
+            budget.charge(key.len() + text.len())?;
             if set_entry(value, key, text)? && shares {
                 made[at].push(Member {
                     way: Arc::clone(&spec.segments),
@@ -82,7 +84,6 @@ fn set(
     })
 }
 
-/// The fields an entry of `labels` means.
 pub(crate) fn fields_of(label: &LabelField, tables: &Tables) -> Result<Vec<FieldSpec>, Fault> {
     let mut specs: Vec<FieldSpec> = label.fields.iter().map(FieldSpec::from_field).collect();
     merge(&mut specs, &tables.labels)?;

@@ -1,9 +1,9 @@
-//! `namespace`: where everything lives that lives somewhere.
+//! `namespace`: sets the namespace of every namespaced object.
 
 use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{Fault, FieldProblem, node_kind};
-use crate::field_spec::{ByType, Creates, FieldSpec, Selection, set_scalar};
+use crate::field_spec::{ByType, Creation, FieldSpec, Selection, set_scalar};
 use crate::resource::{Resource, scalar_text};
 use crate::schema::Schema;
 use serde_json::Value;
@@ -22,17 +22,16 @@ pub(crate) enum Subjects {
     None,
 }
 
-/// What to do with which namespace.
 #[derive(Debug)]
 pub(crate) struct Namespace<'a> {
     pub(crate) name: &'a str,
-    /// Whether a namespace that is set stays.
+    /// Whether to keep a namespace that is set.
     pub(crate) unset_only: bool,
     pub(crate) subjects: Subjects,
 }
 
 impl Namespace<'_> {
-    /// Moves every resource that may be moved; two of them in one place are an error.
+    /// Moves every namespaced resource. Two with the same id afterwards are an error.
     pub(crate) fn apply<'s>(
         &self,
         resources: &mut Collection,
@@ -49,25 +48,25 @@ impl Namespace<'_> {
             if resource.from_chart {
                 return Ok(hash(resource));
             }
-            budget.make(self.name.len() + resource.name().len())?;
+            budget.charge(self.name.len() + resource.name().len())?;
             resource.remember(schema);
             self.set_own(resource, schema)?;
             self.set_subjects(resource, &budget)?;
             self.set_fields(resource, &selection, known, &budget)?;
             Ok(hash(resource))
         };
-        // none stops at a fault: what is called how before decides what was in conflict until then
+        // none stops at a fault: earlier ids decide about conflicts
         let moves = workers.map(items, ByType::new, |known, resource| {
             let before = hash(resource);
             Ok::<_, Infallible>((before, set(known, resource).map_err(Box::<Fault>::new)))
         });
         let (before, after): (Vec<u64>, Vec<_>) = moves.done.into_iter().unzip();
-        let mut places = Places::new(&before);
+        let mut places = IdCounts::new(&before);
         for (at, moved) in after.into_iter().enumerate() {
             let hash = moved.map_err(|fault| *fault)?;
             if hash != before[at]
                 && places.moved(before[at], hash)
-                && several(items, at, &before, hash, schema)
+                && is_duplicate(items, at, &before, hash, schema)
             {
                 return Err(Fault::NamespaceConflict {
                     id: items[at].id().to_string(),
@@ -128,7 +127,7 @@ impl Namespace<'_> {
             if self.unset_only && subject.get("namespace").is_some_and(|value| !is_empty(value)) {
                 continue;
             }
-            budget.make(self.name.len())?;
+            budget.charge(self.name.len())?;
             subject.insert("namespace".to_owned(), self.name.into());
         }
         Ok(())
@@ -154,11 +153,11 @@ impl Namespace<'_> {
             specs
         });
         for spec in specs {
-            spec.visit_any(resource, Creates::Scalar, &mut |value| {
+            spec.visit_any(resource, Creation::Scalar, &mut |value| {
                 if self.unset_only && !is_empty(value) {
                     return Ok(());
                 }
-                budget.make(self.name.len())?;
+                budget.charge(self.name.len())?;
                 set_scalar(value, self.name.into())
             })?;
         }
@@ -166,10 +165,9 @@ impl Namespace<'_> {
     }
 }
 
-/// How many resources are called what, by the hash of it.
-struct Places(HashMap<u64, usize>);
+struct IdCounts(HashMap<u64, usize>);
 
-impl Places {
+impl IdCounts {
     fn new(hashes: &[u64]) -> Self {
         let mut places = HashMap::with_capacity(hashes.len() * 2);
         for hash in hashes {
@@ -178,7 +176,7 @@ impl Places {
         Self(places)
     }
 
-    /// Whether there was something already, as far as hashes tell.
+    /// Whether the id was taken already, judging by hashes.
     fn moved(&mut self, before: u64, after: u64) -> bool {
         if let Some(count) = self.0.get_mut(&before) {
             *count -= 1;
@@ -189,9 +187,9 @@ impl Places {
     }
 }
 
-/// Whether another resource is called as the one at this place, as if they were moved one after the
-/// other: what those after it are called now does not count, but what they were called before.
-fn several(items: &[Resource], at: usize, before: &[u64], hash: u64, schema: &Schema) -> bool {
+/// Whether another resource has the id of the one at this place, as if resources were moved one by one: later
+/// ones count with their old ids.
+fn is_duplicate(items: &[Resource], at: usize, before: &[u64], hash: u64, schema: &Schema) -> bool {
     let called = items[at].called(schema);
     let mut moved = items[..at].iter();
     let mut rest = items.iter().zip(before).skip(at + 1);

@@ -1,11 +1,12 @@
-//! `replacements`: one field's value, copied into others.
+//! `replacements`: copies one field's value into others.
 
 use crate::budget::{Budget, measure};
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
-use crate::field_path::{self, Astray, Made, Visitor};
+use crate::field_path::{self, NewField, PathMismatch, Visitor};
 use crate::kustomization::{
-    self, FieldOptions, Kustomization, Replacement, ReplacementSource, ReplacementTarget, Selector, Unknown,
+    self, FieldOptions, Kustomization, Replacement, ReplacementSource, ReplacementTarget, Selector,
+    UnknownFields,
 };
 use crate::loader::{Loader, at};
 use crate::resource::{Resource, scalar_text};
@@ -17,7 +18,6 @@ use std::collections::HashMap;
 
 const DEFAULT_PATH: &str = "metadata.name";
 
-/// Carries out all replacements of a kustomization.
 pub(crate) fn apply_all(
     kustomization: &Kustomization,
     loader: &mut Loader<'_>,
@@ -31,7 +31,6 @@ pub(crate) fn apply_all(
     Ok(())
 }
 
-/// Carries out one entry: a replacement, or a file of them.
 pub(crate) fn apply_entry(
     entry: &Replacement,
     root: &str,
@@ -54,7 +53,6 @@ pub(crate) fn apply_entry(
     Ok(())
 }
 
-/// A file of replacements: one, or a list of them.
 fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
     let options = Options {
         duplicates: Duplicates::Collect,
@@ -72,7 +70,7 @@ fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
             kustomization::decode(
                 entry,
                 &kustomization::shapes::REPLACEMENT,
-                Unknown::Refused,
+                UnknownFields::Refused,
                 &mut HashMap::new(),
             )
         })
@@ -80,7 +78,6 @@ fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
         .map_err(|(_, fault)| at(Place::file(path))(fault))
 }
 
-/// Carries out one.
 fn apply(entry: &Replacement, resources: &mut Collection, schema: &Schema) -> Result<(), Fault> {
     let value = match (&entry.source, &entry.source_value) {
         (Some(_), Some(_)) => return fault("value and resource selectors are mutually exclusive"),
@@ -101,7 +98,6 @@ fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Replacement(text.into()))
 }
 
-/// The one value a source names.
 fn source_value(source: &ReplacementSource, resources: &mut Collection) -> Result<Value, Fault> {
     let candidates = if source.name.is_empty() {
         resources.everything()
@@ -249,7 +245,7 @@ fn apply_to(
                 };
                 match value {
                     Value::Array(_) | Value::Object(_) => resource.apart(change),
-                    _ => resource.in_step(change),
+                    _ => resource.change_scalars(change),
                 }
             })
         })?;
@@ -287,7 +283,6 @@ fn rejected(resource: &Resource, selector: &Selector, matcher: &Matcher) -> bool
     by_metadata || names_something && any_name(resource, matcher)
 }
 
-/// Copies the value to a path: into the object, or into structured text in one of its fields.
 fn copy(
     object: &mut Value,
     path: &str,
@@ -296,12 +291,12 @@ fn copy(
     budget: &Budget,
 ) -> Result<(), Fault> {
     let segments = field_path::split(path);
-    budget.copy(value, segments.len())?;
+    budget.charge_copy(value, segments.len())?;
     if into_text(object, &segments, value, options, budget)? {
         return Ok(());
     }
     let creates = options.is_some_and(|options| options.create);
-    let makes = creates.then(|| Made::like(value));
+    let makes = creates.then(|| NewField::like(value));
     let missing = || {
         if creates {
             format!("unable to find or create field {path:?} in replacement target")
@@ -318,11 +313,11 @@ fn copy(
                 _ => Value::Null,
             };
             put(field, value, options, budget)?;
-            // upstream writes labels and annotations as texts, whatever they were
+            // kustomize writes labels and annotations as strings
             match mistyped(&before, field)
                 .filter(|_| segments.first().is_some_and(|first| first != "metadata"))
             {
-                Some(why) => Err(Astray::Mistyped(why)),
+                Some(why) => Err(PathMismatch::Mistyped(why)),
                 None => Ok(()),
             }
         },
@@ -330,29 +325,29 @@ fn copy(
     match field_path::visit(object, &segments, &mut visitor) {
         Ok(0) => fault(missing()),
         Ok(_) => Ok(()),
-        Err(Astray::Exhausted(exhausted)) => Err(exhausted.into()),
-        Err(Astray::Mistyped(why)) => fault(format!("field {path:?} of replacement target: {why}")),
-        Err(Astray::Wrong(why)) => fault(format!("{}: {why}", missing())),
+        Err(PathMismatch::Exhausted(exhausted)) => Err(exhausted.into()),
+        Err(PathMismatch::Mistyped(why)) => fault(format!("field {path:?} of replacement target: {why}")),
+        Err(PathMismatch::Invalid(why)) => fault(format!("{}: {why}", missing())),
     }
 }
 
-/// Puts the value, or its part of a delimited text, into a field. A scalar keeps its type.
+/// Sets a field to the value, or one part of a delimited text. A scalar keeps its type.
 fn put(
     field: &mut Value,
     value: &Value,
     options: Option<&FieldOptions>,
     budget: &Budget,
-) -> Result<(), Astray> {
-    budget.make(measure(value).0)?;
+) -> Result<(), PathMismatch> {
+    budget.charge(measure(value).0)?;
     let delimited = options.filter(|options| !options.delimiter.is_empty());
     let value = match delimited {
         None => value.clone(),
         Some(options) => {
             let (Some(current), Some(text)) = (scalar_text(field), scalar_text(value)) else {
                 let why = "delimiter option can only be used with scalar nodes";
-                return Err(Astray::Wrong(why.to_owned()));
+                return Err(PathMismatch::Invalid(why.to_owned()));
             };
-            budget.make(current.len())?;
+            budget.charge(current.len())?;
             let mut parts: Vec<&str> = current.split(options.delimiter.as_str()).collect();
             match usize::try_from(options.index) {
                 Err(_) => parts.insert(0, &text),
@@ -374,7 +369,7 @@ fn put(
     Ok(())
 }
 
-/// Why a scalar cannot stand where another stood, whose type it has to have.
+/// The type error if a scalar cannot replace another.
 fn mistyped(before: &Value, after: &Value) -> Option<String> {
     let wanted = match before {
         Value::Bool(_) if !after.is_boolean() => "bool",
@@ -394,7 +389,7 @@ fn mistyped(before: &Value, after: &Value) -> Option<String> {
     Some(format!("cannot decode !!{found} `{text}` as a !!{wanted}"))
 }
 
-/// A text as YAML reads it when nothing says what it is.
+/// A text as an untagged YAML scalar.
 fn plain(text: &str) -> Value {
     match yaml::scalar(Dialect::Yaml12, text) {
         Some(value) if !text.is_empty() => value,
@@ -402,7 +397,7 @@ fn plain(text: &str) -> Value {
     }
 }
 
-/// Copies the value to a path that runs through a text which holds JSON or YAML; false if there is none.
+/// Copies the value into a JSON or YAML text in a field; false if there is none.
 fn into_text(
     object: &mut Value,
     segments: &[String],
@@ -414,7 +409,7 @@ fn into_text(
         let (outer, inner) = segments.split_at(at);
         let found = field_path::get(object, outer);
         if found.is_some_and(Value::is_null) && options.is_some_and(|options| options.create) {
-            // upstream reads `null` as YAML, in which nothing can be made
+            // kustomize reads `null` as YAML, in which nothing can be created
             return Ok(true);
         }
         let Some(text) = found.and_then(Value::as_str) else {
@@ -425,20 +420,20 @@ fn into_text(
         };
         let makes = options
             .filter(|options| options.create)
-            .map(|_| Made::like(value));
-        budget.make(text.len())?;
+            .map(|_| NewField::like(value));
+        budget.charge(text.len())?;
         let mut visitor = Visitor {
             makes,
             budget,
             set: &mut |field| put(field, value, options, budget),
         };
         let set = field_path::visit(&mut content.value, inner, &mut visitor);
-        if let Err(Astray::Exhausted(exhausted)) = set {
+        if let Err(PathMismatch::Exhausted(exhausted)) = set {
             return Err(exhausted.into());
         }
-        // what is to be made in a null is not, and upstream does not mind
+        // kustomize ignores a failure to create fields in null
         if !set.is_ok_and(|count| count > 0 || makes.is_some()) {
-            // of a text within the text upstream changes a copy, and leaves it at that
+            // for a text within a text kustomize changes only a copy
             let Some(before) = first_document(text) else {
                 return Ok(false);
             };
@@ -452,13 +447,13 @@ fn into_text(
             makes: None,
             budget,
             set: &mut |field| {
-                budget.make(written.len())?;
+                budget.charge(written.len())?;
                 *field = written.clone().into();
                 Ok(())
             },
         };
         return match field_path::visit(object, outer, &mut visitor) {
-            Err(Astray::Exhausted(exhausted)) => Err(exhausted.into()),
+            Err(PathMismatch::Exhausted(exhausted)) => Err(exhausted.into()),
             done => Ok(done.is_ok_and(|count| count > 0)),
         };
     }
@@ -473,7 +468,7 @@ fn first_document(text: &str) -> Option<yaml::Document> {
     yaml::load(text, &read).ok()?.into_iter().next()
 }
 
-/// JSON stays JSON, indented if it was; anything else is YAML, and keeps its form.
+/// JSON stays JSON and keeps its indentation; anything else is YAML and keeps its form.
 fn write_like(before: &str, value: &Value) -> String {
     if !before.trim_start().starts_with(['{', '[']) {
         let text = yaml::rewrite(before, value).unwrap_or_else(|| yaml::to_string(value));

@@ -1,11 +1,11 @@
-//! `replicas`: how many, by name.
+//! `replicas`: replica counts by name.
 
 use crate::collection::Collection;
 use crate::error::Fault;
-use crate::field_spec::{Creates, FieldSpec, set_scalar};
+use crate::field_spec::{Creation, FieldSpec, set_scalar};
 use crate::kustomization::Replica;
 
-/// Sets the count on every resource that is or was called so. None at all is an error.
+/// Sets the count on every resource with this current or former name. No match is an error.
 pub(crate) fn apply(resources: &mut Collection, replica: &Replica, specs: &[FieldSpec]) -> Result<(), Fault> {
     let mut found = false;
     for at in resources.by_any_name(&replica.name) {
@@ -20,7 +20,7 @@ pub(crate) fn apply(resources: &mut Collection, replica: &Replica, specs: &[Fiel
                     .any(|former| former.name == replica.name && spec.selects(group, version, &former.kind));
             if meant {
                 found = true;
-                spec.visit(resource, Creates::Scalar, &mut |value| {
+                spec.visit(resource, Creation::Scalar, &mut |value| {
                     set_scalar(value, replica.count.into())
                 })?;
             }

@@ -1,4 +1,4 @@
-//! Charts: what is asked of whoever renders them, and what becomes of what they render.
+//! Charts: requests to the renderer, and the use of its output.
 
 use crate::memory::Memory;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use equate_kustomize::{
 };
 use std::collections::BTreeMap;
 
-/// Renders a ConfigMap that says what was asked for; has a chart called `pulled`, and renders none called `bad`.
+/// Renders a ConfigMap that describes the request; can pull `pulled`, and fails to render `bad`.
 struct Teller;
 
 impl Charts for Teller {
@@ -34,7 +34,6 @@ impl Charts for Teller {
     }
 }
 
-/// The data of the one object, or the error with its cause.
 fn built(base: &str) -> String {
     let mut tree = Memory::new(&[
         (
@@ -105,7 +104,7 @@ fn built(base: &str) -> String {
 }
 
 #[test]
-fn charts_are_asked_for_with_their_files_and_values() {
+fn renderer_gets_files_and_values() {
     const ALL: &str = "files=Chart.yaml templates/c.yaml values.yaml";
     for (base, expected) in [
         (
@@ -150,7 +149,7 @@ fn charts_are_asked_for_with_their_files_and_values() {
 }
 
 #[test]
-fn charts_that_cannot_be_are_told_with_their_place() {
+fn chart_errors_name_their_place() {
     for (base, expected) in [
         (
             "helmCharts: [{name: bad}]\n",
@@ -158,7 +157,7 @@ fn charts_that_cannot_be_are_told_with_their_place() {
         ),
         (
             "helmCharts: [{name: web}]\n",
-            "base/kustomization.yaml:1:14: chart \"web\" renders no manifest in t.yaml: missing metadata.name in object: v1 ConfigMap",
+            "base/kustomization.yaml:1:14: chart \"web\" renders an invalid manifest in t.yaml: missing metadata.name in object: v1 ConfigMap",
         ),
         (
             "helmCharts: [{name: absent}]\n",
@@ -166,7 +165,7 @@ fn charts_that_cannot_be_are_told_with_their_place() {
         ),
         (
             "helmCharts: [{name: absent, repo: 'https://u:p@h/r'}]\n",
-            "base/kustomization.yaml:1:14: chart \"absent\" cannot be had: https://h/r has no charts/absent",
+            "base/kustomization.yaml:1:14: chart \"absent\" cannot be pulled: https://h/r has no charts/absent",
         ),
         (
             "helmCharts: [{releaseName: r}]\n",
@@ -218,15 +217,15 @@ fn charts_that_cannot_be_are_told_with_their_place() {
         ),
         (
             "helmCharts: [{name: loop}]\n",
-            "base/kustomization.yaml:1:14: the link 'base/charts/loop/again' of a chart leads around in a circle",
+            "base/kustomization.yaml:1:14: chart link 'base/charts/loop/again' cannot be followed: its symbolic links form a cycle",
         ),
         (
             "helmCharts: [{name: away}]\n",
-            "base/kustomization.yaml:1:14: security; the link 'base/charts/away/secret' of a chart leads to 'top/kustomization.yaml', which is neither in the chart nor in or below 'base'",
+            "base/kustomization.yaml:1:14: security; chart link 'base/charts/away/secret' leads to 'top/kustomization.yaml', which is neither in the chart nor in or below 'base'",
         ),
         (
             "helmCharts: [{name: doubling}]\n",
-            "base/kustomization.yaml:1:14: more than 1000 files are read",
+            "base/kustomization.yaml:1:14: the build reads more than 1000 files",
         ),
         (
             "helmCharts: [{name: deep}]\n",
@@ -234,7 +233,7 @@ fn charts_that_cannot_be_are_told_with_their_place() {
         ),
         (
             "helmCharts: [{name: bad, valuesInline: {a: 1}}]\n",
-            "base/kustomization.yaml:1:14: could not parse values file into rnode: EOF: 'charts/bad/values.yaml' holds no values, and some were to go with them",
+            "base/kustomization.yaml:1:14: could not parse values file into rnode: EOF: 'charts/bad/values.yaml' is empty, and inline values cannot be merged with it",
         ),
         (
             "helmCharts: [{name: list, valuesInline: {a: 1}}]\n",
@@ -250,7 +249,7 @@ fn charts_that_cannot_be_are_told_with_their_place() {
         ),
         (
             "helmCharts: [{name: web, releaseName: a}, {name: web, releaseName: b}, {name: web, releaseName: c}, {name: web, releaseName: d}]\n",
-            "base/kustomization.yaml:1:101: more than 3 charts are rendered",
+            "base/kustomization.yaml:1:101: the build renders more than 3 charts",
         ),
         (
             "generators:\n- |-\n  {apiVersion: builtin, kind: HelmChartInflationGenerator, metadata: {name: x}}\n",

@@ -1,4 +1,4 @@
-//! Errors: where they are and what they name. Limits are errors like others.
+//! Errors: their places and texts, limits included.
 
 use crate::memory::Memory;
 use equate_kustomize::{Limits, LoadRestriction, Loaders, Options, Order, Stop, kustomize, kustomize_with};
@@ -15,7 +15,7 @@ fn failure(files: &[(&str, &str)], options: &Options) -> String {
 }
 
 #[test]
-fn links_that_lead_nowhere_say_why() {
+fn broken_links_are_explained() {
     let mut tree = Memory::new(&[]);
     for (link, target) in [
         ("k/round", "round"),
@@ -30,11 +30,11 @@ fn links_that_lead_nowhere_say_why() {
     for (entry, expected) in [
         (
             "round",
-            "evalsymlink failure on 'round': too many links: its symbolic links lead around in a circle",
+            "evalsymlink failure on 'round': too many links: its symbolic links form a cycle",
         ),
         (
             "there/c.yaml",
-            "evalsymlink failure on 'there/c.yaml': too many links: its symbolic links lead around in a circle",
+            "evalsymlink failure on 'there/c.yaml': too many links: its symbolic links form a cycle",
         ),
         (
             "away",
@@ -59,9 +59,8 @@ fn links_that_lead_nowhere_say_why() {
     }
 }
 
-/// What goes to standard error beside what is built, or fails to be.
 #[test]
-fn warnings_are_those_of_the_real_tool() {
+fn warnings_equal_kustomize() {
     const VARS: &str = "# Warning: 'vars' is deprecated. Please use 'replacements' instead. [EXPERIMENTAL] Run 'kustomize edit fix' to update your Kustomization automatically.";
     const LABELS: &str = "# Warning: 'commonLabels' is deprecated. Please use 'labels' instead. Run 'kustomize edit fix' to update your Kustomization automatically.";
     const ORDER: &str = "Warning: Sorting order is set both in 'kustomization.yaml' ('sortOptions') and in a CLI flag ('--reorder'). Using the kustomization file over the CLI flag.";
@@ -87,7 +86,7 @@ fn warnings_are_those_of_the_real_tool() {
         ),
         ("resources: [c.yaml]\nsortOptions: {order: fifo}\n", false, vec![]),
         ("resources: [c.yaml]\n", true, vec![]),
-        // though nothing is built
+        // the build fails afterwards
         (
             "commonLabels: {a: b}\nresources: [gone.yaml]\n",
             true,
@@ -117,7 +116,7 @@ fn warnings_are_those_of_the_real_tool() {
                 let deprecations = built.deprecations.iter().map(ToString::to_string);
                 deprecations.chain(built.warnings).collect()
             }
-            Err(error) => error.told,
+            Err(error) => error.warnings,
         };
         assert_eq!(told, expected, "{kustomization}");
     }
@@ -144,12 +143,12 @@ fn a_build_can_be_stopped() {
     stop.stop();
     assert_eq!(
         built(),
-        Err("k/kustomization.yaml: the build was stopped before it ended".to_owned())
+        Err("k/kustomization.yaml: the build was stopped".to_owned())
     );
 }
 
 #[test]
-fn paths_are_told_as_somebody_sees_them() {
+fn paths_are_rewritten_in_messages() {
     let tree = Memory::new(&[
         ("a/kustomization.yaml", "resources: [../b]\n"),
         ("b/kustomization.yaml", "resources: [x.yaml]\n"),
@@ -177,12 +176,12 @@ fn paths_are_told_as_somebody_sees_them() {
             ..Options::default()
         };
         let error = kustomize(&tree, dir, &options).unwrap_err();
-        assert_eq!(error.seen_in("fleet@v1:").to_string(), expected);
+        assert_eq!(error.with_path_prefix("fleet@v1:").to_string(), expected);
     }
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_name_their_place() {
     let mut wrong = Vec::new();
     let mut check = |kustomization: &str, files: &[(&str, &str)], expected: &str| {
         let mut all = vec![
@@ -308,7 +307,7 @@ fn errors_say_where() {
     check(
         "resources: [d.yaml]\npatches: [{path: p.yaml, target: {name: '('}}]\n",
         &[("k/p.yaml", DEPLOYMENT)],
-        "k/kustomization.yaml:2:11: \"(\" is no regular expression: unclosed group",
+        "k/kustomization.yaml:2:11: \"(\" is not a regular expression: unclosed group",
     );
     check(
         "resources: [d.yaml]\nreplicas: [{name: nope, count: 2}]\n",
@@ -323,13 +322,13 @@ fn errors_say_where() {
     check(
         "configMapGenerator: [{name: c, literals: [=a]}]\n",
         &[],
-        "k/kustomization.yaml:1:22: invalid literal source, expected key=value: the 1. of generator \"c\"",
+        "k/kustomization.yaml:1:22: invalid literal source, expected key=value: literal 1 of generator \"c\"",
     );
-    // what may be a secret is not in a message that ends in a status
+    // a possible secret is not in a message that ends up in a status condition
     check(
         "secretGenerator: [{name: s, literals: [a=1, hunter2]}]\n",
         &[],
-        "k/kustomization.yaml:1:19: invalid literal source, expected key=value: the 2. of generator \"s\"",
+        "k/kustomization.yaml:1:19: invalid literal source, expected key=value: literal 2 of generator \"s\"",
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -354,7 +353,7 @@ fn a_kustomization_is_empty_if_nothing_is_set() {
 }
 
 #[test]
-fn cycles_are_told() {
+fn cycles_are_errors() {
     let files = [
         ("k/kustomization.yaml", "resources: [../a]\n"),
         ("a/kustomization.yaml", "resources: [../k]\n"),
@@ -388,11 +387,11 @@ fn limits_are_errors_that_name_them() {
     };
     check(
         &|limits| limits.files_max = 2,
-        "b/kustomization.yaml: more than 2 files are read",
+        "b/kustomization.yaml: the build reads more than 2 files",
     );
     check(
         &|limits| limits.bytes_max = 30,
-        "k/kustomization.yaml:1:13: more than 30 bytes are read",
+        "k/kustomization.yaml:1:13: the build reads more than 30 bytes",
     );
     check(
         &|limits| limits.file_bytes_max = 30,
@@ -404,11 +403,11 @@ fn limits_are_errors_that_name_them() {
     );
     check(
         &|limits| limits.objects_max = 1,
-        "k/kustomization.yaml: the build holds more than 1 objects",
+        "k/kustomization.yaml: the build has more than 1 objects",
     );
 }
 
-/// A build that would never end, or take all memory, with the limits as they are or smaller ones.
+/// Runs a build that would never end or exhaust memory without limits.
 fn endless(files: &[(&str, &str)], limit: impl Fn(&mut Limits), expected: &str) {
     let mut options = Options::default();
     limit(&mut options.limits);
@@ -438,12 +437,12 @@ fn definitions_that_double_are_refused() {
             ("k/c.yaml", MANIFEST),
         ],
         |_| {},
-        "k/d.json: more than 200000 properties are reached by definitions that refer to one another",
+        "k/d.json: the definitions refer to more than 200000 properties",
     );
 }
 
 #[test]
-fn definitions_that_refer_to_themselves_come_to_an_end() {
+fn recursive_definitions_terminate() {
     let refs = |letter: char| format!(r#""{letter}": {{"$ref": "x.Foo"}}"#);
     let refs: Vec<String> = "abcdef".chars().map(refs).collect();
     let definitions = format!(
@@ -470,7 +469,7 @@ fn replacements_that_double_are_refused() {
     endless(
         &[("k/kustomization.yaml", &kustomization), ("k/c.yaml", manifest)],
         |limits| limits.made_bytes_max = 1 << 20,
-        "k/kustomization.yaml:83:3: the build makes more than 1048576 bytes",
+        "k/kustomization.yaml:83:3: the build produces more than 1048576 bytes",
     );
     let nested = "- source: {kind: ConfigMap, fieldPath: data}\n  targets:\n  - select: {kind: ConfigMap}\n    \
                   fieldPaths: [data.y]\n    options: {create: true}\n";
@@ -483,7 +482,7 @@ fn replacements_that_double_are_refused() {
 }
 
 #[test]
-fn what_is_put_into_every_object_is_counted() {
+fn common_values_count_per_object() {
     use std::fmt::Write as _;
     let manifests = (0..300).fold(String::new(), |mut all, at| {
         let _ = write!(
@@ -523,7 +522,7 @@ fn what_is_put_into_every_object_is_counted() {
         let found = failure(&files, &options);
         assert!(
             found.starts_with(&format!("k/kustomization.yaml:{place}: "))
-                && found.ends_with("the build makes more than 2097152 bytes"),
+                && found.ends_with("the build produces more than 2097152 bytes"),
             "{found}"
         );
     }
@@ -549,7 +548,7 @@ fn bases_that_double_are_refused() {
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
     let top = ("k/kustomization.yaml", "resources: [../d0]\n");
-    // bases that hold nothing but bases: nothing collides
+    // bases that contain only bases do not collide
     let empty = "apiVersion: v1\nkind: List\nmetadata: {name: l}\nitems: []\n";
     all.extend([top, ("d29/c.yaml", empty), ("e29/c.yaml", empty)]);
     let mut options = Options::default();
@@ -557,7 +556,7 @@ fn bases_that_double_are_refused() {
     let found = failure(&all, &options);
     assert!(
         found.ends_with(
-            ": more than 2000 kustomizations are entered: bases that list bases more than once double each time"
+            ": the build uses more than 2000 kustomizations: bases that list bases more than once multiply them"
         ),
         "{found}"
     );

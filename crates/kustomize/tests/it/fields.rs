@@ -1,10 +1,10 @@
-//! Every field of `kustomization.yaml`: what it does, or that it is refused by name.
+//! Every field of `kustomization.yaml` has an effect or is refused by name.
 
 use crate::memory::Memory;
 use equate_kustomize::{Options, kustomize};
 
 #[test]
-fn deprecated_fields_are_told_in_the_order_files_are_read() {
+fn deprecations_are_in_reading_order() {
     let tree = Memory::new(&[
         (
             "k/kustomization.yaml",
@@ -49,7 +49,6 @@ fn deprecated_fields_are_told_in_the_order_files_are_read() {
     );
 }
 
-/// What a file that sets a field comes to.
 struct Row {
     field: &'static str,
     kustomization: String,
@@ -166,7 +165,7 @@ data: {k: v}
     ),
 ];
 
-/// The objects of a build, the words of each between `^` and `$`, `$$` at the end; or the error.
+/// The objects of a build with the lines between `^` and `$`, `$$` at the end; or the error.
 fn outcome(kustomization: &str) -> Result<String, String> {
     let tree = Memory::new(FILES).with("kustomization.yaml", kustomization);
     let built = kustomize(&tree, "", &Options::default()).map_err(|error| error.to_string())?;
@@ -193,7 +192,7 @@ fn every_field_has_its_effect_or_is_refused_by_name() {
             let found = found.unwrap_or_else(|error| error);
             wrong.push(format!("{}: expected {}\n{found}", row.field, row.expected));
         }
-        // a selector that matches nothing leaves things as they are: that is its effect
+        // a selector that matches nothing must change nothing
         if without && !row.kustomization.contains("remove") {
             wrong.push(format!("{}: {} is there without it", row.field, row.expected));
         }
@@ -202,9 +201,9 @@ fn every_field_has_its_effect_or_is_refused_by_name() {
 }
 
 #[test]
-fn a_field_nobody_knows_is_refused_wherever_it_stands() {
+fn unknown_fields_are_refused_everywhere() {
     for row in rows() {
-        // the last name of the path, misspelt where the file sets it
+        // misspells the last name of the path
         let name = row.field.rsplit('.').next().unwrap().trim_end_matches("[]");
         let misspelt = row
             .kustomization

@@ -1,4 +1,4 @@
-//! What Flux puts on top: a generated kustomization, the fields of a spec, substitution.
+//! Flux's additions: a generated kustomization, the fields of a spec, substitution.
 
 use crate::memory::Memory;
 use equate_kustomize::{Built, CommonMetadata, Spec, SpecImage, SpecPatch, SpecTarget, Substitution, build};
@@ -50,7 +50,7 @@ fn spec(path: &str) -> Spec {
 }
 
 #[test]
-fn a_directory_without_a_kustomization_is_walked() {
+fn missing_kustomization_is_generated() {
     let tree = Memory::new(&[
         ("apps/b.yaml", &config_map("b")),
         (
@@ -97,7 +97,7 @@ fn an_empty_kustomization_builds_nothing() {
 }
 
 #[test]
-fn a_yaml_file_that_is_no_manifest_is_an_error_of_a_walk() {
+fn generated_kustomization_refuses_other_yaml_files() {
     let tree = Memory::new(&[("apps/values.yaml", "# values\na: b\n")]);
     let error = build(&tree, &spec("apps")).unwrap_err();
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_yaml_file_that_is_no_manifest_is_an_error_of_a_walk() {
 }
 
 #[test]
-fn the_fields_of_a_spec_are_put_on_top() {
+fn spec_fields_are_merged() {
     let tree = Memory::new(&[
         (
             "k/kustomization.yaml",
@@ -213,7 +213,7 @@ fn substitution(variables: &[(&str, &str)]) -> Substitution {
 }
 
 #[test]
-fn variables_are_put_into_the_text_of_objects() {
+fn variables_are_substituted_in_objects() {
     let check = |data: &str, variables: &[(&str, &str)], always: bool, expected: Result<&str, &str>| {
         let manifest = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {data}\n");
         let tree = Memory::new(&[("k/c.yaml", &manifest)]);
@@ -241,7 +241,7 @@ fn variables_are_put_into_the_text_of_objects() {
         false,
         Ok(r#"{"a":"d","b":"$v","c":"${v}"}"#),
     );
-    // without variables nothing is done, unless asked for
+    // without variables nothing is substituted, unless requested
     check("{a: '${v:=d}'}", &[], false, Ok(r#"{"a":"${v:=d}"}"#));
     check("{a: '${v:=d}'}", &[], true, Ok(r#"{"a":"d"}"#));
     check(
@@ -265,13 +265,13 @@ fn variables_are_put_into_the_text_of_objects() {
         &[("v", "a: b: hunter2")],
         false,
         Err(
-            "k/c.yaml:1:1: ConfigMap.v1.[noGrp]/c.[noNs] is no YAML after substitution, at line 3 of it: mapping values are not allowed in this context",
+            "k/c.yaml:1:1: ConfigMap.v1.[noGrp]/c.[noNs] is not YAML after substitution, line 3: mapping values are not allowed in this context",
         ),
     );
 }
 
 #[test]
-fn an_object_may_opt_out_of_substitution() {
+fn opted_out_object_is_not_substituted() {
     for field in ["labels", "annotations"] {
         let manifest = format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  {field}: {{kustomize.toolkit.fluxcd.io/substitute: disabled}}\ndata: {{a: '${{v}}'}}\n"
@@ -321,6 +321,6 @@ fn links_are_followed_inside_the_tree() {
     let error = build(&tree, &spec("k")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "k/kustomization.yaml:1:26: evalsymlink failure on 'base': too many links: its symbolic links lead around in a circle"
+        "k/kustomization.yaml:1:26: evalsymlink failure on 'base': too many links: its symbolic links form a cycle"
     );
 }

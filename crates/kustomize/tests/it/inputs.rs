@@ -1,4 +1,4 @@
-//! What a build read, and which changes are noticed.
+//! Inputs of a build and the changes they detect.
 
 use crate::memory::Memory;
 use equate_kustomize::{Inputs, Spec, build};
@@ -46,7 +46,6 @@ fn tree() -> Memory {
     tree
 }
 
-/// Whether a build of `path` counts as unchanged after `change`.
 fn check(path: &str, change: impl FnOnce(&mut Memory), expected: bool, what: &str) {
     let before = tree();
     let inputs = inputs(&before, path);

@@ -5,14 +5,13 @@ use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
-/// Files by path; directories are what paths imply.
+/// Files by path; directories are implied.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     files: BTreeMap<String, (EntryKind, Vec<u8>)>,
 }
 
 impl Memory {
-    /// From texts by path.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let mut tree = Self::default();
         for (path, text) in files {
@@ -62,7 +61,7 @@ impl Tree for Memory {
             .take_while(|(file, _)| file.starts_with(&prefix))
             .peekable();
         below.peek()?;
-        // no build asks for a directory's id: what a walk saw is told by its listing
+        // no build uses a directory's id: a walk records the listing
         Some(Stat {
             kind: EntryKind::Directory,
             id: [0; 32],

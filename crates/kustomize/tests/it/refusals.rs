@@ -1,8 +1,7 @@
-//! What upstream's own cases refuse is refused here for the same reason, at its place.
+//! Inputs that kustomize's own cases refuse are refused here for the same reason and at the right place.
 //!
-//! `refusals.txt` has a line for each of them: the kind of fault, where it is, and what the
-//! message must name. A noun is the real tool's word, and is looked for in its message too; those
-//! with a plus are ours alone.
+//! `refusals.txt` has a line per case: the kind of fault, the place, and words of the message. A word also
+//! occurs in kustomize's message unless it has a plus.
 
 use crate::vectors;
 use std::collections::BTreeSet;
@@ -33,7 +32,6 @@ fn table() -> Vec<Refusal<'static>> {
         .collect()
 }
 
-/// The variant's name.
 fn kind(fault: &impl std::fmt::Debug) -> String {
     let text = format!("{fault:?}");
     let end = text.find(|c: char| !c.is_ascii_alphanumeric());

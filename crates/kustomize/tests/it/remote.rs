@@ -1,4 +1,4 @@
-//! Bases, components and files that lie elsewhere.
+//! Remote bases, components and files.
 
 use crate::memory::Memory;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ fn manifest(name: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n")
 }
 
-/// Repositories by clone URL and reference, files by URL; remembers what was asked for.
+/// Repositories by clone URL and reference, files by URL; records requests.
 #[derive(Default)]
 struct World {
     repositories: BTreeMap<(String, String), Memory>,
@@ -98,7 +98,6 @@ fn loaders(world: &World) -> Loaders<'_> {
     }
 }
 
-/// Names of the objects and what was asked for, or the error with its causes.
 fn built(kustomization: &str, tree: &[(&str, &str)], world: &World) -> String {
     let mut all = vec![("k/kustomization.yaml", kustomization)];
     all.extend_from_slice(tree);
@@ -125,14 +124,14 @@ fn built(kustomization: &str, tree: &[(&str, &str)], world: &World) -> String {
 }
 
 #[test]
-fn what_lies_elsewhere_is_built() {
+fn remote_resources_are_built() {
     let mut wrong = Vec::new();
     for (kustomization, expected) in [
         (
             "resources: ['https://h.example/o/base//app?ref=v1']\n",
             "base-a base-g-4h2mbtbbt6 <- https://h.example/o/base@v1",
         ),
-        // once a build, however many directories of it
+        // once per build, however many of its directories are used
         (
             "resources: ['https://h.example/o/base//app?ref=v1', 'https://h.example/o/base?ref=v1']\n",
             "base-a base-g-4h2mbtbbt6 root <- https://h.example/o/base@v1",
@@ -141,7 +140,7 @@ fn what_lies_elsewhere_is_built() {
             "resources: ['https://h.example/f.yaml']\npatches: [{path: 'https://h.example/patch.yaml'}]\n",
             "f <- GET https://h.example/f.yaml, GET https://h.example/patch.yaml",
         ),
-        // no more than a host and three segments: a file's URL looks the same
+        // a host and three segments: a file's URL looks the same
         (
             "resources: ['https://h.example/o/base/more']\n",
             "g-4h2mbtbbt6 <- GET https://h.example/o/base/more, https://h.example/o/base",
@@ -164,7 +163,7 @@ fn what_lies_elsewhere_is_built() {
         ),
         (
             "resources: ['https://h.example/page']\n",
-            "https://h.example/page:1:1: missing Resource metadata: a manifest must be a map, and this is of type string",
+            "https://h.example/page:1:1: missing Resource metadata: a manifest must be a map, but this is of type string",
         ),
         (
             "resources: ['https://h.example/o/base//absent?ref=v1']\n",
@@ -174,7 +173,7 @@ fn what_lies_elsewhere_is_built() {
             "resources: ['https://h.example/o/base//app/a.yaml?ref=v1']\n",
             "k/kustomization.yaml:1:13: 'https://h.example/o/base@v1//app/a.yaml' refers to a file; expecting directory",
         ),
-        // nothing leads out of a repository, and it reads no file above the directory that is built
+        // nothing leads out of a repository or above the directory being built
         (
             "resources: ['https://h.example/o/base//out?ref=v1']\n",
             "https://h.example/o/base@v1//out/kustomization.yaml:1:13: security; bases in kustomizations found in cloned git repos must be within the repo, but base '../../x' is outside 'https://h.example/o/base@v1'",
@@ -206,9 +205,8 @@ fn what_lies_elsewhere_is_built() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A repository that came over the network names a directory of this machine; one of this machine may.
 #[test]
-fn what_was_fetched_reads_no_local_repository() {
+fn fetched_kustomization_cannot_read_local_repositories() {
     let mut world = world();
     for field in ["resources", "components"] {
         let text = format!("{field}: ['file:///srv/me/fleet//app']\n");
@@ -232,7 +230,7 @@ fn what_was_fetched_reads_no_local_repository() {
         assert_eq!(
             built("resources: ['https://h.example/o/hostile']\n", &[], &world),
             format!(
-                "https://h.example/o/hostile//kustomization.yaml:1:{column}: security; file:///srv/me/fleet//app is a directory of this machine, and 'https://h.example/o/hostile', which names it, came over the network"
+                "https://h.example/o/hostile//kustomization.yaml:1:{column}: security; file:///srv/me/fleet//app is a local directory, and 'https://h.example/o/hostile', which refers to it, came over the network"
             )
         );
         assert!(!world.asked.borrow().contains(&"file:///srv/me/fleet".to_owned()));
@@ -245,7 +243,7 @@ fn what_was_fetched_reads_no_local_repository() {
 }
 
 #[test]
-fn the_url_that_is_built_is_told_once() {
+fn built_url_appears_once_in_errors() {
     let world = world();
     let tree = Memory::new(&[]);
     for (url, loaders, expected) in [
@@ -276,7 +274,7 @@ fn the_url_that_is_built_is_told_once() {
 }
 
 #[test]
-fn a_url_is_built_itself_and_reads_nothing_of_the_tree() {
+fn url_build_does_not_read_the_tree() {
     let world = world();
     let loaders = loaders(&world);
     let tree = Memory::new(&[("x/kustomization.yaml", "resources: []\n")]);
@@ -295,7 +293,7 @@ fn a_url_is_built_itself_and_reads_nothing_of_the_tree() {
 }
 
 #[test]
-fn inputs_tell_what_was_fetched() {
+fn inputs_include_remotes() {
     let world = world();
     let loaders = loaders(&world);
     let inputs = |reference: &str, file: &str| {
@@ -314,7 +312,7 @@ fn inputs_tell_what_was_fetched() {
         }]
     );
     assert!(!by_tag.unchanged(&tree));
-    assert!(by_tag.unchanged_but(&tree, |_| true));
+    assert!(by_tag.unchanged_with(&tree, |_| true));
     let (tree, pinned) = inputs(COMMIT, "");
     assert!(pinned.unchanged(&tree));
     let (tree, with_file) = inputs(COMMIT, ", 'https://h.example/f.yaml'");
@@ -324,7 +322,7 @@ fn inputs_tell_what_was_fetched() {
 }
 
 #[test]
-fn origins_are_those_of_the_repository() {
+fn origins_name_the_repository() {
     let world = world();
     let loaders = loaders(&world);
     let origin = |entry: &str| {

@@ -1,11 +1,11 @@
-//! What is encrypted: whose files are opened, and when.
+//! Decryption: which files are decrypted, and when.
 
 use crate::memory::Memory;
 use base64::Engine as _;
 use equate_kustomize::{Loaders, Place, SecretError, SecretFile, Secrets, Spec, Substitution, build_with};
 use equate_manifest::object::Object;
 
-/// Opens what begins with `sealed`, and says for whom.
+/// Decrypts content that begins with `sealed`, and records the request.
 struct Opener;
 
 impl Secrets for Opener {
@@ -33,7 +33,6 @@ impl Secrets for Opener {
     }
 }
 
-/// The data of each object, or the error with its cause.
 fn built(files: &[(&str, &str)]) -> String {
     let tree = Memory::new(files);
     let spec = Spec {
@@ -58,7 +57,7 @@ fn built(files: &[(&str, &str)]) -> String {
             objects.collect::<Vec<_>>().join("\n")
         }
         Err(error) => {
-            assert!(error.fault.sealed().is_some() && error.place != Place::default());
+            assert!(error.fault.decryption_fault().is_some() && error.place != Place::default());
             format!("{error}: {}", std::error::Error::source(&error).unwrap())
         }
     }
@@ -101,7 +100,7 @@ fn files_of_secret_generators_and_patches() {
 }
 
 #[test]
-fn what_does_not_open_is_named() {
+fn failed_decryption_names_its_file() {
     let generator = "secretGenerator:\n- name: s\n  files: [b.bin]\n";
     for (top, expected) in [
         (

@@ -1,10 +1,10 @@
-//! Large builds, which are read in parts and transformed by several threads: they come to what small
-//! ones do, and what is found wrong is the same however many threads there are.
+//! Large builds, parsed in parts and transformed by several threads, give the same objects and errors as
+//! small ones.
 
 use crate::memory::Memory;
 use equate_kustomize::{BuildError, Built, Limits, Options, kustomize};
 
-/// How many applications make a build large: four objects each.
+/// Enough applications to make a build large: four objects each.
 const APPS: usize = 120;
 
 const FIELDS: &str = "resources: [all.yaml]
@@ -17,7 +17,6 @@ images:
 - {name: registry.example.com/app, newTag: '2.0'}
 ";
 
-/// An application: a Deployment and what it names.
 fn app(at: usize) -> String {
     format!(
         "apiVersion: apps/v1
@@ -71,13 +70,13 @@ fn built(text: &str, threads_max: usize) -> Result<Built, BuildError> {
 }
 
 #[test]
-fn a_large_build_is_many_small_ones() {
+fn large_build_equals_small_builds() {
     let small: Vec<_> = (0..APPS)
         .flat_map(|at| built(&app(at), 1).unwrap().objects)
         .map(|resource| resource.object)
         .collect();
     let text: String = (0..APPS).map(app).collect();
-    // an anchor, and the whole file is read at once
+    // an anchor forces the slow path
     let anchored = text.replacen("app: app-0}", "app: &name app-0}", 1);
     let at_once = built(&anchored, 1).unwrap();
     for threads in [0, 1, 2, 3, 16] {
@@ -92,7 +91,7 @@ fn a_large_build_is_many_small_ones() {
     }
 }
 
-/// What is wrong with a large build some of whose applications have a text replaced.
+/// The error of a large build with changed texts in some applications.
 fn check(changes: &[(usize, &str, &str)], expected: &str) {
     let mut apps: Vec<String> = (0..APPS).map(app).collect();
     for (at, from, to) in changes {
@@ -107,7 +106,7 @@ fn check(changes: &[(usize, &str, &str)], expected: &str) {
 }
 
 #[test]
-fn what_is_wrong_does_not_depend_on_the_threads() {
+fn errors_do_not_depend_on_thread_count() {
     let image = ("image: registry.example.com/app:1.0", "image: [x]");
     let kind = ("kind: ConfigMap", "king: ConfigMap");
     for (changes, expected) in [
@@ -125,7 +124,7 @@ fn what_is_wrong_does_not_depend_on_the_threads() {
             "kustomization.yaml:5:3: considering field 'spec/selector' of object \
              Service.v1.[noGrp]/p-app-110.prod: expected sequence or mapping node",
         ),
-        // the whole file is read before its manifests are looked at
+        // the whole file is parsed before its manifests are checked
         (
             vec![(10, kind.0, kind.1), (100, "data:\n", "data: 'x\n")],
             "all.yaml:3408:16: invalid trailing content after single-quoted scalar",

@@ -1,8 +1,7 @@
-//! Upstream's own cases, replayed: every build's bytes are the real tool's.
+//! Replays upstream's own cases byte for byte.
 //!
-//! The cases are read in place and not committed; without them the tests say so
-//! and pass. `ratchet.txt` lists the cases that do not pass yet: one that is not
-//! in it must pass, one that is must not.
+//! The cases are read in place and not committed; without them the tests report that and pass. `ratchet.txt`
+//! lists the failing cases: a case must pass exactly if it is not listed.
 
 use crate::memory::Memory;
 use base64::Engine as _;
@@ -11,7 +10,6 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The files of upstream's builds.
 pub(crate) const FILES: [&str; 3] = ["krusty.jsonl", "plugin.jsonl", "filters.jsonl"];
 
 const RATCHET: &str = include_str!("ratchet.txt");
@@ -23,7 +21,6 @@ fn conformance() -> PathBuf {
     ))
 }
 
-/// The cases of one file; `None` where the files are not.
 pub(crate) fn cases(file: &str) -> Option<Vec<Value>> {
     let path = conformance().join(file);
     if !path.exists() {
@@ -54,7 +51,6 @@ fn tree(case: &Value) -> Memory {
     tree
 }
 
-/// What a case comes to.
 pub(crate) fn built(case: &Value) -> Result<Built, BuildError> {
     let options = Options {
         restriction: match case["options"]["loadRestrictions"].as_str() {
@@ -71,7 +67,6 @@ pub(crate) fn built(case: &Value) -> Result<Built, BuildError> {
     kustomize(&tree(case), path, &options)
 }
 
-/// What a case comes to: the output or the error's text.
 fn run(case: &Value) -> Result<String, String> {
     match built(case) {
         Ok(built) => Ok(built
@@ -121,7 +116,6 @@ fn check(file: &str) {
     );
 }
 
-/// Prints what a case has and what comes of it, for work on it.
 fn show(cases: &[Value], wanted: &str) {
     for case in cases.iter().filter(|case| case["id"] == wanted) {
         for (path, content) in case["files"].as_object().unwrap() {
@@ -150,7 +144,7 @@ fn filters() {
     check("filters.jsonl");
 }
 
-/// With `VECTORS=1`: for each failing case, where it first differs.
+/// With `VECTORS=1`: prints where each failing case first differs.
 #[test]
 fn differences() {
     if std::env::var("VECTORS").is_err() {

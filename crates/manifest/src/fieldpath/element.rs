@@ -1,5 +1,3 @@
-//! One step of a path.
-
 use super::order::{compare, write_json, write_json_string, write_text};
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -8,14 +6,14 @@ use std::sync::Arc;
 
 /// One step from a value to a value inside it. Cheap to clone.
 ///
-/// Order: fields, keys, values, indices; each among themselves by content.
+/// Sorted by variant (fields, keys, values, indices), then by content.
 #[derive(Debug, Clone)]
 pub enum PathElement {
     /// A field of a struct or an entry of a map.
     Field(Arc<str>),
-    /// The item of a keyed list that has these key fields, sorted by name.
+    /// The item of a keyed list with these key fields, sorted by name.
     Key(Arc<[KeyField]>),
-    /// The item of a set that has this value.
+    /// The item of a set with this value.
     Value(Arc<Value>),
     /// The item at this position. Kubernetes never writes these.
     Index(i64),
@@ -25,18 +23,18 @@ pub enum PathElement {
 pub type KeyField = (Arc<str>, Value);
 
 impl PathElement {
-    /// A field by its name.
+    /// A field by name.
     pub fn field(name: &str) -> Self {
         Self::Field(name.into())
     }
 
-    /// A keyed list's item by its key fields, in any order.
+    /// An item of a keyed list by its key fields, in any order.
     pub fn key(mut fields: Vec<KeyField>) -> Self {
         fields.sort_by(|a, b| a.0.cmp(&b.0));
         Self::Key(fields.into())
     }
 
-    /// Reads the wire form: `f:name`, `k:{"name":"a"}`, `v:1`, `i:0`.
+    /// Parses the wire form: `f:name`, `k:{"name":"a"}`, `v:1`, `i:0`.
     pub fn parse(text: &str) -> Result<Self, ParseElementError> {
         if text.len() < 2 {
             return Err(ParseElementError::TooShort);
@@ -67,7 +65,7 @@ impl PathElement {
         }
     }
 
-    /// Writes the wire form.
+    /// Formats the wire form.
     pub fn to_wire(&self) -> String {
         let mut out = String::new();
         match self {
@@ -183,7 +181,7 @@ pub enum ParseElementError {
     /// No colon after the first byte.
     #[error("missing colon: {0}")]
     NoColon(String),
-    /// A kind of element that a later version may define; readers skip it.
+    /// A kind of element from a later version; readers skip it.
     #[error("unknown path element type: {0}")]
     UnknownKind(String),
     /// The value behind `v:` or `k:` is not JSON.
@@ -191,7 +189,7 @@ pub enum ParseElementError {
     Json {
         /// The element.
         text: String,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
     /// The value behind `k:` is not an object.
@@ -202,7 +200,7 @@ pub enum ParseElementError {
     Index {
         /// The element.
         text: String,
-        /// Why.
+        /// The cause.
         source: std::num::ParseIntError,
     },
 }

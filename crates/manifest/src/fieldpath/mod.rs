@@ -1,13 +1,10 @@
-//! Sets of field paths: who owns what, as data.
+//! Sets of field paths, for ownership.
 //!
-//! A [`Set`] says which fields of an object it holds; managers' sets are
-//! stored in `metadata.managedFields` as `FieldsV1`. List items are named by
-//! their keys or their value, never by their position, so that a set survives
-//! reordering. Equality and order of the values inside path elements are
-//! those of structured-merge-diff v6: `1` and `1.0` are the same value.
+//! A [`Set`] names fields of an object; managers' sets are stored in `metadata.managedFields` as `FieldsV1`.
+//! List items are named by keys or value, never by position, so a set survives reordering. Equality and order
+//! of values in path elements follow structured-merge-diff v6: `1` equals `1.0`.
 //!
-//! This module knows no schema: which elements a value has is
-//! [`typed`](crate::typed)'s question.
+//! This module knows no schema: [`typed`](crate::typed) derives the elements of a value.
 
 mod element;
 mod order;

@@ -4,7 +4,7 @@ use serde_json::{Number, Value};
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-/// Orders values: numbers (by amount), then strings, booleans, lists, maps, null.
+/// Orders values: numbers, then strings, booleans, lists, maps, null.
 pub fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b),
@@ -26,7 +26,7 @@ pub fn compare(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// Whether two values are the same: like `==`, except that `1` equals `1.0`.
+/// Whether two values are equal: like `==`, except that `1` equals `1.0`.
 pub fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => compare_numbers(a, b).is_eq(),
@@ -48,7 +48,7 @@ fn compare_numbers(a: &Number, b: &Number) -> Ordering {
     if let (Some(a), Some(b)) = (a.as_u64(), b.as_u64()) {
         return a.cmp(&b);
     }
-    // JSON has no NaN, so total_cmp differs from == only in telling -0.0 from 0.0.
+    // JSON has no NaN, and adding 0.0 removes the sign of -0.0
     let (a, b) = (a.as_f64().unwrap_or(0.0) + 0.0, b.as_f64().unwrap_or(0.0) + 0.0);
     a.total_cmp(&b)
 }
@@ -64,7 +64,7 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// The text of a value inside a path, `"tcp"` or `80`.
+/// Writes a value inside a path: `"tcp"` or `80`.
 pub(super) fn write_text(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("null"),
@@ -94,7 +94,7 @@ pub(super) fn write_text(out: &mut String, value: &Value) {
     }
 }
 
-/// Compact JSON in which a whole float is written as an integer, so that equal values have one spelling.
+/// Compact JSON that writes a whole float as an integer, so that equal values have one spelling.
 pub(super) fn write_json(out: &mut String, value: &Value) {
     match value {
         Value::Number(n) => write_number(out, n),
@@ -122,7 +122,6 @@ pub(super) fn write_json(out: &mut String, value: &Value) {
         }
         Value::String(s) => write_json_string(out, s),
         Value::Bool(_) | Value::Null => {
-            // Writing to a String cannot fail.
             let _ = write!(out, "{value}");
         }
     }

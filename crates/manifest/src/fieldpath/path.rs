@@ -1,9 +1,7 @@
-//! A path from an object's root to one of its fields.
-
 use super::PathElement;
 use std::fmt;
 
-/// The steps from the root. Prints as `.spec.containers[name="c"].image`.
+/// The steps from an object's root to a field. Prints as `.spec.containers[name="c"].image`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<PathElement>);
 

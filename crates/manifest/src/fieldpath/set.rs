@@ -4,11 +4,10 @@ use super::{Path, PathElement};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A set of paths, as a tree: members end here, children go on.
+/// A set of paths as a tree: paths end at members and continue in children.
 ///
-/// Both lists are sorted and children are never empty, so equal sets are equal
-/// trees. Subtrees are shared: cloning, and operations that leave a subtree
-/// alone, do not copy it.
+/// Both lists are sorted and children are never empty, so equal sets are equal trees. Subtrees are shared, so
+/// cloning is cheap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Set {
     members: Vec<PathElement>,
@@ -16,7 +15,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// The set of these paths. The empty path is in no set and is ignored.
+    /// A set of these paths. The empty path is ignored.
     pub fn of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -25,12 +24,12 @@ impl Set {
         set
     }
 
-    /// Whether it holds no path.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.is_empty()
     }
 
-    /// How many paths it holds.
+    /// The number of paths.
     pub fn len(&self) -> usize {
         self.members.len() + self.children.iter().map(|(_, child)| child.len()).sum::<usize>()
     }
@@ -40,7 +39,7 @@ impl Set {
         &self.members
     }
 
-    /// The elements at which paths go on, sorted, and where they go.
+    /// The elements at which paths continue, sorted, with their subsets.
     pub fn children(&self) -> impl Iterator<Item = (&PathElement, &Set)> {
         self.children
             .iter()
@@ -52,13 +51,13 @@ impl Set {
         self.members.binary_search(element).is_ok()
     }
 
-    /// What lies below this element.
+    /// The subset below this element.
     pub fn child(&self, element: &PathElement) -> Option<&Set> {
         let at = self.find_child(element).ok()?;
         self.children.get(at).map(|(_, child)| child.as_ref())
     }
 
-    /// Whether it holds this path.
+    /// Whether the set contains this path.
     pub fn has(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -85,7 +84,7 @@ impl Set {
 
     /// Adds a path of one element.
     pub fn insert_member(&mut self, element: PathElement) {
-        // Walkers visit in order, so the element usually belongs at the end.
+        // walkers visit in order, so the element usually belongs at the end
         if self.members.last().is_none_or(|last| *last < element) {
             self.members.push(element);
         } else if let Err(at) = self.members.binary_search(&element) {
@@ -93,7 +92,7 @@ impl Set {
         }
     }
 
-    /// Adds what lies below an element.
+    /// Adds a subset below an element.
     pub fn insert_child(&mut self, element: PathElement, child: Set) {
         if child.is_empty() {
             return;
@@ -111,7 +110,7 @@ impl Set {
         }
     }
 
-    /// Paths in either.
+    /// Paths in either set.
     pub fn union(&self, other: &Set) -> Set {
         if other.is_empty() {
             return self.clone();
@@ -142,7 +141,7 @@ impl Set {
         out
     }
 
-    /// Paths in both.
+    /// Paths in both sets.
     pub fn intersection(&self, other: &Set) -> Set {
         let mut out = Set::default();
         zip(
@@ -168,7 +167,7 @@ impl Set {
         out
     }
 
-    /// Paths in this one but not in the other. `a` and `a.b` are different paths: neither removes the other.
+    /// Paths in this set but not in the other. `a` and `a.b` are different paths: neither removes the other.
     pub fn difference(&self, other: &Set) -> Set {
         let mut out = Set::default();
         zip(
@@ -194,7 +193,7 @@ impl Set {
         out
     }
 
-    /// Like [`difference`](Self::difference), but a path in the other also removes all that lies below it.
+    /// Like [`difference`](Self::difference), but a path in the other set also removes everything below it.
     pub fn recursive_difference(&self, other: &Set) -> Set {
         if other.is_empty() {
             return self.clone();
@@ -222,7 +221,7 @@ impl Set {
         out
     }
 
-    /// Whether every path is in the other as well.
+    /// Whether the other set contains every path.
     pub fn is_subset(&self, other: &Set) -> bool {
         self.members.iter().all(|member| other.has_member(member))
             && self
@@ -231,7 +230,7 @@ impl Set {
                 .all(|(element, child)| other.child(element).is_some_and(|o| child.is_subset(o)))
     }
 
-    /// The paths that no other path goes on from.
+    /// The paths that no other path extends.
     pub fn leaves(&self) -> Set {
         Set {
             members: self
@@ -248,7 +247,7 @@ impl Set {
         }
     }
 
-    /// Every path: those that end here first, then those that go on.
+    /// Every path: per level, those that end there first.
     pub fn paths(&self) -> Vec<Path> {
         let mut out = Vec::with_capacity(self.len());
         self.collect(&mut Vec::new(), &mut out);
@@ -279,7 +278,7 @@ impl Set {
     }
 }
 
-/// Walks two sorted lists side by side; equal entries arrive together.
+/// Iterates two sorted lists together; equal entries are paired.
 fn zip<'a, T>(
     a: &'a [T],
     b: &'a [T],

@@ -15,14 +15,14 @@ fn set() -> impl Strategy<Value = Set> {
         .prop_map(|paths| Set::of(&paths))
 }
 
-/// The set as a list of printed paths, the slow but obvious model of its algebra.
+/// The set as a list of printed paths: a slow but obvious model.
 fn model(set: &Set) -> std::collections::BTreeSet<Path> {
     set.paths().into_iter().collect()
 }
 
 proptest! {
     #[test]
-    fn the_algebra_is_that_of_sets_of_paths(a in set(), b in set()) {
+    fn algebra_equals_sets_of_paths(a in set(), b in set()) {
         prop_assert_eq!(model(&a.union(&b)), &model(&a) | &model(&b));
         prop_assert_eq!(model(&a.intersection(&b)), &model(&a) & &model(&b));
         prop_assert_eq!(model(&a.difference(&b)), &model(&a) - &model(&b));
@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn a_set_is_one_tree_however_it_was_built(a in set(), b in set()) {
+    fn equal_sets_are_equal_trees(a in set(), b in set()) {
         prop_assert_eq!(a.union(&b), b.union(&a));
         prop_assert_eq!(a.difference(&b).union(&a.intersection(&b)), a.clone());
         prop_assert_eq!(Set::of(&a.paths()), a.clone());
@@ -47,7 +47,7 @@ proptest! {
 }
 
 #[test]
-fn one_and_one_point_zero_are_the_same_element() {
+fn integer_and_float_are_the_same_element() {
     let whole = PathElement::parse("v:1").unwrap();
     let float = PathElement::parse("v:1.0").unwrap();
     assert_eq!(whole, float);

@@ -1,8 +1,7 @@
 //! `FieldsV1`: a set as JSON.
 //!
-//! An object's key is a path element; `{}` ends a path there; `".": {}` inside
-//! a longer object says that the element itself is in the set as well.
-//! Elements of unknown kinds are skipped, as a newer writer may have left them.
+//! A key is a path element; `{}` ends a path there; `".": {}` means that the element itself is in the set as
+//! well. Unknown kinds of elements are skipped: a newer writer may have added them.
 
 use super::element::{ParseElementError, PathElement};
 use super::set::Set;
@@ -11,14 +10,13 @@ use serde_json::{Map, Value};
 use std::fmt;
 
 impl Set {
-    /// Reads `fieldsV1`.
+    /// Parses `fieldsV1`.
     pub fn from_fields_v1(fields: &Value) -> Result<Self, serde_json::Error> {
-        // Read by hand, because this is done for each manager of each write: through serde every key
-        // would be copied twice.
+        // parsed by hand, because it runs for each manager of each write and serde would copy every key twice
         Ok(Level::of(fields)?.set)
     }
 
-    /// Writes `fieldsV1`.
+    /// Formats `fieldsV1`.
     pub fn to_fields_v1(&self) -> Value {
         Value::Object(self.to_map())
     }
@@ -40,13 +38,13 @@ impl Set {
 }
 
 impl<'de> Deserialize<'de> for Set {
-    /// Reads the JSON of `FieldsV1`; a repeated key adds to what the earlier one said.
+    /// Reads the JSON of `FieldsV1`; repeated keys are merged.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Level::deserialize(deserializer)?.set)
     }
 }
 
-/// One object of the wire form: what lies below an element, and whether the element is a member itself.
+/// One object of the wire form: the subset below an element, and whether the element is a member.
 #[derive(Default)]
 struct Level {
     set: Set,
@@ -79,7 +77,7 @@ impl Level {
     }
 }
 
-/// The element of a key, unless its kind is unknown.
+/// Parses a key; `None` if its kind is unknown.
 fn element<E: serde::de::Error>(key: &str) -> Result<Option<PathElement>, E> {
     match PathElement::parse(key) {
         Ok(element) => Ok(Some(element)),

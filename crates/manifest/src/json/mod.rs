@@ -1,13 +1,11 @@
-//! JSON the way the API server reads and writes it.
+//! JSON as the API server reads and writes it.
 //!
-//! `serde_json` would do for values, but clients see three things it does not
-//! give: which keys a body repeats (`fieldValidation`), the texts of Go's
-//! `encoding/json` errors, and Go's spelling of numbers and strings. The rules
-//! are those of `sigs.k8s.io/json` and Go 1.26's `encoding/json`.
+//! Clients see three things `serde_json` lacks: repeated keys (`fieldValidation`), error texts of Go's
+//! `encoding/json`, and Go's spelling of numbers and strings. The rules are those of `sigs.k8s.io/json` and
+//! Go 1.26's `encoding/json`.
 //!
-//! Refused: more than one value, nesting deeper than [`DEPTH_MAX`] (Go stops at
-//! 10,000; the walkers here recurse, so the limit is lower), numbers outside
-//! float64.
+//! Refused: more than one value, numbers outside float64, and nesting deeper than [`DEPTH_MAX`] (Go allows
+//! 10,000; the walkers here recurse).
 
 mod read;
 mod write;
@@ -25,7 +23,7 @@ pub use write::{to_go_string, write_go};
 /// The deepest nesting [`decode`] accepts.
 pub const DEPTH_MAX: usize = 512;
 
-/// What Go's JSON errors call a value's type.
+/// The name of a value's type in Go's JSON errors.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

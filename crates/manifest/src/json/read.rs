@@ -1,34 +1,32 @@
-//! The reader.
-
 use super::DEPTH_MAX;
 use serde_json::{Map, Number, Value};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// Upstream stops collecting repeated keys here.
+/// Kubernetes stops collecting repeated keys here.
 const DUPLICATES_MAX: usize = 100;
 
-/// One JSON value and what was doubtful about it.
+/// A JSON value and its repeated keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// The value; of a repeated key the last value counts.
+    /// The value; the last of repeated keys wins.
     pub value: Value,
-    /// Keys given more than once, as paths (`data.a`, `spec.containers[0].x`), each
-    /// once, in order of appearance, at most 100.
+    /// Repeated keys as paths (`data.a`, `spec.containers[0].x`), each once, in order of appearance, at most
+    /// 100.
     pub duplicates: Vec<String>,
 }
 
 /// Why bytes are not one JSON value. The texts are Go's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// A byte that cannot stand where it stands.
+    /// An invalid byte.
     #[error("invalid character {} {context}", quote(*.byte))]
     Character {
         /// The byte.
         byte: u8,
-        /// Go's words for the place, `looking for beginning of value`.
+        /// Go's text for the place, `looking for beginning of value`.
         context: &'static str,
-        /// Where, in bytes from the start.
+        /// The offset in bytes.
         offset: usize,
     },
     /// The input ends inside the value.
@@ -37,7 +35,7 @@ pub enum JsonError {
     /// Nesting beyond [`DEPTH_MAX`].
     #[error("exceeded max depth")]
     Depth {
-        /// Where, in bytes from the start.
+        /// The offset in bytes.
         offset: usize,
     },
     /// A number that float64 cannot hold.
@@ -45,15 +43,15 @@ pub enum JsonError {
     Range {
         /// The number as written.
         literal: String,
-        /// Where, in bytes from the start.
+        /// The offset in bytes.
         offset: usize,
     },
 }
 
-/// Reads exactly one value.
+/// Parses exactly one value.
 ///
-/// Numbers without `.` that fit int64 become integers, all others float64.
-/// Invalid UTF-8 and lone surrogates become U+FFFD.
+/// Numbers without `.` that fit int64 become integers, all others float64. Invalid UTF-8 and lone surrogates
+/// become U+FFFD.
 pub fn decode(data: &[u8]) -> Result<Decoded, JsonError> {
     let mut reader = Reader {
         data,
@@ -98,7 +96,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The error for the byte at hand, or for the end of input.
+    /// The error at the current byte or at the end of input.
     fn unexpected(&self, context: &'static str) -> JsonError {
         match self.peek() {
             Some(byte) => JsonError::Character {
@@ -110,7 +108,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The same inside a token, where Go's scanner feeds a blank to see whether the end of input ends the token.
+    /// [`Self::unexpected`] inside a token: Go's scanner feeds a blank to test whether the end of input ends
+    /// the token.
     fn unexpected_inside(&self, context: &'static str) -> JsonError {
         JsonError::Character {
             byte: self.peek().unwrap_or(b' '),
@@ -341,7 +340,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The character of `\uXXXX`, the cursor being on the first digit; takes a second escape that completes a pair.
+    /// Parses `\uXXXX` from its first digit, together with a second escape that completes a pair.
     fn unicode(&mut self) -> Result<char, JsonError> {
         let first = self.hex4()?;
         if let Some(character) = char::from_u32(first) {
@@ -355,7 +354,7 @@ impl Reader<'_> {
                 let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
                 return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
             }
-            // not a pair: the second escape stands for itself
+            // not a pair: the second escape stands alone
             self.at = back;
         }
         Ok(char::REPLACEMENT_CHARACTER)
@@ -401,7 +400,7 @@ const NULL: [(u8, &str); 3] = [
     (b'l', "in literal null (expecting 'l')"),
 ];
 
-/// The byte, taken as a Latin-1 character, in Go's single quotes.
+/// The byte as a Latin-1 character in Go's single quotes.
 fn quote(byte: u8) -> String {
     match byte {
         b'\'' => "'\\''".to_owned(),

@@ -1,6 +1,6 @@
 use super::{DEPTH_MAX, decode, to_go_string};
 
-/// What Go 1.26 and `sigs.k8s.io/json` say about each input: the value written back, repeated keys, or the error.
+/// The results of Go 1.26 and `sigs.k8s.io/json`: the value written back, repeated keys, or the error.
 #[test]
 fn reads_and_writes_as_go() {
     #[track_caller]

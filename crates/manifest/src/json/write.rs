@@ -1,11 +1,8 @@
-//! The writer.
-
 use serde_json::{Number, Value};
 use std::fmt::Write as _;
 
-/// Compact JSON as Go's `json.Marshal` writes it: sorted keys, `<`, `>`, `&`,
-/// U+2028 and U+2029 escaped, Go's float format. The API server's bodies are
-/// this plus a newline.
+/// Compact JSON as Go's `json.Marshal` writes it: sorted keys, `<`, `>`, `&`, U+2028 and U+2029 escaped, Go's
+/// float format. The API server's bodies add a newline.
 pub fn to_go_string(value: &Value) -> String {
     let mut out = String::new();
     write_go(&mut out, value);
@@ -71,9 +68,9 @@ fn write_float(out: &mut String, float: f64) {
     }
 }
 
-/// Of two shortest texts that are equally near Go takes the one with the even digit.
+/// Of two shortest texts that are equally near, Go takes the one with the even digit.
 fn half_to_even(text: String, float: f64) -> String {
-    /// The fewest digits that can lie in the middle of two others.
+    /// Only numbers with this many digits or more have two equally near shortest texts.
     const DIGITS: usize = 16;
     let mantissa = text.split('e').next().unwrap_or_default();
     let digits = mantissa.trim_start_matches(['-', '0', '.']).replace('.', "");
@@ -123,7 +120,6 @@ pub fn go_float(float: f64) -> String {
     shortest(&text(format!("{float:e}")), || text(float.to_string()))
 }
 
-/// The same for float32.
 pub(crate) fn go_float32(float: f32) -> String {
     shortest(&format!("{float:e}"), || float.to_string())
 }

@@ -1,11 +1,9 @@
-//! Server-side apply: what an object becomes, and who owns what, after an update or an apply.
+//! Server-side apply: the object and its field owners after an update or an apply.
 //!
-//! The rules are those of structured-merge-diff v6's updater. One schema
-//! serves all managers: a manager that wrote another API version is compared
-//! under the present one, as Kubernetes does where conversion changes nothing
-//! but `apiVersion`. It knows nothing of Kubernetes' metadata: which names
-//! managers have, what ownership is not recorded and how a conflict is told
-//! are the API server's business.
+//! The rules are those of structured-merge-diff v6's updater. One schema serves all managers: fields of
+//! another API version are compared under the present one, as Kubernetes does where conversion changes only
+//! `apiVersion`. Kubernetes' metadata stays with the API server: names of managers, ignored fields, and texts
+//! of conflicts.
 
 mod prune;
 
@@ -17,54 +15,54 @@ use crate::typed::{Comparison, Errors, Type};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What one manager owns.
+/// The fields of one manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ownership {
     /// The fields.
     pub fields: Set,
-    /// The API version in which it wrote them last.
+    /// The API version of its last write.
     pub api_version: String,
     /// Whether by apply; otherwise by update.
     pub applied: bool,
 }
 
-/// Who owns what. `M` names a manager.
+/// The owners by manager; `M` names a manager.
 pub type Managers<M> = BTreeMap<M, Ownership>;
 
-/// A request as structured merge sees it.
+/// A request to update or apply.
 #[derive(Debug, Clone)]
 pub struct Request<'a, M> {
     /// The object's type.
     pub kind: &'a Type,
-    /// Who asks.
+    /// The requesting manager.
     pub manager: M,
-    /// In which API version.
+    /// The request's API version.
     pub api_version: &'a str,
-    /// Fields, with all below them, whose ownership and whose changes are ignored.
+    /// Fields, with everything below them, that are excluded from ownership and comparison.
     pub ignored: &'a Set,
 }
 
 /// A field that an apply would take from another manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict<M> {
-    /// Who owns it.
+    /// The owner.
     pub manager: M,
     /// The field.
     pub path: Path,
 }
 
-/// Why there was no apply.
+/// Why an apply failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError<M: std::fmt::Debug> {
-    /// Others own fields that the configuration sets to another value, and it was not forced.
+    /// Other managers own fields that the configuration changes, and the request is not forced.
     #[error("{} fields belong to other managers", .0.len())]
     Conflicts(Vec<Conflict<M>>),
-    /// A value is not of the type.
+    /// A value is not valid for the type.
     #[error(transparent)]
     Invalid(#[from] Errors),
 }
 
-/// Books an update: who asks now owns what differs between the two objects. The object is `new` as it is.
+/// Records an update: the requester now owns every difference between the two objects.
 pub fn update<M: Ord + Clone>(
     request: &Request<'_, M>,
     live: &Value,
@@ -92,9 +90,9 @@ pub fn update<M: Ord + Clone>(
     Ok(managers)
 }
 
-/// Applies a configuration: answers the object (`None` if it stays as it is) and who owns what.
+/// Applies a configuration. Returns the object (`None` if unchanged) and its owners.
 ///
-/// `live` is what is stored, or the type's empty object; `config` must be valid without duplicates.
+/// `live` is the stored object, or the type's empty one; `config` must be valid without duplicates.
 pub fn apply<M: Ord + Clone + std::fmt::Debug>(
     request: &Request<'_, M>,
     live: &Value,
@@ -145,7 +143,6 @@ fn reconcile<M: Ord>(kind: &Type, mut managers: Managers<M>) -> Result<Managers<
     Ok(managers)
 }
 
-/// What others own of the touched fields.
 fn conflicts<M: Ord + Clone>(managers: &Managers<M>, me: &M, touched: &Set) -> BTreeMap<M, Set> {
     managers
         .iter()
@@ -155,7 +152,7 @@ fn conflicts<M: Ord + Clone>(managers: &Managers<M>, me: &M, touched: &Set) -> B
         .collect()
 }
 
-/// Takes from the others what was overwritten or removed, and forgets who owns nothing.
+/// Removes overwritten and deleted fields from other managers, and managers without fields.
 fn release<M: Ord>(managers: &mut Managers<M>, me: &M, lost: &BTreeMap<M, Set>, changes: &Comparison) {
     managers.retain(|manager, owned| {
         if manager != me {

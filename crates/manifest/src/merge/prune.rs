@@ -1,4 +1,4 @@
-//! What an apply removes: what its manager applied before, does not apply any more, and nobody else owns.
+//! Removes fields that a manager applied before, no longer applies, and nobody else owns.
 
 use super::{Managers, Ownership};
 use crate::fieldpath::Set;
@@ -6,7 +6,7 @@ use crate::typed::{Errors, Type};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// `managers` already has what `me` owns now; `last` is what it owned before.
+/// `managers` has the new fields of `me`; `last` its previous ones.
 pub(super) fn prune<M: Ord>(
     kind: &Type,
     merged: Value,
@@ -17,9 +17,8 @@ pub(super) fn prune<M: Ord>(
     let Some(last) = last.filter(|last| !last.fields.is_empty()) else {
         return Ok(merged);
     };
-    // Nothing was dropped, so nothing can be pruned: every field of the last set is still owned, and so
-    // is everything it lies in, because a configuration's set names each list item and map entry on the
-    // way. Most applies end here.
+    // nothing was dropped, so nothing can be pruned: a configuration's set names every item and entry on the
+    // way, so all parents are owned too; most applies end here
     if managers
         .get(me)
         .is_some_and(|now| last.fields.is_subset(&now.fields))
@@ -38,7 +37,7 @@ pub(super) fn prune_dropped<M: Ord>(
     let last_fields = kind.ensure_named(&last.fields);
     let all = kind.ensure_named(&kind.field_set(merged)?);
 
-    // Without all that was applied last, then with what anyone still owns.
+    // remove everything applied last, then restore owned fields
     let mut pruned = kind.remove(merged, &last_fields);
     for owned in owned_by_version(managers, &last.api_version) {
         let kept = kind.ensure_named(&kind.field_set(&pruned)?);
@@ -46,12 +45,12 @@ pub(super) fn prune_dropped<M: Ord>(
         pruned = kind.remove(merged, &unowned);
     }
 
-    // What went along but was never applied by this manager comes back.
+    // restore fields that were removed along but were never applied by this manager
     let kept = kind.ensure_named(&kind.field_set(&pruned)?);
     Ok(kind.remove(merged, &all.difference(&kept).intersection(&last_fields)))
 }
 
-/// The union of the managers' sets, one per API version, the version of the last apply first.
+/// The union of the managers' sets per API version, the version of the last apply first.
 fn owned_by_version<M: Ord>(managers: &Managers<M>, first: &str) -> Vec<Set> {
     let mut versions: BTreeMap<(bool, &str), Set> = BTreeMap::new();
     for owned in managers.values() {

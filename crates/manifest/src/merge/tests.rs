@@ -27,7 +27,6 @@ fn kind() -> Type {
     from_json(&document, &json!({ "namedType": "root" })).unwrap()
 }
 
-/// An object of some of these fields.
 fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let fields: Vec<_> = fields
         .into_iter()
@@ -140,7 +139,7 @@ impl World {
     }
 
     fn request<'a>(&'a self, manager: &str, ignored: &'a Set) -> Request<'a, String> {
-        // As in Kubernetes, one name's applies and updates are managers apart.
+        // as in Kubernetes, one name's applies and updates are separate managers
         Request {
             kind: &self.kind,
             manager: manager.to_owned(),
@@ -149,7 +148,7 @@ impl World {
         }
     }
 
-    /// Whether the object changed.
+    /// Returns whether the object changed.
     fn apply(&mut self, manager: &str, config: &Value, force: bool) -> Result<bool, ApplyError<String>> {
         let nothing = Set::default();
         let request = self.request(&format!("{manager}-apply"), &nothing);
@@ -197,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn an_applied_configuration_is_in_the_object(before in operations(), config in config()) {
+    fn applied_configuration_is_in_the_object(before in operations(), config in config()) {
         let mut world = World::after(&before);
         world.apply("me", &config, true).unwrap();
         for path in world.kind.field_set(&config).unwrap().paths() {
@@ -209,27 +208,27 @@ proptest! {
     }
 
     #[test]
-    fn who_stops_naming_fields_owns_none(before in operations(), config in config()) {
+    fn empty_apply_releases_all_fields(before in operations(), config in config()) {
         let mut world = World::after(&before);
         let others = world.managers.clone();
         world.apply("me", &config, true).unwrap();
         world.apply("me", &json!({}), false).unwrap();
         prop_assert!(!world.managers.contains_key("me-apply"));
-        // What others had is theirs still, except for what the forced apply took.
+        // others keep their fields, except those the forced apply took
         for (manager, owned) in &world.managers {
             prop_assert!(owned.fields.is_subset(&others[manager].fields));
         }
     }
 
     #[test]
-    fn a_sole_applier_leaves_nothing_behind(first in config(), second in config()) {
+    fn sole_applier_removes_all_its_fields(first in config(), second in config()) {
         let mut world = World { kind: kind(), live: json!({}), managers: Managers::new() };
         world.apply("me", &first, false).unwrap();
         world.apply("me", &second, false).unwrap();
         let mut fresh = World { kind: kind(), live: json!({}), managers: Managers::new() };
         fresh.apply("me", &second, false).unwrap();
         prop_assert_eq!(&world.managers, &fresh.managers);
-        // What was pruned empty is null until the object is decoded, the object itself included.
+        // pruned values, the object included, are null until the object is decoded
         let decoded = |live: &Value| if live.is_null() { json!({}) } else { without_nulls(live) };
         prop_assert_eq!(decoded(&world.live), decoded(&fresh.live));
     }
@@ -245,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn an_apply_without_force_takes_nothing(before in operations(), config in config()) {
+    fn unforced_apply_takes_no_fields(before in operations(), config in config()) {
         let mut world = World::after(&before);
         let (live, others) = (world.live.clone(), world.managers.clone());
         match world.apply("me", &config, false) {
@@ -264,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn pruning_nothing_is_the_same_the_long_way(before in operations(), config in config()) {
+    fn skipped_prune_equals_full_prune(before in operations(), config in config()) {
         let mut world = World::after(&before);
         world.apply("me", &config, true).unwrap();
         let last = Ownership {
@@ -279,7 +278,7 @@ proptest! {
     }
 }
 
-/// Whether a map or list in it is empty: merging leaves those what they are in the live object.
+/// Whether it contains an empty map or list: merging keeps those of the live object.
 fn has_empty(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.is_empty() || map.values().any(has_empty),
@@ -288,7 +287,7 @@ fn has_empty(value: &Value) -> bool {
     }
 }
 
-/// As decoding leaves it: without nulls and what is empty without them.
+/// The value after decoding: without nulls, and without collections emptied by that.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(

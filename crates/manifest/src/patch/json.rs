@@ -1,33 +1,32 @@
 //! JSON patch, RFC 6902.
 //!
-//! Where the API server's library is laxer than the RFC, this is too, since
-//! clients rely on it: `replace` of an absent object key adds it, `test` of an
-//! absent key passes against null, negative indices count from the end, `copy`
-//! of an absent key yields null. Unlike the library, `test` compares values,
-//! not spellings: there `"<"` never equals the stored `"\u003c"`.
+//! As lax as the API server's library, because clients rely on it: `replace` of an absent key adds it, `test`
+//! of an absent key passes against null, negative indices count from the end, `copy` of an absent key yields
+//! null. Unlike the library, `test` compares values, not spellings: there `"<"` never equals the stored
+//! `"\u003c"`.
 //!
-//! Refused: operations that copy too much, and those that would nest values deeper than JSON is read here:
-//! a few copies of a value into itself double its depth each time, and whoever walks it has a stack.
+//! Refused: operations that copy too much or nest values too deep. Copying a value into itself doubles its
+//! depth each time, and walkers have a stack.
 
 use crate::json::type_name;
 use crate::json::{DEPTH_MAX, to_go_string};
 use serde_json::Value;
 
-/// The most operations one patch may have.
+/// The most operations of one patch.
 pub const OPERATIONS_MAX: usize = 10_000;
 
-/// How much, in bytes of JSON, the `copy` operations of one patch may add.
+/// The most bytes of JSON that the `copy` operations of one patch may add.
 pub const COPIED_BYTES_MAX: usize = 3 << 20;
 
-/// A patch that was read.
+/// A parsed patch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patch {
     operations: Vec<Operation>,
-    /// Fields of operations that mean nothing, as paths (`[0].vlaue`).
+    /// Unknown fields of operations, as paths (`[0].vlaue`).
     pub unknown_fields: Vec<String>,
 }
 
-/// Why a document is no patch: the client's fault, status 400 (413 for [`PatchError::TooMany`]).
+/// Why a document is not a patch: status 400 (413 for [`PatchError::TooMany`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// Not a list, or an item is not an object.
@@ -49,7 +48,7 @@ pub enum PatchError {
     /// More than [`OPERATIONS_MAX`].
     #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {got}")]
     TooMany {
-        /// How many there are.
+        /// The number of operations.
         got: usize,
     },
 }
@@ -57,7 +56,7 @@ pub enum PatchError {
 /// Why a patch does not apply: status 422.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// An operation nobody knows, or none.
+    /// An unknown or missing operation.
     #[error("Unexpected kind: {0}")]
     Kind(String),
     /// An operation lacks `path` or `from`.
@@ -68,7 +67,7 @@ pub enum ApplyError {
         /// The field it lacks.
         field: &'static str,
     },
-    /// The path leads nowhere.
+    /// The path does not exist.
     #[error("{op} operation does not apply: doc is missing path: {path:?}: missing value")]
     Missing {
         /// The operation.
@@ -76,7 +75,7 @@ pub enum ApplyError {
         /// The path.
         path: String,
     },
-    /// A field to be removed is not there.
+    /// The field to remove does not exist.
     #[error("error in {op} for path: '{path}': Unable to remove nonexistent key: {key}: missing value")]
     Key {
         /// The operation.
@@ -86,7 +85,7 @@ pub enum ApplyError {
         /// Its last segment, unescaped.
         key: String,
     },
-    /// A list index out of range, or none at all.
+    /// A list index that is invalid or out of range.
     #[error("error in {op} for path: '{path}': invalid index referenced")]
     Index {
         /// The operation.
@@ -94,13 +93,13 @@ pub enum ApplyError {
         /// The path.
         path: String,
     },
-    /// A `test` that did not hold.
+    /// A `test` that failed.
     #[error("testing value {path} failed: test failed")]
     Test {
         /// The path.
         path: String,
     },
-    /// The whole document was to be replaced by a scalar.
+    /// A scalar would replace the whole document.
     #[error("replace operation value must be object or array")]
     Root,
     /// Values nested deeper than [`DEPTH_MAX`].
@@ -114,7 +113,7 @@ pub enum ApplyError {
         "unable to complete the copy, the accumulated size increase of copy is {size}, exceeding the limit {COPIED_BYTES_MAX}"
     )]
     Copied {
-        /// How much it would be.
+        /// The total size.
         size: usize,
     },
 }
@@ -128,7 +127,7 @@ struct Operation {
 }
 
 impl Patch {
-    /// Reads a patch document.
+    /// Parses a patch document.
     pub fn parse(document: &Value) -> Result<Self, PatchError> {
         const DOCUMENT: &str = "[]handlers.jsonPatchOp";
         const OPERATION: &str = "handlers.jsonPatchOp";
@@ -194,18 +193,14 @@ impl Patch {
     }
 }
 
-/// What the operations of one patch have come to so far.
 #[derive(Default)]
 struct Account {
-    /// Bytes that were copied.
     copied: usize,
-    /// No more levels than this are in the document. Unknown until something is moved: all else is
-    /// measured by itself.
+    /// An upper bound for the document's depth. `None` until a move: other operations measure their value.
     levels: Option<usize>,
 }
 
 impl Account {
-    /// Allows a value of so many levels at a path.
     fn nest(&mut self, op: &'static str, path: &str, levels: usize) -> Result<(), ApplyError> {
         let whole = tokens(path).saturating_add(levels);
         if whole > DEPTH_MAX {
@@ -215,8 +210,8 @@ impl Account {
         Ok(())
     }
 
-    /// The levels of what was moved, measured only where they could be too many: a large value may be
-    /// moved ten thousand times.
+    /// The depth of a moved value, measured only where it could matter: a large value may be moved ten
+    /// thousand times.
     fn moved(&self, from: &str, path: &str, value: &Value) -> usize {
         match self.levels {
             Some(known) if known.saturating_sub(tokens(from)).saturating_add(tokens(path)) <= DEPTH_MAX => {
@@ -227,7 +222,6 @@ impl Account {
     }
 }
 
-/// How many lists and maps there are one in the other.
 fn levels(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or_default(),
@@ -341,7 +335,7 @@ fn unescape(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
 
-/// The container a path ends in, and the last key. What stands before the first `/` is ignored, as upstream does.
+/// The parent container and the last key. Text before the first `/` is ignored, as upstream does.
 fn parent<'d>(
     document: &'d mut Value,
     op: &'static str,
@@ -366,7 +360,7 @@ fn parent<'d>(
     }
 }
 
-/// The index a token names among `length` places, negative ones counting from the end.
+/// The index of a token in a list of `length`; negative ones count from the end.
 fn index(length: usize, token: &str) -> Option<usize> {
     let number: i64 = token.parse().ok()?;
     let length = i64::try_from(length).ok()?;

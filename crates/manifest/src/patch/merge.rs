@@ -1,11 +1,10 @@
-//! JSON merge patch, RFC 7386, with the nulls of the API server's library: a
-//! list taken over where no object was loses the null fields of the objects in
-//! it; the RFC would keep them.
+//! JSON merge patch, RFC 7386, with the API server library's nulls: a list that replaces a non-object loses
+//! null fields of its objects; the RFC keeps them.
 
 use crate::json::type_name;
 use serde_json::{Map, Value};
 
-/// Why a document is no merge patch: status 400.
+/// Why a document is not a merge patch: status 400.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
     /// A list or a scalar.
@@ -54,7 +53,7 @@ fn merge_fields(document: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// The value without null fields at any depth; null list items stay.
+/// Removes null fields at any depth; null list items stay.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => map

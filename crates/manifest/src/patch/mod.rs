@@ -1,4 +1,4 @@
-//! The three patches a Kubernetes object can be sent.
+//! The three patch formats for a Kubernetes object.
 //!
 //! | module | content type | rules |
 //! |---|---|---|
@@ -6,8 +6,7 @@
 //! | [`merge`] | `application/merge-patch+json` | RFC 7386, same library |
 //! | [`strategic`] | `application/strategic-merge-patch+json` | `k8s.io/apimachinery` 0.36 `strategicpatch` |
 //!
-//! Server-side apply is not a patch of this sort: it is `crate::merge`.
-//! Defaulting, pruning and validation of the outcome are the caller's.
+//! Server-side apply is `crate::merge`. Callers default, prune and validate the result.
 
 pub mod json;
 pub mod merge;

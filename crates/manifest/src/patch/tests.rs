@@ -21,7 +21,7 @@ fn goldens(text: &str, run: impl Fn(Value, &Value) -> Option<Value>) {
     );
 }
 
-/// Values and which patches fail; the texts of failures never reach a client.
+/// Compares values and failures, but not error texts, which never reach a client.
 #[test]
 fn json_patch_agrees_with_the_real_library() {
     goldens(include_str!("goldens/json.jsonl"), |original, patch| {
@@ -37,7 +37,7 @@ fn merge_patch_agrees_with_the_real_library() {
 }
 
 #[test]
-fn documents_that_are_no_patch() {
+fn invalid_patches_are_refused() {
     #[track_caller]
     fn check(document: impl std::borrow::Borrow<Value>, expected: &str) {
         let got = match json::Patch::parse(document.borrow()) {
@@ -90,8 +90,8 @@ fn copies_have_a_limit() {
     assert!(matches!(error, json::ApplyError::Copied { .. }), "{error}");
 }
 
-/// Copied into its own deepest place a value doubles its depth; moved down a chain it gains a level each
-/// time; so does what is added ever deeper.
+/// A value copied into its deepest place doubles its depth; moving it down a chain, or adding ever deeper,
+/// adds a level.
 #[test]
 fn nesting_has_a_limit() {
     let deep = |times: usize| "/a".repeat(times);

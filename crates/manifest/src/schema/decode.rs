@@ -1,17 +1,13 @@
 //! The normal form of built-in objects.
 //!
-//! [`decode`] does to a JSON value what decoding it into the Go type and
-//! encoding it again does: types checked, unknown fields dropped, zero values
-//! left out or written as the field's tags demand, scalars in canonical form.
-//! Everything after it may then compare objects as JSON. Empty lists and maps
-//! in fields that are always written become null, because the stored protobuf
-//! form cannot tell them apart.
+//! [`decode`] has the effect of decoding a JSON value into the Go type and encoding it again: it checks
+//! types, drops unknown fields, omits or writes zero values as the field's tags demand, and normalizes
+//! scalars. Later stages can then compare objects as JSON. Empty lists and maps in fields that are always
+//! written become null, because the stored protobuf form cannot represent them.
 //!
-//! It refuses to guess a kind, to fill in defaults, or to match keys without
-//! regard to case. It sees a parsed value, so two things Go can still see are
-//! lost: how a float was written (`1e3`), and the order of fields; what is
-//! reported comes in the order of sorted keys.
-//! Behaviour: sigs.k8s.io/json and k8s.io/apimachinery v0.36.
+//! It does not guess kinds, fill in defaults, or match keys case-insensitively. Because it works on a parsed
+//! value, it differs from Go in two points: the spelling of floats (`1e3`) is lost, and reports come in
+//! sorted key order. Behaviour: sigs.k8s.io/json and k8s.io/apimachinery v0.36.
 
 use super::definitions::{Codec, Definition};
 use super::quantity::Quantity;
@@ -20,7 +16,7 @@ use super::{Additional, Definitions, Omit, Schema, SchemaType};
 use crate::json::type_name;
 use serde_json::{Map, Number, Value};
 
-/// As many unknown fields as Go reports.
+/// The most unknown fields Go reports.
 const UNKNOWN_MAX: usize = 100;
 
 /// A value in normal form.
@@ -28,7 +24,7 @@ const UNKNOWN_MAX: usize = 100;
 pub struct Decoded {
     /// The value.
     pub value: Value,
-    /// The paths of fields the type does not have, `spec.containers[0].foo`; at most 100.
+    /// The paths of unknown fields, `spec.containers[0].foo`; at most 100.
     pub unknown: Vec<String>,
 }
 
@@ -41,7 +37,7 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// The JSON type that was found and the Go type that was expected, where that is what is wrong.
+    /// The found JSON type and the expected Go type, if this is a type error.
     pub fn mismatch(&self) -> Option<(&str, &str)> {
         self.mismatch
             .as_ref()
@@ -49,7 +45,7 @@ impl DecodeError {
     }
 }
 
-/// Brings a value into the normal form of a definition.
+/// Converts a value to the normal form of a definition.
 pub fn decode(defs: &Definitions, definition: &str, mut value: Value) -> Result<Decoded, DecodeError> {
     let Some(definition) = defs.definition(definition) else {
         return Err(DecodeError {
@@ -84,21 +80,21 @@ pub fn decode(defs: &Definitions, definition: &str, mut value: Value) -> Result<
 
 struct Decoder<'d> {
     defs: &'d Definitions,
-    /// The first wrong type; decoding goes on, because a fatal error later is reported instead.
+    /// The first type error; decoding goes on, because a later fatal error takes precedence.
     saved: Option<String>,
-    /// What `saved` is about, if it is about a type.
+    /// The types of `saved`, if it is a type error.
     mismatch: Option<(String, String)>,
     unknown: Vec<String>,
-    /// Whether unknown fields are reported here; types that decode themselves do not.
+    /// Whether unknown fields are reported; types that decode themselves do not.
     strict: bool,
 }
 
-/// An error of a type that decodes itself: it ends the decoding.
+/// An error of a type that decodes itself; it ends the decoding.
 struct Fatal(String);
 
 type Step = Result<(), Fatal>;
 
-/// Where the decoder is; lives on its stack and is only printed when something is wrong.
+/// The current path; lives on the stack and is only printed for errors.
 enum Path<'p> {
     Root,
     Field {
@@ -130,7 +126,7 @@ impl Path<'_> {
         out.push_str(name);
     }
 
-    /// Go's error context: the fields of structs only, with the structs embedded in them.
+    /// Go's error context: only fields of structs, with embedded structs.
     fn fields(&self, out: &mut Vec<String>) {
         match self {
             Path::Root => {}
@@ -145,7 +141,6 @@ impl Path<'_> {
         }
     }
 
-    /// The struct whose field is being decoded.
     fn context(&self) -> Option<&Definition> {
         match self {
             Path::Root => None,
@@ -253,7 +248,7 @@ impl Decoder<'_> {
         };
         for (key, value) in map.iter_mut() {
             self.element(element, value, &Path::Key(path, key))?;
-            // The stored form has no null for the values of a map.
+            // the stored form has no null for map values
             if value.is_null() && element.reference.is_none() {
                 match element.kind {
                     Some(SchemaType::String) => *value = "".into(),
@@ -265,7 +260,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// An item of a list or a map: null leaves the zero value.
+    /// An item of a list or map: null leaves the zero value.
     fn element(&mut self, node: &Schema, value: &mut Value, path: &Path<'_>) -> Step {
         if value.is_null() {
             *value = self.zero(node);
@@ -274,7 +269,6 @@ impl Decoder<'_> {
         self.value(node, value, path)
     }
 
-    /// What the encoder writes for a value of the node that was never set.
     fn zero(&self, node: &Schema) -> Value {
         if node.go.as_deref().is_some_and(|go| go.starts_with('*')) {
             return Value::Null;
@@ -406,7 +400,7 @@ impl Decoder<'_> {
                 fatal = Some(error);
                 return true;
             }
-            // Only a whole object says its kind: the stored form has no room for it further down.
+            // only a whole object has a kind: the stored form has no room for it further down
             is_written(node, value) && (is_root || node.inline.as_deref() != Some("TypeMeta"))
         });
         if let Some(fatal) = fatal {
@@ -417,7 +411,7 @@ impl Decoder<'_> {
                 map.insert(name.clone(), zero.clone());
             }
         }
-        // The one nested object that does say its kind: upstream writes it on the way out.
+        // the one nested object with a kind: upstream adds it when encoding
         if let Path::Index(Path::Field { name, definition, .. }, _) = path
             && *name == "volumeClaimTemplates"
             && definition.go_name() == "StatefulSetSpec"
@@ -437,7 +431,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Whether the encoder writes a decoded field. What it always writes and is missing is filled in later.
+/// Whether the encoder writes a decoded field. Missing fields that are always written are filled in later.
 fn is_written(node: &Schema, value: &Value) -> bool {
     match node.omit {
         Some(Omit::Empty) => match value {
@@ -461,7 +455,7 @@ fn is_written(node: &Schema, value: &Value) -> bool {
 fn quantity(value: &mut Value) -> Step {
     let text = match &*value {
         Value::Null => "0".to_owned(),
-        // Nothing that is canonical is long or has spaces around it.
+        // canonical values are short and have no spaces around them
         Value::String(text) => text.trim().to_owned(),
         other => other.to_string(),
     };
@@ -496,7 +490,7 @@ fn int_or_string(value: &mut Value, path: &Path<'_>) -> Step {
     }
 }
 
-/// Go writes a float that is whole, and below 1e21, without a point.
+/// Go writes a whole float below 1e21 without a point.
 fn normalize_float(number: &mut Number) {
     let Some(float) = number.as_f64() else { return };
     if float.fract() != 0.0 || float.abs() >= 1e21 {
@@ -510,12 +504,12 @@ fn normalize_float(number: &mut Number) {
     }
 }
 
-/// Checks standard base64 as Go does (line breaks are skipped) and writes it in canonical form.
-/// The error is the position Go reports.
+/// Checks standard base64 as Go does (skipping line breaks) and normalizes it. The error is the position Go
+/// reports.
 fn normalize_base64(text: &mut String) -> Result<(), usize> {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    // The engine refuses line breaks and stray bits, both of which Go lets pass.
+    // the base64 crate refuses line breaks and stray bits, both of which Go accepts
     if STANDARD.decode(text.as_bytes()).is_ok() {
         return Ok(());
     }

@@ -1,8 +1,7 @@
 //! The generated table of built-in definitions and resources.
 //!
-//! `cargo xtask gen` writes it; it is one JSON document with one definition or
-//! resource a line. Start-up splits it into lines; a definition is parsed when
-//! first asked for, because a process touches few of the several hundred.
+//! `cargo xtask gen` writes it as one JSON document with one definition or resource per line. Start-up only
+//! splits lines; a definition is parsed on first use, because a process needs few of several hundred.
 
 use super::Schema;
 use serde::Deserialize;
@@ -26,7 +25,6 @@ pub(super) struct Definition {
     schema: OnceLock<Schema>,
 }
 
-/// How the Go type of a definition reads and writes JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     Struct,
@@ -64,8 +62,7 @@ impl Codec {
 
 impl Definition {
     pub(super) fn schema(&self) -> &Schema {
-        // The table is generated and every line of it is parsed by a test: a line that
-        // does not parse cannot ship, so it need not be an error of every caller.
+        // a test parses every generated line, so this cannot fail
         self.schema.get_or_init(|| self.parse().unwrap_or_default())
     }
 
@@ -73,7 +70,6 @@ impl Definition {
         serde_json::from_str(self.raw)
     }
 
-    /// The Go type's own name, without its package.
     pub(super) fn go_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
@@ -85,7 +81,7 @@ impl Definitions {
         self.by_name.get(name).map(Definition::schema)
     }
 
-    /// Follows `$ref`; a node without one, or with one to nowhere, is itself.
+    /// Follows `$ref`; returns the node itself if it has none or an unknown one.
     pub fn resolve<'a>(&'a self, schema: &'a Schema) -> &'a Schema {
         match schema.reference.as_deref().and_then(|name| self.get(name)) {
             Some(target) => target,
@@ -103,7 +99,7 @@ impl Definitions {
     }
 }
 
-/// A built-in resource, as discovery describes it.
+/// A built-in resource, as in discovery.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiResource {
@@ -119,7 +115,7 @@ pub struct ApiResource {
     pub kind: String,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// What may be done with it.
+    /// The supported verbs.
     pub verbs: Vec<String>,
     /// `deploy`.
     pub short_names: Vec<String>,
@@ -142,7 +138,7 @@ pub struct ApiSubresource {
     pub version: String,
     /// Its body's kind.
     pub kind: String,
-    /// What may be done with it.
+    /// The supported verbs.
     pub verbs: Vec<String>,
 }
 
@@ -154,21 +150,21 @@ struct Table {
 
 static KUBERNETES: LazyLock<Table> = LazyLock::new(|| {
     let mut text = String::with_capacity(512 * 1024);
-    // The bytes are part of the program; a test reads them to the end.
+    // the bytes are part of the program; a test reads them to the end
     if flate2::read::GzDecoder::new(TABLE)
         .read_to_string(&mut text)
         .is_err()
     {
         text.clear();
     }
-    // Lives as long as the process, like the statics that point into it.
+    // lives as long as the process, like the statics that point into it
     split(Box::leak(text.into_boxed_str()))
 });
 
 static RESOURCES: LazyLock<Vec<ApiResource>> =
     LazyLock::new(|| serde_json::from_str(KUBERNETES.resources).unwrap_or_default());
 
-/// Cuts the document at its lines: `"name":{...},` until the line that opens the resources.
+/// Splits the document at its lines: `"name":{...},` until the line that opens the resources.
 fn split(text: &'static str) -> Table {
     let (definitions, resources) = text.split_once("\n},\"resources\":").unwrap_or((text, "[]"));
     let by_name = definitions

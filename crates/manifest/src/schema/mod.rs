@@ -1,15 +1,14 @@
 //! OpenAPI schemas as Kubernetes uses them.
 //!
-//! One node type, [`Schema`], serves the built-in definitions (from the
-//! generated table) and custom resources (from a CRD's `openAPIV3Schema`), so
-//! that decoding, strategic merge, structured merge, validation and the
-//! published documents all walk the same tree.
+//! One node type, [`Schema`], serves the built-in definitions (from the generated table) and custom
+//! resources (from a CRD's `openAPIV3Schema`). Decoding, merging, validation and the published documents
+//! all walk the same tree.
 //!
-//! | item | what it answers |
+//! | item | purpose |
 //! |---|---|
-//! | [`kubernetes`], [`kubernetes_resources`] | the built-in definitions and which resources have them |
-//! | [`decode`] | an object in the form Go's decoder and encoder would give it |
-//! | [`quantity`], [`time`] | the scalar types with a canonical form of their own |
+//! | [`kubernetes`], [`kubernetes_resources`] | the built-in definitions and resources |
+//! | [`decode`] | the normal form: an object after Go's decoder and encoder |
+//! | [`quantity`], [`time`] | scalar types with a canonical form of their own |
 
 mod decode;
 mod definitions;

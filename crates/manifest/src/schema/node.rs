@@ -1,17 +1,15 @@
-//! The schema node and its wire form.
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A node of an OpenAPI v3 schema with Kubernetes' extensions.
 ///
-/// Wire form: the JSON of an OpenAPI v3 schema. Descriptions are kept for
-/// custom resources (`kubectl explain` prints them); the built-in table has none.
+/// Wire form: the JSON of an OpenAPI v3 schema. Descriptions are kept for custom resources (`kubectl explain`
+/// prints them); the built-in table has none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Schema {
-    /// The definition this node stands for: its full name, without the `#/components/schemas/` prefix.
+    /// The definition this node refers to: its full name, without `#/components/schemas/`.
     #[serde(rename = "$ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// The JSON type; absent means any.
@@ -20,19 +18,19 @@ pub struct Schema {
     /// `int32`, `date-time`, `byte`, `int-or-string`, ...
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// Text for people.
+    /// A description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Short text for people.
+    /// A short description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Declared fields.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, Schema>,
-    /// What undeclared fields must be.
+    /// The schema of undeclared fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_properties: Option<Additional>,
-    /// What a list's items must be.
+    /// The schema of list items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Box<Schema>>,
     /// Fields that must be present.
@@ -41,16 +39,16 @@ pub struct Schema {
     /// The permitted values.
     #[serde(rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub enumeration: Vec<Value>,
-    /// The value an absent field takes.
+    /// The default of an absent field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// An example, for people.
+    /// An example value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
-    /// Where more is written, for people.
+    /// A link to further documentation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_docs: Option<Value>,
-    /// Whether null is a value.
+    /// Whether null is valid.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub nullable: bool,
     /// Lower bound of a number.
@@ -74,7 +72,7 @@ pub struct Schema {
     /// Longest string, in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<i64>,
-    /// Regular expression (RE2) a string must contain a match of.
+    /// A regular expression (RE2) that must match part of the string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// Fewest items.
@@ -92,16 +90,16 @@ pub struct Schema {
     /// Most fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_properties: Option<i64>,
-    /// All of these must hold.
+    /// All of these must match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub all_of: Vec<Schema>,
-    /// One or more of these must hold.
+    /// At least one of these must match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub any_of: Vec<Schema>,
-    /// Exactly one of these must hold.
+    /// Exactly one of these must match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<Schema>,
-    /// This must not hold.
+    /// This must not match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not: Option<Box<Schema>>,
 
@@ -147,7 +145,7 @@ pub struct Schema {
     /// CEL rules.
     #[serde(rename = "x-kubernetes-validations", skip_serializing_if = "Vec::is_empty")]
     pub validations: Vec<ValidationRule>,
-    /// The kinds this definition is the schema of, as published.
+    /// The kinds with this definition as schema, as published.
     #[serde(
         rename = "x-kubernetes-group-version-kind",
         skip_serializing_if = "Vec::is_empty"
@@ -157,17 +155,17 @@ pub struct Schema {
     #[serde(rename = "x-kubernetes-unions", skip_serializing_if = "Option::is_none")]
     pub unions: Option<Value>,
 
-    /// Built-in kinds: when the Go type's encoder leaves this field out. Not published.
+    /// Built-in kinds: when the Go encoder omits this field. Not published.
     #[serde(rename = "x-omit", skip_serializing_if = "Option::is_none")]
     pub omit: Option<Omit>,
-    /// Built-in kinds, on a definition: the fields its encoder writes when nothing is set. Not published.
+    /// Built-in kinds, on a definition: the encoding of an empty value. Not published.
     #[serde(rename = "x-zero", skip_serializing_if = "serde_json::Map::is_empty")]
     pub zero: serde_json::Map<String, Value>,
-    /// Built-in kinds: the Go type, where type and format do not tell it (see [`Schema::go_type`]). A leading
-    /// `*` on an item says that the list holds pointers. Not published.
+    /// Built-in kinds: the Go type, where type and format do not imply it (see [`Schema::go_type`]). A
+    /// leading `*` on an item means a list of pointers. Not published.
     #[serde(rename = "x-go", skip_serializing_if = "Option::is_none")]
     pub go: Option<String>,
-    /// Built-in kinds: the embedded Go structs this field comes from, outermost first, dotted. Not published.
+    /// Built-in kinds: the embedded Go structs with this field, outermost first, dotted. Not published.
     #[serde(rename = "x-inline", skip_serializing_if = "Option::is_none")]
     pub inline: Option<String>,
 }
@@ -225,7 +223,7 @@ pub enum SchemaType {
 pub enum Additional {
     /// Whether undeclared fields are allowed.
     Allowed(bool),
-    /// What undeclared fields must be.
+    /// The schema of undeclared fields.
     Schema(Box<Schema>),
 }
 
@@ -251,17 +249,17 @@ pub enum MapType {
     Granular,
 }
 
-/// When a Go encoder leaves a field out; the rule that gives built-in objects their normal form.
+/// When a Go encoder omits a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Omit {
     /// No `omitempty`: an absent value is written as the type's zero value.
     Never,
-    /// `omitempty` on a plain value: zero, "" and empty lists and maps vanish; structs stay, as `{}`.
+    /// `omitempty` on a plain value: omits zero, "" and empty lists and maps, but writes structs as `{}`.
     Empty,
-    /// `omitempty` on a pointer: only null vanishes.
+    /// `omitempty` on a pointer: omits only null.
     Nil,
-    /// `omitzero`: a struct with nothing set vanishes too.
+    /// `omitzero`: also omits an empty struct.
     Zero,
 }
 
@@ -271,19 +269,19 @@ pub enum Omit {
 pub struct ValidationRule {
     /// The CEL expression; true means valid.
     pub rule: String,
-    /// What to say when it is false.
+    /// The message for an invalid value.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// A CEL expression that says it.
+    /// A CEL expression for the message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message_expression: String,
     /// `FieldValueInvalid` (default), `FieldValueForbidden`, `FieldValueRequired`, `FieldValueDuplicate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Which field the error is reported on, relative to the rule's.
+    /// The field of the error, relative to the rule's.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field_path: String,
-    /// Whether `oldSelf` is optional (the rule also runs on create).
+    /// Whether `oldSelf` is optional, so that the rule also runs on create.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optional_old_self: Option<bool>,
 }

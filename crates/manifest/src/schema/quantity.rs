@@ -1,16 +1,14 @@
 //! Resource quantities: `500m`, `1.5Gi`, `1e3`.
 //!
-//! A number in units of 10^-9 with the suffix family it was written in, and
-//! its canonical text. Refuses numbers beyond 1.7e29, which Kubernetes would
-//! carry in arbitrary precision.
-//! Behaviour: k8s.io/apimachinery `api/resource` v0.36.
+//! A number in units of 10^-9 with its suffix family and canonical text. Refuses numbers beyond 1.7e29, which
+//! Kubernetes carries in arbitrary precision. Behaviour: k8s.io/apimachinery `api/resource` v0.36.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 const NANO: i128 = 1_000_000_000;
 
-/// The suffix family a quantity was written in, and is written in again.
+/// The suffix family of a quantity's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `Ki`, `Mi`, `Gi`, ...
@@ -21,16 +19,16 @@ pub enum Format {
     DecimalExponent,
 }
 
-/// Why a text is no quantity; the texts are Kubernetes'.
+/// Why a text is not a quantity. The texts are Kubernetes'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Not a signed number with a suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// The number cannot be read, or is too large.
+    /// The number cannot be parsed, or is too large.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// No such suffix.
+    /// An unknown suffix.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -40,23 +38,21 @@ pub enum QuantityError {
 pub struct Quantity {
     nanos: i128,
     format: Format,
-    /// Upstream keeps some texts that are almost canonical as written (`+5`, `1.001`).
+    /// Upstream keeps some almost canonical texts as written (`+5`, `1.001`).
     written: Option<String>,
 }
 
-/// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
-    /// Digits before the point, without leading zeros, `0` when none are left.
+    /// Digits before the point, without leading zeros; `0` if none are left.
     whole: &'a str,
     fraction: &'a str,
-    /// Sign, digits and point as written.
     number: &'a str,
     suffix: &'a str,
 }
 
 impl Quantity {
-    /// Reads a quantity. An empty text is none.
+    /// Parses a quantity. An empty text is invalid.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Format);
@@ -74,7 +70,7 @@ impl Quantity {
         };
         let magnitude = match nanos(&parts, base_exponent, shift) {
             Some(nanos) => nanos,
-            // Binary quantities are capped at the largest 64-bit integer.
+            // binary quantities are capped at the largest 64-bit integer
             None if format == Format::BinarySi => i128::from(i64::MAX) * NANO,
             None => return Err(QuantityError::Numeric),
         };
@@ -112,7 +108,7 @@ impl Quantity {
         self.format
     }
 
-    /// Rounds away from zero to thousandths, as Kubernetes does with resource lists.
+    /// Rounds away from zero to thousandths, as Kubernetes does in resource lists.
     pub fn round_up_to_milli(&mut self) {
         let rounded = self.millis() * 1_000_000;
         if rounded != self.nanos {
@@ -121,7 +117,7 @@ impl Quantity {
         }
     }
 
-    /// A quantity of a number of units.
+    /// A quantity of whole units.
     pub fn from_units(units: i64, format: Format) -> Self {
         Self {
             nanos: i128::from(units) * NANO,
@@ -286,7 +282,7 @@ fn suffix(text: &str) -> Option<(u32, i32, Format)> {
     }
 }
 
-/// Whether upstream reads the number as a 64-bit integer with a power of ten.
+/// Whether upstream parses the number as a 64-bit integer with a power of ten.
 fn fits_fast_path(parts: &Parts<'_>, base: u32, exponent: i32) -> bool {
     let digits = parts.whole.len() + parts.fraction.len();
     match base {
@@ -321,7 +317,7 @@ fn nanos(parts: &Parts<'_>, exponent: i32, shift: u32) -> Option<i128> {
     if digits.iter().all(|digit| *digit == 0) {
         return Some(0);
     }
-    // The value is 0.d1d2d3... * 10^point nanos, before the shift.
+    // the value is 0.d1d2d3... * 10^point nanos, before the shift
     let point = i64::from(exponent) + parts.whole.len() as i64 + 9;
     let mut whole: i128 = 0;
     let mut rest: u128 = 0;
@@ -343,7 +339,7 @@ fn nanos(parts: &Parts<'_>, exponent: i32, shift: u32) -> Option<i128> {
         }
     }
     if point < 0 {
-        // Far below one nano: what is left is only that it is not zero.
+        // far below one nano: only the fact that it is not zero matters
         let zeros = u32::try_from(-point).unwrap_or(u32::MAX);
         match 10_u128.checked_pow(zeros.min(30)) {
             Some(scale) if zeros <= 18 => {

@@ -1,5 +1,3 @@
-//! Tables against recorded behaviour.
-
 use super::*;
 
 #[test]
@@ -34,7 +32,7 @@ fn check(definition: &str, input: &str, expected: &str) {
 const CORE: &str = "io.k8s.api.core.v1.";
 
 #[test]
-fn a_value_takes_the_form_go_would_give_it() {
+fn value_takes_gos_normal_form() {
     for (kind, input, expected) in [
         (
             "ConfigMap",
@@ -66,8 +64,8 @@ fn a_value_takes_the_form_go_would_give_it() {
     }
 }
 
-/// Answers of Go 1.26 with k8s.io/api v0.36.3: strict decoding, then protobuf there and back, then encoding.
-/// Inputs are random values of the published schemas, salted with wrong types, nulls and unknown fields.
+/// Results of Go 1.26 with k8s.io/api v0.36.3: strict decoding, a protobuf round trip, encoding. Inputs are
+/// random values of the published schemas with wrong types, nulls and unknown fields mixed in.
 #[test]
 fn decoding_agrees_with_go() {
     #[derive(serde::Deserialize)]
@@ -99,7 +97,6 @@ fn decoding_agrees_with_go() {
     }
 }
 
-/// The normal form is one: decoding it again changes nothing.
 #[test]
 fn decoding_is_idempotent() {
     for line in include_str!("testdata/decode.jsonl").lines() {
@@ -148,7 +145,7 @@ fn quantities_have_a_canonical_form() {
 }
 
 #[test]
-fn a_nested_claim_template_says_its_kind() {
+fn nested_claim_template_keeps_its_kind() {
     check(
         "io.k8s.api.apps.v1.StatefulSetSpec",
         r#"{"volumeClaimTemplates":[{"metadata":{"name":"a"}}]}"#,
@@ -156,7 +153,6 @@ fn a_nested_claim_template_says_its_kind() {
     );
 }
 
-/// Every built-in object that a real server answered is in normal form already.
 #[test]
 fn recorded_answers_are_in_normal_form() {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -165,7 +161,7 @@ fn recorded_answers_are_in_normal_form() {
         println!("skipped: no recordings beside the repository");
         return;
     };
-    // Times were replaced when recording; which of the two precisions each had, its field tells.
+    // times were replaced when recording; each field implies its precision
     let text = text.replace("<ts>", "2026-01-02T03:04:05Z");
     let mut compared = 0;
     for line in text.lines() {

@@ -1,14 +1,14 @@
-//! Points in time as Kubernetes writes them: RFC 3339 in UTC, to the second or the microsecond.
+//! Times as Kubernetes writes them: RFC 3339 in UTC, to the second or the microsecond.
 //!
-//! Reads what Go's `time.Parse` reads with those two layouts and says what it
-//! says when it cannot. Knows no clock and no time zone but offsets.
+//! Parses the same texts as Go's `time.Parse` with those two layouts, and fails with its errors. Knows
+//! offsets, but no time zones and no clock.
 
 use crate::calendar::days_in_month;
 
-/// Which of the two layouts.
+/// The two layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// `metav1.Time`: a fraction is read and dropped.
+    /// `metav1.Time`: a fraction is parsed and dropped.
     Seconds,
     /// `metav1.MicroTime`: exactly six digits.
     Micros,
@@ -23,22 +23,22 @@ impl Precision {
     }
 }
 
-/// A text that is no time; prints as Go's error.
+/// An invalid time; prints as Go's error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TimeError(String);
 
-/// The canonical text of a time: UTC, in the layout. `None` for Go's zero time, which is written as null.
+/// The canonical text of a time in UTC. `None` for Go's zero time, which is written as null.
 pub fn normalize(text: &str, precision: Precision) -> Result<Option<String>, TimeError> {
     let parsed = parse(text, precision)?;
-    // The stored form has no fraction for times to the second.
+    // the stored form has no fraction for times to the second
     if parsed.seconds == ZERO && (parsed.nanos == 0 || precision == Precision::Seconds) {
         return Ok(None);
     }
     Ok(Some(format(parsed.seconds, parsed.nanos, precision)))
 }
 
-/// Whether the text is already what [`normalize`] would answer, by its shape alone.
+/// Whether the text already has the shape of [`normalize`]'s result.
 pub fn is_normal(text: &str, precision: Precision) -> bool {
     let shape: &[u8] = match precision {
         Precision::Seconds => b"0000-00-00T00:00:00Z",
@@ -64,7 +64,6 @@ pub fn parse_seconds(text: &str) -> Result<(i64, u32), TimeError> {
     parse(text, Precision::Seconds).map(|time| (time.seconds, time.nanos))
 }
 
-/// 0001-01-01T00:00:00Z, in seconds since 1970.
 const ZERO: i64 = -62_135_596_800;
 
 struct Parsed {
@@ -72,7 +71,6 @@ struct Parsed {
     nanos: u32,
 }
 
-/// The text, the layout, and how far both were read.
 struct Reader<'a> {
     text: &'a str,
     rest: &'a str,
@@ -104,7 +102,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Exactly `count` digits; with `short`, one digit will do when no second follows.
+    /// Parses exactly `count` digits; with `short`, one digit suffices if no second follows.
     fn digits(&mut self, count: usize, short: bool, element: &str) -> Result<u32, TimeError> {
         let found = self
             .rest
@@ -123,7 +121,6 @@ impl<'a> Reader<'a> {
         Ok(number)
     }
 
-    /// A point or comma and digits, where they follow.
     fn fraction(&mut self) -> Result<u32, TimeError> {
         let digits = self.rest.strip_prefix(['.', ',']).map_or("", |rest| {
             &rest[..rest.bytes().take_while(u8::is_ascii_digit).count()]
@@ -142,7 +139,7 @@ impl<'a> Reader<'a> {
         Ok(nanos.fold(0, |n, b| n * 10 + u32::from(b - b'0')))
     }
 
-    /// `Z` or `+01:00`, in seconds.
+    /// Parses `Z` or `+01:00`, in seconds.
     fn offset(&mut self) -> Result<i64, TimeError> {
         const ELEMENT: &str = "Z07:00";
         let start = self.rest;
@@ -229,7 +226,6 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// The inverse of [`days_from_civil`].
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -255,7 +251,7 @@ pub fn format(seconds: i64, nanos: u32, precision: Precision) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
-/// As Go's `time` package quotes a text in its errors: bytes outside ASCII as `\x..`.
+/// Quotes a text like Go's `time` package: bytes outside ASCII as `\x..`.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,6 +1,4 @@
-//! How two values differ.
-
-use super::error::{Faults, no_form};
+use super::error::{Faults, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};
 use super::validate::scalar_fault;
@@ -13,21 +11,21 @@ use std::sync::Arc;
 /// The fields in which two values differ.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Fields that only the old value has.
+    /// Fields only in the old value.
     pub removed: Set,
-    /// Fields that both have, with different values.
+    /// Fields in both, with different values.
     pub modified: Set,
-    /// Fields that only the new value has.
+    /// Fields only in the new value.
     pub added: Set,
 }
 
 impl Comparison {
-    /// Whether the values are the same.
+    /// Whether the values are equal.
     pub fn is_same(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// Leaves these fields, and all below them, out.
+    /// Removes these fields and everything below them.
     #[must_use]
     pub fn without(self, fields: &Set) -> Self {
         if fields.is_empty() {
@@ -42,7 +40,7 @@ impl Comparison {
 }
 
 impl Type {
-    /// How `new` differs from `old`.
+    /// Compares two values.
     pub fn compare(&self, old: &Value, new: &Value) -> Result<Comparison, Errors> {
         let mut walk = Walk {
             schema: &self.schema,
@@ -54,7 +52,6 @@ impl Type {
     }
 }
 
-/// What a pair of values adds to its parent's comparison.
 #[derive(Default)]
 struct Node {
     removed: bool,
@@ -64,7 +61,6 @@ struct Node {
 }
 
 impl Node {
-    /// Adds what was found at one of this node's elements.
     fn adopt(&mut self, element: &PathElement, inner: Node) {
         for (itself, from, into) in [
             (inner.removed, inner.below.removed, &mut self.below.removed),
@@ -100,8 +96,7 @@ impl Walk<'_> {
         let atom = schema.atom(atom);
         match (old, new) {
             (Some(old), Some(new)) if old == new => return,
-            // Read as one form and then as the other: a map that became a text is a field modified and
-            // its entries removed.
+            // when a map becomes a scalar, the field is modified and its entries are removed
             (Some(_), Some(_)) if !atom.form(old).same(atom.form(new)) => {
                 self.form(atom.form(old), old, new, node);
                 self.form(atom.form(new), old, new, node);
@@ -110,7 +105,7 @@ impl Walk<'_> {
             _ => self.form(atom.form(new), old, new, node),
         }
         if matches!(atom.form(new.or(old)), Form::None) {
-            self.faults.add(no_form(atom));
+            self.faults.add(invalid_atom(atom));
         }
         node.removed |= new.is_none();
         node.added |= old.is_none();

@@ -1,14 +1,12 @@
-//! Structs as members of sets.
-
 use super::Type;
 use super::schema::{AtomId, NO_TYPE, Schema};
 use crate::fieldpath::{PathElement, Set};
 
 impl Type {
-    /// The set with every declared struct field that lies on a path as a member of its own.
+    /// The set with every declared struct field on a path as a member of its own.
     ///
-    /// Field sets name only leaves; pruning must also see the structs around them. Map entries and list
-    /// items are not added: they are members exactly if someone owns them.
+    /// Field sets name only leaves; pruning must also see the structs around them. Map entries and list items
+    /// are members only if someone owns them.
     pub fn ensure_named(&self, set: &Set) -> Set {
         ensure(&self.schema, self.root, set)
     }

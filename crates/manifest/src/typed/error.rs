@@ -1,19 +1,17 @@
-//! What is wrong with a value, where.
-
 use super::schema::Atom;
 use serde_json::Value;
 use std::fmt;
 
-/// One fault. Texts are upstream's, as clients see them in Status messages.
+/// One error. Texts are upstream's, as clients see them in Status messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// Where, as a path prints; empty at the root.
+    /// The path; empty at the root.
     pub path: String,
-    /// What.
+    /// The message.
     pub message: String,
 }
 
-/// All faults found; never empty.
+/// All errors found; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Errors(pub Vec<Error>);
 
@@ -39,7 +37,7 @@ impl fmt::Display for Errors {
     }
 }
 
-/// Collects faults; they get their paths on the way out of the walk, which costs valid values nothing.
+/// Collects errors. Paths are added when the walk returns, so valid values cost nothing.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Vec<Error>);
 
@@ -55,7 +53,7 @@ impl Faults {
         self.0.len()
     }
 
-    /// Puts a step in front of the paths of all faults since `mark`.
+    /// Prepends a step to the paths of all errors since `mark`.
     pub(super) fn prefix(&mut self, mark: usize, step: &impl fmt::Display) {
         if mark < self.0.len() {
             let step = step.to_string();
@@ -74,8 +72,7 @@ impl Faults {
     }
 }
 
-/// What is wrong with an atom that allows nothing.
-pub(super) fn no_form(atom: &Atom) -> String {
+pub(super) fn invalid_atom(atom: &Atom) -> String {
     match &atom.name {
         Some(name) if atom.undefined => format!("schema error: no type found matching: {name}"),
         None if atom.undefined => "schema error: no type found matching: inlined type".to_owned(),
@@ -84,7 +81,7 @@ pub(super) fn no_form(atom: &Atom) -> String {
     }
 }
 
-/// Go's `%v` of a value that was decoded into an interface; messages show values so.
+/// Go's `%v` of a value decoded into an interface, as messages show it.
 pub(super) fn go_v(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -140,7 +137,7 @@ fn go_number(number: &serde_json::Number) -> String {
     match number.as_f64() {
         Some(float) if float != 0.0 && !(1e-4..1e6).contains(&float.abs()) => {
             let text = format!("{float:e}");
-            // Go writes at least two digits of exponent, and its sign.
+            // Go writes a sign and at least two digits of exponent
             match text.split_once('e') {
                 Some((digits, exponent)) => match exponent.strip_prefix('-') {
                     Some(exponent) => format!("{digits}e-{exponent:0>2}"),

@@ -1,6 +1,4 @@
-//! Which field paths a value has.
-
-use super::error::{Faults, no_form};
+use super::error::{Faults, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};
 use super::{Errors, Type};
@@ -10,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Type {
-    /// The value's field paths: leaves, list items and map entries; not the structs they lie in.
+    /// The value's field paths: leaves, list items and map entries, but not the structs around them.
     pub fn field_set(&self, value: &Value) -> Result<Set, Errors> {
         let mut walk = Walk {
             schema: &self.schema,
@@ -21,7 +19,6 @@ impl Type {
     }
 }
 
-/// What a value adds to its parent's set.
 #[derive(Default)]
 struct Node {
     itself: bool,
@@ -49,7 +46,7 @@ impl Walk<'_> {
             Form::Map(map) => self.map(map, value),
             Form::List(list) => self.list(list, value),
             Form::None => {
-                self.faults.add(no_form(atom));
+                self.faults.add(invalid_atom(atom));
                 Node::default()
             }
         }
@@ -86,7 +83,7 @@ impl Walk<'_> {
         for (i, item) in items.iter().enumerate() {
             match element_of(self.schema, list, item) {
                 Ok(element) => {
-                    // A duplicate is owned as a whole: its fields cannot be told from its twin's.
+                    // a duplicate is owned as a whole: its fields are indistinguishable from its twin's
                     named
                         .entry(element)
                         .and_modify(|first| *first = None)

@@ -1,7 +1,7 @@
 //! Merge schemas from OpenAPI schemas.
 //!
-//! The rules are those of kube-openapi's `schemaconv`: lists are atomic unless they say otherwise, a
-//! string with a format may be any scalar, an object without properties takes its form from the value.
+//! The rules are those of kube-openapi's `schemaconv`: lists are atomic unless marked otherwise, a string
+//! with a format may be any scalar, an object without properties takes its form from the value.
 
 use super::Type;
 use super::schema::{Atom, AtomId, Field, List, Map, NO_TYPE, Scalar, Schema};
@@ -13,18 +13,17 @@ const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// The merge type of a definition. Converts what the definition reaches; `definitions` resolves `$ref`.
+/// The merge type of a definition and of everything it refers to; `definitions` resolves `$ref`.
 ///
-/// A reference to an unknown definition becomes a type that nothing is valid for, with an error that
-/// names it.
+/// A reference to an unknown definition becomes a type without valid values, with an error that names it.
 pub fn from_openapi<'a>(root: &str, definitions: impl Fn(&str) -> Option<&'a OpenApi>) -> Type {
     let mut converter = Converter::new();
     let root = converter.named(root);
     converter.finish(root, definitions)
 }
 
-/// The merge type of a custom resource's version, from its structural schema; `definitions` has
-/// `ObjectMeta`. `None` is the schema of a version that has none: everything is kept.
+/// The merge type of a custom resource's version, from its structural schema; `definitions` has `ObjectMeta`.
+/// `None` stands for a version without a schema: all fields are kept.
 pub fn custom_resource<'a>(
     schema: Option<&OpenApi>,
     definitions: impl Fn(&str) -> Option<&'a OpenApi>,
@@ -44,9 +43,9 @@ pub fn custom_resource<'a>(
 
 struct Converter {
     schema: Schema,
-    /// Referred to, not converted yet.
+    /// Referenced but not converted yet.
     pending: Vec<(String, AtomId)>,
-    /// References that change the relationship of what they refer to; resolved when all is converted.
+    /// References that change a relationship; resolved after all conversions.
     overrides: Vec<(AtomId, AtomId, MapType)>,
 }
 
@@ -92,7 +91,6 @@ impl Converter {
         id
     }
 
-    /// The type of a node in place: a reference, or a type of its own.
     fn type_of(&mut self, node: &OpenApi, preserve: bool) -> AtomId {
         let reference = match (&node.reference, node.all_of.as_slice()) {
             (Some(name), _) => Some(name),
@@ -112,7 +110,7 @@ impl Converter {
         id
     }
 
-    /// `preserve`: whether unknown fields are kept from further up; a reference starts afresh.
+    /// `preserve`: whether a parent keeps unknown fields; a reference resets it.
     fn atom(&mut self, node: &OpenApi, preserve: bool) -> Atom {
         let preserve = preserve || node.preserve_unknown_fields == Some(true);
         match node.kind {
@@ -191,7 +189,7 @@ impl Converter {
         }
     }
 
-    /// What the server knows of every object, whatever its CRD says.
+    /// Adds the fields every object has, whatever its CRD declares.
     fn add_object_fields(&mut self, fields: &mut Vec<Field>) {
         fields.retain(|field| !matches!(field.name.as_ref(), "apiVersion" | "kind" | "metadata"));
         for name in ["apiVersion", "kind"] {

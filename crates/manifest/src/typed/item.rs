@@ -1,11 +1,9 @@
-//! How an item of an associative list is named.
-
 use super::schema::{List, Schema};
 use crate::fieldpath::PathElement;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The path element of an item, or what is wrong with it.
+/// The path element of an item, or its error.
 pub(super) fn element_of(schema: &Schema, list: &List, item: &Value) -> Result<PathElement, String> {
     if list.keys.is_empty() {
         return match item {

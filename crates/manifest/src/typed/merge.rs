@@ -1,6 +1,4 @@
-//! One value merged over another.
-
-use super::error::{Faults, no_form};
+use super::error::{Faults, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};
 use super::validate::scalar_fault;
@@ -10,8 +8,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Type {
-    /// What `live` becomes when `applied` is merged over it. The applied value wins; what it does not
-    /// mention stays. Items of associative lists keep the applied order, with the others in between.
+    /// Merges `applied` over `live`. Applied values win; values it does not mention stay. Items of
+    /// associative lists keep the applied order, with the others in between.
     pub fn merge(&self, live: &Value, applied: &Value) -> Result<Value, Errors> {
         let mut walk = Walk {
             schema: &self.schema,
@@ -28,7 +26,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Where only one side has a value, that is the result: merging with nothing changes nothing.
+    /// With only one side present, that side is the result.
     fn either(&mut self, atom: AtomId, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
         match (live, applied) {
             (Some(live), Some(applied)) => self.both(atom, live, applied),
@@ -51,7 +49,7 @@ impl Walk<'_> {
             Form::Map(map) => self.map(map, live, applied),
             Form::List(list) => self.list(list, live, applied),
             Form::None => {
-                self.faults.add(no_form(atom));
+                self.faults.add(invalid_atom(atom));
                 None
             }
         }
@@ -100,8 +98,8 @@ impl Walk<'_> {
         (!out.is_empty()).then_some(Value::Array(out))
     }
 
-    /// Upstream's order (typed/merge.go): items of the live list that are not applied keep their place,
-    /// applied items keep the applied order, and a shared item moves only if that order demands it.
+    /// Upstream's order (typed/merge.go): unapplied live items keep their place, applied items keep the
+    /// applied order, and a shared item moves only if that order demands it.
     fn interleave(&mut self, list: &List, live: &[Value], left: &Named<'_>, right: &Named<'_>) -> Vec<Value> {
         let mut out = Vec::with_capacity(left.order.len().max(right.order.len()));
         let mut shared = right
@@ -160,7 +158,7 @@ impl Walk<'_> {
             right.by_element.get(element).copied(),
         );
         let mark = self.faults.mark();
-        // A live duplicate merges as null: which of the twins is meant cannot be known.
+        // a live duplicate merges as null: it is unknown which of the twins is meant
         let merged = match (l, r) {
             (Some(Item::One(l)), Some(Item::One(r))) => self.both(list.element, l, r),
             (Some(Item::Many), Some(Item::One(r))) => self.both(list.element, &Value::Null, r),
@@ -203,7 +201,6 @@ impl Walk<'_> {
     }
 }
 
-/// A list's items by name, in order.
 struct Named<'v> {
     order: Vec<PathElement>,
     by_element: BTreeMap<PathElement, Item<'v>>,

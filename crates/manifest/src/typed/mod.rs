@@ -1,14 +1,11 @@
-//! Values seen through a merge schema.
+//! Values with a merge schema.
 //!
-//! A [`Type`] answers what structured merge asks of a value: is it valid, which
-//! field paths does it have, how does it differ from another, what is it
-//! merged with another, what is left of it without a set of paths. The rules
-//! are those of structured-merge-diff v6 (`typed/`), including those that look
-//! odd: an explicit null is a value, a list item is named by its keys after
-//! their defaults, and atomic maps and lists are leaves.
+//! A [`Type`] has the operations of structured merge: validate a value, list its field paths, compare it with
+//! another, merge another into it, remove a set of paths. The rules are those of structured-merge-diff v6
+//! (`typed/`), odd ones included: an explicit null is a value, a list item is named by its keys after
+//! defaulting, and atomic maps and lists are leaves.
 //!
-//! It refuses to default, prune or convert: an object's normal form is
-//! [`schema`](crate::schema)'s business.
+//! Defaulting, pruning and conversion belong to [`schema`](crate::schema).
 
 mod compare;
 mod ensure;
@@ -35,7 +32,7 @@ pub use validate::Duplicates;
 use schema::{AtomId, Schema};
 use std::sync::Arc;
 
-/// A type of a merge schema: what values are read as. Cheap to clone.
+/// A type of a merge schema. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Type {
     pub(crate) schema: Arc<Schema>,
@@ -43,7 +40,7 @@ pub struct Type {
 }
 
 impl Type {
-    /// The type that learns everything from the value: maps merge, lists are atomic.
+    /// The type that follows the value: maps merge, lists are atomic.
     pub fn deduced() -> Self {
         let schema = Schema::default();
         Self {

@@ -1,6 +1,4 @@
-//! Sets after a schema change.
-
-use super::error::{Faults, no_form};
+use super::error::{Faults, invalid_atom};
 use super::schema::{AtomId, Form, NO_TYPE, Schema};
 use super::{Errors, Type};
 use crate::fieldpath::{PathElement, Set};
@@ -8,8 +6,8 @@ use crate::fieldpath::{PathElement, Set};
 impl Type {
     /// The set as the present schema would have recorded it, if that differs.
     ///
-    /// A map or list that became atomic is owned as a whole by who owned any part of it. One that became
-    /// granular is left alone: who owned it owns it until someone else touches a part.
+    /// The owner of any part of a map or list that became atomic owns the whole. One that became granular
+    /// keeps its owner until someone changes a part.
     pub fn reconcile(&self, set: &Set) -> Result<Option<Set>, Errors> {
         let mut walk = Walk {
             schema: &self.schema,
@@ -28,12 +26,11 @@ struct Walk<'a> {
     schema: &'a Schema,
     faults: Faults,
     path: Vec<PathElement>,
-    /// What became atomic.
     atomic: Set,
 }
 
 impl Walk<'_> {
-    /// `leaf`: the set ends here, so it already owns the value as a whole.
+    /// `leaf`: the set ends here and already covers the whole value.
     fn visit(&mut self, atom: AtomId, set: Option<&Set>, leaf: bool) {
         let schema = self.schema;
         let atom = schema.atom(atom);
@@ -51,7 +48,7 @@ impl Walk<'_> {
             }),
             Form::List(list) if !list.associative && !leaf => self.atomic.insert(&self.path),
             Form::List(list) => self.elements(set, |_| list.element),
-            Form::None => self.faults.add(no_form(atom)),
+            Form::None => self.faults.add(invalid_atom(atom)),
         }
     }
 
@@ -65,7 +62,7 @@ impl Walk<'_> {
         for (element, member) in only_children.chain(members) {
             let atom = atom_of(element);
             if atom == NO_TYPE {
-                // Fields that the schema no longer has are left to the next update.
+                // removed fields are left to the next update
                 continue;
             }
             let below = set.child(element);

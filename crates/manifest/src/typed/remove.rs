@@ -1,5 +1,3 @@
-//! A value without, or reduced to, a set of fields.
-
 use super::Type;
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};
@@ -8,7 +6,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 impl Type {
-    /// The value without these fields. A map or list that ends empty becomes null.
+    /// Removes these fields. A map or list that becomes empty turns into null.
     pub fn remove(&self, value: &Value, fields: &Set) -> Value {
         Walk {
             schema: &self.schema,
@@ -17,7 +15,7 @@ impl Type {
         .value(self.root, value, fields)
     }
 
-    /// Only these fields of the value; what is atomic comes whole.
+    /// Keeps only these fields; atomic values are kept whole.
     pub fn extract(&self, value: &Value, fields: &Set) -> Value {
         Walk {
             schema: &self.schema,
@@ -62,7 +60,7 @@ impl Walk<'_> {
                 None => PathElement::field(name),
             };
             let kept = if fields.has_member(&element) {
-                // Upstream extracts with the parent's set here, not with what lies below the element.
+                // upstream extracts with the parent's set here, not with the element's subset
                 self.extract.then(|| self.value(map.atom_of(name), value, fields))
             } else {
                 match fields.child(&element) {
@@ -84,7 +82,7 @@ impl Walk<'_> {
     fn list(&self, list: &List, items: &[Value], fields: &Set) -> Value {
         let mut out = Vec::new();
         for item in items {
-            // An item that has no name is in no set.
+            // an item without a name is in no set
             let element = element_of(self.schema, list, item).ok();
             let exact = element.as_ref().is_some_and(|e| fields.has_member(e));
             let below = element.as_ref().and_then(|e| fields.child(e));

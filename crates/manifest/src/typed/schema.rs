@@ -1,17 +1,17 @@
-//! Merge schemas: what structured merge needs to know of a type.
+//! Merge schemas.
 //!
-//! A schema is an arena of [`Atom`]s that refer to each other by index, so
-//! that recursive types need no locks and a walk costs no look-ups by name.
+//! A schema is an arena of [`Atom`]s that refer to each other by index, so recursive types need no locks and
+//! walks need no lookups by name.
 
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Where an atom is in its schema.
+/// The index of an atom in its schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AtomId(u32);
 
-/// The atom of no type: what an undeclared field of a closed map has.
+/// The atom without valid values, for undeclared fields of a closed map.
 pub const NO_TYPE: AtomId = AtomId(0);
 const UNTYPED: AtomId = AtomId(1);
 const DEDUCED: AtomId = AtomId(2);
@@ -21,12 +21,12 @@ pub const UNTYPED_NAME: &str = "__untyped_atomic_";
 /// The name of the type in which maps merge and lists are atomic.
 pub const DEDUCED_NAME: &str = "__untyped_deduced_";
 
-/// What a value may be. More than one form is allowed; the value decides.
+/// The allowed forms of a value; the value selects one.
 #[derive(Debug, Clone, Default)]
 pub struct Atom {
-    /// The name it is known by; `None` for a type written in place.
+    /// The type's name; `None` for an inline type.
     pub name: Option<Arc<str>>,
-    /// Whether the name was used but never defined.
+    /// Whether the name is used but not defined.
     pub undefined: bool,
     /// As a scalar.
     pub scalar: Option<Scalar>,
@@ -56,15 +56,15 @@ pub struct List {
     pub element: AtomId,
     /// Whether items are identified and merged one by one; otherwise the list is replaced as a whole.
     pub associative: bool,
-    /// The fields that identify an item of an associative list; empty for a set of scalars.
+    /// The key fields of an associative list; empty for a set of scalars.
     pub keys: Vec<Arc<str>>,
 }
 
-/// A map type: declared fields, and what other keys hold.
+/// A map type: declared fields, and the type of other entries.
 #[derive(Debug, Clone)]
 pub struct Map {
     fields: Vec<Field>,
-    /// The type of undeclared fields; [`NO_TYPE`] if there may be none.
+    /// The type of undeclared fields; [`NO_TYPE`] if none are allowed.
     pub element: AtomId,
     /// Whether the map is replaced as a whole.
     pub atomic: bool,
@@ -77,7 +77,7 @@ pub struct Field {
     pub name: Arc<str>,
     /// Its type.
     pub atom: AtomId,
-    /// The value it stands for when absent; list keys need it.
+    /// The value of an absent field; list keys need it.
     pub default: Option<Value>,
 }
 
@@ -92,29 +92,27 @@ impl Map {
         }
     }
 
-    /// The declared field of this name.
+    /// The declared field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         let at = self.fields.binary_search_by(|f| f.name.as_ref().cmp(name)).ok()?;
         self.fields.get(at)
     }
 
-    /// The type of the field or entry of this name.
+    /// The type of the field or entry with this name.
     pub fn atom_of(&self, name: &str) -> AtomId {
         self.field(name).map_or(self.element, |field| field.atom)
     }
 
-    /// Gives its fields away.
     pub(super) fn take_fields(&mut self) -> Vec<Field> {
         std::mem::take(&mut self.fields)
     }
 
-    /// Whether it declares any field.
+    /// Whether it declares fields.
     pub fn has_fields(&self) -> bool {
         !self.fields.is_empty()
     }
 }
 
-/// The form a value takes in an atom.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Form<'a> {
     Map(&'a Map),
@@ -125,8 +123,8 @@ pub(super) enum Form<'a> {
 }
 
 impl Atom {
-    /// The form that fits the value. What fits none (and null, which says nothing) is read as
-    /// the first the atom has of map, scalar, list.
+    /// The form that fits the value. Null and values that fit none take the first of map, scalar, list that
+    /// the atom has.
     pub(super) fn form(&self, value: Option<&Value>) -> Form<'_> {
         match (value, self) {
             (Some(Value::Object(_)), Self { map: Some(map), .. }) => Form::Map(map),
@@ -151,7 +149,6 @@ impl Atom {
 }
 
 impl Form<'_> {
-    /// Whether both are the same form of one atom.
     pub(super) fn same(self, other: Self) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
@@ -165,7 +162,7 @@ pub struct Schema {
 }
 
 impl Default for Schema {
-    /// The schema that has only the two untyped types.
+    /// The schema with only the two untyped types.
     fn default() -> Self {
         let mut schema = Self {
             atoms: vec![Atom::default()],
@@ -194,11 +191,11 @@ impl Default for Schema {
 impl Schema {
     /// The atom at an index of this schema.
     pub fn atom(&self, id: AtomId) -> &Atom {
-        // Ids come from the schema that they index; a foreign one reads as no type.
+        // a foreign id reads as no type
         self.atoms.get(id.0 as usize).unwrap_or(&self.atoms[0])
     }
 
-    /// The type of this name.
+    /// The type with this name.
     pub fn named(&self, name: &str) -> Option<AtomId> {
         self.names.get(name).copied()
     }
@@ -213,7 +210,7 @@ impl Schema {
         DEDUCED
     }
 
-    /// The type of this name, to be defined before or after.
+    /// Reserves a type with this name; [`Self::define`] may come before or after.
     pub fn declare(&mut self, name: &str) -> AtomId {
         if let Some(id) = self.named(name) {
             return id;
@@ -228,7 +225,7 @@ impl Schema {
         id
     }
 
-    /// Says what a declared type is; its name stays.
+    /// Defines a declared type; its name stays.
     pub fn define(&mut self, id: AtomId, atom: Atom) {
         if let Some(slot) = self.atoms.get_mut(id.0 as usize) {
             let name = slot.name.take();
@@ -240,7 +237,6 @@ impl Schema {
         }
     }
 
-    /// Puts a type in another's place.
     pub(super) fn replace(&mut self, id: AtomId, atom: Atom) {
         if let Some(slot) = self.atoms.get_mut(id.0 as usize) {
             *slot = atom;
@@ -254,7 +250,7 @@ impl Schema {
         id
     }
 
-    /// Whether a map says nothing of its entries, so that no schema change can make them atomic.
+    /// Whether a map has no declared entries, so that no schema change can make them atomic.
     pub(super) fn is_deduced_map(&self, map: &Map) -> bool {
         let element = self.atom(map.element);
         !map.has_fields()

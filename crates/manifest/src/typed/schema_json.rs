@@ -1,5 +1,3 @@
-//! Merge schemas as structured-merge-diff writes them.
-
 use super::Type;
 use super::schema::{Atom, AtomId, Field, List, Map, NO_TYPE, Scalar, Schema};
 use serde::Deserialize;
@@ -8,8 +6,8 @@ use std::sync::Arc;
 
 /// Reads a schema document (`types: [{name, scalar|list|map}]`) and the reference to one of its types.
 ///
-/// An unknown scalar name makes a type that no value is valid for, as it does upstream; an unknown
-/// relationship is an error.
+/// An unknown scalar name makes a type without valid values, as upstream; an unknown relationship is an
+/// error.
 pub fn from_json(document: &Value, type_ref: &Value) -> Result<Type, serde_json::Error> {
     let document = Document::deserialize(document)?;
     let mut reader = Reader {
@@ -36,8 +34,8 @@ pub fn from_json(document: &Value, type_ref: &Value) -> Result<Type, serde_json:
     })
 }
 
-/// Makes `id` the type `target` with another relationship between its elements. A scalar has none, so
-/// that such a reference refers to nothing.
+/// Defines `id` as the type `target` with another relationship. A scalar has none, so that such a reference
+/// is undefined.
 pub(super) fn apply_override(schema: &mut Schema, id: AtomId, target: AtomId, atomic: bool) {
     let target = schema.atom(target);
     let name = target.name.clone();

@@ -1,4 +1,4 @@
-//! Types from OpenAPI; what they do to values is tested against the upstream vectors.
+//! Types from OpenAPI; the upstream vectors test operations on values.
 
 use super::*;
 use crate::schema::{Schema as OpenApi, kubernetes};

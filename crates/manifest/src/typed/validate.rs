@@ -1,6 +1,4 @@
-//! Whether a value is one of a type.
-
-use super::error::{Faults, go_sharp_v, go_type, go_v, no_form};
+use super::error::{Faults, go_sharp_v, go_type, go_v, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, NO_TYPE, Scalar, Schema};
 use super::{Errors, Type};
@@ -10,18 +8,17 @@ use std::collections::BTreeSet;
 
 /// Whether two items of an associative list may have the same keys.
 ///
-/// An applied configuration may not have them; stored objects may, because
-/// other requests accept them.
+/// An applied configuration may not have them; stored objects may, because other requests accept them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicates {
-    /// A fault.
+    /// Duplicates are an error.
     Refuse,
-    /// Accepted.
+    /// Duplicates are accepted.
     Allow,
 }
 
 impl Type {
-    /// Whether the value is of this type. Null is of every type.
+    /// Checks that the value is of this type. Null is of every type.
     pub fn validate(&self, value: &Value, duplicates: Duplicates) -> Result<(), Errors> {
         let mut walk = Walk {
             schema: &self.schema,
@@ -51,7 +48,7 @@ impl Walk<'_> {
                     self.faults.add(message);
                 }
             }
-            Form::None => self.faults.add(no_form(atom)),
+            Form::None => self.faults.add(invalid_atom(atom)),
         }
     }
 
@@ -67,7 +64,7 @@ impl Walk<'_> {
             if atom == NO_TYPE {
                 self.faults.add("field not declared in schema");
                 self.faults.prefix(mark, &format_args!(".{name}"));
-                // Upstream stops at the first one as well.
+                // upstream stops at the first one as well
                 return;
             }
             self.value(atom, value);
@@ -109,7 +106,7 @@ impl Walk<'_> {
     }
 }
 
-/// What is wrong with a value where a scalar is expected. Null never is.
+/// The error of a value where a scalar is expected. Null is valid.
 pub(super) fn scalar_fault(scalar: Scalar, value: &Value) -> Option<String> {
     match (scalar, value) {
         (_, Value::Null)

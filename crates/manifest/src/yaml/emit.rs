@@ -1,17 +1,15 @@
 //! The emitter.
 //!
-//! Output equals `sigs.k8s.io/yaml` v1.6 (go.yaml.in/yaml/v2 2.4): block style,
-//! two spaces, list items at their key's indentation, keys in go-yaml's
-//! "natural" order, lines of plain and quoted scalars folded after column 80.
-//! What the output looks like follows from where the cursor stands, so the
-//! emitter tracks column, and whether the line so far is only indentation or
-//! indicators.
+//! Output equals `sigs.k8s.io/yaml` v1.6 (go.yaml.in/yaml/v2 2.4): block style, two spaces, list items at
+//! their key's indentation, go-yaml's "natural" key order, lines of plain and quoted scalars folded after
+//! column 80. The output depends on the cursor, so the emitter tracks the column, and whether the line has
+//! only indentation or indicators.
 
 use super::resolve::{Dialect, Resolved, resolve};
 use serde_json::{Map, Number, Value};
 use std::cmp::Ordering;
 
-/// Scalars may be broken at a space once the line is longer than this.
+/// Scalars may be broken at a space beyond this column.
 const WIDTH: usize = 80;
 const INDENT: usize = 2;
 /// Longer keys are written as `? key`.
@@ -36,9 +34,7 @@ pub fn to_string(value: &Value) -> String {
 enum Context {
     Root,
     Item,
-    /// A key, or a value of a mapping.
     Mapping,
-    /// A key written as `key:`.
     SimpleKey,
 }
 
@@ -55,9 +51,9 @@ struct Emitter {
     column: usize,
     /// The current indentation; none before the first collection.
     indent: Option<usize>,
-    /// Whether the last character written was blank, a break or an indicator that needs no blank after it.
+    /// Whether the last character was blank, a break or an indicator that needs no blank after it.
     after_blank: bool,
-    /// Whether the line so far consists of indentation and block indicators.
+    /// Whether the line has only indentation and block indicators.
     only_indentation: bool,
 }
 
@@ -180,7 +176,7 @@ impl Emitter {
         self.only_indentation = false;
     }
 
-    /// The text of a plain or single-quoted scalar. A break takes the place of a lone space.
+    /// Writes a plain or single-quoted scalar. A break may replace a lone space.
     fn folded(&mut self, text: &str, may_break: bool, quoted: bool) {
         if is_word(text) {
             self.out.push_str(text);
@@ -229,7 +225,7 @@ impl Emitter {
 
     fn double(&mut self, text: &str, may_break: bool) {
         self.indicator("\"", true, false, false);
-        // go-yaml looks for a byte order mark at the start of the text whichever character it is at
+        // go-yaml tests the start of the text for a byte order mark at every character
         let marked = text.starts_with('\u{feff}');
         let mut spaces = false;
         let mut characters = text.char_indices().peekable();
@@ -323,7 +319,7 @@ impl Emitter {
     }
 }
 
-/// What a text's characters allow.
+/// The styles a text's characters allow.
 pub(super) struct Shape {
     multiline: bool,
     pub(super) plain: bool,
@@ -408,7 +404,7 @@ impl Shape {
     }
 }
 
-/// What is asked for; [`Shape::style`] may have to refuse it.
+/// The requested style; [`Shape::style`] may have to refuse it.
 fn preferred_style(text: &str) -> Style {
     if text.contains('\n') {
         Style::Literal
@@ -419,7 +415,7 @@ fn preferred_style(text: &str) -> Style {
     }
 }
 
-/// Whether a text is one word without anything that means something in YAML, as most are.
+/// Whether a text is one word without YAML syntax, as most are.
 fn is_word(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphanumeric())
         && text
@@ -427,7 +423,7 @@ fn is_word(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
 }
 
-/// YAML 1.1's sexagesimal numbers, which go-yaml does not read but quotes for others' sake:
+/// YAML 1.1's sexagesimal numbers, which go-yaml quotes for other readers:
 /// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`.
 fn is_base60(text: &str) -> bool {
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -457,13 +453,13 @@ fn is_break(character: char) -> bool {
     matches!(character, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Characters beyond the basic plane are not printable to libyaml's heirs.
+/// libyaml's descendants escape characters beyond the basic plane.
 fn is_printable(character: char) -> bool {
     matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{fffd}') && character != '\u{feff}'
 }
 
 fn number_text(number: &Number) -> String {
-    // go through JSON text as the original does: it makes 1.0 an integer and 1e20 a float
+    // upstream goes through JSON text, which turns 1.0 into an integer and 1e20 into a float
     let text = crate::json::to_go_string(&Value::Number(number.clone()));
     match text.parse::<f64>() {
         _ if text == "-0" => "0".to_owned(),
@@ -474,9 +470,9 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// go-yaml's order of keys: letters after other characters, runs of digits by value.
+/// go-yaml's key order: letters after other characters, runs of digits by value.
 pub fn natural_order(left: &str, right: &str) -> Ordering {
-    // most keys differ in a letter first, which decides
+    // most keys differ in a letter first
     let mut pairs = left.bytes().zip(right.bytes());
     if let Some((one, other)) = pairs.find(|(one, other)| one != other)
         && one.is_ascii_alphabetic()
@@ -500,7 +496,7 @@ pub fn natural_order(left: &str, right: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // zeros that differ inside a number that has begun count as digits of it
+    // differing zeros inside a number count as its digits
     let begun = (one == '0' || other == '0')
         && left_chars[..at]
             .iter()

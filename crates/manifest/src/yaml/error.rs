@@ -1,6 +1,4 @@
-//! What can be wrong with a text, and where.
-
-/// Why a text cannot be read, and where.
+/// A YAML error with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {fault}")]
 pub struct YamlError {
@@ -8,11 +6,11 @@ pub struct YamlError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What can be wrong with a text.
+/// The faults of a YAML text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The text is not YAML.
@@ -24,7 +22,7 @@ pub enum Fault {
     /// A key a mapping already has.
     #[error("key {0:?} already set in map")]
     DuplicateKey(String),
-    /// A key that is null, a list or a mapping.
+    /// A null, list or map as key.
     #[error("{0} cannot be a key")]
     Key(&'static str),
     /// `.inf` or `.nan`.
@@ -33,17 +31,17 @@ pub enum Fault {
     /// A tag that does not fit its scalar.
     #[error("cannot decode {found} `{text}` as a {tag}")]
     Tag {
-        /// What the scalar is.
+        /// The type of the scalar.
         found: &'static str,
         /// The scalar.
         text: String,
-        /// What the tag wants.
+        /// The type of the tag.
         tag: String,
     },
-    /// `<<` with something else than mappings.
+    /// `<<` with a value other than mappings.
     #[error("map merge requires map or sequence of maps as the value")]
     Merge,
-    /// An alias inside the value it stands for.
+    /// An alias inside its own anchor.
     #[error("anchor value contains itself")]
     Cycle,
     /// Beyond [`super::Options::bytes_max`].
@@ -58,7 +56,7 @@ pub enum Fault {
     /// Beyond [`super::Options::documents_max`].
     #[error("more than {0} documents")]
     Documents(usize),
-    /// With [`super::Options::spans`], whose keys are remembered for each value below them.
-    #[error("more than {0} bytes of keys above values, counted for each value")]
+    /// Limit on the memory of [`super::Options::spans`], which stores the path of every value.
+    #[error("more than {0} bytes of key paths")]
     Pointers(usize),
 }

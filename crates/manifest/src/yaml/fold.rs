@@ -1,14 +1,11 @@
-//! What go-yaml v3 makes of a folded text (`>`) that it writes and reads once more.
+//! The result of go-yaml v3 writing a folded text (`>`) and reading it again.
 //!
-//! Its emitter decides whether a break needs a second one by looking at the
-//! text's first line instead of the next one, so that a text does not survive:
-//! a blank line appears before an indented line, and in a text that begins
-//! indented, other lines run together. kustomize writes and reads every object,
-//! so its users have these texts in their clusters.
+//! Its emitter decides whether a break needs a second one by the text's first line instead of the next, so
+//! the text changes: a blank line appears before an indented line, and lines of a text that begins indented
+//! run together. kustomize writes and reads every object, so clusters contain these texts.
 
-/// The text that comes back; `None` if it is the same.
-pub(super) fn written_and_read(text: &str) -> Option<String> {
-    if !stays_folded(text) {
+pub(super) fn after_go_yaml(text: &str) -> Option<String> {
+    if !is_written_folded(text) {
         return None;
     }
     let body = text.trim_start_matches('\n');
@@ -24,7 +21,7 @@ pub(super) fn written_and_read(text: &str) -> Option<String> {
         let kept = match (is_blank(line), begins_blank) {
             // folding does not touch an indented line
             (true, _) => breaks,
-            // a second break is written always, and read where nothing is folded
+            // a second break is always written, and read where nothing is folded
             (false, false) => {
                 let reads_all = if rest.is_empty() {
                     breaks > 1
@@ -33,7 +30,7 @@ pub(super) fn written_and_read(text: &str) -> Option<String> {
                 };
                 breaks + usize::from(reads_all)
             }
-            // a second break is written never, and missed where lines are folded
+            // a second break is never written, and missing where lines are folded
             (false, true) => {
                 let folds = !rest.is_empty() && !is_blank(rest);
                 breaks - usize::from(folds && breaks > 0)
@@ -48,13 +45,13 @@ pub(super) fn written_and_read(text: &str) -> Option<String> {
     (out != text).then_some(out)
 }
 
-/// Whether the emitter writes the text folded at all, rather than in quotes.
-fn stays_folded(text: &str) -> bool {
+/// Whether the emitter writes the text folded rather than quoted.
+fn is_written_folded(text: &str) -> bool {
     let is_printable = |character: char| {
         matches!(character, '\n' | '\t' | ' '..='~' | '\u{a0}'..='\u{ffff}')
             && !matches!(character, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
     };
-    // these two are breaks to it in other places than here
+    // go-yaml treats these two as breaks only in some places
     let is_odd_break = |character| matches!(character, '\u{2028}' | '\u{2029}');
     text.contains('\n')
         && !text.ends_with(' ')
@@ -69,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folded_texts_come_back_as_the_real_tool_leaves_them() {
+    fn folded_texts_equal_go_yaml() {
         for (text, expected) in [
             ("a b\n", "a b\n"),
             ("a\nb\n", "a\nb\n"),
@@ -84,7 +81,7 @@ mod tests {
             ("a\n\tb", "a\n\n\tb"),
         ] {
             assert_eq!(
-                written_and_read(text).as_deref().unwrap_or(text),
+                after_go_yaml(text).as_deref().unwrap_or(text),
                 expected,
                 "{text:?}"
             );

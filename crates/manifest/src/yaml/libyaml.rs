@@ -1,26 +1,26 @@
-//! What libyaml and its heirs refuse and granit reads, and the other way round.
+//! Differences between libyaml's descendants and granit.
 
 use super::resolve::Dialect;
 
-/// How many lines of texts in quotes may stand further out than granit reads them.
+/// The most lines in quoted texts that are indented less than granit accepts.
 const MOVED_LINES_MAX: usize = 64;
-/// How much is read again for them: each time it is all of the text.
+/// The most bytes to read again for them: each one rereads the whole text.
 const MOVED_BYTES_MAX: usize = 32 << 20;
-/// How far in they are moved, in spaces. They are no part of the text.
+/// The indentation to add, in spaces. It is not part of the text.
 const MOVED_BY: usize = 400;
 
-/// How many lines of a text may be moved.
+/// The most lines to move in a text.
 pub(super) fn moves_max(text: &str) -> usize {
     (MOVED_BYTES_MAX / text.len().max(1)).min(MOVED_LINES_MAX)
 }
 
-/// The text with a line within quotes moved in: libyaml does not mind where it stands.
+/// Indents a line within quotes; libyaml ignores its indentation.
 pub(super) fn moved(text: &str, at: usize) -> String {
     let (before, line) = text.split_at(text.floor_char_boundary(at));
     format!("{before}{}{line}", " ".repeat(MOVED_BY))
 }
 
-/// Whether a text in double quotes has a `\\/`, which libyaml's heirs in Go know nothing of.
+/// Whether a double-quoted text has a `\\/`, which go-yaml does not know.
 pub(super) fn escapes_a_slash(written: &str) -> bool {
     let mut characters = written.chars();
     while let Some(character) = characters.next() {
@@ -31,8 +31,8 @@ pub(super) fn escapes_a_slash(written: &str) -> bool {
     false
 }
 
-/// Whether a line, up to where something begins, has a tab behind `-`, `?` or `:`. A key may begin
-/// there, so a tab would indent it.
+/// Whether a line has a tab after `-`, `?` or `:` before this position. A key may begin there, so a tab would
+/// indent it.
 pub(super) fn is_tab_behind_indicator(line: &str) -> bool {
     let line = line.find('#').map_or(line, |comment| &line[..comment]);
     let indicators = line.trim_end_matches('\r');
@@ -44,8 +44,12 @@ pub(super) fn is_tab_behind_indicator(line: &str) -> bool {
             .all(|byte| matches!(byte, b'-' | b'?' | b':' | b' ' | b'\t'))
 }
 
-/// What is wrong with what stands before a document: a sign that one ends before any began, directives.
-pub(super) fn may_come_before(before: &str, is_first: bool, dialect: Dialect) -> Result<(), &'static str> {
+/// Checks the text before a document: misplaced end markers, directives.
+pub(super) fn check_before_document(
+    before: &str,
+    is_first: bool,
+    dialect: Dialect,
+) -> Result<(), &'static str> {
     for line in before.lines() {
         if line.starts_with("...") && is_first {
             return Err("did not find expected node content");

@@ -1,5 +1,3 @@
-//! The loader.
-
 use super::error::{Fault, YamlError};
 use super::place::{Place, Spans};
 use super::resolve::{Dialect, Resolved, resolve, to_value};
@@ -10,28 +8,27 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
-/// What `!!` stands for.
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
-/// The most bytes of JSON pointers to remember: a long key stands in those of all values below it.
+/// The most bytes of JSON pointers: a long key repeats in those of all values below it.
 const POINTER_BYTES_MAX: usize = 256 << 20;
 
-/// How to read, and how much.
+/// Rules and limits for loading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Whose rules for plain scalars hold.
+    /// The rules for plain scalars.
     pub dialect: Dialect,
-    /// What to do about repeated keys.
+    /// The handling of repeated keys.
     pub duplicates: Duplicates,
-    /// Whether to record where each value stands.
+    /// Whether to record the places of values.
     pub spans: bool,
-    /// What folded texts (`>`) come to.
+    /// The handling of folded texts (`>`).
     pub folded: Folded,
     /// The longest input, in bytes.
     pub bytes_max: usize,
     /// The deepest nesting.
     pub depth_max: usize,
-    /// The most values in all documents together, those that aliases repeat included.
+    /// The most values in all documents, with aliases expanded.
     pub nodes_max: usize,
     /// The most documents.
     pub documents_max: usize,
@@ -53,26 +50,25 @@ impl Default for Options {
     }
 }
 
-/// What to do about a key a mapping has twice.
+/// The handling of repeated keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Duplicates {
-    /// It is an error.
+    /// They are an error.
     #[default]
     Refuse,
-    /// The last value counts and [`Document::duplicates`] tells.
+    /// The last value wins and [`Document::duplicates`] lists them.
     Collect,
 }
 
-/// What folded texts (`>`) come to.
+/// The handling of folded texts (`>`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Folded {
-    /// What YAML says.
+    /// As YAML defines it.
     #[default]
     AsRead,
-    /// What go-yaml v3 leaves of them when it writes and reads them once more, in which some
-    /// gain or lose breaks.
+    /// As go-yaml v3 leaves them after writing and reading them, which adds or drops some breaks.
     Rewritten {
-        /// The keys that lead to a mapping whose own texts are as YAML says nevertheless.
+        /// The path of a mapping whose own texts follow YAML nevertheless.
         but_in: &'static [&'static str],
     },
 }
@@ -82,11 +78,11 @@ pub enum Folded {
 pub struct Document {
     /// What it holds.
     pub value: Value,
-    /// Where its content begins.
+    /// The start of its content.
     pub place: Place,
-    /// The keys it repeats, with [`Duplicates::Collect`].
+    /// Its repeated keys, with [`Duplicates::Collect`].
     pub duplicates: Vec<Duplicate>,
-    /// Where its values stand, with [`Options::spans`].
+    /// The places of its values, with [`Options::spans`].
     pub spans: Spans,
 }
 
@@ -95,11 +91,11 @@ pub struct Document {
 pub struct Duplicate {
     /// The key.
     pub key: String,
-    /// Where it stands the second time.
+    /// The place of its second occurrence.
     pub place: Place,
 }
 
-/// Reads all documents of a text. Empty documents (nothing but comments) are left out.
+/// Loads all documents of a text. Documents with only comments are skipped.
 pub fn load(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > options.bytes_max {
@@ -115,7 +111,7 @@ pub fn load(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
     }
 }
 
-/// Reads the first document of a text, and nothing behind it. None if it is empty.
+/// Loads the first document of a text and nothing after it. `None` if it is empty.
 pub fn load_first(text: &str, options: &Options) -> Result<Option<Document>, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let begins_another = |line: &str| line.starts_with("---") || line.starts_with("...");
@@ -127,12 +123,12 @@ pub fn load_first(text: &str, options: &Options) -> Result<Option<Document>, Yam
     Ok(all.pop())
 }
 
-/// The same, without the short cut.
+/// [`load`] without the fast path.
 pub(super) fn load_any(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
     documents(text, options, false)
 }
 
-/// The documents; lines of texts in quotes that granit wants further in are moved there.
+/// Loads documents; indents quoted lines that granit refuses.
 fn documents(text: &str, options: &Options, first_only: bool) -> Result<Vec<Document>, YamlError> {
     let mut text = Cow::Borrowed(text);
     for _ in 0..libyaml::moves_max(&text) {
@@ -146,7 +142,7 @@ fn documents(text: &str, options: &Options, first_only: bool) -> Result<Vec<Docu
     read(&text, options, first_only).map_err(|(error, _)| error)
 }
 
-/// The same without that; an error for such a line says where it begins.
+/// Loads documents once; the error for an unindented quoted line has its place.
 fn read(
     text: &str,
     options: &Options,
@@ -193,24 +189,21 @@ fn at(marker: &Marker, fault: Fault) -> YamlError {
 struct Loader<'t> {
     text: &'t str,
     options: &'t Options,
-    /// The collections that are open, outermost first.
+    /// The open collections, outermost first.
     frames: Vec<Frame>,
-    /// Finished anchored values of the current document, with how many nodes each has.
+    /// Finished anchored values of the current document, with their node counts.
     anchors: HashMap<usize, (Value, usize)>,
     nodes: usize,
-    /// Of all pointers in spans.
     pointer_bytes: usize,
     passed: Passed,
     done: Vec<Document>,
     current: Option<Document>,
 }
 
-/// The last thing that was read which is more than space.
 #[derive(Debug, Default)]
 struct Passed {
-    /// Where it ends.
     end: usize,
-    /// After a plain scalar, the spaces before a tab that make its line go on with it.
+    /// After a plain scalar, the spaces before a tab that continues its line.
     goes_on: Option<usize>,
 }
 
@@ -227,7 +220,7 @@ enum Content {
     List(Vec<Value>),
     Map {
         map: Map<String, Value>,
-        /// The keys that `<<` brought in and nothing has overridden.
+        /// The keys merged by `<<` and not overridden.
         merged: BTreeSet<String>,
         key: Key,
     },
@@ -236,9 +229,9 @@ enum Content {
 enum Key {
     /// A key is next.
     Wanted,
-    /// A value is next, for this key.
+    /// The value of this key is next.
     Is(String),
-    /// A value is next, to be merged in.
+    /// A value to merge is next.
     Merge,
 }
 
@@ -249,7 +242,7 @@ impl Loader<'_> {
                 let start = span.end.byte_offset().unwrap_or_default();
                 let before = self.text.get(self.passed.end..start).unwrap_or_default();
                 let is_first = self.passed.end == 0 && self.done.is_empty();
-                libyaml::may_come_before(before, is_first, self.options.dialect)
+                libyaml::check_before_document(before, is_first, self.options.dialect)
                     .map_err(|what| at(&span.start, Fault::Syntax(what.to_owned())))?;
                 self.anchors.clear();
                 self.current = None;
@@ -271,10 +264,10 @@ impl Loader<'_> {
                 let text = if absent { Cow::Borrowed("") } else { text };
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 if block
-                    && !self.says_indentation(span)
+                    && !self.has_indentation_indicator(span)
                     && text.trim_start_matches(['\n', ' ']).starts_with('\t')
                 {
-                    // to libyaml it indents
+                    // libyaml counts it as indentation
                     return Err(at(&span.start, Fault::Tab));
                 }
                 if style == ScalarStyle::DoubleQuoted
@@ -287,7 +280,7 @@ impl Loader<'_> {
                 let text = self.without_invented_break(text, style, span);
                 let text = match style {
                     ScalarStyle::Folded if self.rewrites() => {
-                        fold::written_and_read(&text).map_or(text, Cow::Owned)
+                        fold::after_go_yaml(&text).map_or(text, Cow::Owned)
                     }
                     _ => text,
                 };
@@ -353,7 +346,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Checks what holds for every node: the tab rule (granit lets tabs indent, go-yaml does not) and the budget.
+    /// Checks for every node: the tab rule (granit accepts tabs as indentation, go-yaml does not) and the
+    /// budget.
     fn starts(&mut self, span: &Span) -> Result<(), YamlError> {
         let flow = self.frames.last().is_some_and(|frame| frame.flow);
         if !flow && let Some(start) = span.start.byte_offset() {
@@ -371,8 +365,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Refuses lines that begin with a tab between what was read last and what begins here, blank
-    /// ones and comments, too: granit passes over them, libyaml does not.
+    /// Refuses lines that begin with a tab between the last token and this one, blank lines and comments
+    /// included: granit skips them, libyaml does not.
     fn no_tab_lines(&self, span: &Span) -> Result<(), YamlError> {
         let until = span.start.byte_offset().unwrap_or_default();
         let Some(between) = self.text.get(self.passed.end..until) else {
@@ -403,8 +397,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Whether the header of a block scalar, on the line above its text, says how far that is indented.
-    fn says_indentation(&self, span: &Span) -> bool {
+    /// Whether the header of a block scalar, on the line above, states its indentation.
+    fn has_indentation_indicator(&self, span: &Span) -> bool {
         let start = span.start.byte_offset().unwrap_or_default();
         let above = self.text.get(..start).unwrap_or_default().trim_end();
         let header = above.rsplit('\n').next().unwrap_or_default();
@@ -467,7 +461,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Whether a folded text that comes next is rewritten.
+    /// Whether the next folded text is rewritten.
     fn rewrites(&self) -> bool {
         let Folded::Rewritten { but_in } = self.options.folded else {
             return false;
@@ -494,7 +488,6 @@ impl Loader<'_> {
         wanted && text == "<<" && merge
     }
 
-    /// Puts a finished value where it belongs.
     fn finish(
         &mut self,
         scalar: Scalar,
@@ -530,7 +523,7 @@ impl Loader<'_> {
             Content::Map { map, merged, key } => match std::mem::replace(key, Key::Wanted) {
                 Key::Wanted => {
                     let text = scalar.key.map_err(|what| at(&start, Fault::Key(what)))?;
-                    // merged-in values may be overridden, so only the mapping's own keys count
+                    // merged values may be overridden, so only the mapping's own keys count
                     if map.contains_key(&text) && !merged.contains(&text) {
                         if refuse {
                             return Err(at(&start, Fault::DuplicateKey(text)));
@@ -580,7 +573,7 @@ impl Loader<'_> {
         })
     }
 
-    /// The JSON pointer of the value that is about to be placed; none for keys and merged values.
+    /// The JSON pointer of the next value; none for keys and merged values.
     fn pointer(&self) -> Option<String> {
         let mut pointer = String::new();
         for frame in &self.frames {
@@ -598,8 +591,8 @@ impl Loader<'_> {
         Some(pointer)
     }
 
-    /// A block scalar whose last line the input ends in the middle of: to libyaml it has no
-    /// final break to clip or keep, granit invents one.
+    /// Undoes granit's invention: if the input ends within the last line of a block scalar, libyaml has no
+    /// final break to clip or keep.
     fn without_invented_break<'e>(
         &self,
         text: Cow<'e, str>,
@@ -615,7 +608,7 @@ impl Loader<'_> {
         }
         let last_line = self.text.rsplit(['\n', '\r']).next().unwrap_or_default();
         let is_content = !last_line.trim_matches(' ').is_empty() || {
-            // spaces count if they go beyond the indentation, which those of a line of text tell
+            // spaces count beyond the indentation, which the lines of text define
             let first = text.lines().find(|line| !line.trim_matches(' ').is_empty());
             let start = span.start.byte_offset().unwrap_or_default();
             let before = self.text.get(..start).unwrap_or_default();
@@ -708,7 +701,6 @@ impl Loader<'_> {
     }
 }
 
-/// A value, and what it is as a key.
 struct Scalar {
     value: Value,
     key: Result<String, &'static str>,
@@ -734,8 +726,8 @@ fn key_text(value: &Value) -> Result<String, &'static str> {
     }
 }
 
-/// Carries out `<<`. Of several mappings the first counts. A key the mapping has
-/// itself wins; with go-yaml v2 only if it comes after.
+/// Applies `<<`. The first of several mappings wins. The mapping's own keys win; with go-yaml v2 only if they
+/// come after.
 fn merge(
     map: &mut Map<String, Value>,
     merged: &mut BTreeSet<String>,

@@ -1,15 +1,12 @@
-//! YAML in and out, as Kubernetes reads and writes it.
+//! YAML as Kubernetes reads and writes it.
 //!
-//! [`load`] is a loader over granit-parser's events (with a short cut for what
-//! most manifests are), [`to_string`] an emitter
-//! whose output equals `sigs.k8s.io/yaml`'s byte for byte. Two dialects exist
-//! because the tools disagree: the API server, kubectl, Helm and Flux resolve
-//! plain scalars by go-yaml v2's rules ([`Dialect::Yaml11`]: `yes` is a boolean,
-//! `0644` is 420), kustomize by v3's ([`Dialect::Yaml12`]: `yes` is a string).
+//! [`load`] works on granit-parser's events, with a fast path for most manifests; [`to_string`] equals
+//! `sigs.k8s.io/yaml` byte for byte. There are two dialects: the API server, kubectl, Helm and Flux resolve
+//! plain scalars like go-yaml v2 ([`Dialect::Yaml11`]: `yes` is a boolean, `0644` is 420), kustomize like v3
+//! ([`Dialect::Yaml12`]: `yes` is a string).
 //!
-//! Refused: repeated keys (unless asked to collect them), tabs as indentation,
-//! infinities and NaN, keys that are collections or null, anchors that contain
-//! themselves, and input beyond the limits in [`Options`]. Comments are not kept.
+//! Refused: repeated keys (unless collected), tabs as indentation, infinities and NaN, keys that are
+//! collections or null, recursive anchors, and input beyond the limits in [`Options`]. Comments are dropped.
 
 mod emit;
 mod error;

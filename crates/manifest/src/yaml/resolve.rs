@@ -1,20 +1,17 @@
-//! What a plain scalar means.
-
 use crate::calendar::days_in_month;
 use serde_json::Value;
 
-/// Whose rules for plain scalars hold.
+/// The rules for plain scalars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
-    /// go-yaml v2, which is `sigs.k8s.io/yaml`, kubectl and the API server: `y`, `yes`, `on`
-    /// and their opposites are booleans.
+    /// go-yaml v2, as in `sigs.k8s.io/yaml`, kubectl and the API server: `y`, `yes`, `on` and their opposites
+    /// are booleans.
     #[default]
     Yaml11,
-    /// go-yaml v3, which is kustomize: only `true` and `false` are.
+    /// go-yaml v3, as in kustomize: only `true` and `false` are.
     Yaml12,
 }
 
-/// What a plain scalar was resolved to.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Resolved {
     Null,
@@ -29,7 +26,6 @@ pub(super) enum Resolved {
 }
 
 impl Resolved {
-    /// The tag's short name, for messages.
     pub(super) fn tag(&self) -> &'static str {
         match self {
             Self::Null => "!!null",
@@ -42,7 +38,7 @@ impl Resolved {
     }
 }
 
-/// What a plain scalar means; `None` for infinities and NaN.
+/// The value of a plain scalar; `None` for infinities and NaN.
 pub fn scalar(dialect: Dialect, text: &str) -> Option<Value> {
     to_value(&resolve(dialect, text), text)
 }
@@ -64,7 +60,7 @@ pub(super) fn resolve(dialect: Dialect, text: &str) -> Resolved {
         _ => {}
     }
     match text.as_bytes().first() {
-        // here Go's own rule for underscores holds: each between two digits
+        // Go's own rule for underscores: each between two digits
         Some(b'.') => {
             let bytes = text.as_bytes();
             let misplaced = bytes.iter().enumerate().any(|(at, byte)| {
@@ -88,9 +84,9 @@ pub(super) fn resolve(dialect: Dialect, text: &str) -> Resolved {
     }
 }
 
-/// The value a resolved scalar has as JSON, `None` for infinities and NaN.
+/// The JSON value of a resolved scalar, `None` for infinities and NaN.
 ///
-/// A float without a fraction becomes an integer: the tools pass through JSON text, where Go writes 1.0 as `1`.
+/// A float without a fraction becomes an integer: the tools go through JSON text, where Go writes 1.0 as `1`.
 pub(super) fn to_value(resolved: &Resolved, text: &str) -> Option<Value> {
     Some(match *resolved {
         Resolved::Null => Value::Null,

@@ -1,9 +1,8 @@
-//! A text with another value, and its form kept: order of keys, styles, comments.
+//! Rewrites a text to another value and keeps its form: order of keys, styles, comments.
 //!
-//! What comes out is what go-yaml v3 writes of its nodes, two spaces deep with list items under
-//! their key's first letter: indentation and blank lines are its own, the rest is the text's.
-//! What is not followed gives `None`, never something else: anchors, tags, several documents,
-//! control characters, comments that belong to nothing that follows them.
+//! The output is go-yaml v3's for its nodes, with two spaces and list items under their key's first letter:
+//! indentation and blank lines are its own, the rest is the text's. Unsupported text gives `None`: anchors,
+//! tags, several documents, control characters, comments not attached to a following line.
 
 use super::emit::Shape;
 use super::resolve::{Dialect, Resolved, resolve, to_value};
@@ -11,10 +10,9 @@ use granit_parser::{Event, Parser, Placement, ScalarStyle, Span, StructureStyle}
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The deepest text that is followed.
 const DEPTH_MAX: usize = 100;
 
-/// Writes `value` in the form of `text`; `None` if its form cannot be followed.
+/// Writes `value` in the form of `text`; `None` if the form is not supported.
 pub fn rewrite(text: &str, value: &Value) -> Option<String> {
     let mut reader = Reader::of(text)?;
     let mut root = reader.node(0)?;
@@ -22,7 +20,7 @@ pub fn rewrite(text: &str, value: &Value) -> Option<String> {
         return None;
     }
     let mut gone = Vec::new();
-    root.become_like(value, &mut gone);
+    root.set_value(value, &mut gone);
     reader.forget(&gone);
     let last_line = reader.last_line;
     let mut writer = Writer {
@@ -38,7 +36,7 @@ pub fn rewrite(text: &str, value: &Value) -> Option<String> {
 
 #[derive(Debug)]
 struct Node {
-    /// The first and the last line it stands on; none for what was put in.
+    /// Its first and last line; none for a new node.
     lines: Option<(usize, usize)>,
     kind: Kind,
 }
@@ -55,11 +53,10 @@ struct Scalar {
     text: String,
     style: ScalarStyle,
     value: Value,
-    /// What it was read as, by its tag's short name.
+    /// The short tag of its original value.
     tag: &'static str,
 }
 
-/// An own-line comment.
 #[derive(Debug)]
 struct Comment {
     line: usize,
@@ -67,7 +64,7 @@ struct Comment {
     text: String,
 }
 
-/// Whether a text has only characters that are written as they are.
+/// Whether a text has only characters that are written verbatim.
 fn is_followed(text: &str) -> bool {
     text.chars().all(|character| {
         matches!(character, '\n' | ' '..='~' | '\u{a1}'..='\u{d7ff}')
@@ -77,16 +74,13 @@ fn is_followed(text: &str) -> bool {
 
 struct Reader {
     events: VecDeque<(Form, usize, usize)>,
-    /// Comments at the end of lines.
     beside: BTreeMap<usize, String>,
     above: VecDeque<Comment>,
-    /// Where the first letter of each line stands, and which it is.
+    /// The position and character of the first letter of each line.
     letters: Vec<(usize, char)>,
-    /// Where the last scalar or bracket stands.
     last_line: usize,
 }
 
-/// The events that are followed.
 enum Form {
     Scalar(String, ScalarStyle),
     List(bool),
@@ -129,7 +123,7 @@ impl Reader {
         let form = match event {
             Event::Scalar(text, style, 0, None) => {
                 if matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {
-                    // what counts is its header, above its span
+                    // the header counts, one line above the span
                     first = first.saturating_sub(1).max(1);
                     last = first;
                 }
@@ -170,7 +164,7 @@ impl Reader {
         Some(())
     }
 
-    /// Drops the comments on and between these lines, and those of an item that stand above it.
+    /// Drops the comments on and between these lines, and those above an item.
     fn forget(&mut self, gone: &[(usize, usize)]) {
         let mut gone = gone.to_vec();
         for (first, _) in &mut gone {
@@ -229,7 +223,6 @@ impl Reader {
         })
     }
 
-    /// Whether a collection ends here, and on which line.
     fn at_end(&mut self, last: &mut usize) -> bool {
         match self.events.front() {
             Some((Form::End, _, line)) => {
@@ -244,7 +237,7 @@ impl Reader {
 }
 
 impl Node {
-    /// What nothing is known of but its value.
+    /// A node known only by its value.
     fn of(value: &Value) -> Self {
         let scalar = |text: String, tag| {
             let style = match text.contains('\n') {
@@ -259,7 +252,7 @@ impl Node {
             })
         };
         let kind = match value {
-            // what a replacement makes has no type of its own
+            // a replacement's text has no type of its own
             Value::String(text) if text.is_empty() => scalar(String::new(), "!!null"),
             Value::String(text) => match resolve(Dialect::Yaml12, text) {
                 Resolved::Timestamp => scalar(text.clone(), Resolved::Timestamp.tag()),
@@ -285,7 +278,6 @@ impl Node {
         Self { lines: None, kind }
     }
 
-    /// What a key is called in a value.
     fn name(&self) -> Option<String> {
         match &self.kind {
             Kind::Scalar(scalar) => match &scalar.value {
@@ -297,7 +289,6 @@ impl Node {
         }
     }
 
-    /// The last line that something of it stands on.
     fn last_line(&self) -> usize {
         let own = self.lines.map_or(0, |(_, last)| last);
         match &self.kind {
@@ -307,11 +298,11 @@ impl Node {
         }
     }
 
-    /// Takes a value on; what is as it was keeps its spelling. The lines of what goes are told.
-    fn become_like(&mut self, value: &Value, gone: &mut Vec<(usize, usize)>) {
+    /// Changes the node to a value; unchanged parts keep their spelling. Collects the lines of removed parts.
+    fn set_value(&mut self, value: &Value, gone: &mut Vec<(usize, usize)>) {
         match (&mut self.kind, value) {
             (Kind::Map { entries, flow }, Value::Object(map)) => {
-                // in braces comments belong to the whole
+                // in a flow collection comments belong to the whole
                 let mut kept = Vec::new();
                 let gone = if *flow { &mut kept } else { gone };
                 entries.retain(|(key, _)| key.name().is_some_and(|name| map.contains_key(&name)));
@@ -319,7 +310,7 @@ impl Node {
                 for (key, node) in entries.iter_mut() {
                     let name = key.name().unwrap_or_default();
                     if let Some(value) = map.get(&name) {
-                        node.become_like(value, gone);
+                        node.set_value(value, gone);
                     }
                     known.push(name);
                 }
@@ -332,7 +323,7 @@ impl Node {
                 let gone = if *flow { &mut kept } else { gone };
                 items.truncate(values.len());
                 for (item, value) in items.iter_mut().zip(values) {
-                    item.become_like(value, gone);
+                    item.set_value(value, gone);
                 }
                 let more = values.iter().skip(items.len()).map(Self::of);
                 items.extend(more.collect::<Vec<_>>());
@@ -363,7 +354,6 @@ impl Node {
         }
     }
 
-    /// What it is on a line.
     fn inline(&self, in_flow: bool) -> Option<String> {
         match &self.kind {
             Kind::Scalar(scalar) => scalar.inline(in_flow),
@@ -397,7 +387,7 @@ impl Scalar {
         match self.style {
             ScalarStyle::Plain if self.tag == "!!str" && resolved != Resolved::String => Some(double(text)),
             ScalarStyle::Plain => {
-                // go-yaml keeps a value's type by naming it
+                // go-yaml keeps a value's type with an explicit tag
                 let tag = match resolved.tag() == self.tag {
                     true => String::new(),
                     false => format!("{} ", self.tag),
@@ -453,7 +443,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// A block collection, or a whole text in brackets. `lead` stands before its first line.
+    /// Writes a block collection, or a whole flow text. `lead` precedes its first line.
     fn block(&mut self, node: &Node, indent: usize, lead: &str) -> Option<()> {
         let pad = " ".repeat(indent);
         match &node.kind {
@@ -487,7 +477,7 @@ impl Writer {
         Some(())
     }
 
-    /// What follows a key's colon or an item's dash, to the end of its line or lines.
+    /// Writes the value after a key's colon or an item's dash, up to the end of its line or lines.
     fn value(&mut self, key: &Node, value: &Node, indent: usize) -> Option<()> {
         let key_line = key.lines.map(|(first, _)| first);
         if value.is_block() {
@@ -522,7 +512,6 @@ impl Writer {
         Some(())
     }
 
-    /// Ends a line, with the comment that stands on it.
     fn comment_beside(&mut self, line: Option<usize>) {
         if let Some(comment) = line.and_then(|line| self.beside.remove(&line)) {
             self.out.push_str(" #");
@@ -531,7 +520,7 @@ impl Writer {
         self.out.push('\n');
     }
 
-    /// Writes the comments that stand above an entry. A blank line below one of them stays.
+    /// Writes the comments above an entry. A blank line below one of them stays.
     fn comments_above(
         &mut self,
         entry: &Node,
@@ -565,7 +554,7 @@ impl Writer {
         self.out.push('\n');
     }
 
-    /// Writes the comments that stand at the very end; `None` if some comment has found no place.
+    /// Writes the comments at the end; `None` if some comment has no place.
     fn last_comments(&mut self, last: usize) -> Option<()> {
         let mut last = last;
         while let Some(comment) = self.above.pop_front() {
@@ -593,7 +582,7 @@ mod tests {
         load(text, &options).unwrap().remove(0).value
     }
 
-    /// What go-yaml v3 writes, recorded from kustomize's replacements.
+    /// go-yaml v3's output, recorded from kustomize's replacements.
     #[test]
     fn a_text_keeps_its_form() {
         let before = "# top comment
@@ -687,7 +676,7 @@ m: 2020-01-01
         check("a: |\n  text\n", "3".into(), Some("a: |-\n  3\n"));
         check("{a: x, b: [y]}\n", "z,".into(), Some("{a: 'z,', b: [y]}\n"));
         check("b: c\n", json!({"d": ["e"]}), Some("b: c\na:\n  d:\n  - e\n"));
-        // what is not followed
+        // unsupported
         check("a: &x 1\n", 3.into(), None);
         check("a: !!str 1\n", 3.into(), None);
         check("b:\n  c: 1\n  # of nothing that follows\na: 1\n", 3.into(), None);

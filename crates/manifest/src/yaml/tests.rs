@@ -36,7 +36,7 @@ fn first(text: &str, dialect: Dialect) -> Result<Value, YamlError> {
     })
 }
 
-/// Where granit's grammar (YAML 1.2) and go-yaml's (1.1) part, and dates, which go-yaml v3 decodes
+/// Differences between granit's grammar (YAML 1.2) and go-yaml's (1.1), and dates, which go-yaml v3 decodes
 /// and kustomize never does: (input, dialect), sorted. The list may only shrink.
 fn known_differences() -> Vec<(String, String)> {
     serde_json::from_str(include_str!("goldens/load-differences.json")).unwrap()
@@ -137,7 +137,7 @@ fn documents_and_errors() {
         "d:\n  <<: 1\n",
         "2:7: map merge requires map or sequence of maps as the value",
     );
-    // a block scalar that the input ends in has no final break
+    // a block scalar at the end of input has no final break
     check("a: |\n  x", r#"{"a":"x"}@1"#);
     check("a: |+\n  x", r#"{"a":"x"}@1"#);
     check("a: >\n  x\n", r#"{"a":"x\n"}@1"#);
@@ -225,7 +225,7 @@ fn input_has_limits() {
 }
 
 #[test]
-fn a_text_in_quotes_goes_on_at_any_column() {
+fn quoted_text_continues_at_any_column() {
     let lines = |count: usize| {
         let texts: String = (0..count).map(|n| format!("  a{n}: \"x\ny\"\n")).collect();
         format!("data:\n{texts}")
@@ -235,14 +235,14 @@ fn a_text_in_quotes_goes_on_at_any_column() {
         read(&lines(2)),
         Ok(json!({ "data": { "a0": "x y", "a1": "x y" } }))
     );
-    // each is a reading of its own: so many, and fewer of a text that is large
+    // each moved line rereads the text: limited in number, and further for large texts
     assert!(read(&lines(64)).is_ok());
     assert!(read(&lines(65)).is_err());
     let large = format!("# {}\n{}", "x".repeat(3 << 20), lines(64));
     assert!(read(&large).is_err());
 }
 
-/// What the short cut reads, the loader reads alike. Returns whether it was read.
+/// Checks that the fast path agrees with the loader. Returns whether it read the text.
 #[track_caller]
 fn alike(text: &str, options: &Options) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -264,7 +264,7 @@ fn dialects() -> [Options; 2] {
 const MANIFESTS: &str = include_str!("goldens/plain.yaml");
 
 #[test]
-fn the_short_cut_reads_what_the_loader_reads() {
+fn fast_path_equals_the_loader() {
     let mut count = 0;
     for line in include_str!("goldens/load.jsonl").lines() {
         let case = crate::json::decode(line.as_bytes()).unwrap().value;
@@ -299,9 +299,9 @@ fn the_short_cut_reads_what_the_loader_reads() {
     }
 }
 
-/// Pieces are put in, taken out and repeated: of what the short cut still reads, nothing differs.
+/// Inserts, removes and repeats pieces: the fast path must agree or give up.
 #[test]
-fn the_short_cut_gives_up_what_it_does_not_know() {
+fn fast_path_gives_up_on_unknown_syntax() {
     let mut state = 0x1234_5678_9abc_def1_u64;
     let mut random = |bound: usize| {
         state = state
@@ -392,7 +392,6 @@ fn the_short_cut_gives_up_what_it_does_not_know() {
     assert!(read >= 400, "{read}");
 }
 
-/// What the parts of a text come to, if they can be read.
 fn read_parts(text: &str, bytes: usize, options: &Options) -> Option<Vec<Document>> {
     let mut documents = Vec::new();
     for part in parts(text, bytes) {
@@ -402,7 +401,7 @@ fn read_parts(text: &str, bytes: usize, options: &Options) -> Option<Vec<Documen
 }
 
 #[test]
-fn parts_come_to_the_whole() {
+fn parts_equal_the_whole() {
     let plain = [
         "",
         "\n",
@@ -443,7 +442,7 @@ fn parts_come_to_the_whole() {
     assert_eq!(read_parts("a: 1\n---\nb: 2\n", 1, &short), None);
 }
 
-/// What [`skim`] keeps with [`HEAD`].
+/// The parts of a value that [`skim`] keeps with [`HEAD`].
 fn kept(value: &Value) -> Value {
     let Value::Object(map) = value else {
         return value.clone();
@@ -473,7 +472,7 @@ const HEAD: Keep = Keep::Keys(&[
     ("metadata", Keep::Keys(&[("name", Keep::All)])),
 ]);
 
-/// What is kept of a text is what the loader reads of it. Returns whether it was read.
+/// Checks that [`skim`] agrees with the loader. Returns whether it read the text.
 #[track_caller]
 fn kept_alike(text: &str) -> bool {
     let options = Options {
@@ -492,7 +491,7 @@ fn kept_alike(text: &str) -> bool {
 }
 
 #[test]
-fn a_head_is_what_the_loader_reads_of_it() {
+fn skim_equals_the_loader() {
     let mut count = 0;
     let mut check = |text: &str| {
         let is_read = kept_alike(text);

@@ -1,4 +1,4 @@
-//! The crate's integration tests, as one binary.
+//! Integration tests, as one binary.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 

@@ -1,8 +1,7 @@
 //! Structured merge against the vectors of structured-merge-diff v6.4.2.
 //!
-//! Left out by name: `typed-extract-with-keys` and `typed-reversible-extract`
-//! (nothing extracts with keys added), `merge-converter` (one schema serves
-//! all versions).
+//! Not run: `typed-extract-with-keys` and `typed-reversible-extract` (nothing extracts with keys added),
+//! `merge-converter` (one schema serves all versions).
 
 use equate_manifest::fieldpath::{PathElement, Set};
 use equate_manifest::merge::{self, ApplyError, Managers, Ownership, Request};
@@ -21,7 +20,7 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-/// Runs every line of a file through `case`, which answers what differs; exactly `artefacts` may differ.
+/// Runs every line of a file through `case`, which returns a difference; exactly `artefacts` may differ.
 fn check(file: &str, artefacts: &[&str], mut case: impl FnMut(&Value) -> Result<(), String>) {
     let Some(folder) = folder() else { return };
     let text = std::fs::read_to_string(folder.join(file)).unwrap();
@@ -124,7 +123,7 @@ fn set_algebra() {
 
 #[test]
 fn typed_validate() {
-    // Of two undeclared fields upstream names the one that Go's random map order brings first.
+    // of two undeclared fields upstream names the one that Go's random map order brings first
     let artefacts = ["TestSchemaValidation/associative_list/associative_list-invalid-0"];
     check("typed-validate.jsonl", &artefacts, |v| {
         let kind = kind(&v["type"]);
@@ -135,7 +134,7 @@ fn typed_validate() {
             Err(errors) => {
                 differ("valid", &v["valid"], &json!(false))?;
                 differ("with duplicates", &json!(allowed), &v["validWithAllowDuplicates"])?;
-                // The vectors were read from YAML, where Go's maps have another type than from JSON.
+                // the vectors were read from YAML, where Go's maps have another type than from JSON
                 let theirs = v["error"]
                     .as_str()
                     .unwrap()
@@ -209,7 +208,6 @@ fn typed_reconcile() {
     });
 }
 
-/// The state that the steps of a merge vector act on.
 struct State {
     kinds: BTreeMap<String, Type>,
     ignored: BTreeMap<String, Set>,
@@ -248,7 +246,7 @@ fn merge_sequences() {
 }
 
 impl State {
-    /// Does one step and compares what it did; true if the vector ends here.
+    /// Runs one step and compares its result; true if the vector ends here.
     fn step(&mut self, step: &Value, types: &serde_json::Map<String, Value>) -> Result<bool, String> {
         let text = |key: &str| step[key].as_str().unwrap_or_default();
         if text("op") == "changeSchema" {
@@ -320,7 +318,7 @@ impl State {
         }
         let mut object = object.clone();
         if op == "extractApply" {
-            // A client that reads back what it owns, and applies it with its changes.
+            // a client reads its own fields and applies them with changes
             if let Some(owned) = self.managers.get(&request.manager) {
                 let owned = request.kind.extract(&self.live, &owned.fields);
                 object = request.kind.merge(&owned, &object)?;

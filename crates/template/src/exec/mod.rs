@@ -1,44 +1,43 @@
-//! The run of a template.
+//! Executes a template.
 //!
-//! Walks the parts with a dot, a stack of variables and one output buffer. A map is never copied; a
-//! template call costs a new stack of variables. `at` is the number of the part that messages point
-//! to, which is the part looked at last, as in Go.
+//! Walks the parts with a dot, a stack of variables and one output buffer. Maps are never copied. `at` is the
+//! number of the part that messages point to: the part visited last, as in Go.
 
 mod operand;
 mod table;
 
 use crate::ast::{Branch, Node, Pipe, Tree, Var};
+use crate::cache::{Layer, RenderCache};
 use crate::fault::{Chain, Error, ErrorKind, Fault};
 use crate::format;
 use crate::limits::{Limit, Limits, Meter};
 use crate::literal;
 use crate::parse;
-use crate::remembered::{Layer, Memory};
 use crate::session::{SET_NAME, Session, TemplateSet, no_template, without_no_value};
 use crate::value::{Entries, Str, Value};
 use std::sync::Arc;
 
-/// Stack that a level of the walk may need, and how much more is taken when it is not there.
+/// The stack a level of the walk may need, and the amount to add if it is missing.
 const STACK_LEFT: usize = 128 << 10;
 const STACK_MORE: usize = 4 << 20;
 
-/// What showing a time or version costs.
+/// The cost of formatting a time or version.
 const SHOW_STEPS: u64 = 16;
-/// What reading the shortest template costs.
+/// The cost of parsing the shortest template.
 const READ_STEPS: u64 = 100;
-/// Calls around a fault are told as long as the message is no longer than this.
+/// Enclosing calls are added to a message up to this length.
 const MESSAGE_BYTES_MAX: usize = 512 << 10;
 
 type Run<T> = Result<T, Box<Error>>;
 
-/// A value, and whether it is seen through an interface, which only messages tell.
+/// A value, and whether it is in an interface, which only messages show.
 #[derive(Clone)]
-struct Seen {
+struct Evaluated {
     value: Value,
     boxed: bool,
 }
 
-impl Seen {
+impl Evaluated {
     fn bare(value: Value) -> Self {
         Self { value, boxed: false }
     }
@@ -56,7 +55,6 @@ impl Seen {
     }
 }
 
-/// What comes after a part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -66,20 +64,17 @@ enum Flow {
 
 struct Slot {
     number: u32,
-    seen: Seen,
+    seen: Evaluated,
 }
 
-/// A run of a template and of those it calls.
 pub(crate) struct Exec<'e> {
     session: &'e mut Session,
     set: &'e TemplateSet,
-    /// What texts given to `tpl` define, the innermost last.
+    /// The definitions of texts given to `tpl`, the innermost last.
     layers: Vec<Layer>,
     out: Vec<u8>,
-    /// Where the output of the template that runs begins.
     out_from: usize,
     vars: Vec<Slot>,
-    /// Where its variables begin.
     vars_from: usize,
     at: u32,
     depth: usize,
@@ -100,9 +95,8 @@ impl<'e> Exec<'e> {
         }
     }
 
-    /// Runs a template and returns what it wrote.
     pub(crate) fn run(mut self, tree: &Arc<Tree>, data: Value) -> Run<Str> {
-        self.call_template(tree, Seen::bare(data.opened()))?;
+        self.call_template(tree, Evaluated::bare(data.opened()))?;
         Ok(self.out.into())
     }
 
@@ -110,8 +104,8 @@ impl<'e> Exec<'e> {
         self.session
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
-        self.set.memory()
+    pub(crate) fn cache(&self) -> &RenderCache {
+        self.set.cache()
     }
 
     pub(crate) fn meter(&mut self) -> &mut Meter {
@@ -122,7 +116,7 @@ impl<'e> Exec<'e> {
         self.session.meter.limits()
     }
 
-    /// Counts a look for a template: it goes through all texts that `tpl` runs right now.
+    /// Charges a template lookup, which searches all texts that `tpl` is running.
     fn looked_up(&mut self) -> Result<(), Limit> {
         const LAYERS_PER_STEP: usize = 16;
         match self.layers.len() / LAYERS_PER_STEP {
@@ -143,7 +137,7 @@ impl<'e> Exec<'e> {
         self.set.get(name).or(empty).map(Arc::clone)
     }
 
-    /// `include`: the output of a template as a text.
+    /// `include`: returns a template's output as a text.
     pub(crate) fn include(&mut self, name: &Str, data: Value) -> Result<Str, Fault> {
         let limit = self.limits().include_depth_max;
         self.looked_up()?;
@@ -167,7 +161,8 @@ impl<'e> Exec<'e> {
         })
     }
 
-    /// `tpl`: a text run as a template. What it defines is seen by what it calls, and gone afterwards.
+    /// `tpl`: runs a text as a template. Its definitions are visible to templates it calls, and dropped
+    /// afterwards.
     pub(crate) fn tpl(&mut self, text: &Str, data: Value) -> Result<Str, Fault> {
         // most texts in values are plain
         if memchr::memmem::find(text.as_bytes(), b"{{").is_none() {
@@ -181,10 +176,10 @@ impl<'e> Exec<'e> {
                 error,
             }
         };
-        let layer = match self.set.memory().layer(text) {
+        let layer = match self.set.cache().layer(text) {
             Some(layer) => layer,
             None => {
-                // as much as the parts of the densest text take
+                // the cost of the parts in the densest text
                 self.session.meter.work(text.len().saturating_mul(32))?;
                 self.session.meter.steps(READ_STEPS)?;
                 self.session.meter.make(text.len().saturating_mul(40))?;
@@ -196,7 +191,7 @@ impl<'e> Exec<'e> {
                 );
                 let read = read.map_err(|error| failed("cannot parse template", error))?;
                 let layer = Layer::new(read.trees);
-                self.set.memory().keep_layer(text.clone(), layer.clone());
+                self.set.cache().keep_layer(text.clone(), layer.clone());
                 layer
             }
         };
@@ -211,11 +206,11 @@ impl<'e> Exec<'e> {
             .map_err(|error| failed("error during tpl function execution for", error))
     }
 
-    /// Runs a template with an output, variables and place of its own. The output is written behind that
-    /// of the caller and cut off again.
+    /// Runs a template with its own output, variables and place. The output is appended to the caller's and
+    /// cut off again.
     fn capture(&mut self, tree: &Arc<Tree>, data: Value) -> Run<Str> {
         let outer = std::mem::replace(&mut self.out_from, self.out.len());
-        let result = self.call_template(tree, Seen::bare(data.opened()));
+        let result = self.call_template(tree, Evaluated::bare(data.opened()));
         let output = result.map(|()| Str::from(&self.out[self.out_from..]));
         self.out.truncate(self.out_from);
         self.out_from = outer;
@@ -227,8 +222,8 @@ impl<'e> Exec<'e> {
         Ok(output)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the dot is the template's own")]
-    fn call_template(&mut self, tree: &Arc<Tree>, dot: Seen) -> Run<()> {
+    #[expect(clippy::needless_pass_by_value, reason = "the callee owns the dot")]
+    fn call_template(&mut self, tree: &Arc<Tree>, dot: Evaluated) -> Run<()> {
         let depth_max = self.limits().calls_depth_max;
         if self.depth >= depth_max {
             return Err(self.limit(tree, Limit::Calls(depth_max)));
@@ -274,7 +269,6 @@ impl<'e> Exec<'e> {
         })
     }
 
-    /// The error of a call, around the one of the template that the function ran.
     fn call_failed(&self, tree: &Tree, name: &str, fault: Fault) -> Box<Error> {
         match fault {
             Fault::Message(message) => {
@@ -283,8 +277,12 @@ impl<'e> Exec<'e> {
                 error.chain.is_foreign = true;
                 error
             }
-            Fault::Said(message) => {
-                let mut error = self.error(tree, ErrorKind::Said, format!("error calling {name}: {message}"));
+            Fault::Rejected(message) => {
+                let mut error = self.error(
+                    tree,
+                    ErrorKind::Rejected,
+                    format!("error calling {name}: {message}"),
+                );
                 error.reason = message;
                 error
             }
@@ -292,7 +290,7 @@ impl<'e> Exec<'e> {
                 let reason = format!("error calling {name}: {limit}");
                 self.error(tree, ErrorKind::Limit(limit), reason)
             }
-            // a text that runs itself is told in itself, again and again
+            // a text that runs itself would be quoted again and again
             Fault::Template { prefix, error } if prefix.len() + error.message.len() > MESSAGE_BYTES_MAX => {
                 error
             }
@@ -309,7 +307,7 @@ impl<'e> Exec<'e> {
         }
     }
 
-    fn list(&mut self, tree: &Tree, dot: &Seen, list: &[Node]) -> Run<Flow> {
+    fn list(&mut self, tree: &Tree, dot: &Evaluated, list: &[Node]) -> Run<Flow> {
         for node in list {
             match self.node(tree, dot, node)? {
                 Flow::Next => {}
@@ -319,7 +317,7 @@ impl<'e> Exec<'e> {
         Ok(Flow::Next)
     }
 
-    fn node(&mut self, tree: &Tree, dot: &Seen, node: &Node) -> Run<Flow> {
+    fn node(&mut self, tree: &Tree, dot: &Evaluated, node: &Node) -> Run<Flow> {
         self.limited(tree, |exec| exec.session.meter.step())?;
         match node {
             Node::Text(text) => self.write(tree, text.as_bytes())?,
@@ -353,7 +351,7 @@ impl<'e> Exec<'e> {
                     Some(pipe) => self.pipe(tree, dot, pipe)?,
                     None => Value::Absent,
                 };
-                self.call_template(&callee, Seen::bare(dot))?;
+                self.call_template(&callee, Evaluated::bare(dot))?;
             }
             Node::Break => return Ok(Flow::Break),
             Node::Continue => return Ok(Flow::Continue),
@@ -391,12 +389,12 @@ impl<'e> Exec<'e> {
         }
     }
 
-    fn condition(&mut self, tree: &Tree, dot: &Seen, branch: &Branch, is_with: bool) -> Run<Flow> {
+    fn condition(&mut self, tree: &Tree, dot: &Evaluated, branch: &Branch, is_with: bool) -> Run<Flow> {
         let mark = self.vars.len();
         let value = self.pipe(tree, dot, &branch.pipe)?;
         let flow = if value.is_true() {
             if is_with {
-                self.list(tree, &Seen::bare(value), &branch.list)
+                self.list(tree, &Evaluated::bare(value), &branch.list)
             } else {
                 self.list(tree, dot, &branch.list)
             }
@@ -410,7 +408,7 @@ impl<'e> Exec<'e> {
         flow
     }
 
-    fn range(&mut self, tree: &Tree, dot: &Seen, branch: &Branch) -> Run<Flow> {
+    fn range(&mut self, tree: &Tree, dot: &Evaluated, branch: &Branch) -> Run<Flow> {
         let outer = self.vars.len();
         let value = self.pipe(tree, dot, &branch.pipe)?;
         let mark = self.vars.len();
@@ -426,11 +424,11 @@ impl<'e> Exec<'e> {
             Value::List(list) => {
                 let boxed = list.elements() == crate::value::Elements::Any;
                 for (index, item) in list.items().iter().enumerate() {
-                    let item = Seen {
+                    let item = Evaluated {
                         value: item.clone(),
                         boxed,
                     };
-                    let index = Seen::bare(Value::int(index as i64));
+                    let index = Evaluated::bare(Value::int(index as i64));
                     if self.iteration(tree, branch, mark, index, item)? == Flow::Break {
                         break;
                     }
@@ -439,8 +437,8 @@ impl<'e> Exec<'e> {
             }
             Value::Bytes(bytes) => {
                 for (index, byte) in bytes.as_bytes().iter().enumerate() {
-                    let item = Seen::bare(Value::Uint((*byte).into(), crate::value::Uint::Uint8));
-                    let index = Seen::bare(Value::int(index as i64));
+                    let item = Evaluated::bare(Value::Uint((*byte).into(), crate::value::Uint::Uint8));
+                    let index = Evaluated::bare(Value::int(index as i64));
                     if self.iteration(tree, branch, mark, index, item)? == Flow::Break {
                         break;
                     }
@@ -448,14 +446,14 @@ impl<'e> Exec<'e> {
                 !bytes.is_empty()
             }
             Value::Map(map) => {
-                // as it is now, whatever the iterations do to it
+                // iterations may change the map
                 let entries = map.snapshot();
                 self.limited(tree, |exec| exec.session.meter.make_items(entries.len() * 2))?;
                 let boxed = map.entries_type() != Entries::String;
                 let any = !entries.is_empty();
                 for (key, value) in entries {
-                    let key = Seen::bare(Value::String(key));
-                    if self.iteration(tree, branch, mark, key, Seen { value, boxed })? == Flow::Break {
+                    let key = Evaluated::bare(Value::String(key));
+                    if self.iteration(tree, branch, mark, key, Evaluated { value, boxed })? == Flow::Break {
                         break;
                     }
                 }
@@ -466,7 +464,8 @@ impl<'e> Exec<'e> {
                 let entries = host.entries().unwrap_or_default();
                 let any = !entries.is_empty();
                 for (key, value) in entries {
-                    if self.iteration(tree, branch, mark, Seen::bare(key), Seen::bare(value))? == Flow::Break
+                    if self.iteration(tree, branch, mark, Evaluated::bare(key), Evaluated::bare(value))?
+                        == Flow::Break
                     {
                         break;
                     }
@@ -508,8 +507,13 @@ impl<'e> Exec<'e> {
                 Value::Uint(_, kind) => Value::Uint(number as u64, *kind),
                 _ => Value::int(number),
             };
-            if self.iteration(tree, branch, mark, Seen::bare(Value::Absent), Seen::bare(number))?
-                == Flow::Break
+            if self.iteration(
+                tree,
+                branch,
+                mark,
+                Evaluated::bare(Value::Absent),
+                Evaluated::bare(number),
+            )? == Flow::Break
             {
                 break;
             }
@@ -517,11 +521,15 @@ impl<'e> Exec<'e> {
         Ok(count > 0)
     }
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "key and item are the iteration's own"
-    )]
-    fn iteration(&mut self, tree: &Tree, branch: &Branch, mark: usize, key: Seen, item: Seen) -> Run<Flow> {
+    #[expect(clippy::needless_pass_by_value, reason = "the iteration owns key and item")]
+    fn iteration(
+        &mut self,
+        tree: &Tree,
+        branch: &Branch,
+        mark: usize,
+        key: Evaluated,
+        item: Evaluated,
+    ) -> Run<Flow> {
         self.limited(tree, |exec| exec.session.meter.step())?;
         let pipe = &branch.pipe;
         match (pipe.decl.as_slice(), pipe.is_assign) {
@@ -545,19 +553,19 @@ impl<'e> Exec<'e> {
         })
     }
 
-    fn set_top(&mut self, back: usize, seen: Seen) {
+    fn set_top(&mut self, back: usize, seen: Evaluated) {
         let index = self.vars.len().saturating_sub(back);
         if let Some(slot) = self.vars.get_mut(index) {
             slot.seen = seen;
         }
     }
 
-    fn set_var(&mut self, tree: &Tree, var: &Var, seen: Seen) -> Run<()> {
+    fn set_var(&mut self, tree: &Tree, var: &Var, seen: Evaluated) -> Run<()> {
         self.var(tree, var)?.seen = seen;
         Ok(())
     }
 
-    /// A variable: the last of its name. To go past very many of them counts.
+    /// Finds a variable: the last with its name. Skipping very many is charged.
     fn var(&mut self, tree: &Tree, var: &Var) -> Run<&mut Slot> {
         const SLOTS_PER_STEP: usize = 16;
         let mut vars = self.vars[self.vars_from..].iter().rev();
@@ -572,8 +580,8 @@ impl<'e> Exec<'e> {
         Ok(&mut self.vars[at])
     }
 
-    /// The value of a pipeline, without the difference between nil and no value.
-    fn pipe(&mut self, tree: &Tree, dot: &Seen, pipe: &Pipe) -> Run<Value> {
+    /// The value of a pipeline, with absent values as nil.
+    fn pipe(&mut self, tree: &Tree, dot: &Evaluated, pipe: &Pipe) -> Run<Value> {
         self.at = pipe.at.id;
         let mut last = None;
         for command in &pipe.commands {
@@ -581,7 +589,7 @@ impl<'e> Exec<'e> {
         }
         let value = last.unwrap_or_default();
         for var in &pipe.decl {
-            let seen = Seen::bare(value.clone());
+            let seen = Evaluated::bare(value.clone());
             if pipe.is_assign {
                 self.set_var(tree, var, seen)?;
             } else {

@@ -1,7 +1,7 @@
 //! Operands, fields and calls.
 
-use super::{Exec, Run, Seen, table};
-use crate::ast::{Command, Expr, Tree, What};
+use super::{Evaluated, Exec, Run, table};
+use crate::ast::{Command, Expr, ExprKind, Tree};
 use crate::call::{Args, Call, Ty};
 use crate::fault::Fault;
 use crate::functions::{Body, FunctionId};
@@ -9,9 +9,8 @@ use crate::literal::{self, Number};
 use crate::session::MissingKey;
 use crate::value::{Entries, Int, Map, Str, Value};
 
-/// What a command gives to its first word.
-struct Given<'a> {
-    dot: &'a Seen,
+struct PipelineArgs<'a> {
+    dot: &'a Evaluated,
     args: &'a [Expr],
     last: Option<Value>,
 }
@@ -20,56 +19,58 @@ impl Exec<'_> {
     pub(super) fn command(
         &mut self,
         tree: &Tree,
-        dot: &Seen,
+        dot: &Evaluated,
         command: &Command,
         last: Option<Value>,
-    ) -> Run<Seen> {
+    ) -> Run<Evaluated> {
         let Some((first, args)) = command.args.split_first() else {
             return self.fail(tree, "empty command");
         };
-        let given = Given { dot, args, last };
+        let given = PipelineArgs { dot, args, last };
         match &first.what {
-            What::Field(_) | What::Chain(..) | What::Variable(..) => self.member(tree, first, given),
-            What::Function(function) => {
+            ExprKind::Field(_) | ExprKind::Chain(..) | ExprKind::Variable(..) => {
+                self.member(tree, first, given)
+            }
+            ExprKind::Function(function) => {
                 self.at = first.at.id;
                 self.function(tree, *function, command.at.id, given)
-                    .map(Seen::bare)
+                    .map(Evaluated::bare)
             }
-            What::Pipe(pipe) => {
+            ExprKind::Pipe(pipe) => {
                 self.no_arguments(tree, first, &given)?;
-                self.grown(|exec| exec.pipe(tree, dot, pipe)).map(Seen::bare)
+                self.grown(|exec| exec.pipe(tree, dot, pipe)).map(Evaluated::bare)
             }
             constant => {
                 self.at = first.at.id;
                 self.no_arguments(tree, first, &given)?;
                 match constant {
-                    What::Dot => Ok(dot.clone()),
-                    What::Nil => self.fail(tree, "nil is not a command"),
-                    _ => self.constant(tree, first).map(Seen::bare),
+                    ExprKind::Dot => Ok(dot.clone()),
+                    ExprKind::Nil => self.fail(tree, "nil is not a command"),
+                    _ => self.constant(tree, first).map(Evaluated::bare),
                 }
             }
         }
     }
 
-    fn no_arguments(&self, tree: &Tree, first: &Expr, given: &Given<'_>) -> Run<()> {
+    fn no_arguments(&self, tree: &Tree, first: &Expr, given: &PipelineArgs<'_>) -> Run<()> {
         if given.args.is_empty() && given.last.is_none() {
             return Ok(());
         }
         // shown without its parentheses
         let text = first.text();
         let text = match first.what {
-            What::Pipe(_) => text.get(1..text.len() - 1).unwrap_or_default(),
+            ExprKind::Pipe(_) => text.get(1..text.len() - 1).unwrap_or_default(),
             _ => &text,
         };
         self.fail(tree, format!("can't give argument to non-function {text}"))
     }
 
-    /// A constant where nothing says what type it should have.
+    /// A constant without an expected type.
     fn constant(&self, tree: &Tree, expr: &Expr) -> Run<Value> {
         match &expr.what {
-            What::Bool(flag) => Ok(Value::Bool(*flag)),
-            What::Text(_, text) => Ok(Value::String(text.clone())),
-            What::Number(number) => match untyped(number) {
+            ExprKind::Bool(flag) => Ok(Value::Bool(*flag)),
+            ExprKind::Text(_, text) => Ok(Value::String(text.clone())),
+            ExprKind::Number(number) => match untyped(number) {
                 Some(value) => Ok(value),
                 None => self.fail(tree, format!("{} overflows int", number.text)),
             },
@@ -80,12 +81,12 @@ impl Exec<'_> {
         }
     }
 
-    /// A field, a variable, or the fields of one: `.a.b`, `$x.a`, `(f).a`.
-    fn member(&mut self, tree: &Tree, expr: &Expr, given: Given<'_>) -> Run<Seen> {
+    /// A field, a variable, or a variable's fields: `.a.b`, `$x.a`, `(f).a`.
+    fn member(&mut self, tree: &Tree, expr: &Expr, given: PipelineArgs<'_>) -> Run<Evaluated> {
         self.at = expr.at.id;
         match &expr.what {
-            What::Field(fields) => self.fields(tree, expr, fields, given.dot.clone(), given),
-            What::Variable(var, fields) => {
+            ExprKind::Field(fields) => self.fields(tree, expr, fields, given.dot.clone(), given),
+            ExprKind::Variable(var, fields) => {
                 let seen = self.var(tree, var)?.seen.clone();
                 if fields.is_empty() {
                     self.no_arguments(tree, expr, &given)?;
@@ -93,8 +94,8 @@ impl Exec<'_> {
                 }
                 self.fields(tree, expr, fields, seen, given)
             }
-            What::Chain(inner, fields) => {
-                if matches!(inner.what, What::Nil) {
+            ExprKind::Chain(inner, fields) => {
+                if matches!(inner.what, ExprKind::Nil) {
                     return self.fail(
                         tree,
                         format!("indirection through explicit nil in {}", expr.text()),
@@ -115,14 +116,14 @@ impl Exec<'_> {
         tree: &Tree,
         expr: &Expr,
         fields: &[Str],
-        mut seen: Seen,
-        given: Given<'_>,
-    ) -> Run<Seen> {
+        mut seen: Evaluated,
+        given: PipelineArgs<'_>,
+    ) -> Run<Evaluated> {
         let Some((last, path)) = fields.split_last() else {
             return Ok(seen);
         };
         for field in path {
-            let none = Given {
+            let none = PipelineArgs {
                 dot: given.dot,
                 args: &[],
                 last: None,
@@ -132,15 +133,22 @@ impl Exec<'_> {
         self.field(tree, expr, last, seen, given)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "what is seen is seen no more")]
-    fn field(&mut self, tree: &Tree, expr: &Expr, name: &Str, seen: Seen, given: Given<'_>) -> Run<Seen> {
+    #[expect(clippy::needless_pass_by_value, reason = "the value is consumed")]
+    fn field(
+        &mut self,
+        tree: &Tree,
+        expr: &Expr,
+        name: &Str,
+        seen: Evaluated,
+        given: PipelineArgs<'_>,
+    ) -> Run<Evaluated> {
         match &seen.value {
             Value::Absent => {
                 if self.session.options.missing_key == MissingKey::Error {
                     let name = literal::quote(&name.lossy());
                     return self.fail(tree, format!("nil data; no entry for key {name}"));
                 }
-                Ok(Seen::bare(Value::Absent))
+                Ok(Evaluated::bare(Value::Absent))
             }
             Value::Nil => self.fail(tree, format!("nil pointer evaluating interface {{}}.{name}")),
             Value::Map(map) => {
@@ -149,7 +157,7 @@ impl Exec<'_> {
                     let args = self.arguments(tree, &text, method.params, method.variadic, given)?;
                     self.limited(tree, |exec| exec.session.meter.method(&args))?;
                     return match table::call(self, map, &text, &args) {
-                        Ok(value) => Ok(Seen::bare(value)),
+                        Ok(value) => Ok(Evaluated::bare(value)),
                         Err(fault) => {
                             self.at = expr.at.id;
                             Err(self.call_failed(tree, &text, fault))
@@ -168,8 +176,8 @@ impl Exec<'_> {
                     self.limited(tree, |exec| exec.session.meter.method(&args))?;
                     return match host.call(&text, &args) {
                         Ok(value) => {
-                            self.limited(tree, |exec| exec.session.meter.given(&value))?;
-                            Ok(Seen::bare(value))
+                            self.limited(tree, |exec| exec.session.meter.charge_result(&value))?;
+                            Ok(Evaluated::bare(value))
                         }
                         Err(fault) => {
                             self.at = expr.at.id;
@@ -182,8 +190,8 @@ impl Exec<'_> {
                         tree,
                         format!("{name} has arguments but cannot be invoked as function"),
                     ),
-                    Some(value) => Ok(Seen::bare(value)),
-                    None if host.kind() == crate::value::Kind::Map => Ok(Seen::bare(Value::Absent)),
+                    Some(value) => Ok(Evaluated::bare(value)),
+                    None if host.kind() == crate::value::Kind::Map => Ok(Evaluated::bare(Value::Absent)),
                     None => self.no_field(tree, name, &seen),
                 }
             }
@@ -191,7 +199,7 @@ impl Exec<'_> {
                 match crate::functions::number_method(*value, *kind, &name.lossy()) {
                     Some(value) => {
                         self.arguments(tree, &name.lossy(), &[], None, given)?;
-                        Ok(Seen::bare(value))
+                        Ok(Evaluated::bare(value))
                     }
                     None => self.no_field(tree, name, &seen),
                 }
@@ -200,19 +208,19 @@ impl Exec<'_> {
         }
     }
 
-    fn no_field<T>(&self, tree: &Tree, name: &Str, seen: &Seen) -> Run<T> {
+    fn no_field<T>(&self, tree: &Tree, name: &Str, seen: &Evaluated) -> Run<T> {
         let type_name = seen.type_name();
         self.fail(tree, format!("can't evaluate field {name} in type {type_name}"))
     }
 
-    fn entry(&self, tree: &Tree, map: &Map, name: &Str) -> Run<Seen> {
+    fn entry(&self, tree: &Tree, map: &Map, name: &Str) -> Run<Evaluated> {
         let is_text = map.entries_type() == Entries::String;
         match (map.get(name.as_bytes()), self.session.options.missing_key) {
-            (Some(value), _) if is_text => Ok(Seen::bare(value)),
-            (Some(value), _) => Ok(Seen::boxed(value)),
-            (None, MissingKey::Default) => Ok(Seen::bare(Value::Absent)),
-            (None, MissingKey::Zero) if is_text => Ok(Seen::bare("".into())),
-            (None, MissingKey::Zero) => Ok(Seen::boxed(Value::Nil)),
+            (Some(value), _) if is_text => Ok(Evaluated::bare(value)),
+            (Some(value), _) => Ok(Evaluated::boxed(value)),
+            (None, MissingKey::Default) => Ok(Evaluated::bare(Value::Absent)),
+            (None, MissingKey::Zero) if is_text => Ok(Evaluated::bare("".into())),
+            (None, MissingKey::Zero) => Ok(Evaluated::boxed(Value::Nil)),
             (None, MissingKey::Error) => {
                 let name = literal::quote(&name.lossy());
                 self.fail(tree, format!("map has no entry for key {name}"))
@@ -220,45 +228,50 @@ impl Exec<'_> {
         }
     }
 
-    /// The value of an operand, whatever its type.
-    fn value_of(&mut self, tree: &Tree, dot: &Seen, expr: &Expr) -> Run<Seen> {
+    fn value_of(&mut self, tree: &Tree, dot: &Evaluated, expr: &Expr) -> Run<Evaluated> {
         self.at = expr.at.id;
-        let given = Given {
+        let given = PipelineArgs {
             dot,
             args: &[],
             last: None,
         };
         match &expr.what {
-            What::Dot => Ok(dot.clone()),
-            What::Field(_) | What::Variable(..) | What::Chain(..) => self.member(tree, expr, given),
-            What::Pipe(pipe) => self.grown(|exec| exec.pipe(tree, dot, pipe)).map(Seen::bare),
-            What::Function(function) => self.function(tree, *function, expr.at.id, given).map(Seen::bare),
-            What::Nil | What::Bool(_) | What::Number(_) | What::Text(..) => {
-                self.constant(tree, expr).map(Seen::bare)
+            ExprKind::Dot => Ok(dot.clone()),
+            ExprKind::Field(_) | ExprKind::Variable(..) | ExprKind::Chain(..) => {
+                self.member(tree, expr, given)
+            }
+            ExprKind::Pipe(pipe) => self.grown(|exec| exec.pipe(tree, dot, pipe)).map(Evaluated::bare),
+            ExprKind::Function(function) => self
+                .function(tree, *function, expr.at.id, given)
+                .map(Evaluated::bare),
+            ExprKind::Nil | ExprKind::Bool(_) | ExprKind::Number(_) | ExprKind::Text(..) => {
+                self.constant(tree, expr).map(Evaluated::bare)
             }
         }
     }
 
-    /// An operand as an argument.
-    fn argument(&mut self, tree: &Tree, dot: &Seen, ty: Ty, expr: &Expr) -> Run<Value> {
+    fn argument(&mut self, tree: &Tree, dot: &Evaluated, ty: Ty, expr: &Expr) -> Run<Value> {
         self.at = expr.at.id;
         match (&expr.what, ty) {
-            (What::Nil, Ty::Any) => Ok(Value::Nil),
-            (What::Nil, Ty::Reflect | Ty::Map | Ty::List) => self.accept(tree, ty, Value::Absent),
-            (What::Nil, _) => self.fail(tree, format!("cannot assign nil to {}", ty.name())),
-            (What::Bool(_) | What::Number(_) | What::Text(..), Ty::Any | Ty::Reflect) => {
+            (ExprKind::Nil, Ty::Any) => Ok(Value::Nil),
+            (ExprKind::Nil, Ty::Reflect | Ty::Map | Ty::List) => self.accept(tree, ty, Value::Absent),
+            (ExprKind::Nil, _) => self.fail(tree, format!("cannot assign nil to {}", ty.name())),
+            (ExprKind::Bool(_) | ExprKind::Number(_) | ExprKind::Text(..), Ty::Any | Ty::Reflect) => {
                 self.constant(tree, expr)
             }
-            (What::Text(_, text), Ty::Str) => Ok(Value::String(text.clone())),
-            (What::Bool(flag), Ty::Bool) => Ok(Value::Bool(*flag)),
-            (What::Bool(_) | What::Number(_) | What::Text(..), Ty::Map | Ty::List | Ty::Struct(_)) => {
+            (ExprKind::Text(_, text), Ty::Str) => Ok(Value::String(text.clone())),
+            (ExprKind::Bool(flag), Ty::Bool) => Ok(Value::Bool(*flag)),
+            (
+                ExprKind::Bool(_) | ExprKind::Number(_) | ExprKind::Text(..),
+                Ty::Map | Ty::List | Ty::Struct(_),
+            ) => {
                 let shown = expr.text();
                 self.fail(
                     tree,
                     format!("can't handle {shown} for arg of type {}", ty.name()),
                 )
             }
-            (What::Number(number), Ty::Int | Ty::Uint32 | Ty::Float) => {
+            (ExprKind::Number(number), Ty::Int | Ty::Uint32 | Ty::Float) => {
                 let value = match ty {
                     Ty::Int => number.int.map(Value::int),
                     Ty::Uint32 => number
@@ -271,7 +284,9 @@ impl Exec<'_> {
                     None => self.expected(tree, ty, expr),
                 }
             }
-            (What::Bool(_) | What::Number(_) | What::Text(..), _) => self.expected(tree, ty, expr),
+            (ExprKind::Bool(_) | ExprKind::Number(_) | ExprKind::Text(..), _) => {
+                self.expected(tree, ty, expr)
+            }
             _ => {
                 let seen = self.value_of(tree, dot, expr)?;
                 self.accept(tree, ty, seen.value)
@@ -299,7 +314,7 @@ impl Exec<'_> {
         name: &str,
         params: &[Ty],
         variadic: Option<Ty>,
-        given: Given<'_>,
+        given: PipelineArgs<'_>,
     ) -> Run<Args> {
         let count = given.args.len() + usize::from(given.last.is_some());
         match variadic {
@@ -330,7 +345,7 @@ impl Exec<'_> {
         Ok(args)
     }
 
-    fn function(&mut self, tree: &Tree, id: FunctionId, call_at: u32, given: Given<'_>) -> Run<Value> {
+    fn function(&mut self, tree: &Tree, id: FunctionId, call_at: u32, given: PipelineArgs<'_>) -> Run<Value> {
         let function = id.function();
         let is_or = match function.body {
             Body::And => false,
@@ -381,7 +396,7 @@ impl Exec<'_> {
     }
 }
 
-/// The value of a number that may be of any type; none when it is too large.
+/// The value of an untyped number; `None` if it is too large.
 fn untyped(number: &Number) -> Option<Value> {
     let text = &*number.text;
     let is_hex = text.len() > 2

@@ -1,5 +1,4 @@
-//! The methods of a map whose type has a name: Helm's `common.Values`, the type of `.Values` and of what
-//! a template is given.
+//! The methods of Helm's `common.Values`, the map type of `.Values` and of a template's data.
 
 use super::Exec;
 use crate::call::{Args, Call, Ty};
@@ -13,7 +12,7 @@ pub(super) fn method(map: &Map, name: &Str) -> Option<Method> {
     let params: &'static [Ty] = match (map.entries_type(), name.as_bytes()) {
         (Entries::Named(_), b"AsMap" | b"YAML") => &[],
         (Entries::Named(_), b"Table") => &[Ty::Str],
-        // no template has one
+        // no template has a writer
         (Entries::Named(_), b"Encode") => &[Ty::Struct("io.Writer")],
         _ => return None,
     };
@@ -23,7 +22,7 @@ pub(super) fn method(map: &Map, name: &Str) -> Option<Method> {
     })
 }
 
-/// Calls a method of [`method`] with arguments of its types.
+/// Calls a method with arguments that [`method`] checked.
 pub(super) fn call(exec: &mut Exec<'_>, map: &Map, name: &str, args: &[Value]) -> Result<Value, Fault> {
     match (name, args) {
         ("AsMap", _) => Ok(map.as_type(Entries::Any).into()),
@@ -33,7 +32,6 @@ pub(super) fn call(exec: &mut Exec<'_>, map: &Map, name: &str, args: &[Value]) -
     }
 }
 
-/// The map at a path of keys.
 fn table(map: &Map, path: &str) -> Result<Value, Fault> {
     let mut found = map.clone();
     for key in path.split('.') {
@@ -48,7 +46,7 @@ fn table(map: &Map, path: &str) -> Result<Value, Fault> {
     Ok(found.as_type(map.entries_type()).into())
 }
 
-/// As `toYaml`, with the end of its last line.
+/// `toYaml` with a final line break.
 fn yaml(exec: &mut Exec<'_>, map: &Map) -> Result<Value, Fault> {
     let function = FunctionId::find("toYaml", Library::Helm).map(FunctionId::function);
     let Some(Body::Run(run)) = function.map(|function| function.body) else {

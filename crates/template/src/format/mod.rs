@@ -1,4 +1,4 @@
-//! Values as text, the way Go's `fmt` prints them.
+//! Formats values as Go's `fmt` does.
 
 mod number;
 mod verbs;
@@ -8,19 +8,19 @@ pub(crate) use number::float_general;
 use crate::limits::{Limit, Limits};
 use crate::value::Value;
 
-/// A value as `%v` prints it.
+/// Formats a value with `%v`.
 pub(crate) fn plain(value: &Value, limits: &Limits) -> Result<Vec<u8>, Limit> {
     let mut printer = verbs::Printer::new(limits);
     printer.value(value, 'v', 0)?;
     Ok(printer.out)
 }
 
-/// A value as `%v` prints it, as text for messages and comparisons.
+/// Formats a value with `%v`, as text for messages and comparisons.
 pub(crate) fn plain_text(value: &Value, limits: &Limits) -> Result<String, Limit> {
     plain(value, limits).map(|bytes| crate::value::lossy(&bytes).into_owned())
 }
 
-/// Operands one after the other, a space between two that are not texts.
+/// `Sprint`: a space between two operands that are not strings.
 pub(crate) fn print(values: &[Value], limits: &Limits) -> Result<Vec<u8>, Limit> {
     let mut printer = verbs::Printer::new(limits);
     for (index, value) in values.iter().enumerate() {
@@ -33,7 +33,7 @@ pub(crate) fn print(values: &[Value], limits: &Limits) -> Result<Vec<u8>, Limit>
     Ok(printer.out)
 }
 
-/// Operands with a space between any two, and a line break.
+/// `Sprintln`: a space between any two operands, and a line break.
 pub(crate) fn println(values: &[Value], limits: &Limits) -> Result<Vec<u8>, Limit> {
     let mut printer = verbs::Printer::new(limits);
     for (index, value) in values.iter().enumerate() {
@@ -46,7 +46,7 @@ pub(crate) fn println(values: &[Value], limits: &Limits) -> Result<Vec<u8>, Limi
     Ok(printer.out)
 }
 
-/// Operands by a format.
+/// `Sprintf`.
 pub(crate) fn printf(format: &[u8], values: &[Value], limits: &Limits) -> Result<Vec<u8>, Limit> {
     let mut printer = verbs::Printer::new(limits);
     printer.format(format, values)?;

@@ -1,17 +1,14 @@
-//! Floats and characters.
-
 use equate_manifest::json::go_float;
 
-/// More digits than a float has: behind these are zeros. Rust writes no more than 65,535 in one go.
+/// More digits than a float has: zeros follow. Rust writes at most 65,535 digits at once.
 const DIGITS_MAX: usize = 1_100;
 
-/// How many digits to ask for, and the zeros behind them.
 fn split(precision: usize) -> (usize, String) {
     let asked = precision.min(DIGITS_MAX);
     (asked, "0".repeat(precision - asked))
 }
 
-/// A float by a verb: `e`, `f` or `g`, with a precision or as many digits as it takes. Always with a sign.
+/// Formats a float with `e`, `f` or `g`; no precision means the shortest text. Always with a sign.
 pub(super) fn float(value: f64, verb: char, precision: Option<usize>) -> String {
     if value.is_nan() {
         return "+NaN".into();
@@ -43,7 +40,6 @@ pub(super) fn float(value: f64, verb: char, precision: Option<usize>) -> String 
     format!("{sign}{text}")
 }
 
-/// A float as `%v` prints it.
 pub(crate) fn float_general(value: f64) -> String {
     let text = float(value, 'g', None);
     match text.strip_prefix('+') {
@@ -52,7 +48,7 @@ pub(crate) fn float_general(value: f64) -> String {
     }
 }
 
-/// A float with a point and zeros up to so many digits.
+/// Pads a float with a point and zeros to this many digits.
 pub(super) fn with_zeros(text: &str, digits: usize, upper: bool) -> String {
     let (mantissa, exponent) = match text.find('e') {
         Some(at) => text.split_at(at),
@@ -69,7 +65,6 @@ pub(super) fn with_zeros(text: &str, digits: usize, upper: bool) -> String {
     if upper { text.to_ascii_uppercase() } else { text }
 }
 
-/// The binary exponent and the mantissa of 53 bits.
 fn parts(value: f64) -> (u64, i64) {
     let bits = value.abs().to_bits();
     let (exponent, fraction) = ((bits >> 52) as i64, bits & ((1 << 52) - 1));
@@ -132,7 +127,7 @@ pub(super) fn hexadecimal(value: f64, precision: Option<usize>, sharp: bool, upp
     if upper { text.to_ascii_uppercase() } else { text }
 }
 
-/// Rust's `1.5e-7` as Go's `1.5e-07`, with zeros behind the mantissa.
+/// Converts Rust's `1.5e-7` to Go's `1.5e-07`, with zeros after the mantissa.
 fn exponent(text: &str, zeros: &str) -> String {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
@@ -145,7 +140,7 @@ fn general(size: f64, digits: usize) -> String {
     let scientific = format!("{size:.before$e}");
     let (mantissa, power) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let power: i32 = power.parse().unwrap_or_default();
-    // as many digits as there are decide, when they are fewer than asked for and all before the point
+    // the actual digits decide if they are fewer than requested and all before the point
     let shown = mantissa.trim_end_matches('0').trim_end_matches('.');
     let count = shown.bytes().filter(u8::is_ascii_digit).count() as i32;
     let mut limit = digits as i32;
@@ -165,7 +160,6 @@ fn general(size: f64, digits: usize) -> String {
     }
 }
 
-/// A character in single quotes.
 pub(crate) fn quote_char(code: i64, ascii: bool) -> String {
     let character = u32::try_from(code)
         .ok()

@@ -1,4 +1,4 @@
-//! `printf`: verbs, flags, and what is said of operands that do not fit.
+//! `printf`: verbs, flags, and Go's texts for operands that do not fit.
 
 use super::number;
 use crate::limits::{Limit, Limits};
@@ -6,7 +6,7 @@ use crate::literal::quote_into;
 use crate::value::{Elements, Entries, Int, Kind, List, Map, Uint, Value};
 use std::fmt::Write as _;
 
-/// A greater width or precision is none.
+/// Greater widths and precisions are ignored.
 const WIDTH_MAX: i64 = 1_000_000;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,7 +30,6 @@ pub(super) struct Printer<'l> {
     limits: &'l Limits,
 }
 
-/// Where the next operand comes from.
 struct Operands<'a> {
     values: &'a [Value],
     next: usize,
@@ -162,7 +161,7 @@ impl<'l> Printer<'l> {
         self.value(value, 'v', 0)
     }
 
-    /// One `%...`, from behind the percent sign.
+    /// Formats one `%...`, starting after the percent sign.
     fn directive(&mut self, format: &[u8], at: &mut usize, operands: &mut Operands<'_>) -> Result<(), Limit> {
         self.flags = Flags::default();
         operands.good_index = true;
@@ -252,7 +251,6 @@ impl<'l> Printer<'l> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    /// Text padded to the width.
     fn pad(&mut self, bytes: &[u8]) {
         let width = self.flags.width.unwrap_or(0);
         if width == 0 {
@@ -285,7 +283,7 @@ impl<'l> Printer<'l> {
             return Err(Limit::Output(self.limits.output_bytes_max));
         }
         if verb == 'p' && matches!(value, Value::List(_) | Value::Map(_) | Value::Bytes(_)) {
-            // an address; there is none to tell
+            // a placeholder: there is no address to show
             self.pad(b"0xc000000000");
             return Ok(());
         }
@@ -410,7 +408,7 @@ impl<'l> Printer<'l> {
             self.string(key.as_bytes(), verb, &Value::String(key.clone()))?;
             self.text(":");
             stacker::maybe_grow(64 << 10, 1 << 20, || {
-                // typed texts are no interfaces, and so are never nil
+                // typed strings are not interfaces and never nil
                 debug_assert!(map.entries_type() != Entries::String || matches!(value, Value::String(_)));
                 self.value(value, verb, depth + 1)
             })?;
@@ -567,7 +565,7 @@ impl<'l> Printer<'l> {
         Ok(())
     }
 
-    /// The first characters, as many as the precision says.
+    /// The first characters, up to the precision.
     fn cut<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         let Some(precision) = self.flags.precision else {
             return bytes;
@@ -623,7 +621,7 @@ impl<'l> Printer<'l> {
     }
 }
 
-/// What a value's own `String` method says.
+/// The result of a value's own `String` method.
 fn stringer(value: &Value) -> Option<String> {
     match value {
         Value::Int(number, kind @ (Int::Duration | Int::Month | Int::Weekday)) => {

@@ -1,4 +1,4 @@
-//! The functions of the language itself.
+//! The builtin functions of the language.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -115,7 +115,7 @@ fn shown(call: &Call<'_, '_>, value: &Value) -> Result<String, Fault> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Integers compare whatever their sign's type.
+/// Compares integers of different signedness.
 fn integers(left: &Value, right: &Value) -> Option<Ordering> {
     let whole = |value: &Value| match value {
         Value::Int(value, _) => Some(i128::from(*value)),
@@ -159,7 +159,6 @@ fn len(call: &mut Call<'_, '_>) -> Outcome {
     Ok(Value::int(length as i64))
 }
 
-/// An index into so many elements.
 fn position(of: &str, index: &Value, count: usize, inclusive: bool) -> Result<usize, Fault> {
     let number = match index {
         Value::Int(number, _) => i128::from(*number),
@@ -174,7 +173,7 @@ fn position(of: &str, index: &Value, count: usize, inclusive: bool) -> Result<us
     };
     match usize::try_from(number) {
         Ok(at) if at < count || inclusive && at == count => Ok(at),
-        // Go checks an index as it checks the end of a slice, and then falls over it
+        // Go checks an index like the end of a slice and then panics
         Ok(at) if at == count => Err(Fault::message(format!("reflect: {of} index out of range"))),
         _ => Err(Fault::message(format!("index out of range: {number}"))),
     }
@@ -253,7 +252,7 @@ fn slice(call: &mut Call<'_, '_>) -> Outcome {
         Value::String(text) => call.done(&text.as_bytes()[start..end]),
         Value::Bytes(bytes) => Ok(Value::Bytes(bytes.as_bytes()[start..end].into())),
         Value::List(list) => {
-            call.made_items(end - start)?;
+            call.charge_items(end - start)?;
             Ok(List::of(list.elements(), list.items()[start..end].to_vec()).into())
         }
         _ => Ok(Value::Absent),

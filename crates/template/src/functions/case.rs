@@ -1,12 +1,9 @@
-//! Words of a name in one style, as another style: `HTTPServer` as `http_server`.
+//! Converts names between styles: `HTTPServer` to `http_server`.
 
-/// What a stretch of a name is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Letters of one word.
     Word,
     Digits,
-    /// Spaces, dashes and underscores.
     Joint,
     Other,
 }
@@ -27,8 +24,8 @@ fn kind(character: char) -> Kind {
     }
 }
 
-/// The stretches of a name. A word is a capital with what follows, or capitals without the last one
-/// when that begins the next word.
+/// Splits a name. A word is a capital and the lower case after it, or capitals up to the one that begins the
+/// next word.
 fn stretches(text: &str) -> Vec<(Kind, String)> {
     let chars: Vec<char> = text.chars().collect();
     let mut found: Vec<(Kind, String)> = Vec::new();
@@ -65,7 +62,7 @@ pub(super) fn joined(text: &str, joint: char) -> String {
     let all = stretches(text);
     let mut out = String::new();
     let mut index = 0;
-    // a number belongs to the word before it, or with lower-case letters behind it to these
+    // a number belongs to the word before it, or with lower-case letters after it to those
     let starts_word = |at: usize| {
         all.get(at)
             .is_some_and(|(kind, text)| *kind == Kind::Word && text.starts_with(char::is_lowercase))
@@ -97,11 +94,11 @@ pub(super) fn joined(text: &str, joint: char) -> String {
     out
 }
 
-/// Words with capitals; of what is between two of them the last character goes.
+/// Capitalized words; drops the last character of each separator.
 pub(super) fn pascal(text: &str) -> String {
     let mut out = String::new();
     let mut joints = String::new();
-    // at the beginning of a word, and in the capitals that follow a capital there
+    // at the start of a word, and in a run of capitals there
     let (mut starts, mut in_capitals) = (true, false);
     for character in text.chars() {
         if is_joint(character) {

@@ -1,9 +1,8 @@
-//! Values as numbers: anything becomes one, and what cannot becomes zero.
+//! Casts to numbers: invalid values become zero.
 
 use crate::literal;
 use crate::value::Value;
 
-/// As an integer.
 pub(super) fn int(value: &Value) -> i64 {
     match value {
         Value::Int(number, _) => *number,
@@ -18,7 +17,7 @@ pub(super) fn int(value: &Value) -> i64 {
     }
 }
 
-/// As amd64 converts: what does not fit is the least integer.
+/// Converts as amd64 does: overflow gives the least integer.
 fn truncated(number: f64) -> i64 {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if !(-BEYOND..BEYOND).contains(&number) {
@@ -39,7 +38,6 @@ fn without_zeros(text: &str) -> &str {
     }
 }
 
-/// As a float.
 pub(super) fn float(value: &Value) -> f64 {
     match value {
         Value::Int(number, _) => *number as f64,

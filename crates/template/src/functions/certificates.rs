@@ -1,8 +1,8 @@
 //! Keys and certificates.
 //!
-//! Certificates are sprig's: RSA keys of 2048 bits, PKCS #1 in PEM, valid from now. Key and serial
-//! number come from the injected source of chance and the clock, so a seeded render repeats them.
-//! Refused by name: DSA keys, and signing with keys that are not RSA.
+//! Certificates are sprig's: RSA keys of 2048 bits, PKCS #1 in PEM, valid from now. Key and serial number
+//! come from the injected random source and clock, so a seeded render repeats them. Refused: DSA keys, and
+//! signing with keys that are not RSA.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -25,30 +25,30 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
-    "genPrivateKey" (Str) "chance" => private_key;
-    "genCA" (Str, Int) "chance" => |call| {
+    "genPrivateKey" (Str) "random" => private_key;
+    "genCA" (Str, Int) "random" => |call| {
         let key = new_key(call, KEY_BITS)?;
         authority(call, &key)
     };
-    "genCAWithKey" (Str, Int, Str) "chance" => |call| {
+    "genCAWithKey" (Str, Int, Str) "random" => |call| {
         let pem = call.text(2).into_owned();
         let key = read_key(call, &pem)?;
         authority(call, &key)
     };
-    "genSelfSignedCert" (Str, List, List, Int) "chance" => |call| {
+    "genSelfSignedCert" (Str, List, List, Int) "random" => |call| {
         let key = new_key(call, KEY_BITS)?;
         self_signed(call, &key)
     };
-    "genSelfSignedCertWithKey" (Str, List, List, Int, Str) "chance" => |call| {
+    "genSelfSignedCertWithKey" (Str, List, List, Int, Str) "random" => |call| {
         let pem = call.text(4).into_owned();
         let key = read_key(call, &pem)?;
         self_signed(call, &key)
     };
-    "genSignedCert" (Str, List, List, Int, Certificate) "chance" => |call| {
+    "genSignedCert" (Str, List, List, Int, Certificate) "random" => |call| {
         let key = new_key(call, KEY_BITS)?;
         signed(call, &key)
     };
-    "genSignedCertWithKey" (Str, List, List, Int, Certificate, Str) "chance" => |call| {
+    "genSignedCertWithKey" (Str, List, List, Int, Certificate, Str) "random" => |call| {
         let pem = call.text(5).into_owned();
         let key = read_key(call, &pem)?;
         signed(call, &key)
@@ -60,17 +60,14 @@ const KEY_BITS: usize = 2_048;
 const BIG_KEY_BITS: usize = 4_096;
 const PUBLIC_EXPONENT: u32 = 65_537;
 const NO_KEY: &str = "error generating random key";
-/// What finding the primes of a key costs: with the limits of a render, thirty keys may be made.
+/// The cost of finding a key's primes: with the default limits thirty keys can be made.
 const KEY_STEPS: u64 = 640_000;
-/// What a signature costs.
 const SIGN_STEPS: u64 = 20_000;
-/// What a key on a curve costs.
 const CURVE_STEPS: u64 = 5_000;
-/// What reading a key costs whose PEM is no longer than that.
+/// The cost of parsing a key up to this PEM length.
 const READ_STEPS: u64 = 50_000;
 const KEY_PEM_BYTES: usize = 2 << 10;
 
-/// A certificate and its key, both in PEM.
 #[derive(Debug, Clone)]
 pub(crate) struct Certificate {
     cert: String,
@@ -106,10 +103,9 @@ impl Host for Certificate {
     }
 }
 
-/// The injected source of chance, as the libraries of keys and of primes want it.
-struct Chance<'w>(&'w mut dyn World);
+struct WorldRng<'w>(&'w mut dyn World);
 
-impl RngCore for Chance<'_> {
+impl RngCore for WorldRng<'_> {
     fn next_u32(&mut self) -> u32 {
         let mut bytes = [0; 4];
         self.0.random(&mut bytes);
@@ -132,9 +128,9 @@ impl RngCore for Chance<'_> {
     }
 }
 
-impl CryptoRng for Chance<'_> {}
+impl CryptoRng for WorldRng<'_> {}
 
-impl TryRng for Chance<'_> {
+impl TryRng for WorldRng<'_> {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -151,7 +147,7 @@ impl TryRng for Chance<'_> {
     }
 }
 
-impl TryCryptoRng for Chance<'_> {}
+impl TryCryptoRng for WorldRng<'_> {}
 
 fn failed(what: &'static str) -> impl Fn(&dyn std::fmt::Display) -> Fault {
     move |error| Fault::message(format!("{what}: {error}"))
@@ -160,29 +156,29 @@ fn failed(what: &'static str) -> impl Fn(&dyn std::fmt::Display) -> Fault {
 fn new_key(call: &mut Call<'_, '_>, bits: usize) -> Result<rsa::RsaPrivateKey, Fault> {
     let larger = (bits / KEY_BITS) as u64;
     call.exec.meter().steps(KEY_STEPS * larger * larger)?;
-    let mut chance = Chance(&mut *call.exec.session().world);
-    let (p, q) = (prime(&mut chance, bits / 2)?, prime(&mut chance, bits / 2)?);
+    let mut rng = WorldRng(&mut *call.exec.session().world);
+    let (p, q) = (prime(&mut rng, bits / 2)?, prime(&mut rng, bits / 2)?);
     rsa::RsaPrivateKey::from_p_q(p, q, PUBLIC_EXPONENT.into()).map_err(|error| failed(NO_KEY)(&error))
 }
 
-/// A prime of so many bits, of which the first two are set, so that the product of two of them has twice as
-/// many. One below it is no multiple of the public exponent, which a key could not do with.
+/// A prime of this many bits with the first two set, so that a product of two has twice as many. The prime
+/// minus one is coprime to the public exponent, as a key requires.
 ///
-/// The library of keys looks for primes itself, nine times slower.
-fn prime(chance: &mut Chance<'_>, bits: usize) -> Result<rsa::BigUint, Fault> {
+/// The RSA library's own search is nine times slower.
+fn prime(rng: &mut WorldRng<'_>, bits: usize) -> Result<rsa::BigUint, Fault> {
     let bits = u32::try_from(bits).map_err(|error| failed(NO_KEY)(&error))?;
     let candidates = SmallFactorsSieveFactory::<BoxedUint>::new(Flavor::Any, bits, SetBits::TwoMsb)
         .map_err(|error| failed(NO_KEY)(&error))?;
     let to_number = |number: &BoxedUint| rsa::BigUint::from_bytes_be(&number.to_be_bytes());
-    let found = sieve_and_find(chance, candidates, |_, candidate| {
+    let found = sieve_and_find(rng, candidates, |_, candidate| {
         is_prime(Flavor::Any, candidate) && to_number(candidate) % PUBLIC_EXPONENT != 1_u32.into()
     });
     let found = found.map_err(|error| failed(NO_KEY)(&error))?;
-    let found = found.ok_or_else(|| failed(NO_KEY)(&"there is no such prime"))?;
+    let found = found.ok_or_else(|| failed(NO_KEY)(&"no suitable prime found"))?;
     Ok(to_number(&found))
 }
 
-/// Reads a key, and checks it: that takes longer by the third power of its length.
+/// Parses and checks a key; the time grows with the cube of its length.
 fn read_key(call: &mut Call<'_, '_>, pem: &str) -> Result<rsa::RsaPrivateKey, Fault> {
     let larger = 1 + (pem.len() / KEY_PEM_BYTES) as u64;
     call.exec
@@ -217,8 +213,8 @@ fn private_key(call: &mut Call<'_, '_>) -> Outcome {
         }
         "ecdsa" => {
             call.exec.meter().steps(CURVE_STEPS)?;
-            let mut chance = Chance(&mut *call.exec.session().world);
-            let key = p256::SecretKey::random(&mut chance);
+            let mut rng = WorldRng(&mut *call.exec.session().world);
+            let key = p256::SecretKey::random(&mut rng);
             let pem = key.to_sec1_pem(LineEnding::LF);
             call.done(
                 pem.map_err(|error| failed("error encoding key")(&error))?
@@ -228,7 +224,7 @@ fn private_key(call: &mut Call<'_, '_>) -> Outcome {
         "ed25519" => {
             let mut seed = [0; 32];
             call.exec.session().world.random(&mut seed);
-            // RFC 8410: the version, the algorithm, and the seed in two wrappings
+            // RFC 8410: the version, the algorithm, and the seed in two wrappers
             const HEAD: [u8; 16] = [
                 0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
             ];
@@ -242,7 +238,6 @@ fn private_key(call: &mut Call<'_, '_>) -> Outcome {
     }
 }
 
-/// Subject, serial number and validity; what is common to all.
 fn params(call: &mut Call<'_, '_>, days: i64) -> Result<CertificateParams, Fault> {
     const DAY: i128 = 86_400;
     call.exec.meter().steps(SIGN_STEPS)?;
@@ -296,7 +291,7 @@ fn authority(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
     )
 }
 
-/// Addresses and names of the second and third argument.
+/// Adds the addresses and names of the second and third argument.
 fn named(call: &mut Call<'_, '_>) -> Result<CertificateParams, Fault> {
     let days = call.int(3);
     let mut params = params(call, days)?;
@@ -374,14 +369,11 @@ mod tests {
     use crate::session::Seeded;
 
     #[test]
-    fn the_product_of_two_primes_has_the_bits_of_a_key() {
+    fn product_of_two_primes_has_full_length() {
         let mut world = Seeded::new(b"primes", 0);
-        let mut chance = Chance(&mut world);
+        let mut rng = WorldRng(&mut world);
         for _ in 0..3 {
-            let (p, q) = (
-                prime(&mut chance, 512).expect("p"),
-                prime(&mut chance, 512).expect("q"),
-            );
+            let (p, q) = (prime(&mut rng, 512).expect("p"), prime(&mut rng, 512).expect("q"));
             assert_eq!((p.bits(), q.bits(), (&p * &q).bits()), (512, 512, 1_024));
             let key = rsa::RsaPrivateKey::from_p_q(p, q, PUBLIC_EXPONENT.into()).expect("a key");
             key.validate().expect("a valid key");

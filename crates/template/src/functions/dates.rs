@@ -40,14 +40,14 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         let now = now(call)?;
         let then = moment(call, 0)?;
         let passed = now.timestamp().duration_since(then.timestamp()).as_nanos();
-        // to the nearest second, away from zero in the middle
+        // to the nearest second, halves away from zero
         let second = i128::from(SECOND);
         let seconds = (passed + passed.signum() * second / 2) / second;
         let passed = i64::try_from(seconds.saturating_mul(second)).unwrap_or(i64::MAX);
         Ok(duration_text(passed).into())
     };
     "duration" (Any) => |call| {
-        // other numbers count for nothing
+        // other numbers are ignored
         let seconds = match call.arg(0) {
             Value::Int(seconds, Int::Int64) => *seconds,
             text @ Value::String(_) => super::cast::int(text),
@@ -57,24 +57,23 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
     "durationRound" (Any) "clock" => rounded;
     "toDate" (Str, Str) => |call| {
-        call.read_slowly(64)?;
+        call.charge_slow_read(64)?;
         Ok(read(call).unwrap_or_else(|_| zero()).into())
     };
     "mustToDate" (Str, Str) => |call| {
-        call.read_slowly(64)?;
+        call.charge_slow_read(64)?;
         read(call).map(Into::into).map_err(Fault::Message)
     };
 };
 
 const SECOND: i64 = 1_000_000_000;
-/// What finding the time in a zone costs.
+/// The cost of converting to a time zone.
 const NOW_STEPS: u64 = 4;
 
-/// A time in a zone.
 #[derive(Debug, Clone)]
 pub(super) struct Time {
     pub(super) at: Zoned,
-    /// The name of the zone where it is no more than a name.
+    /// The zone's name if it is unknown.
     pub(super) zone: Option<Rc<str>>,
 }
 
@@ -136,7 +135,7 @@ fn moment(call: &mut Call<'_, '_>, index: usize) -> Result<Zoned, Fault> {
 
 fn formatted(call: &mut Call<'_, '_>, index: usize, name: &str) -> Outcome {
     let at = moment(call, index)?.with_time_zone(zone(name));
-    call.read_slowly(64)?;
+    call.charge_slow_read(64)?;
     let text = layout::format(&at, None, &call.text(0));
     call.done(text)
 }
@@ -165,7 +164,7 @@ fn modify(call: &mut Call<'_, '_>, lenient: bool) -> Outcome {
     }
 }
 
-/// Reads a time as Go does where nothing in the text says the zone: it is the local one.
+/// Parses a time as Go does; without a zone in the text it is local.
 fn read(call: &mut Call<'_, '_>) -> Result<Time, String> {
     let read = layout::parse(&call.text(0), &call.text(1))?;
     let at = jiff::civil::DateTime::new(
@@ -208,7 +207,7 @@ fn read(call: &mut Call<'_, '_>) -> Result<Time, String> {
     if layout::format(&locally, None, "MST") == name {
         return Ok(Time::new(locally));
     }
-    // a name that says nothing here: no offset, but for GMT+3 and its like, where the clock is UTC's
+    // an unknown name has no offset, except forms such as GMT+3, where the clock is UTC's
     let hours = name
         .strip_prefix("GMT")
         .and_then(|hours| hours.parse::<i32>().ok());
@@ -220,7 +219,6 @@ fn read(call: &mut Call<'_, '_>) -> Result<Time, String> {
     })
 }
 
-/// The time that Go has where there is none.
 fn zero() -> Time {
     Time::new(
         jiff::civil::date(1, 1, 1)
@@ -230,7 +228,7 @@ fn zero() -> Time {
     )
 }
 
-/// A duration in its largest unit, rounded down; a unit is left when there is more than one of it.
+/// Rounds a duration down to its largest unit with a count above one.
 fn rounded(call: &mut Call<'_, '_>) -> Outcome {
     const HOURS: u64 = 3_600_000_000_000;
     const UNITS: [(u64, &str); 6] = [

@@ -1,4 +1,4 @@
-//! Maps. `set`, `unset` and the merges change the map they are given, for all who hold it.
+//! Maps. `set`, `unset` and the merges change their argument, for all holders.
 
 use super::strings::text_of;
 use super::{Function, table};
@@ -24,7 +24,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "keys" (;Map) => |call| {
         let maps = 0..call.count();
         let keys: Vec<Str> = maps.flat_map(|index| call.map(index).snapshot()).map(|(key, _)| key).collect();
-        call.made_items(keys.len())?;
+        call.charge_items(keys.len())?;
         Ok(List::strings(keys).into())
     };
     "values" (Map) => |call| {
@@ -74,10 +74,10 @@ fn dict(call: &mut Call<'_, '_>) -> Outcome {
     Ok(map.into())
 }
 
-/// What an entry of a map takes, the text of its key apart.
+/// The size of a map entry without its key's text.
 const ENTRY_BYTES: usize = 128;
 
-/// Whether a map that takes it in may come to hold itself.
+/// Whether a map that takes the value could contain itself.
 fn may_cycle(value: &Value) -> bool {
     matches!(value, Value::Map(_) | Value::List(_))
 }
@@ -124,7 +124,7 @@ fn merge(call: &mut Call<'_, '_>, overwrite: bool) -> Outcome {
     Ok(target.into())
 }
 
-/// A map into another. What is empty in the target counts as not there; lists are not merged.
+/// Merges a map into another. Empty values of the target count as missing; lists are not merged.
 fn merge_into(
     call: &mut Call<'_, '_>,
     target: &Map,
@@ -178,7 +178,7 @@ fn deep_copy(call: &mut Call<'_, '_>, value: &Value, depth: usize) -> Outcome {
     };
     Ok(match value {
         Value::List(list) if !list.is_nil() => {
-            call.made_items(list.len())?;
+            call.charge_items(list.len())?;
             let mut items = Vec::with_capacity(list.len());
             for item in list.items() {
                 items.push(stacker::maybe_grow(64 << 10, 1 << 20, || {

@@ -42,7 +42,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "fromYaml" (Str) => |call| {
         spent(call)?;
         let read = deep(|| from_yaml(call, MAP));
-        // null leaves what is empty, not nothing
+        // null gives an empty map, not nil
         counted(call, map_or_error(read, Map::new()).into())
     };
     "fromYamlArray" (Str) => |call| {
@@ -52,7 +52,6 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-/// What a level is indented by.
 const INDENT: usize = 2;
 
 fn to_json(call: &mut Call<'_, '_>, indent: usize) -> Result<Json, Fault> {
@@ -60,16 +59,16 @@ fn to_json(call: &mut Call<'_, '_>, indent: usize) -> Result<Json, Fault> {
     call.arg(0).to_json(call.depth_max())
 }
 
-/// Counts what the value takes when it is written, before it is.
+/// Charges the written size of the value before it is written.
 fn written(call: &mut Call<'_, '_>, indent: usize) -> Result<(), Limit> {
     let written = call.arg(0).written(indent, call.exec.limits())?;
-    // written a hundred times slower than copied
+    // writing is a hundred times slower than copying
     call.exec.meter().work(written.text.saturating_mul(16))?;
     call.exec.meter().work(written.maps.saturating_mul(4))?;
     call.exec.meter().make(written.text.saturating_add(written.maps))
 }
 
-/// What is written; nothing for what cannot be.
+/// Writes a value; empty if that fails.
 fn lenient(call: &mut Call<'_, '_>, indent: usize, write: fn(&Json) -> String) -> Outcome {
     let text = deep(|| to_json(call, indent).map(|json| write(&json)));
     match text {
@@ -79,7 +78,7 @@ fn lenient(call: &mut Call<'_, '_>, indent: usize, write: fn(&Json) -> String) -
     }
 }
 
-/// With stack for reading, writing and dropping a document as deep as a value may be.
+/// Runs with stack for a document of the deepest nesting.
 fn deep<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(4 << 20, 8 << 20, run)
 }
@@ -134,7 +133,7 @@ fn indented(out: &mut String, json: &Json, depth: usize) {
     }
 }
 
-/// JSON with `<`, `>` and `&` as they are.
+/// JSON with `<`, `>` and `&` unescaped.
 fn raw(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -153,7 +152,7 @@ fn raw(text: &str) -> String {
                 6
             }
             None => {
-                // an escaped backslash hides what follows
+                // an escaped backslash hides the next character
                 out.push_str(escape.get(..2).unwrap_or(escape));
                 escape.len().min(2)
             }
@@ -164,12 +163,11 @@ fn raw(text: &str) -> String {
     out
 }
 
-/// The most values of a YAML text, those that aliases repeat included.
+/// The most values of a YAML text, with aliases expanded.
 const NODES_MAX: usize = 100_000;
-/// What an object takes while it is read, and as a map.
+/// The memory of an object while it is parsed, and as a map.
 const OBJECT_BYTES: usize = 1_200;
 
-/// What is wanted: a JSON type, and its name in Go.
 type Wanted = (fn(&Json) -> bool, &'static str);
 
 const ANY: Wanted = (|_| true, "");
@@ -189,9 +187,9 @@ fn fitting(json: &Json, (fits, name): Wanted) -> Result<Value, String> {
     Ok(Value::from_json(json))
 }
 
-/// Counts what it takes to read a text, before it is read.
+/// Charges the memory to parse a text, in advance.
 fn spent(call: &mut Call<'_, '_>) -> Result<(), Limit> {
-    call.read_slowly(16)?;
+    call.charge_slow_read(16)?;
     let text = call.bytes(0);
     // an object of five bytes takes as much as one of eleven entries
     let maps = memchr::memchr_iter(b'{', text)
@@ -213,7 +211,7 @@ fn from_yaml(call: &mut Call<'_, '_>, wanted: Wanted) -> Result<Value, String> {
         ..yaml::Options::default()
     };
     let document = yaml::load_first(&call.text(0), &options).map_err(|error| {
-        // go-yaml says no line where it is the first
+        // go-yaml omits the line if it is the first
         let line = match error.line {
             1 => String::new(),
             line => format!("line {line}: "),
@@ -224,7 +222,7 @@ fn from_yaml(call: &mut Call<'_, '_>, wanted: Wanted) -> Result<Value, String> {
     fitting(&json, wanted).map_err(|error| format!("error unmarshaling JSON: while decoding JSON: {error}"))
 }
 
-/// What was read may be much more than its text: an alias repeats what it names.
+/// Charges a parsed value, which aliases may make much larger than its text.
 fn counted(call: &mut Call<'_, '_>, value: Value) -> Outcome {
     let written = value.written(0, call.exec.limits())?;
     let bytes = written
@@ -257,9 +255,8 @@ mod tests {
     use crate::limits::Limits;
     use crate::value::{List, Map, Value};
 
-    /// What is counted before a value is written is no less than what is written.
     #[test]
-    fn what_is_written_is_counted() {
+    fn written_size_is_charged() {
         let nested = |value: Value| {
             (0..200).fold(value, |inner, _| {
                 let side = List::new(vec![Value::int(1), inner]);

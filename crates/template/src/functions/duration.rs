@@ -1,4 +1,4 @@
-//! Durations, months and weekdays: integers with a text and methods of their own.
+//! Durations, months and weekdays: integers with methods.
 
 use crate::value::{Int, Value};
 
@@ -30,7 +30,7 @@ pub(super) const WEEKDAYS: [&str; 7] = [
     "Saturday",
 ];
 
-/// What the `String` method of such a number says.
+/// The result of such a number's `String` method.
 pub(crate) fn number_text(number: i64, kind: Int) -> String {
     let named = |names: &[&str], from: i64| {
         let index = usize::try_from(number - from).ok();
@@ -46,7 +46,6 @@ pub(crate) fn number_text(number: i64, kind: Int) -> String {
     }
 }
 
-/// The result of a method of such a number.
 pub(crate) fn number_method(number: i64, kind: Int, name: &str) -> Option<Value> {
     if name == "String" {
         return Some(number_text(number, kind).into());
@@ -54,7 +53,7 @@ pub(crate) fn number_method(number: i64, kind: Int, name: &str) -> Option<Value>
     if kind != Int::Duration {
         return None;
     }
-    // whole units and the rest apart, which keeps digits
+    // converting whole units and the rest separately keeps digits
     let float = |unit: i64| Value::Float((number / unit) as f64 + (number % unit) as f64 / unit as f64);
     Some(match name {
         "Hours" => float(HOUR),
@@ -68,7 +67,7 @@ pub(crate) fn number_method(number: i64, kind: Int, name: &str) -> Option<Value>
     })
 }
 
-/// A duration as Go prints it: `1h2m0.5s`.
+/// A duration in Go's format: `1h2m0.5s`.
 pub(crate) fn duration_text(nanoseconds: i64) -> String {
     let size = nanoseconds.unsigned_abs();
     if size == 0 {
@@ -100,7 +99,6 @@ pub(crate) fn duration_text(nanoseconds: i64) -> String {
     }
 }
 
-/// Reads a duration as Go writes it.
 pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
     let invalid = || format!("time: invalid duration {}", crate::literal::quote(text));
     let (negative, mut rest) = match text.as_bytes().first() {

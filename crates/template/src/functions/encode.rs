@@ -1,5 +1,3 @@
-//! Encodings and digests.
-
 use super::{Function, table};
 use crate::call::Call;
 use crate::value::Value;
@@ -72,8 +70,8 @@ fn adler32(bytes: &[u8]) -> String {
     (high << 16 | low).to_string()
 }
 
-/// The bytes of a text in groups of so many, its alphabet and padding checked as Go does: line breaks
-/// are passed over, and a fault is told by its place.
+/// Splits an encoded text into groups and checks alphabet and padding as Go does: line breaks are skipped,
+/// and errors have an offset.
 fn groups(
     text: &[u8],
     size: usize,

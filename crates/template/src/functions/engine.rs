@@ -1,4 +1,4 @@
-//! What Helm's engine adds: templates as functions, and what a chart asks of its user or cluster.
+//! Helm's additions: templates as functions, and requests to the user or cluster.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -15,20 +15,20 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         call.exec.tpl(&text, data).map(Value::String)
     };
     "required" (Str, Any) => required;
-    "fail" (Str) => |call| Err(Fault::Said(call.text(0).into_owned()));
+    "fail" (Str) => |call| Err(Fault::Rejected(call.text(0).into_owned()));
     "lookup" (Str, Str, Str, Str) "state" => |call| {
         let texts: Vec<String> = (0..4).map(|index| call.text(index).into_owned()).collect();
         match texts.as_slice() {
             [api_version, kind, namespace, name] => {
                 let session = call.exec.session();
                 let found = session.world.lookup(api_version, kind, namespace, name)?;
-                session.meter.answered(&found)?;
+                session.meter.charge_answer(&found)?;
                 Ok(found)
             }
             _ => Ok(Value::Nil),
         }
     };
-    // Helm answers nothing unless the user allows it to ask
+    // Helm returns an empty text unless the user enables DNS
     "getHostByName" (Str) => |_| Ok("".into());
 };
 
@@ -39,7 +39,7 @@ fn required(call: &mut Call<'_, '_>) -> Outcome {
         _ => false,
     };
     if is_missing {
-        return Err(Fault::Said(call.text(0).into_owned()));
+        return Err(Fault::Rejected(call.text(0).into_owned()));
     }
     Ok(call.arg(1).clone())
 }

@@ -1,10 +1,10 @@
-//! Go's layouts: times written and read by the example of 2006-01-02 15:04:05.
+//! Go's time layouts: formatting and parsing by the example of 2006-01-02 15:04:05.
 
 use super::duration::{MONTHS, WEEKDAYS};
 use jiff::Zoned;
 use jiff::civil::Date;
 
-/// The parts of a layout, the longer before those they begin with.
+/// The parts of a layout, longer ones before their prefixes.
 const PARTS: [&str; 33] = [
     "January",
     "Jan",
@@ -41,7 +41,6 @@ const PARTS: [&str; 33] = [
     "5",
 ];
 
-/// What a layout asks for next.
 #[derive(Clone, Copy)]
 enum Piece<'a> {
     Part(&'static str),
@@ -58,7 +57,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The text before the next piece, the piece, and what is after it.
+/// The text before the next element, the element, and the rest.
 fn next(layout: &str) -> (&str, Option<Piece<'_>>, &str) {
     const FIRST: &[u8] = b".,JM20_-Z1Pp345";
     for (at, byte) in layout.bytes().enumerate() {
@@ -79,7 +78,6 @@ fn next(layout: &str) -> (&str, Option<Piece<'_>>, &str) {
     (layout, None, "")
 }
 
-/// The fraction of a second that begins here.
 fn fraction(rest: &str) -> Option<&str> {
     let digits = rest.strip_prefix(['.', ','])?;
     let digit = digits.chars().next().filter(|digit| matches!(digit, '0' | '9'))?;
@@ -88,7 +86,7 @@ fn fraction(rest: &str) -> Option<&str> {
     ends.then_some(&rest[..=length])
 }
 
-/// `Jan` is no part where a word goes on in lower case, and `_2006` is a year after a line.
+/// `Jan` is not a part before a lower-case letter, and `_2006` is a year after an underscore.
 fn fits(rest: &str, part: &str) -> bool {
     match part {
         "Jan" | "Mon" => !rest[part.len()..].starts_with(|c: char| c.is_ascii_lowercase()),
@@ -97,7 +95,7 @@ fn fits(rest: &str, part: &str) -> bool {
     }
 }
 
-/// A time by a layout. `zone` is the name of its zone where that is no more than a name.
+/// Formats a time. `zone` is the name of an unknown zone.
 pub(super) fn format(at: &Zoned, zone: Option<&str>, layout: &str) -> String {
     let mut out = String::new();
     let mut rest = layout;
@@ -129,7 +127,7 @@ pub(super) fn format(at: &Zoned, zone: Option<&str>, layout: &str) -> String {
     }
 }
 
-/// The name of a zone, or its offset when it has none.
+/// The name of a zone, or its offset if it has none.
 fn zone_name(at: &Zoned) -> String {
     let name = at.strftime("%Z").to_string();
     if name.starts_with(['+', '-']) {
@@ -183,9 +181,8 @@ fn value(at: &Zoned, part: &str) -> String {
     }
 }
 
-/// A time as read: what the text says, and what it says about its zone.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Read {
+pub(super) struct ParsedTime {
     pub(super) year: i16,
     pub(super) month: i8,
     pub(super) day: i8,
@@ -196,33 +193,31 @@ pub(super) struct Read {
     pub(super) is_utc: bool,
     /// East of UTC, in seconds.
     pub(super) offset: Option<i32>,
-    /// An abbreviation, which says little.
+    /// An abbreviation, which may be ambiguous.
     pub(super) zone: Option<String>,
 }
 
-/// What was wrong with a text, before the words around it.
-enum Wrong {
-    /// It does not begin with what the layout asks for.
+enum ParseFault {
     Form,
     Range(&'static str),
 }
 
-type Taken<'a, T> = Result<(T, &'a str), Wrong>;
+type ParseStep<'a, T> = Result<(T, &'a str), ParseFault>;
 
 #[derive(Default)]
 struct Reader {
-    read: Read,
+    read: ParsedTime,
     pm: Option<bool>,
     year_day: Option<i16>,
 }
 
-/// Whether a text is a time by a layout of Go's; the error is Go's.
+/// Checks that a text is a time in a layout of Go's; the error is Go's.
 pub fn parse_time(layout: &str, text: &str) -> Result<(), String> {
     parse(layout, text).map(|_| ())
 }
 
-/// Reads a time by a layout; the error is Go's.
-pub(super) fn parse(layout: &str, text: &str) -> Result<Read, String> {
+/// Parses a time by a layout; the error is Go's.
+pub(super) fn parse(layout: &str, text: &str) -> Result<ParsedTime, String> {
     let shown = format!("parsing time {}", quote(text));
     let form = |rest: &str, asked: &str| {
         let (layout, rest, asked) = (quote(layout), quote(rest), quote(asked));
@@ -242,14 +237,14 @@ pub(super) fn parse(layout: &str, text: &str) -> Result<Read, String> {
         layout_rest = after;
         rest = match reader.take(piece, rest, after) {
             Ok(rest) => rest,
-            Err(Wrong::Form) => return Err(form(rest, piece.text())),
-            Err(Wrong::Range(what)) => return Err(format!("{shown}: {what} out of range")),
+            Err(ParseFault::Form) => return Err(form(rest, piece.text())),
+            Err(ParseFault::Range(what)) => return Err(format!("{shown}: {what} out of range")),
         };
     }
     reader.finish().map_err(|reason| format!("{shown}: {reason}"))
 }
 
-/// The text after a literal one; runs of spaces match each other. The error is where it went wrong.
+/// Skips literal text; runs of spaces match each other. The error is the unmatched rest.
 fn skip<'a>(text: &'a str, literal: &str) -> Result<&'a str, &'a str> {
     let (mut text, mut literal) = (text, literal);
     while let Some(character) = literal.chars().next() {
@@ -267,36 +262,35 @@ fn skip<'a>(text: &'a str, literal: &str) -> Result<&'a str, &'a str> {
     Ok(text)
 }
 
-/// A number of one or two digits, two when it must be.
-fn number(text: &str, fixed: bool) -> Taken<'_, i8> {
+/// Parses one or two digits, exactly two if `fixed`.
+fn number(text: &str, fixed: bool) -> ParseStep<'_, i8> {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).filter(|byte| byte.is_ascii_digit());
     match (digit(0), digit(1)) {
         (Some(tens), Some(ones)) => Ok(((tens - b'0') as i8 * 10 + (ones - b'0') as i8, &text[2..])),
         (Some(ones), None) if !fixed => Ok(((ones - b'0') as i8, &text[1..])),
-        _ => Err(Wrong::Form),
+        _ => Err(ParseFault::Form),
     }
 }
 
-fn within<'a>((number, rest): (i8, &'a str), most: i8, what: &'static str) -> Taken<'a, i8> {
+fn within<'a>((number, rest): (i8, &'a str), most: i8, what: &'static str) -> ParseStep<'a, i8> {
     if number > most {
-        return Err(Wrong::Range(what));
+        return Err(ParseFault::Range(what));
     }
     Ok((number, rest))
 }
 
-/// The place of a name in a list, whatever its case.
-fn named<'a>(text: &'a str, names: &[&str], length: Option<usize>) -> Taken<'a, usize> {
+/// The index of a name in a list, ignoring case.
+fn named<'a>(text: &'a str, names: &[&str], length: Option<usize>) -> ParseStep<'a, usize> {
     let found = names.iter().enumerate().find_map(|(index, name)| {
         let name = &name[..length.unwrap_or(name.len())];
         let head = text.get(..name.len())?;
         head.eq_ignore_ascii_case(name)
             .then(|| (index, &text[name.len()..]))
     });
-    found.ok_or(Wrong::Form)
+    found.ok_or(ParseFault::Form)
 }
 
-/// Digits after a point, as nanoseconds.
 fn nanoseconds(digits: &str) -> i32 {
     let kept = &digits[..digits.len().min(9)];
     format!("{kept:0<9}").parse().unwrap_or_default()
@@ -307,24 +301,23 @@ fn leading_digits(text: &str) -> usize {
 }
 
 impl Reader {
-    /// Reads one piece and returns what is after it.
-    fn take<'a>(&mut self, piece: Piece<'_>, text: &'a str, after: &str) -> Result<&'a str, Wrong> {
+    fn take<'a>(&mut self, piece: Piece<'_>, text: &'a str, after: &str) -> Result<&'a str, ParseFault> {
         match piece {
             Piece::Fraction(piece) => self.fraction(piece, text),
             Piece::Part(part) => self.part(part, text, after),
         }
     }
 
-    fn part<'a>(&mut self, part: &'static str, text: &'a str, after: &str) -> Result<&'a str, Wrong> {
+    fn part<'a>(&mut self, part: &'static str, text: &'a str, after: &str) -> Result<&'a str, ParseFault> {
         let read = &mut self.read;
         let rest;
         match part {
             "2006" => {
-                let digits = text.get(..4).ok_or(Wrong::Form)?;
+                let digits = text.get(..4).ok_or(ParseFault::Form)?;
                 if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                    return Err(Wrong::Form);
+                    return Err(ParseFault::Form);
                 }
-                read.year = digits.parse().map_err(|_| Wrong::Form)?;
+                read.year = digits.parse().map_err(|_| ParseFault::Form)?;
                 rest = &text[4..];
             }
             "06" => {
@@ -341,7 +334,7 @@ impl Reader {
             "1" | "01" => {
                 (read.month, rest) = within(number(text, part == "01")?, 12, "month")?;
                 if read.month == 0 {
-                    return Err(Wrong::Range("month"));
+                    return Err(ParseFault::Range("month"));
                 }
             }
             "Monday" | "Mon" => (_, rest) = named(text, &WEEKDAYS, (part == "Mon").then_some(3))?,
@@ -352,7 +345,7 @@ impl Reader {
                 };
                 (read.day, rest) = number(text, part == "02")?;
                 if read.day == 0 {
-                    // no day is told apart from the day 0
+                    // -1 means no day, as 0 is a day in the text
                     read.day = -1;
                 }
             }
@@ -368,7 +361,7 @@ impl Reader {
             "PM" | "pm" => {
                 let (am, pm) = if part == "PM" { ("AM", "PM") } else { ("am", "pm") };
                 let half = text.get(..2).filter(|half| *half == am || *half == pm);
-                self.pm = Some(half.ok_or(Wrong::Form)? == pm);
+                self.pm = Some(half.ok_or(ParseFault::Form)? == pm);
                 rest = &text[2..];
             }
             "MST" => rest = self.abbreviation(text)?,
@@ -377,15 +370,15 @@ impl Reader {
         Ok(rest)
     }
 
-    fn fraction<'a>(&mut self, piece: &str, text: &'a str) -> Result<&'a str, Wrong> {
+    fn fraction<'a>(&mut self, piece: &str, text: &'a str) -> Result<&'a str, ParseFault> {
         let digits = text.strip_prefix(['.', ',']);
         let found = digits.map_or(0, leading_digits);
         let wanted = piece.len() - 1;
         let taken = match digits {
-            // nines ask for as many as there are
+            // nines accept any number of digits
             _ if piece.ends_with('9') => found,
             Some(_) if found >= wanted => wanted,
-            _ => return Err(Wrong::Form),
+            _ => return Err(ParseFault::Form),
         };
         let (Some(digits), 1..) = (digits, taken) else {
             return Ok(text);
@@ -394,7 +387,7 @@ impl Reader {
         Ok(&digits[taken..])
     }
 
-    /// A fraction after the seconds that the layout does not ask for.
+    /// Parses a fraction after the seconds that the layout does not mention.
     fn unasked_fraction<'a>(&mut self, text: &'a str, after: &str) -> &'a str {
         let is_asked = matches!(
             next(after),
@@ -410,20 +403,20 @@ impl Reader {
         }
     }
 
-    fn offset<'a>(&mut self, part: &str, text: &'a str) -> Result<&'a str, Wrong> {
+    fn offset<'a>(&mut self, part: &str, text: &'a str) -> Result<&'a str, ParseFault> {
         if part.starts_with('Z')
             && let Some(rest) = text.strip_prefix('Z')
         {
             self.read.is_utc = true;
             return Ok(rest);
         }
-        let head = text.get(..part.len()).ok_or(Wrong::Form)?;
+        let head = text.get(..part.len()).ok_or(ParseFault::Form)?;
         let colons = part
             .bytes()
             .zip(head.bytes())
             .all(|(want, got)| want != b':' || got == b':');
         if !colons {
-            return Err(Wrong::Form);
+            return Err(ParseFault::Form);
         }
         let digits = head
             .get(1..)
@@ -443,35 +436,35 @@ impl Reader {
             }
         }
         let [hours, minutes, seconds] = fields;
-        // Go looks at the range first
+        // Go checks the range first
         for (value, most, what) in [
             (hours, 24, "time zone offset hour"),
             (minutes, 60, "time zone offset minute"),
             (seconds, 60, "time zone offset second"),
         ] {
             if value > most {
-                return Err(Wrong::Range(what));
+                return Err(ParseFault::Range(what));
             }
         }
         if !is_form {
-            return Err(Wrong::Form);
+            return Err(ParseFault::Form);
         }
         let sign = if head.starts_with('-') { -1 } else { 1 };
         self.read.offset = Some(sign * (hours * 3_600 + minutes * 60 + seconds));
         Ok(&text[part.len()..])
     }
 
-    fn abbreviation<'a>(&mut self, text: &'a str) -> Result<&'a str, Wrong> {
+    fn abbreviation<'a>(&mut self, text: &'a str) -> Result<&'a str, ParseFault> {
         if let Some(rest) = text.strip_prefix("UTC") {
             self.read.is_utc = true;
             return Ok(rest);
         }
-        let length = abbreviation_length(text).ok_or(Wrong::Form)?;
+        let length = abbreviation_length(text).ok_or(ParseFault::Form)?;
         self.read.zone = Some(text[..length].to_owned());
         Ok(&text[length..])
     }
 
-    fn finish(self) -> Result<Read, String> {
+    fn finish(self) -> Result<ParsedTime, String> {
         let mut read = self.read;
         match self.pm {
             Some(true) if read.hour < 12 => read.hour += 12,
@@ -498,7 +491,7 @@ impl Reader {
     }
 }
 
-fn year_day<'a>(text: &'a str, part: &str) -> Taken<'a, Option<i16>> {
+fn year_day<'a>(text: &'a str, part: &str) -> ParseStep<'a, Option<i16>> {
     let spaces = match part {
         "__2" => text.len() - text.trim_start_matches(' ').len(),
         _ => 0,
@@ -508,12 +501,12 @@ fn year_day<'a>(text: &'a str, part: &str) -> Taken<'a, Option<i16>> {
     let wanted = if part == "002" { 3..=3 } else { 1..=3 };
     let count = leading_digits(digits).min(3 - spaces);
     if !wanted.contains(&count) {
-        return Err(Wrong::Form);
+        return Err(ParseFault::Form);
     }
     Ok((digits[..count].parse().ok(), &digits[count..]))
 }
 
-/// How long an abbreviation of a zone is, by the forms that Go knows.
+/// The length of a zone abbreviation in the forms Go knows.
 fn abbreviation_length(text: &str) -> Option<usize> {
     if text.len() < 3 {
         return None;
@@ -538,7 +531,7 @@ fn abbreviation_length(text: &str) -> Option<usize> {
     }
 }
 
-/// How long a sign with hours from 1 to 23 is.
+/// The length of a sign with hours from 1 to 23.
 fn signed_hours(text: &str) -> usize {
     let Some(digits) = text.strip_prefix(['+', '-']) else {
         return 0;
@@ -550,7 +543,7 @@ fn signed_hours(text: &str) -> usize {
     }
 }
 
-/// A text in quotes, as the errors of Go's times have it: bytes that are not plain as `\xNN`.
+/// Quotes a text like the errors of Go's times: other bytes as `\xNN`.
 fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Slices. None of these changes its argument.
+//! Slices. No function changes its argument.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -44,7 +44,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-/// The elements, whatever the slice says it holds; otherwise a message.
+/// The elements of a slice of any type, or an error message.
 fn items(call: &mut Call<'_, '_>, index: usize, what: &str) -> Result<Vec<Value>, Fault> {
     let found = match call.arg(index) {
         Value::List(list) => list.items().to_vec(),
@@ -59,7 +59,7 @@ fn items(call: &mut Call<'_, '_>, index: usize, what: &str) -> Result<Vec<Value>
         }
         other => return call.fail(format!("Cannot {what} on type {}", other.kind().name())),
     };
-    call.made_items(found.len())?;
+    call.charge_items(found.len())?;
     Ok(found)
 }
 
@@ -116,7 +116,7 @@ fn reverse(call: &mut Call<'_, '_>) -> Outcome {
     Ok(List::new(items).into())
 }
 
-/// Whether two values are equal in type and content, as `reflect.DeepEqual` says.
+/// `reflect.DeepEqual`.
 fn same(left: &Value, right: &Value, depth: usize, meter: &mut Meter) -> Result<bool, Limit> {
     stacker::maybe_grow(64 << 10, 1 << 20, || same_here(left, right, depth, meter))
 }
@@ -246,7 +246,7 @@ fn slice(call: &mut Call<'_, '_>) -> Outcome {
     if start < 0 || end > count || start > end {
         return call.fail("reflect.Value.Slice: slice index out of bounds");
     }
-    call.made_items((end - start) as usize)?;
+    call.charge_items((end - start) as usize)?;
     Ok(List::of(elements, items[start as usize..end as usize].to_vec()).into())
 }
 

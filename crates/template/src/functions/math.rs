@@ -1,5 +1,3 @@
-//! Numbers.
-
 use super::cast::{float, int};
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -91,7 +89,7 @@ fn round(call: &mut Call<'_, '_>) -> Outcome {
     Ok(Value::Float(rounded / power))
 }
 
-/// A decimal number: a whole one times a power of ten; a float where that is not enough.
+/// A decimal number, integer times power of ten, or a float if that is too small.
 #[derive(Clone, Copy)]
 enum Decimal {
     Exact(i128, i32),
@@ -129,7 +127,6 @@ impl Decimal {
         }
     }
 
-    /// The same number with a lower power of ten.
     fn scaled(self, to: i32) -> Option<i128> {
         match self {
             Self::Exact(digits, power) => {
@@ -166,7 +163,7 @@ impl Decimal {
         }
     }
 
-    /// To sixteen decimals, the last one rounded.
+    /// Divides to sixteen decimals, rounding the last.
     fn div(self, other: Self) -> Self {
         const DECIMALS: i32 = 16;
         let quotient = || {
@@ -190,7 +187,6 @@ impl Decimal {
 
 type Operate = fn(Decimal, Decimal) -> Decimal;
 
-/// No decimal is infinite.
 fn finite(call: &Call<'_, '_>, from: usize) -> Result<(), crate::Fault> {
     match call.rest(from).iter().map(float).find(|value| !value.is_finite()) {
         Some(value) => call.fail(format!(
@@ -212,12 +208,12 @@ fn decimal_from_first(call: &mut Call<'_, '_>, operate: Operate) -> Outcome {
     decimal(call, start, 1, operate)
 }
 
-/// The numbers from one on, up to before another.
+/// The numbers from `start` up to, not including, `stop`.
 fn numbers(call: &mut Call<'_, '_>, start: i64, stop: i64, step: i64) -> Result<Vec<i64>, crate::Fault> {
     let upward = stop >= start;
     if step == 0 && !upward && start != stop {
-        // Go would go on for ever
-        return call.fail("a step of 0 never arrives");
+        // Go would loop forever
+        return call.fail("the step must not be 0");
     }
     if (upward && step <= 0) || (!upward && step >= 0) {
         return Ok(Vec::new());
@@ -225,7 +221,7 @@ fn numbers(call: &mut Call<'_, '_>, start: i64, stop: i64, step: i64) -> Result<
     let count = (i128::from(stop) - i128::from(start))
         .unsigned_abs()
         .div_ceil(step.unsigned_abs().into());
-    call.made_items(usize::try_from(count).unwrap_or(usize::MAX))?;
+    call.charge_items(usize::try_from(count).unwrap_or(usize::MAX))?;
     Ok((0..count as i64)
         .map(|index| start.wrapping_add(index.wrapping_mul(step)))
         .collect())

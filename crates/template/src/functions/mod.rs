@@ -1,14 +1,12 @@
-//! The functions templates may call: a table of names, parameters and bodies.
+//! The functions available to templates: a table of names, parameters and bodies.
 //!
-//! A name is looked up once, when the template is read. A function whose parameter is of the wrong
-//! type never runs, so bodies find what the table promises. Each counts what it makes, before it
-//! makes it where one call could make much.
+//! Names are resolved when a template is parsed. Arguments are checked before a body runs. Each body charges
+//! its output, in advance where one call could be large.
 
 mod builtins;
 mod case;
 mod cast;
 mod certificates;
-mod chance;
 mod dates;
 mod dicts;
 mod documents;
@@ -22,6 +20,7 @@ mod passwords;
 mod paths;
 mod patterns;
 mod pretty;
+mod random;
 mod regexp;
 mod strings;
 mod toml;
@@ -32,48 +31,42 @@ pub use layout::parse_time;
 pub use paths::clean_path;
 pub(crate) use patterns::Pattern;
 pub use patterns::go_pattern;
-pub use versions::{Constraint, NoConstraint, NoVersion, Version};
+pub use versions::{Constraint, ConstraintError, Version, VersionError};
 
 use crate::call::{Call, Outcome, Ty};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Which functions templates may call.
+/// The functions available to templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Library {
-    /// Those of the language itself.
+    /// The language's own.
     Go,
-    /// Those of sprig besides, without those that read the environment and without Helm's own.
+    /// Also sprig's, without those that read the environment and without Helm's.
     Sprig,
-    /// Those of Helm: sprig's and its own, without those that read the environment.
+    /// sprig's and Helm's, without those that read the environment.
     #[default]
     Helm,
 }
 
-/// What a function does.
 #[derive(Clone, Copy)]
 pub(crate) enum Body {
     Run(for<'c, 'e> fn(&mut Call<'c, 'e>) -> Outcome),
-    /// Stops at the first argument that is false.
     And,
-    /// Stops at the first argument that is true.
     Or,
-    /// `call`, which needs the name of its first argument: no value here is a function.
+    /// `call`, which needs its first argument's text: no value is a function.
     Call,
 }
 
-/// A function of the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) params: &'static [Ty],
     pub(crate) variadic: Option<Ty>,
-    /// Whether its result may differ from one render to the next.
     pub(crate) is_unrepeatable: bool,
     pub(crate) body: Body,
 }
 
-/// A function by its place in the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FunctionId(u16);
 
@@ -83,7 +76,8 @@ impl std::fmt::Debug for FunctionId {
     }
 }
 
-/// Writes rows of the table: `name(parameters; further) => body`, `?` for what may differ.
+/// Writes rows of the table: `name(parameters; variadic) => body`, with the source of
+/// change (`"random"`, `"clock"`) after the parameters of unrepeatable functions.
 macro_rules! table {
     ($($name:literal ($($param:ident),* $(; $more:ident)?) $($flag:literal)? => $body:expr;)*) => {
         &[$($crate::functions::Function {
@@ -104,7 +98,7 @@ macro_rules! table {
 }
 pub(crate) use table;
 
-/// The functions of the language that are no plain calls.
+/// Builtins with special evaluation.
 const LOGIC: &[Function] = &[
     special("and", Body::And),
     special("or", Body::Or),
@@ -121,7 +115,7 @@ const fn special(name: &'static str, body: Body) -> Function {
     }
 }
 
-/// Later groups replace functions of earlier ones by name.
+/// Later groups override earlier ones by name.
 const GROUPS: &[(Library, &[Function])] = &[
     (Library::Go, LOGIC),
     (Library::Go, builtins::FUNCTIONS),
@@ -135,7 +129,7 @@ const GROUPS: &[(Library, &[Function])] = &[
     (Library::Helm, patterns::FUNCTIONS),
     (Library::Helm, versions::FUNCTIONS),
     (Library::Helm, paths::FUNCTIONS),
-    (Library::Helm, chance::FUNCTIONS),
+    (Library::Helm, random::FUNCTIONS),
     (Library::Helm, certificates::FUNCTIONS),
     (Library::Helm, dates::FUNCTIONS),
     (Library::Helm, passwords::FUNCTIONS),
@@ -150,7 +144,7 @@ static TABLE: LazyLock<Vec<(Library, Function)>> = LazyLock::new(|| {
     GROUPS.iter().flat_map(rows).collect()
 });
 
-/// What Helm has besides sprig.
+/// Helm's additions to sprig.
 const OF_HELM: [&str; 13] = [
     "fromJsonArray",
     "fromToml",
@@ -196,7 +190,7 @@ impl FunctionId {
     }
 
     pub(crate) fn function(self) -> &'static Function {
-        // an id is only made from a place in the table
+        // ids are only made from indexes of the table
         &TABLE[usize::from(self.0)].1
     }
 

@@ -1,6 +1,6 @@
-//! Passwords hashed and derived, and texts encrypted with one.
+//! Password hashing, derivation and encryption.
 //!
-//! Each takes as long as it is meant to take; the steps it costs are counted first.
+//! Each is slow by design; its steps are charged first.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -11,11 +11,11 @@ use blowfish::Blowfish;
 use hmac::Mac;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
-    "bcrypt" (Str) "chance" => |call| {
+    "bcrypt" (Str) "random" => |call| {
         let hash = bcrypt(call, 0)?;
         call.done(hash)
     };
-    "htpasswd" (Str, Str) "chance" => |call| {
+    "htpasswd" (Str, Str) "random" => |call| {
         let user = call.text(0).into_owned();
         if user.contains(':') {
             return call.done(format!("invalid username: {user}"));
@@ -24,19 +24,19 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         call.done(format!("{user}:{hash}"))
     };
     "derivePassword" (Uint32, Str, Str, Str, Str) => derive;
-    "encryptAES" (Str, Str) "chance" => encrypt;
+    "encryptAES" (Str, Str) "random" => encrypt;
     "decryptAES" (Str, Str) => decrypt;
 };
 
-/// What a hash of bcrypt costs, and a password derived by scrypt.
+/// The cost of a bcrypt hash, and of a password derived with scrypt.
 const HASH_STEPS: u64 = 1_000_000;
 const DERIVE_STEPS: u64 = 2_000_000;
 
-/// How often bcrypt's key schedule runs, as a power of two.
+/// The log2 of bcrypt's rounds.
 const COST: u32 = 10;
 const BCRYPT_PASSWORD_BYTES_MAX: usize = 72;
 
-/// The hash of the password in an argument, or the words of its refusal.
+/// Hashes the password in an argument; the error is Go's.
 fn bcrypt(call: &mut Call<'_, '_>, index: usize) -> Result<String, Fault> {
     let password = call.bytes(index);
     if password.len() > BCRYPT_PASSWORD_BYTES_MAX {
@@ -53,7 +53,7 @@ fn bcrypt(call: &mut Call<'_, '_>, index: usize) -> Result<String, Fault> {
     Ok(format!("$2a${COST:02}${salt_text}{hash_text}"))
 }
 
-/// The first 23 bytes that bcrypt makes of a key, which ends in 0.
+/// The first 23 bytes of bcrypt for a key, which ends in 0.
 fn bcrypt_hash(key: &[u8], salt: &[u8; 16], cost: u32) -> [u8; 23] {
     let mut cipher: Blowfish = Blowfish::bc_init_state();
     cipher.salted_expand_key(salt, key);
@@ -76,7 +76,6 @@ fn bcrypt_hash(key: &[u8], salt: &[u8; 16], cost: u32) -> [u8; 23] {
     hash
 }
 
-/// bcrypt's base64.
 fn radix64(bytes: &[u8]) -> String {
     const ENGINE: base64::engine::GeneralPurpose = base64::engine::GeneralPurpose::new(
         &base64::alphabet::BCRYPT,
@@ -85,7 +84,7 @@ fn radix64(bytes: &[u8]) -> String {
     ENGINE.encode(bytes)
 }
 
-/// What the letters of a password's template stand for, as Master Password defines them.
+/// The characters for a letter of a password template, as Master Password defines them.
 fn characters(class: u8) -> &'static [u8] {
     match class {
         b'V' => b"AEIOU",
@@ -100,7 +99,7 @@ fn characters(class: u8) -> &'static [u8] {
     }
 }
 
-/// The templates of a kind of password, as Master Password defines them.
+/// The templates of a password type, as Master Password defines them.
 fn templates(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "maximum" => &["anoxxxxxxxxxxxxxxxxx", "axxxxxxxxxxxxxxxxxno"],
@@ -135,7 +134,7 @@ fn templates(kind: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The password of a site, of which nothing is stored: the algorithm of Master Password.
+/// Derives the password of a site with the Master Password algorithm.
 fn derive(call: &mut Call<'_, '_>) -> Outcome {
     const SCOPE: &[u8] = b"com.lyndir.masterpassword";
     // 2^15 rounds of blocks of 8 in 2 lanes take 32 MiB
@@ -177,7 +176,7 @@ fn derive(call: &mut Call<'_, '_>) -> Outcome {
 
 const BLOCK: usize = 16;
 
-/// The cipher of a password: its first 32 bytes, filled up with zeros.
+/// The cipher of a password: its first 32 bytes, padded with zeros.
 fn cipher(password: &[u8]) -> aes::Aes256 {
     let mut key = [0; 32];
     let length = password.len().min(key.len());
@@ -185,7 +184,7 @@ fn cipher(password: &[u8]) -> aes::Aes256 {
     aes::Aes256::new(&key.into())
 }
 
-/// AES-256 in CBC, the chance block first, in base64.
+/// AES-256 in CBC with a random IV in front, in base64.
 fn encrypt(call: &mut Call<'_, '_>) -> Outcome {
     let plain = call.str(1);
     if plain.is_empty() {
@@ -196,7 +195,7 @@ fn encrypt(call: &mut Call<'_, '_>) -> Outcome {
     let mut before = [0; BLOCK];
     call.exec.session().world.random(&mut before);
     let mut out = before.to_vec();
-    // always padded: a whole block where nothing is missing
+    // always padded: with a whole block if nothing is missing
     let missing = BLOCK - plain.len() % BLOCK;
     let padding = vec![missing as u8; missing];
     let padded = [plain.as_bytes(), &padding].concat();
@@ -255,9 +254,9 @@ mod tests {
     use super::{bcrypt_hash, radix64};
     use base64::Engine as _;
 
-    /// Hashes that Go's library made: the same salt gives the same hash.
+    /// Hashes made by Go's library: the same salt gives the same hash.
     #[test]
-    fn bcrypt_is_that_of_others() {
+    fn bcrypt_equals_go() {
         let config = base64::engine::GeneralPurposeConfig::new()
             .with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone)
             .with_decode_allow_trailing_bits(true);

@@ -1,4 +1,4 @@
-//! Paths and addresses.
+//! Paths and URLs.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 };
 
 fn done(call: &mut Call<'_, '_>, make: fn(&str) -> String) -> Outcome {
-    call.read_slowly(4)?;
+    call.charge_slow_read(4)?;
     let made = make(&call.text(0));
     call.done(made)
 }
@@ -40,7 +40,7 @@ fn ext(path: &str) -> String {
         .map_or_else(String::new, |at| name[at..].to_owned())
 }
 
-/// A path without its dots, doubled slashes and parents, as Go's `path.Clean` writes it; `.` for nothing.
+/// Go's `path.Clean`: resolves `.`, `..` and repeated slashes; `.` for an empty path.
 pub fn clean_path(path: &str) -> String {
     let rooted = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
@@ -78,7 +78,6 @@ fn unescaped(text: &str) -> Option<String> {
     Some(crate::value::lossy(&bytes).into_owned())
 }
 
-/// An address in its parts.
 #[derive(Default)]
 struct Url<'a> {
     scheme: String,
@@ -193,7 +192,6 @@ fn url_parse(call: &mut Call<'_, '_>) -> Outcome {
     Ok(entries.collect::<Map>().into())
 }
 
-/// A path with what may not stand in one escaped.
 fn escaped_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

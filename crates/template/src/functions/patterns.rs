@@ -1,6 +1,6 @@
-//! Regular expressions, in Go's syntax.
+//! Regular expressions in Go's syntax.
 //!
-//! The engine is of the same family; what is read otherwise is rewritten for it (`regexp`).
+//! `regexp` rewrites differences to the regex crate's syntax.
 
 use super::regexp::rewrite;
 use super::{Function, table};
@@ -12,19 +12,18 @@ use regex::{Regex, RegexBuilder};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The most memory a compiled expression may take that is remembered, in bytes.
+/// The largest compiled expression that is cached, in bytes.
 const SMALL_BYTES_MAX: usize = 64 << 10;
-/// What a compiled expression may take, in bytes, and as how many bytes one counts that is searched. Where
-/// the states found while matching are too many, each byte goes through the whole of it.
+/// Size limits of a compiled expression in bytes, and the charge for each byte searched with it. With too
+/// many lazy states, each byte visits the whole expression.
 const SIZES: [(usize, usize); 4] = [
     (16 << 10, 4),
     (SMALL_BYTES_MAX, 64),
     (512 << 10, 4 << 10),
     (4 << 20, 64 << 10),
 ];
-/// To compile one takes as long as to go through so many times the bytes it may take.
+/// Compiling costs as much as searching this many times its size.
 const COMPILED_AS_BYTES: usize = 12;
-/// What the states found while matching may take, in bytes.
 const STATES_BYTES_MAX: usize = 256 << 10;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
@@ -56,20 +55,18 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-/// An expression, and as how many bytes one counts that is searched.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     regex: Regex,
-    /// What groups are called, and which they are.
     names: Arc<[(String, usize)]>,
     cost: usize,
 }
 
-/// The expression of the first argument, compiled once in a set; a search of the second is counted.
+/// The expression of the first argument, compiled once per set; charges a search of the second.
 fn pattern(call: &mut Call<'_, '_>) -> Result<Pattern, Fault> {
-    call.read_slowly(8)?;
+    call.charge_slow_read(8)?;
     let text = call.str(0);
-    let pattern = match call.exec.memory().pattern(&text) {
+    let pattern = match call.exec.cache().pattern(&text) {
         Some(pattern) => pattern,
         None => new_pattern(call, &text)?,
     };
@@ -101,7 +98,7 @@ fn new_pattern(call: &mut Call<'_, '_>, text: &Str) -> Result<Pattern, Fault> {
                 let names = rewritten.names.into();
                 let pattern = Pattern { regex, names, cost };
                 if size_max <= SMALL_BYTES_MAX {
-                    call.exec.memory().keep_pattern(text.clone(), pattern.clone());
+                    call.exec.cache().keep_pattern(text.clone(), pattern.clone());
                 }
                 return Ok(pattern);
             }
@@ -118,7 +115,7 @@ fn new_pattern(call: &mut Call<'_, '_>, text: &Str) -> Result<Pattern, Fault> {
     call.fail(format!("error parsing regexp: {reason}"))
 }
 
-/// A regular expression with Go's meaning; nothing if it takes more bytes than that. The error is Go's text.
+/// Compiles a regular expression with Go's meaning; `None` if it exceeds the size. The error is Go's text.
 pub fn go_pattern(source: &str, bytes_max: usize) -> Result<Option<Regex>, String> {
     let failed = |reason| format!("error parsing regexp: {reason}");
     let rewritten = rewrite(source).map_err(failed)?;
@@ -133,7 +130,7 @@ pub fn go_pattern(source: &str, bytes_max: usize) -> Result<Option<Regex>, Strin
     }
 }
 
-/// The same, with the words of a panic where the function has no error to return.
+/// [`pattern`] with the text of a panic where the function returns no error.
 fn compiled(call: &mut Call<'_, '_>, panics: bool) -> Result<Pattern, Fault> {
     pattern(call).map_err(|fault| match fault {
         Fault::Message(message) if panics => {
@@ -149,7 +146,7 @@ fn compiled(call: &mut Call<'_, '_>, panics: bool) -> Result<Pattern, Fault> {
     })
 }
 
-/// The engine's words for what it does not read of what Go reads.
+/// The regex crate's error for syntax that only Go supports.
 fn reason(source: &str, error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();
@@ -164,7 +161,7 @@ fn find(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     call.done(found)
 }
 
-/// Counts one more search: it may have gone to the end of the text to find no longer match.
+/// Charges another search, which may have gone to the end of the text.
 fn searched(call: &mut Call<'_, '_>, bytes: usize, cost: usize) -> Result<(), Fault> {
     Ok(call.exec.meter().work(bytes.saturating_mul(cost))?)
 }
@@ -176,7 +173,7 @@ fn most(count: i64) -> usize {
 fn find_all(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     let Pattern { regex, cost, .. } = compiled(call, panics)?;
     let text = call.str(1);
-    call.made_items(text.len().min(most(call.int(2))))?;
+    call.charge_items(text.len().min(most(call.int(2))))?;
     let lossy = text.lossy();
     let mut found: Vec<Str> = Vec::new();
     for one in regex.find_iter(&lossy).take(most(call.int(2))) {
@@ -194,7 +191,7 @@ fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
     let Pattern { regex, names, cost } = compiled(call, panics)?;
     let (text, with) = (call.str(1), call.str(2));
     let (text, with) = (text.lossy(), with.lossy());
-    // what is put in may be there many times
+    // replacements may repeat many times
     let mut out = Bounded {
         text: String::with_capacity(text.len()),
         limit: call.exec.limits().output_bytes_max,
@@ -226,7 +223,6 @@ fn replace(call: &mut Call<'_, '_>, panics: bool, literal: bool) -> Outcome {
     call.done(out.text)
 }
 
-/// A text that grows no longer than the limit.
 struct Bounded {
     text: String,
     limit: usize,
@@ -242,15 +238,14 @@ impl Bounded {
     }
 }
 
-/// A part of what is put in: as it stands, or what a group found.
 enum Piece<'w> {
     Text(&'w str),
     Group(usize),
 }
 
-/// Takes `$1`, `${1}` and `${name}` apart: `$$` is a dollar, and a group that is not there is empty.
+/// Parses `$1`, `${1}` and `${name}`: `$$` is a dollar, and an unknown group is empty.
 fn pieces<'w>(names: &[(String, usize)], with: &'w str) -> Vec<Piece<'w>> {
-    // of two groups with one name the first counts
+    // the first of two groups with one name wins
     let names: HashMap<&str, usize> = names
         .iter()
         .rev()
@@ -305,7 +300,7 @@ fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     if count == 0 {
         return Ok(List::nil(Elements::String).into());
     }
-    call.made_items(text.len().min(most(count)))?;
+    call.charge_items(text.len().min(most(count)))?;
     let text = text.lossy();
     if text.is_empty() && !call.bytes(0).is_empty() {
         return Ok(List::strings([""]).into());

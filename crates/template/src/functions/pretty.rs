@@ -11,14 +11,13 @@ pub(super) fn to_yaml(json: &Json) -> String {
     out.strip_suffix('\n').unwrap_or(out).to_owned()
 }
 
-/// A scalar or empty collection, on one line or as a block.
 fn scalar(json: &Json, indent: usize) -> String {
     let text = match json {
         Json::Number(number) if number.is_f64() => go_float(number.as_f64().unwrap_or_default()),
         other => yaml::to_string(other),
     };
     let pad = " ".repeat(indent);
-    // the last break ends the scalar, those before it are its own
+    // the last break ends the scalar, those before it are content
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let lines: Vec<String> = text
         .split('\n')
@@ -55,7 +54,7 @@ fn node(out: &mut String, json: &Json, indent: usize) {
                     out.push_str(&pad);
                 }
                 out.push_str("- ");
-                // a text in lines is indented from the list, not from the dash
+                // a literal is indented from the list, not from the dash
                 let is_scalar = !matches!(item, Json::Object(_) | Json::Array(_));
                 node(out, item, if is_scalar { indent } else { indent + 2 });
             }

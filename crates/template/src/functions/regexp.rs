@@ -1,31 +1,27 @@
-//! Regular expressions in Go's syntax, rewritten into the engine's.
+//! Rewrites regular expressions from Go's syntax to the regex crate's.
 //!
-//! A text is read as Go's `regexp/syntax` reads it, with its errors in its words. What is written says
-//! the same to the engine: classes such as `\d` are spelled out (they mean ASCII), characters that could
-//! mean something are escaped, and names of groups are left out; who wants them has them beside.
+//! Parses like Go's `regexp/syntax`, with its errors. The output has the same meaning: classes such as `\d`
+//! are spelled out (they mean ASCII), special characters are escaped, and group names are omitted but
+//! returned separately.
 
 use regex::Regex;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// How often something may be repeated, with what is within it.
+/// The most repetitions, nested ones multiplied.
 const REPEAT_MAX: u32 = 1_000;
-/// How deep groups may be.
 const DEPTH_MAX: usize = 1_000;
-/// From which length on a number is too large, whatever it is.
+/// Numbers of this size are too large in any case.
 const NUMBER_MAX: u32 = 100_000_000;
-/// A class of nothing.
 const NEVER: &str = "[^\\x00-\\x{10FFFF}]";
 
-/// An expression for the engine.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rewritten {
     pub(super) text: String,
-    /// The names of the groups, by their number.
     pub(super) names: Vec<(String, usize)>,
 }
 
-/// Reads an expression. The error is Go's, without what stands before all of them.
+/// Rewrites an expression. The error is Go's without its common prefix.
 pub(super) fn rewrite(source: &str) -> Result<Rewritten, String> {
     let mut reader = Reader {
         source,
@@ -48,16 +44,15 @@ fn error<T>(what: &str, shown: &str) -> Result<T, String> {
     Err(format!("{what}: `{shown}`"))
 }
 
-/// Something that can be repeated.
+/// A repeatable element.
 #[derive(Debug, Clone, Copy)]
 struct Atom {
-    /// Where it ends in what is written.
     end: usize,
-    /// How often something within it is repeated at most, with what is around that.
+    /// The most repetitions of anything inside, nested ones multiplied.
     times: u32,
 }
 
-/// What is open: the whole, or a group.
+/// The whole expression or an open group.
 #[derive(Debug, Default)]
 struct Level {
     last: Option<Atom>,
@@ -72,13 +67,12 @@ struct Reader<'s> {
     groups: usize,
     open: Vec<Level>,
     level: Level,
-    /// What classes are called, by what Go calls them.
     classes: HashMap<String, Option<String>>,
 }
 
 impl<'s> Reader<'s> {
     fn all(&mut self) -> Result<(), String> {
-        // where the last thing read begins, if that was a repetition
+        // the start of the last element, if that was a repetition
         let mut repetition = None;
         while let Some(first) = self.rest.chars().next() {
             let before = self.rest;
@@ -121,7 +115,6 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What is no repetition.
     fn one(&mut self, first: char) -> Result<(), String> {
         match first {
             '(' if self.rest.starts_with("(?") => return self.group_with_flags(),
@@ -164,7 +157,6 @@ impl<'s> Reader<'s> {
         self.follows(1);
     }
 
-    /// What was written last can be repeated.
     fn follows(&mut self, times: u32) {
         self.level.times = self.level.times.max(times);
         self.level.last = Some(Atom {
@@ -183,7 +175,7 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// Repeats what came last: the operator is read but for what makes it lazy.
+    /// Repeats the last element; a lazy suffix is still unread.
     fn repeat(&mut self, before: &str, operator: &str, last: Option<&str>) -> Result<(), String> {
         let mut operator = operator.to_owned();
         if let Some(after) = self.rest.strip_prefix('?') {
@@ -198,13 +190,13 @@ impl<'s> Reader<'s> {
             let shown = &before[..before.len() - self.rest.len()];
             return error("missing argument to repetition operator", shown);
         };
-        // flags may stand between
+        // flags may come between
         self.out.insert_str(atom.end, &operator);
         atom.end += operator.len();
         Ok(())
     }
 
-    /// Counts how often what is within a repetition is repeated.
+    /// Multiplies nested repetitions and checks the limit.
     fn within(&mut self, low: u32, high: Option<u32>, before: &str) -> Result<(), String> {
         let Some(atom) = self.level.last.as_mut() else {
             return Ok(());
@@ -220,11 +212,10 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// What begins with `(?`.
     fn group_with_flags(&mut self) -> Result<(), String> {
         let begun = self.rest;
         let named = ["(?P<", "(?<"].into_iter().find(|sign| {
-            // Go wants something behind the bracket
+            // Go requires something after the bracket
             begun.starts_with(sign) && begun.len() > sign.len()
         });
         if let Some(sign) = named {
@@ -253,7 +244,7 @@ impl<'s> Reader<'s> {
                     let written = &begun[..begun.len() - rest.len()];
                     match flag {
                         ':' => self.enter(written)?,
-                        // the engine reads no empty flags
+                        // the regex crate rejects empty flags
                         _ if written == "(?)" => {}
                         _ => self.out.push_str(written),
                     }
@@ -270,7 +261,6 @@ impl<'s> Reader<'s> {
         error("invalid or unsupported Perl syntax", begun)
     }
 
-    /// What begins with a backslash, outside of a class.
     fn escaped(&mut self) -> Result<(), String> {
         let begun = self.rest;
         let sign = begun[1..].chars().next();
@@ -306,7 +296,6 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// What stands in brackets.
     fn class(&mut self) -> Result<(), String> {
         let begun = self.rest;
         let mut rest = &begun[1..];
@@ -355,7 +344,7 @@ impl<'s> Reader<'s> {
                     );
                 }
             }
-            // the engine knows no halves of pairs
+            // the regex crate has no surrogates
             let low = if (0xd800..0xe000).contains(&low) {
                 0xe000
             } else {
@@ -380,7 +369,7 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// `\d` and `\p{Greek}`, as what stands for them in brackets, and what follows.
+    /// Parses `\d` or `\p{Greek}`; returns its form inside brackets, and the rest.
     fn named_class<'t>(&mut self, text: &'t str) -> Result<Option<(String, &'t str)>, String> {
         let mut characters = text.chars();
         let (Some('\\'), Some(sign)) = (characters.next(), characters.next()) else {
@@ -428,13 +417,11 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// The classes of POSIX.
 const POSIX: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
     "upper", "word", "xdigit",
 ];
 
-/// A character as a text of the engine that means nothing else.
 fn literal(code: u32) -> String {
     match char::from_u32(code) {
         Some(character) if character.is_alphanumeric() => character.to_string(),
@@ -443,7 +430,7 @@ fn literal(code: u32) -> String {
     }
 }
 
-/// `{2}`, `{2,}` or `{2,3}`: how often, and what follows.
+/// Parses `{2}`, `{2,}` or `{2,3}`; returns the counts and the rest.
 fn counts(text: &str) -> Option<(u32, Option<u32>, &str)> {
     let (low, rest) = number(text.strip_prefix('{')?)?;
     if let Some(rest) = rest.strip_prefix('}') {
@@ -457,7 +444,7 @@ fn counts(text: &str) -> Option<(u32, Option<u32>, &str)> {
     Some((low, Some(high), rest.strip_prefix('}')?))
 }
 
-/// Digits; none with zeros before them.
+/// Parses digits without leading zeros.
 fn number(text: &str) -> Option<(u32, &str)> {
     let end = text
         .bytes()
@@ -470,12 +457,12 @@ fn number(text: &str) -> Option<(u32, &str)> {
     Some((digits.parse().unwrap_or(NUMBER_MAX), rest))
 }
 
-/// What the engine calls a category or a script, which is told in small letters and digits alone.
+/// The regex crate's name of a category or script: lower-case letters and digits only.
 fn unicode(name: &str) -> Option<String> {
     if matches!(name, "any" | "ascii" | "assigned") {
         return Some(name.to_owned());
     }
-    // the engine reads an `is` before any name
+    // the regex crate accepts `is` before any name
     if name.starts_with("is") || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
@@ -487,10 +474,9 @@ fn unicode(name: &str) -> Option<String> {
     })
 }
 
-/// The scripts whose names have four letters, as all short names of scripts do, which Go does not know.
+/// Scripts whose full names have four letters, like all short names, which Go does not know.
 const FOUR_LETTERS: [&str; 6] = ["thai", "cham", "lisu", "yezi", "toto", "kawi"];
 
-/// A character in brackets.
 fn class_character(rest: &mut &str, whole: &str) -> Result<u32, String> {
     let Some(first) = rest.chars().next() else {
         return error("missing closing ]", whole);
@@ -504,7 +490,6 @@ fn class_character(rest: &mut &str, whole: &str) -> Result<u32, String> {
     Ok(u32::from(first))
 }
 
-/// A character that is escaped, and what follows.
 fn character(text: &str) -> Result<(u32, &str), String> {
     let mut rest = text[1..].chars();
     let Some(sign) = rest.next() else {
@@ -540,7 +525,7 @@ fn character(text: &str) -> Result<(u32, &str), String> {
     }
 }
 
-/// What follows `\x`: two digits, or any in braces.
+/// Parses the part after `\x`: two digits, or any number in braces.
 fn hexadecimal(rest: &mut std::str::Chars<'_>) -> Option<u32> {
     let first = rest.next()?;
     if first != '{' {

@@ -1,5 +1,3 @@
-//! Texts.
-
 use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;
@@ -45,7 +43,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         call.done(abbreviate(text.as_bytes(), left, width))
     };
     "initials" (Str) => |call| same(call, |text| {
-        // the library takes the first byte for the first character
+        // sprig's library takes the first byte for the first character
         let words = text.split(is_space).filter_map(|word| word.bytes().next());
         words.map(char::from).collect()
     });
@@ -79,7 +77,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "toStrings" (Any) => |call| {
         let value = call.arg(0).clone();
         let texts = texts_of(call, &value)?;
-        call.made_items(texts.len())?;
+        call.charge_items(texts.len())?;
         Ok(List::strings(texts).into())
     };
     "join" (Str, Any) => join;
@@ -89,7 +87,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
             Value::List(_) => texts_of(call, &value)?,
             other => vec![text_of(call, other)?],
         };
-        call.made_items(texts.len() * 8)?;
+        call.charge_items(texts.len() * 8)?;
         texts.sort();
         Ok(List::strings(texts).into())
     };
@@ -112,20 +110,20 @@ fn is_space(character: char) -> bool {
     character.is_whitespace()
 }
 
-/// A text made of the text of the only argument.
+/// Maps the text of the only argument.
 fn same(call: &mut Call<'_, '_>, make: fn(&str) -> String) -> Outcome {
-    call.read_slowly(8)?;
+    call.charge_slow_read(8)?;
     let text = make(&call.text(0));
     call.done(text)
 }
 
-/// The same where that takes long.
+/// [`same`] for slow functions.
 fn slow(call: &mut Call<'_, '_>, make: fn(&str) -> String) -> Outcome {
-    call.read_slowly(64)?;
+    call.charge_slow_read(64)?;
     same(call, make)
 }
 
-/// One character for one character, as Go maps case.
+/// Maps case like Go: one character to one character.
 fn upper(character: char) -> char {
     let mut upper = character.to_uppercase();
     match (upper.next(), upper.next()) {
@@ -135,7 +133,7 @@ fn upper(character: char) -> char {
 }
 
 fn lower(character: char) -> char {
-    // the one letter that becomes two characters elsewhere
+    // the one letter that becomes two characters in Rust
     if character == 'İ' {
         return 'i';
     }
@@ -146,7 +144,7 @@ fn lower(character: char) -> char {
     }
 }
 
-/// As it begins a word: letters made of two have a form for it, Georgian ones stay small.
+/// Title case: digraphs have a form for it, Georgian letters stay lower case.
 fn first_of_word(character: char) -> char {
     match character {
         'Ǆ' | 'ǅ' | 'ǆ' => 'ǅ',
@@ -204,7 +202,7 @@ fn untitle(text: &str) -> String {
 
 fn trim_all(call: &mut Call<'_, '_>) -> Outcome {
     let (cut, text) = (call.text(0).into_owned(), call.text(1).into_owned());
-    // each character of the text is looked for in all of them
+    // each character of the text is looked up in all of them
     let cut: HashSet<char> = cut.chars().collect();
     call.done(text.trim_matches(|c| cut.contains(&c)))
 }
@@ -257,7 +255,7 @@ fn trunc(call: &mut Call<'_, '_>) -> Outcome {
     call.done(part)
 }
 
-/// A text cut to a width, with dots where something is left out.
+/// Abbreviates a text to a width, with dots for omitted parts.
 fn abbreviate(text: &[u8], offset: i64, width: i64) -> Vec<u8> {
     let length = text.len() as i64;
     if length <= width {
@@ -332,9 +330,9 @@ pub(super) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     memchr::memmem::find(text, part)
 }
 
-/// A value as text: itself when it is one, otherwise as `%v` prints it.
+/// A value as text: itself if it is one, otherwise its `%v`.
 ///
-/// What is written for it counts: a small value may hold another many times over.
+/// Charges the text, because a small value may contain another many times.
 pub(super) fn text_of(call: &mut Call<'_, '_>, value: &Value) -> Result<Str, Limit> {
     match value {
         Value::String(text) | Value::Bytes(text) => Ok(text.clone()),
@@ -346,11 +344,11 @@ pub(super) fn text_of(call: &mut Call<'_, '_>, value: &Value) -> Result<Str, Lim
     }
 }
 
-/// The elements of a list as texts, those that are nil left out; any other value is the only one.
+/// The elements of a list as texts, without nil; any other value is the only one.
 pub(super) fn texts_of(call: &mut Call<'_, '_>, value: &Value) -> Result<Vec<Str>, Limit> {
     match value {
         Value::List(list) => {
-            call.made_items(list.len())?;
+            call.charge_items(list.len())?;
             let there = list.items().iter().filter(|item| !matches!(item, Value::Nil));
             there.map(|item| text_of(call, item)).collect()
         }
@@ -420,7 +418,7 @@ fn indent(call: &mut Call<'_, '_>, breaks: bool) -> Outcome {
 fn replace(call: &mut Call<'_, '_>) -> Outcome {
     call.read()?;
     let (old, new, text) = (call.str(0), call.str(1), call.str(2));
-    // before each character and behind the last one, where there is nothing to find
+    // an empty pattern matches before each character and at the end
     let places = if old.is_empty() {
         text.len() + 1
     } else {
@@ -480,7 +478,7 @@ fn split(
         Some(count) => usize::try_from(count).unwrap_or(usize::MAX),
         None => usize::MAX,
     };
-    call.made_items((text.len() / separator.len().max(1) + 1).min(most))?;
+    call.charge_items((text.len() / separator.len().max(1) + 1).min(most))?;
     let text = text.lossy();
     if separator.is_empty() {
         // each character on its own
@@ -502,7 +500,6 @@ fn split(
     Ok(text.splitn(most, &*separator.lossy()).map(Str::from).collect())
 }
 
-/// Parts under `_0`, `_1` and so on.
 fn numbered(parts: Vec<Str>) -> Map {
     let entries = parts.into_iter().enumerate();
     let entries = entries.map(|(index, part)| (format!("_{index}").into(), Value::String(part)));

@@ -1,5 +1,5 @@
-//! TOML, in and out. It is written as Go's encoder lays it out: keys in order, what is no table first,
-//! tables below each other indented by two spaces.
+//! TOML, in and out. The layout is that of Go's encoder: sorted keys, tables last, nested tables indented by
+//! two spaces.
 
 use super::dates::Time;
 use super::{Function, table};
@@ -15,7 +15,7 @@ use toml::value::{Datetime, Offset as TomlOffset};
 
 pub(super) const FUNCTIONS: &[Function] = table! {
     "toToml" (Any) => |call| match encoded(call) {
-        // the words of the error are the result
+        // the error's text is the result
         Err(Fault::Message(text)) if text.starts_with("toml: ") => call.done(text),
         done => call.done(done?),
     };
@@ -41,7 +41,6 @@ fn encoded(call: &mut Call<'_, '_>) -> Result<String, Fault> {
     Ok(writer.out)
 }
 
-/// How TOML sees a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Nothing,
@@ -80,7 +79,6 @@ impl Writer<'_, '_, '_> {
         })
     }
 
-    /// The entries of a table, sorted.
     fn entries(&mut self, value: &Value) -> Result<Vec<(Str, Value)>, Fault> {
         let entries: Vec<(Str, Value)> = match value {
             Value::Map(map) => map.snapshot(),
@@ -95,7 +93,7 @@ impl Writer<'_, '_, '_> {
             }
             _ => Vec::new(),
         };
-        self.call.made_items(entries.len())?;
+        self.call.charge_items(entries.len())?;
         Ok(entries)
     }
 
@@ -106,7 +104,7 @@ impl Writer<'_, '_, '_> {
         match self.form(value, self.depth)? {
             Form::Nothing => Ok(()),
             Form::Table => {
-                // a line between tables of the top
+                // a blank line between top-level tables
                 if path.len() == 1 && !self.out.is_empty() {
                     self.out.push('\n');
                 }
@@ -159,7 +157,7 @@ impl Writer<'_, '_, '_> {
         self.grown()
     }
 
-    /// What is written counts before it is returned: the names of deep tables grow with the depth.
+    /// Charges the output before it is returned: table names grow with the depth.
     fn grown(&mut self) -> Result<(), Fault> {
         let limit = self.call.exec.limits().output_bytes_max;
         if self.out.len() > limit {
@@ -179,7 +177,6 @@ impl Writer<'_, '_, '_> {
         Ok(())
     }
 
-    /// The entries: those that are no tables, and those that are.
     #[expect(clippy::type_complexity, reason = "two lists of the same")]
     fn sorted(&mut self, value: &Value) -> Result<(Vec<(Str, Value)>, Vec<(Str, Value)>), Fault> {
         let (mut plain, mut tables) = (Vec::new(), Vec::new());
@@ -192,7 +189,6 @@ impl Writer<'_, '_, '_> {
         Ok((plain, tables))
     }
 
-    /// A value on a line.
     fn element(&mut self, value: &Value, left: usize) -> Result<(), Fault> {
         let left = left.checked_sub(1).ok_or(Limit::Depth(self.depth))?;
         self.call.exec.meter().step()?;
@@ -295,7 +291,7 @@ fn float(number: f64) -> String {
     format!("{text}.0")
 }
 
-/// The names of the zones of times that say none, by which they are written as they were read.
+/// The zone names that mark times without a zone, so that they are written as they were read.
 const DATE_AND_TIME: &str = "datetime-local";
 const DATE: &str = "date-local";
 const TIME: &str = "time-local";
@@ -310,7 +306,7 @@ fn time_text(time: &Time) -> String {
 }
 
 fn from_toml(call: &mut Call<'_, '_>) -> Outcome {
-    call.read_slowly(16)?;
+    call.charge_slow_read(16)?;
     let length = call.bytes(0).len();
     // a value of two bytes takes as much
     call.made(length.saturating_mul(24))?;
@@ -337,10 +333,10 @@ fn from_toml(call: &mut Call<'_, '_>) -> Outcome {
         .into())
 }
 
-/// A value, or what is wrong and where.
-type Read<T> = Result<T, (String, usize)>;
+/// A value, or an error and its offset.
+type ReadResult<T> = Result<T, (String, usize)>;
 
-fn read_table(source: &str, table: &DeTable<'_>) -> Read<Map> {
+fn read_table(source: &str, table: &DeTable<'_>) -> ReadResult<Map> {
     table
         .iter()
         .map(|(key, value)| {
@@ -350,8 +346,8 @@ fn read_table(source: &str, table: &DeTable<'_>) -> Read<Map> {
         .collect()
 }
 
-// the reader goes no deeper than eighty levels itself
-fn read_value(source: &str, value: &DeValue<'_>, at: usize) -> Read<Value> {
+// the reader goes at most eighty levels deep
+fn read_value(source: &str, value: &DeValue<'_>, at: usize) -> ReadResult<Value> {
     let wrong = |what: &str| (what.to_owned(), at);
     Ok(match value {
         DeValue::String(text) => Value::from(text.as_ref()),

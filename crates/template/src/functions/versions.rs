@@ -1,5 +1,4 @@
-//! Versions and constraints on them, as Masterminds' library reads them: `v1.2` is a version, and
-//! `>=1.2 <2 || ^3.1` a constraint.
+//! Versions and constraints as Masterminds/semver parses them: `v1.2`, and `>=1.2 <2 || ^3.1`.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome, Ty};
@@ -23,23 +22,22 @@ pub(super) const FUNCTIONS: &[Function] = table! {
 
 fn compare(call: &mut Call<'_, '_>) -> Outcome {
     call.exec.meter().steps(COMPARE_STEPS)?;
-    call.read_slowly(64)?;
+    call.charge_slow_read(64)?;
     let constraint = Constraint::parse(&call.text(0)).map_err(|error| Fault::Message(error.to_string()))?;
     let version = Version::parse(&call.text(1)).map_err(|error| Fault::Message(error.to_string()))?;
     Ok(Value::Bool(constraint.allows(&version)))
 }
 
-/// What reading a short constraint and two versions costs.
+/// The cost of parsing a short constraint and two versions.
 const COMPARE_STEPS: u64 = 80;
-/// What reading a version costs.
 const READ_STEPS: u64 = 16;
-/// A longer text is no version and no constraint.
+/// Longer texts are invalid.
 const BYTES_MAX: usize = 4_096;
 
-/// Why a text is no version, in Masterminds' words.
+/// Why a text is not a version. The texts are Masterminds'.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoVersion {
-    /// It looks otherwise.
+pub enum VersionError {
+    /// Its form is invalid.
     #[error("invalid semantic version")]
     Invalid,
     /// One of its numbers is too large.
@@ -50,10 +48,10 @@ pub enum NoVersion {
     LeadingZero,
 }
 
-/// Why a text is no constraint: the part that is none, in Masterminds' words.
+/// The invalid part of a constraint, with Masterminds' text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("improper constraint: {}", crate::literal::quote(.0))]
-pub struct NoConstraint(String);
+pub struct ConstraintError(String);
 
 /// A version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,30 +72,32 @@ static VERSION: LazyLock<Option<Regex>> =
     LazyLock::new(|| built(&format!(r"^v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?{SUFFIX}$")));
 
 impl Version {
-    /// Reads a version; parts may be missing and a `v` may stand before it.
+    /// Parses a version; minor and patch are optional, and so is a leading `v`.
     ///
     /// # Errors
-    /// It is none.
-    pub fn parse(text: &str) -> Result<Self, NoVersion> {
+    /// When it is invalid.
+    pub fn parse(text: &str) -> Result<Self, VersionError> {
         if text.len() > BYTES_MAX {
-            return Err(NoVersion::Invalid);
+            return Err(VersionError::Invalid);
         }
         let found = VERSION
             .as_ref()
             .and_then(|regex| regex.captures(text))
-            .ok_or(NoVersion::Invalid)?;
+            .ok_or(VersionError::Invalid)?;
         let part = |index: usize| found.get(index).map_or("", |part| part.as_str());
         let mut numbers = [0; 3];
         for (index, number) in numbers.iter_mut().enumerate() {
             let digits = part(index + 1);
             if !digits.is_empty() {
-                *number = digits.parse().map_err(|_| NoVersion::Range(digits.to_owned()))?;
+                *number = digits
+                    .parse()
+                    .map_err(|_| VersionError::Range(digits.to_owned()))?;
             }
         }
         let has_leading_zero =
             |part: &str| part.len() > 1 && part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit());
         if part(4).split('.').any(has_leading_zero) {
-            return Err(NoVersion::LeadingZero);
+            return Err(VersionError::LeadingZero);
         }
         Ok(Self {
             numbers,
@@ -119,7 +119,7 @@ impl Version {
         text
     }
 
-    /// Which comes first; what is built from does not count.
+    /// Orders versions by precedence; build metadata is ignored.
     pub fn order(&self, other: &Self) -> Ordering {
         self.numbers
             .cmp(&other.numbers)
@@ -218,7 +218,7 @@ impl Host for Version {
             "Original" => self.original.as_str().into(),
             "IncMajor" => next([major.saturating_add(1), 0, 0]),
             "IncMinor" => next([major, minor.saturating_add(1), 0]),
-            // of a prerelease the next patch is the release
+            // the next patch of a prerelease is its release
             "IncPatch" if !self.prerelease.is_empty() => next([major, minor, patch]),
             "IncPatch" => next([major, minor, patch.saturating_add(1)]),
             "Compare" => Value::Int(order()? as i64, Int::Int),
@@ -270,7 +270,7 @@ enum Operator {
     Caret,
 }
 
-/// One comparison; parts that are left out or a wildcard count as zero and are loose.
+/// One comparison; omitted parts and wildcards count as zero and match loosely.
 #[derive(Debug)]
 struct Comparison {
     operator: Operator,
@@ -280,7 +280,7 @@ struct Comparison {
     patch_loose: bool,
 }
 
-/// Any of some groups, of which all must hold.
+/// Alternatives, each of which is a list of comparisons that must all match.
 #[derive(Debug)]
 pub struct Constraint(Vec<Vec<Comparison>>);
 
@@ -297,12 +297,12 @@ static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 impl Constraint {
-    /// Reads a constraint.
+    /// Parses a constraint.
     ///
     /// # Errors
-    /// It is none.
-    pub fn parse(text: &str) -> Result<Self, NoConstraint> {
-        let improper = |part: &str| NoConstraint(part.to_owned());
+    /// When it is invalid.
+    pub fn parse(text: &str) -> Result<Self, ConstraintError> {
+        let improper = |part: &str| ConstraintError(part.to_owned());
         if text.len() > BYTES_MAX {
             return Err(improper(text));
         }
@@ -327,10 +327,10 @@ impl Constraint {
         Ok(Self(groups))
     }
 
-    /// Whether a version meets it.
+    /// Whether a version satisfies it.
     pub fn allows(&self, version: &Version) -> bool {
         self.0.iter().any(|group| {
-            // a prerelease is wanted only where one is named
+            // prereleases match only if the group names one
             let names_one = group.iter().any(|one| !one.version.prerelease.is_empty());
             (version.prerelease.is_empty() || names_one) && group.iter().all(|one| one.allows(version))
         })

@@ -1,15 +1,14 @@
 //! Slices and maps.
 //!
-//! A slice does not change once it is made; a map does, for all who hold it. A template may nest either
-//! a million deep or put a map into itself: dropping takes no stack, and who goes down into a value
-//! counts the levels.
+//! A slice is immutable; a map is shared and mutable. A template may nest either a million deep or put a map
+//! into itself, so dropping uses no stack and walks count levels.
 
 use super::{Str, Value};
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What a slice says it holds.
+/// The element type of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Elements {
     /// `interface {}`.
@@ -22,7 +21,7 @@ pub enum Elements {
     Lists,
     /// `map[string]interface {}`.
     Maps,
-    /// `string`, in a slice with a name of its own.
+    /// `string`, in a named slice type.
     Named(&'static str),
 }
 
@@ -52,14 +51,14 @@ impl Elements {
     }
 }
 
-/// What a map says it holds.
+/// The element type of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entries {
     /// `interface {}`.
     Any,
     /// `string`.
     String,
-    /// `interface {}`, in a map whose type has this name.
+    /// `interface {}`, in a map type with this name.
     Named(&'static str),
 }
 
@@ -82,32 +81,32 @@ pub struct List(Option<Rc<Items>>, Elements);
 struct Items(Vec<Value>);
 
 impl List {
-    /// A slice of anything.
+    /// A slice of `interface {}`.
     pub fn new(items: Vec<Value>) -> Self {
         Self::of(Elements::Any, items)
     }
 
-    /// A slice of texts.
+    /// A slice of strings.
     pub fn strings<T: Into<Str>>(texts: impl IntoIterator<Item = T>) -> Self {
         Self::of(Elements::String, texts.into_iter().map(Value::string).collect())
     }
 
-    /// A slice of something.
+    /// A slice of this element type.
     pub fn of(elements: Elements, items: Vec<Value>) -> Self {
         Self(Some(Rc::new(Items(items))), elements)
     }
 
-    /// The slice that is nil.
+    /// A nil slice.
     pub fn nil(elements: Elements) -> Self {
         Self(None, elements)
     }
 
-    /// Whether it is nil, which JSON tells from empty.
+    /// Whether it is nil, which JSON distinguishes from empty.
     pub fn is_nil(&self) -> bool {
         self.0.is_none()
     }
 
-    /// What it says it holds.
+    /// Its element type.
     pub fn elements(&self) -> Elements {
         self.1
     }
@@ -117,18 +116,18 @@ impl List {
         self.0.as_ref().map_or(&[], |items| &items.0)
     }
 
-    /// How many there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.items().len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.items().is_empty()
     }
 }
 
-/// A map with text as keys, in the order of their bytes; a clone is the same map.
+/// A map with string keys in byte order; a clone is the same map.
 #[derive(Debug, Clone)]
 pub struct Map(Option<Rc<Fields>>, Entries);
 
@@ -142,22 +141,22 @@ impl Default for Map {
 }
 
 impl Map {
-    /// An empty map of anything.
+    /// An empty map of `interface {}`.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A map of something.
+    /// A map of this element type.
     pub fn of(kind: Entries, entries: BTreeMap<Str, Value>) -> Self {
         Self(Some(Rc::new(Fields(RefCell::new(entries)))), kind)
     }
 
-    /// The map that is nil: it reads as empty and takes nothing.
+    /// A nil map: it reads as empty and cannot be changed.
     pub fn nil(kind: Entries) -> Self {
         Self(None, kind)
     }
 
-    /// The same map, which says it holds something else.
+    /// The same map with another type.
     #[must_use]
     pub fn as_type(&self, kind: Entries) -> Self {
         Self(self.0.clone(), kind)
@@ -168,22 +167,22 @@ impl Map {
         self.0.is_none()
     }
 
-    /// What it says it holds.
+    /// Its element type.
     pub fn entries_type(&self) -> Entries {
         self.1
     }
 
-    /// What stands under a key.
+    /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Option<Value> {
         self.0.as_ref()?.0.borrow().get(key).cloned()
     }
 
-    /// Whether there is such a key.
+    /// Whether the key exists.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.read().is_some_and(|entries| entries.contains_key(key))
     }
 
-    /// Puts a value under a key; `false` when the map is nil.
+    /// Sets a key; `false` if the map is nil.
     pub fn insert(&self, key: Str, value: Value) -> bool {
         match &self.0 {
             Some(fields) => {
@@ -194,16 +193,15 @@ impl Map {
         }
     }
 
-    /// Takes a key away.
+    /// Removes a key.
     pub fn remove(&self, key: &[u8]) {
         if let Some(fields) = &self.0 {
             let removed = fields.0.borrow_mut().remove(key);
-            // what goes may hold this very map
+            // the removed value may hold this very map
             drop(removed);
         }
     }
 
-    /// Takes everything away.
     pub(crate) fn clear(&self) {
         if let Some(fields) = &self.0 {
             let removed = fields.0.take();
@@ -211,7 +209,7 @@ impl Map {
         }
     }
 
-    /// The entries as they are now.
+    /// A copy of the entries.
     pub fn snapshot(&self) -> Vec<(Str, Value)> {
         self.read().map_or_else(Vec::new, |entries| {
             entries
@@ -221,17 +219,17 @@ impl Map {
         })
     }
 
-    /// The entries, borrowed: nothing may be put into the map meanwhile.
+    /// The entries, borrowed: the map must not be changed meanwhile.
     pub(crate) fn read(&self) -> Option<Ref<'_, BTreeMap<Str, Value>>> {
         self.0.as_ref().map(|fields| fields.0.borrow())
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.read().map_or(0, |entries| entries.len())
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -243,7 +241,7 @@ impl FromIterator<(Str, Value)> for Map {
     }
 }
 
-/// Drops values one after the other: what they alone hold joins the queue instead of the stack.
+/// Drops values without recursion: values they alone hold join the queue.
 fn drop_flat(mut queue: Vec<Value>) {
     while let Some(value) = queue.pop() {
         match value {

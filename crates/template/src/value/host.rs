@@ -1,21 +1,21 @@
-//! Values with fields and methods of their own: times, versions, certificates, and what the caller
-//! brings (`.Files`, `.Capabilities.APIVersions`).
+//! Values with fields and methods: times, versions, certificates, and the caller's (`.Files`,
+//! `.Capabilities.APIVersions`).
 
 use super::{Kind, Value};
 use crate::call::Ty;
 use crate::fault::Fault;
 use std::fmt;
 
-/// A method: what it takes, so that arguments are checked as Go checks them.
+/// A method's signature, for Go's argument checks.
 #[derive(Debug, Clone, Copy)]
 pub struct Method {
     /// Its parameters.
     pub params: &'static [Ty],
-    /// What further arguments are, if it takes any.
+    /// The type of variadic arguments, if any.
     pub variadic: Option<Ty>,
 }
 
-/// A value that is neither a scalar nor a plain slice or map.
+/// A value other than a scalar, plain slice or map.
 pub trait Host: fmt::Debug {
     /// The name of its Go type, as `%T` prints it: `*semver.Version`.
     fn type_name(&self) -> &'static str;
@@ -25,17 +25,17 @@ pub trait Host: fmt::Debug {
         Kind::Struct
     }
 
-    /// The value of a field, or of a key when it is a map.
+    /// The value of a field, or of a key if it is a map.
     fn field(&self, _name: &str) -> Option<Value> {
         None
     }
 
-    /// A method it has.
+    /// The method with this name.
     fn method(&self, _name: &str) -> Option<Method> {
         None
     }
 
-    /// Calls a method with arguments of the types it asked for. The error is what Go's method would return.
+    /// Calls a method with checked arguments. The error is that of Go's method.
     fn call(&self, name: &str, _args: &[Value]) -> Result<Value, Fault> {
         Err(Fault::message(format!(
             "{name} is not a method of {}",
@@ -43,17 +43,17 @@ pub trait Host: fmt::Debug {
         )))
     }
 
-    /// What its `String` method returns, if it has one.
+    /// The result of its `String` method, if it has one.
     fn text(&self) -> Option<String> {
         None
     }
 
-    /// Its fields in order, or its entries when it is a map or a slice.
+    /// Its fields in order, or its entries if it is a map or slice.
     fn entries(&self) -> Option<Vec<(Value, Value)>> {
         None
     }
 
-    /// How many entries it has, when it is a map or a slice. Who knows without making them says so here.
+    /// The number of entries of a map or slice. Override it where counting needs no entries.
     fn count(&self) -> Option<usize> {
         self.entries().map(|entries| entries.len())
     }
@@ -61,6 +61,6 @@ pub trait Host: fmt::Debug {
     /// As JSON, for `toJson` and `toYaml`.
     fn to_json(&self) -> Result<serde_json::Value, Fault>;
 
-    /// Itself, for who knows what it is.
+    /// The concrete value, for downcasts.
     fn as_any(&self) -> &dyn std::any::Any;
 }

@@ -1,5 +1,3 @@
-//! Values from JSON and to JSON.
-
 use super::{Entries, List, Map, Str, Value};
 use crate::fault::Fault;
 use crate::limits::{Limit, Limits};
@@ -7,7 +5,7 @@ use serde_json::{Number, Value as Json};
 use std::rc::Rc;
 
 impl Value {
-    /// What Go's decoder makes of JSON: every number a `float64`.
+    /// The value Go decodes from JSON: every number is a `float64`.
     pub fn from_json(json: &Json) -> Self {
         match json {
             Json::Null => Self::Nil,
@@ -24,18 +22,18 @@ impl Value {
         }
     }
 
-    /// The JSON of Go's encoder. Fails for infinities, and for values nested deeper than `depth`.
+    /// Encodes as Go does. Fails for infinities, and for values nested deeper than `depth`.
     pub fn to_json(&self, depth: usize) -> Result<Json, Fault> {
         self.json_below(depth, depth, true)
     }
 
-    /// The same; a `float64` stays one even when it is whole.
+    /// [`Self::to_json`], but a whole `float64` stays a float.
     pub(crate) fn to_json_with_floats(&self, depth: usize) -> Result<Json, Fault> {
         self.json_below(depth, depth, false)
     }
 
-    /// About how many bytes it takes when it is written out, each level indented by so many, what is shared
-    /// as often as it is there. Ends with the limit that is reached on the way.
+    /// An estimate of its written size with this indentation, shared values counted repeatedly. Fails at an
+    /// exceeded limit.
     pub(crate) fn written(&self, indent: usize, limits: &Limits) -> Result<Written, Limit> {
         let mut measure = Measure {
             written: Written { text: 0, maps: 0 },
@@ -89,12 +87,10 @@ impl Value {
     }
 }
 
-/// What a value takes when it is written out, in bytes.
+/// The size of a written value, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written {
-    /// The text and what is not in maps.
     pub(crate) text: usize,
-    /// The maps of the JSON on the way.
     pub(crate) maps: usize,
 }
 
@@ -106,10 +102,9 @@ struct Measure {
 }
 
 impl Measure {
-    /// What the smallest value takes.
     const LEAST: usize = 16;
 
-    /// What the smallest map takes, which has room for eleven entries, and each one more.
+    /// The size of the smallest map, which has room for eleven entries, and of each further entry.
     const MAP: usize = 640;
     const ENTRY: usize = 64;
 
@@ -122,8 +117,7 @@ impl Measure {
         Ok(())
     }
 
-    /// A text at a depth: what is escaped takes six bytes, and where it stands on lines of its own each is
-    /// indented.
+    /// Charges a text at a depth: an escape takes six bytes, and in block style each line is indented.
     fn text(&mut self, text: &[u8], depth: usize) -> Result<(), Limit> {
         let special = text
             .iter()
@@ -164,9 +158,9 @@ impl Measure {
     }
 }
 
-/// A float as JSON; a whole one as an integer, which is how Go writes it.
+/// A float as JSON; Go writes a whole one as an integer.
 fn float(value: f64, whole: bool) -> Result<Number, Fault> {
-    // as far as Go writes no exponent
+    // Go uses no exponent below this
     const PLAIN: f64 = 1e21;
     if whole && value.fract() == 0.0 && value.abs() < PLAIN && !(value == 0.0 && value.is_sign_negative()) {
         let digits = value.to_string();

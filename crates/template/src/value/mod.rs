@@ -1,11 +1,10 @@
-//! What a template works on.
+//! Values of a template.
 //!
-//! Go's template language sees Go's types: whether a number is an `int` or a `float64` decides how it
-//! prints and what it may be compared with, so numbers keep their type. Maps are shared and change in
-//! place, as `set` and `merge` expect. Texts are bytes, because `trunc` cuts where it likes and files
-//! need not be UTF-8.
+//! Numbers keep their Go type, because printing and comparison depend on it. Maps are shared and change in
+//! place, as `set` and `merge` expect. Texts are bytes, because `trunc` cuts anywhere and files need not be
+//! UTF-8.
 //!
-//! Values belong to one thread; what goes into a render and comes out of it (text, JSON) does not.
+//! Values belong to one thread; a render's input and output (text, JSON) do not.
 
 mod collection;
 mod host;
@@ -20,19 +19,19 @@ pub(crate) use text::lossy;
 use std::fmt;
 use std::rc::Rc;
 
-/// A value. The nothing of a missing key and a nil that is there print differently.
+/// A value. An absent value and a nil print differently.
 #[derive(Clone, Default)]
 pub enum Value {
-    /// No value at all: prints as `<no value>`.
+    /// No value: prints as `<no value>`.
     #[default]
     Absent,
-    /// The nil of an interface, such as a JSON null in a map.
+    /// A nil interface, such as a JSON null in a map.
     Nil,
     /// `bool`.
     Bool(bool),
-    /// A signed integer of some type.
+    /// A signed integer.
     Int(i64, Int),
-    /// An unsigned integer of some type.
+    /// An unsigned integer.
     Uint(u64, Uint),
     /// `float64`.
     Float(f64),
@@ -42,18 +41,18 @@ pub enum Value {
     Bytes(Str),
     /// A slice.
     List(List),
-    /// A map with text as keys.
+    /// A map with string keys.
     Map(Map),
-    /// Anything else, which answers for itself.
+    /// Any other type.
     Host(Rc<dyn Host>),
 }
 
-/// Which signed integer.
+/// The type of a signed integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Int {
     /// `int`.
     Int,
-    /// `int32`, a character.
+    /// `int32`, also a character.
     Int32,
     /// `int64`.
     Int64,
@@ -65,7 +64,7 @@ pub enum Int {
     Weekday,
 }
 
-/// Which unsigned integer.
+/// The type of an unsigned integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Uint {
     /// `uint8`.
@@ -76,14 +75,14 @@ pub enum Uint {
     Uint64,
 }
 
-/// What Go's reflection calls the kind of a value.
+/// The kind of a value in Go's reflection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing.
+    /// An absent value.
     Invalid,
     /// `bool`.
     Bool,
-    /// `int`, and types made of it.
+    /// `int`, and types based on it.
     Int,
     /// `int32`.
     Int32,
@@ -110,7 +109,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name, as `kindOf` tells.
+    /// Its name, as `kindOf` returns.
     pub fn name(self) -> &'static str {
         match self {
             Self::Invalid => "invalid",
@@ -147,7 +146,7 @@ impl Value {
         Self::String(text.into())
     }
 
-    /// Whether there is nothing.
+    /// Whether it is absent or nil.
     pub fn is_nil(&self) -> bool {
         match self {
             Self::Absent | Self::Nil => true,
@@ -157,7 +156,6 @@ impl Value {
         }
     }
 
-    /// The value without the difference between no value and nil.
     pub(crate) fn opened(self) -> Self {
         match self {
             Self::Nil => Self::Absent,
@@ -165,7 +163,6 @@ impl Value {
         }
     }
 
-    /// The value as an interface holds it.
     pub(crate) fn boxed(self) -> Self {
         match self {
             Self::Absent => Self::Nil,
@@ -219,7 +216,7 @@ impl Value {
         }
     }
 
-    /// Whether a condition takes it for true.
+    /// Its truth value as a condition.
     pub fn is_true(&self) -> bool {
         match self {
             Self::Absent | Self::Nil => false,
@@ -239,7 +236,7 @@ impl Value {
 }
 
 impl fmt::Debug for Value {
-    /// As `%#v` would, but for the depth.
+    /// `%#v` with limited depth.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => f.write_str("<no value>"),

@@ -1,10 +1,8 @@
-//! Texts: shared bytes, most often UTF-8.
-
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::sync::Arc;
 
-/// A text as Go has it: bytes that need not be UTF-8. A clone shares them.
+/// A Go string: bytes that need not be UTF-8. A clone shares them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Str(Arc<[u8]>);
 
@@ -14,7 +12,7 @@ impl Str {
         &self.0
     }
 
-    /// The text; what is not UTF-8 replaced, byte by byte as Go does.
+    /// The text, with each invalid byte replaced, as in Go.
     pub fn lossy(&self) -> Cow<'_, str> {
         lossy(&self.0)
     }
@@ -24,13 +22,13 @@ impl Str {
         self.0.len()
     }
 
-    /// Whether it has no bytes.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Bytes as text; each byte that belongs to no character becomes U+FFFD.
+/// Decodes UTF-8; each invalid byte becomes U+FFFD.
 pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     let mut rest = match std::str::from_utf8(bytes) {
         Ok(text) => return Cow::Borrowed(text),

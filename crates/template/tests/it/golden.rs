@@ -1,5 +1,4 @@
-//! `tests/golden`: templates with the answers of the real engine, recorded by
-//! `cargo xtask baseline template`.
+//! `tests/golden`: templates with Helm's results, recorded by `cargo xtask baseline template`.
 
 use base64::Engine as _;
 use equate_template::{
@@ -9,7 +8,7 @@ use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What differs, and why: a case by file and template. Each must still differ.
+/// The known differences by file and template, with reasons. Each must still differ.
 const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("language", "{{1+2i}}", COMPLEX),
     ("language", "{{1i}}", COMPLEX),
@@ -22,11 +21,11 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("documents", "{{ fromYamlArray \"a:\\n\\t- b\" }}", TEXT),
     ("toml", "{{ (fromToml .t).Error }}", TEXT),
 ];
-const REPLACED: &str = "what is not UTF-8 is replaced before it becomes JSON, so not as an escape";
+const REPLACED: &str = "invalid UTF-8 is replaced before encoding, so not as an escape";
 const TEXT: &str = "the text of an error is our reader's";
-const COMPLEX: &str = "no function takes a complex number: refused by name";
+const COMPLEX: &str = "complex numbers are refused: no function takes one";
 
-/// The files of a chart as Helm renders them: deeper ones first, then by name backwards.
+/// Renders a chart's files in Helm's order: deeper ones first, then by name backwards.
 fn render_files(files: &Map<String, Json>, values: &Json) -> Result<Json, String> {
     let mut names: Vec<String> = files.keys().map(|name| format!("c/{name}")).collect();
     names.sort_by_key(|name| std::cmp::Reverse((name.matches('/').count(), name.clone())));
@@ -59,7 +58,6 @@ fn render_files(files: &Map<String, Json>, values: &Json) -> Result<Json, String
     Ok(rendered.into())
 }
 
-/// The output, or the error.
 fn render(case: &Json) -> Result<Vec<u8>, String> {
     if let Some(files) = case.get("files").and_then(Json::as_object) {
         let rendered = render_files(files, &case["data"])?;
@@ -105,7 +103,7 @@ fn expected(case: &Json) -> Result<Vec<u8>, String> {
 }
 
 #[test]
-fn equals_the_real_engine() {
+fn output_equals_helm() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let only = std::env::var("GOLDEN").unwrap_or_default();
     let (mut count, mut report, mut differ) = (0, String::new(), 0);
@@ -122,7 +120,7 @@ fn equals_the_real_engine() {
         for line in std::fs::read_to_string(&file).unwrap().lines() {
             let case: Json = serde_json::from_str(line).unwrap();
             if case["mode"] == "functions" {
-                // the inventory, which has a test of its own
+                // the inventory, which has its own test
                 continue;
             }
             let files = case.get("files").map(Json::to_string).unwrap_or_default();

@@ -1,21 +1,22 @@
-//! Templates that would take all time or memory, and what ends them. The bench `hostile` runs the same.
+//! Templates that would exhaust time or memory, and the limits that end them. The bench `hostile` runs the
+//! same.
 
-/// A value that holds a small one 2^40 times, each level twice the one below.
+/// A value that contains a small one 2^40 times: each level doubles the one below.
 const LAUGHS: &str = r#"{{ $l := list "ha" }}{{ range 40 }}{{ $l = list $l $l }}{{ end }}"#;
 /// The same as maps.
 const MAPS: &str = r#"{{ $d := dict "a" "ha" }}{{ range 40 }}{{ $d = dict "a" $d "b" $d }}{{ end }}"#;
-/// A map that holds itself.
+/// A map that contains itself.
 const SELF: &str = r#"{{ $d := dict }}{{ $_ := set $d "self" $d }}"#;
 
-/// What ends a template: a limit, and otherwise an error of Helm's own.
+/// The end of a template: a limit, or else an error of Helm's own.
 pub(crate) const STEPS: &str = "steps";
-pub(crate) const MADE: &str = "bytes of values made";
+pub(crate) const MADE: &str = "bytes of values";
 pub(crate) const OUTPUT: &str = "bytes of output";
 pub(crate) const CALLS: &str = "templates called more than";
 pub(crate) const DEPTH: &str = "nested deeper than";
 pub(crate) const NESTED: &str = "nested reference name";
 
-/// A template (what goes before it, and itself), and a part of the error.
+/// A template (its prefix, and itself), and a part of the error.
 pub(crate) const TEMPLATES: &[(&str, &str, &str)] = &[
     // calls
     (
@@ -122,7 +123,7 @@ pub(crate) const TEMPLATES: &[(&str, &str, &str)] = &[
         STEPS,
     ),
     ("", r#"{{ date (repeat 3000000 "2006") now }}"#, ""),
-    // what is held is small, what it says is not
+    // small in memory, large in print
     (LAUGHS, "{{ $l }}", ""),
     (LAUGHS, "{{ toJson $l }}", MADE),
     (LAUGHS, "{{ toYaml $l }}", MADE),
@@ -170,7 +171,7 @@ pub(crate) const TEMPLATES: &[(&str, &str, &str)] = &[
         r#"{{ $l := list }}{{ range 20000 }}{{ $l = list $l }}{{ end }}{{ toYaml $l }}"#,
         DEPTH,
     ),
-    // what is read
+    // parsing
     (
         "",
         r#"{{ fromYaml (printf "a: %s1" (repeat 100000 "[")) }}{{ fromJson (repeat 100000 "[") }}{{ range 1000000000 }}{{ end }}"#,

@@ -1,17 +1,17 @@
-//! Every function that Helm's engine knows is here and has a recorded answer.
+//! Every function of Helm's engine exists here and has a recorded result.
 
 use equate_template::{Library, TemplateSet};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The words of a template that could be functions.
+/// The words of a template that may be functions.
 fn words(template: &str) -> impl Iterator<Item = &str> {
     template.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
 }
 
 #[test]
-fn every_function_has_an_answer() {
+fn every_function_has_a_recorded_result() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let inventory = std::fs::read_to_string(tests.join("golden/functions.jsonl")).unwrap();
     let inventory: Json = serde_json::from_str(&inventory).unwrap();
@@ -34,7 +34,7 @@ fn every_function_has_an_answer() {
         if let Err(error) = set.parse("t", &template) {
             missing.push(error.to_string());
         }
-        // these two fail whatever they are given: no value is a function
+        // these two always fail: no value is a function
         if !["call", "fail"].contains(&name) && !answered.contains(name) {
             missing.push(format!("no recorded answer of {name}"));
         }

@@ -47,7 +47,7 @@ fn language() {
     }
 }
 
-/// Limits a fraction as wide as those of a render: what ends a template is the same, only sooner.
+/// Limits scaled down: the same ones end a template, only sooner.
 #[test]
 fn hostile_templates_end() {
     let small = Limits {
@@ -87,7 +87,7 @@ fn deep_calls_within_the_limit_have_the_stack_they_need() {
     assert!(limit.to_string().contains("4000"));
 }
 
-/// Runs a template of Helm's on a thread of little stack, and drops its set there.
+/// Runs a Helm template on a thread with little stack, and drops its set there.
 fn on_a_small_stack(template: String) -> Result<String, String> {
     let run = move || {
         let mut set = TemplateSet::new(Library::Helm);
@@ -103,7 +103,7 @@ fn on_a_small_stack(template: String) -> Result<String, String> {
 }
 
 #[test]
-fn what_is_nested_needs_no_stack() {
+fn nested_values_need_no_stack() {
     let nested = |open: &str, inside: &str, close: &str| {
         format!("{}{inside}{}", open.repeat(9_999), close.repeat(9_999))
     };
@@ -141,9 +141,9 @@ fn what_is_nested_needs_no_stack() {
     }
 }
 
-/// What would panic where overflow does.
+/// Cases where overflow would panic.
 #[test]
-fn numbers_at_the_edges() {
+fn extreme_numbers_do_not_overflow() {
     for (template, wanted) in [
         (r#"{{ printf "%.70000f" 1.5 | len }}"#, "70002"),
         (r#"{{ printf "%.70000e" 1.5 | len }}"#, "70006"),
@@ -170,10 +170,10 @@ fn numbers_at_the_edges() {
     }
 }
 
-/// What is counted before it is made, or while it is written.
+/// Memory charged in advance or while writing.
 #[test]
-fn counted_in_time() {
-    const PIECES: &str = "bytes of output of all templates";
+fn memory_is_charged_in_advance() {
+    const PIECES: &str = "bytes of output in total";
     let variables: String = (0..2_000)
         .map(|number| format!("{{{{$a{number} := 1}}}}"))
         .collect();
@@ -278,7 +278,6 @@ fn counted_in_time() {
     }
 }
 
-/// A world whose clock stops the render when it is asked for the time.
 struct Stopping(Arc<AtomicBool>);
 
 impl World for Stopping {
@@ -325,9 +324,9 @@ fn a_render_that_is_stopped_ends() {
     }
 }
 
-/// What is defined very often is read in time that grows with it.
+/// The time to parse many definitions grows linearly.
 #[test]
-fn many_definitions() {
+fn many_definitions_parse_in_linear_time() {
     let define = |number| format!("{{{{define \"d{number}\"}}}}{number}{{{{end}}}}{{{{$v{number} := 1}}}}");
     let text: String = (0..30_000).map(define).collect();
     let mut set = TemplateSet::new(Library::Helm);

@@ -1,4 +1,4 @@
-//! The crate as its users see it, judged by what Go and Helm's engine answered.
+//! The public API against results of Go and Helm's engine.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod golden;

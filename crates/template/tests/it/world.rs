@@ -1,4 +1,4 @@
-//! What comes from outside: chance and the clock follow from a seed, and the caller is told.
+//! The outside world: randomness and clock follow from a seed, and unrepeatable functions are reported.
 
 use equate_template::{Library, Options, Seeded, Session, TemplateSet, Value};
 
@@ -14,7 +14,7 @@ fn render(template: &str, seed: &[u8]) -> (String, Vec<&'static str>) {
 }
 
 #[test]
-fn a_seed_decides_and_the_functions_are_named() {
+fn seed_determines_output_and_functions_are_named() {
     for (template, used) in [
         (
             "{{ randAlphaNum 20 }}{{ uuidv4 }}",

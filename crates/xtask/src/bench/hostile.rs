@@ -136,7 +136,7 @@ pub(super) const HOSTILE: &[Hostile] = &[
     }),
     chart(
         "templates: 16 MB of the smallest actions",
-        "once they are read",
+        "parsed templates take",
         |at| {
             with_values(at, "")?;
             for n in 0..4 {

@@ -10,12 +10,12 @@ use crate::baseline::kustomize::cases;
 const INDEX: &str = "../kustomize/tests/cases/README.md";
 
 const HEADER: &str = "\
-# What a build does, rule by rule
+# kustomize build, rule by rule
 
-Each file shows one rule: the files of a small tree, then what comes of building it. The outputs and errors are
-recorded from the real engine (kustomize api 0.21.3) by `cargo xtask baseline kustomize`; `--check` there tells when it
-answers otherwise. `our error` is ours, with its place; where ours is to differ at all, `difference` says why. The format
-is told in [format.rs](../it/cases/format.rs); the tests replay every case, those of charts by the command line. This page is written by `cargo xtask gen`.
+Each file shows one rule: the files of a small tree, then the result of the build. `cargo xtask baseline kustomize`
+records outputs and errors from kustomize (api 0.21.3); with `--check` it reports differences. `our error` is ours, with
+its place; where ours differs, `difference` says why. [format.rs](../it/cases/format.rs) describes the format. The tests
+replay every case; those of charts are replayed by the command line's tests. `cargo xtask gen` writes this page.
 ";
 
 /// Writes the index, or with `check` compares it.

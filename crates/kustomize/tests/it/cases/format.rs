@@ -1,17 +1,17 @@
-//! A case is a text file: a rule, the files that show it, what comes of building them.
+//! The format of a test case: a text file with a rule, input files and expected results.
 //!
 //! ```text
-//! What the rule is, in a sentence or two.
+//! The rule, in a sentence or two.
 //!
-//! build: overlay             (the directory that is built; the root without this line)
-//! order: legacy              (input order without this line)
-//! files: anywhere            (files in or below each kustomization's root without this line)
-//! judge: none                (the real engine has no say: the rule is not kustomize's)
+//! build: overlay             (the directory to build; default: the root)
+//! order: legacy              (default: input order)
+//! files: anywhere            (default: files in or below each kustomization's root)
+//! judge: none                (not compared with kustomize: the rule is ours)
 //! helm: true                 (charts are rendered)
-//! args: --helm-kube-version 1.30   (more words of the kustomize command, where charts are rendered)
-//! args: demo . --set a=b     (of `helm template`, in a case of a chart)
-//! env: A=b C=d               (what the environment of that says besides)
-//! judge: helm 4.2            (of a chart: what it asks of is told by this version; 4.3 without this line)
+//! args: --helm-kube-version 1.30   (more arguments for kustomize, where charts are rendered)
+//! args: demo . --set a=b     (arguments of `helm template`, in a case of a chart)
+//! env: A=b C=d               (its additional environment)
+//! judge: helm 4.2            (the Helm version to compare with; default: 4.3)
 //!
 //! -- kustomization.yaml
 //! resources: [web.yaml]
@@ -22,68 +22,58 @@
 //! -- text.txt (json)
 //! "\ttext that an editor would change\r\n"
 //! -- link.yaml -> web.yaml
-//! ~~ kustomization.yaml      (what the real engine gets instead)
-//! >> output                  (recorded from the real engine)
-//! >> error                   (recorded from the real engine)
-//! >> our error               (ours: its place, its words)
-//! >> warnings                (what is written beside the objects)
-//! >> difference              (why ours is another: `our output` or `our error` follows)
+//! ~~ kustomization.yaml      (the file kustomize gets instead)
+//! >> output                  (recorded from kustomize)
+//! >> error                   (recorded from kustomize)
+//! >> our error               (ours, with its place)
+//! >> warnings                (standard error of a successful build)
+//! >> difference              (why ours differs: `our output` or `our error` follows)
 //! ```
 //!
 //! A file named `Kustomization.spec` makes it a build of a Flux Kustomization with those fields.
-//! The format is read by the tests, by those of charts too, and by `cargo xtask baseline`, which include
-//! this file: the crates share no code for tests otherwise.
+//! `cargo xtask baseline` and the chart tests include this file: the crates share no other test code.
 
 use std::fmt::Write as _;
 
-/// What makes a case one of Flux's.
+/// The file that makes a case one of Flux's.
 pub(crate) const SPEC: &str = "Kustomization.spec";
 
-/// One case.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// What it shows.
     pub(crate) rule: String,
-    /// The directory to build.
     pub(crate) build: String,
     pub(crate) legacy_order: bool,
     pub(crate) any_file: bool,
-    /// Whether the real engine has a say.
+    /// Whether the case is compared with the upstream tool.
     pub(crate) judged: bool,
-    /// What is asked for, where it is no build.
+    /// Arguments of a command other than a build.
     pub(crate) args: Option<String>,
-    /// Whether a build renders charts.
     pub(crate) enable_helm: bool,
-    /// What its environment has, `NAME=value` by blanks.
+    /// Additional environment, `NAME=value` separated by blanks.
     pub(crate) env: Option<String>,
-    /// Which Helm is asked, where it is not the usual one.
+    /// The Helm version, if not the default.
     pub(crate) helm: Option<String>,
     pub(crate) files: Vec<File>,
-    /// The recorded and written answers by name, in the order of the file.
+    /// Recorded and written answers by name, in file order.
     answers: Vec<(String, String)>,
-    /// The text before the answers.
     given: String,
 }
 
-/// A file of a case.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) content: Content,
-    /// Whether only the real engine gets it.
+    /// Whether only the upstream tool gets it.
     pub(crate) for_the_judge: bool,
 }
 
-/// What a path of a case holds.
 #[derive(Debug)]
 pub(crate) enum Content {
     Bytes(Vec<u8>),
-    /// A symbolic link.
     Link(String),
 }
 
 impl Case {
-    /// Reads a case's text; the error tells what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut case = Self {
             rule: String::new(),
@@ -150,19 +140,16 @@ impl Case {
         Ok(())
     }
 
-    /// What is recorded or written under a name.
     pub(crate) fn answer(&self, name: &str) -> Option<&str> {
         let found = self.answers.iter().find(|(known, _)| known == name);
         found.map(|(_, text)| text.as_str())
     }
 
-    /// The names of all answers, as they stand.
     pub(crate) fn answer_names(&self) -> impl Iterator<Item = &str> {
         self.answers.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The case's text with the answers given in place of those recorded; what is written about
-    /// ours stays.
+    /// The case's text with new recorded answers; our own answers stay.
     pub(crate) fn with_answers(&self, recorded: &[(&str, String)]) -> String {
         let written = ["difference", "our output", "our error"];
         let kept = self

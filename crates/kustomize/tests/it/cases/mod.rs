@@ -1,7 +1,7 @@
-//! Our own cases, one rule each: `tests/cases/TOPIC/RULE.txt`, the format in [`format`](self::format).
+//! Our own cases, one rule each: `tests/cases/TOPIC/RULE.txt` in the format of [`format`](self::format).
 //!
-//! What the real engine answers is recorded there by `cargo xtask baseline kustomize`; where ours
-//! is to differ, the case says why.
+//! `cargo xtask baseline kustomize` records kustomize's answers there. Where ours differ, the case gives the
+//! reason.
 
 mod format;
 mod spec;
@@ -14,7 +14,6 @@ use std::error::Error as _;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What came of a build.
 struct Outcome {
     result: Result<String, String>,
     warnings: String,
@@ -88,7 +87,6 @@ fn run(case: &Case) -> Outcome {
     }
 }
 
-/// What is wrong with what came of a case.
 fn complaint(case: &Case) -> Option<String> {
     let Outcome { result, warnings } = run(case);
     let differs = case.answer("difference").is_some() || !case.judged;
@@ -103,7 +101,7 @@ fn complaint(case: &Case) -> Option<String> {
         _ => None,
     };
     let Some(expected) = expected else {
-        return Some(format!("nothing is expected of it; found {}", told(&result)));
+        return Some(format!("nothing is expected of it; found {}", text_of(&result)));
     };
     let found = match &result {
         Ok(output) => Ok(output.as_str()),
@@ -111,13 +109,17 @@ fn complaint(case: &Case) -> Option<String> {
     };
     if found != expected {
         let expected = expected.map(str::to_owned).map_err(str::to_owned);
-        return Some(format!("expected {}\nfound {}", told(&expected), told(&result)));
+        return Some(format!(
+            "expected {}\nfound {}",
+            text_of(&expected),
+            text_of(&result)
+        ));
     }
     let known = case.answer("warnings").unwrap_or_default();
     (result.is_ok() && warnings != known).then(|| format!("expected warnings\n{known}found\n{warnings}"))
 }
 
-fn told(result: &Result<String, String>) -> String {
+fn text_of(result: &Result<String, String>) -> String {
     match result {
         Ok(output) => format!("output\n{output}"),
         Err(error) => format!("error\n{error}"),
@@ -133,7 +135,7 @@ fn listing(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Replays the cases of one topic. `CASE` in the environment picks those whose name contains it.
+/// Replays the cases of one topic. `CASE` in the environment selects by substring of the name.
 fn check(topic: &str) {
     let wanted = std::env::var("CASE").unwrap_or_default();
     let folder = folder().join(topic);
@@ -193,7 +195,7 @@ topics!(
     vars,
 );
 
-/// Replayed where charts are rendered: by the tests of the command line.
+/// A topic that the command line's tests replay, with charts rendered.
 const ELSEWHERE: &str = "charts";
 
 #[test]
@@ -208,7 +210,7 @@ fn every_topic_is_replayed() {
 }
 
 #[test]
-fn answers_are_named_as_the_format_has_them() {
+fn answer_names_are_valid() {
     for topic in TOPICS.iter().chain([&ELSEWHERE]) {
         for name in listing(&folder().join(topic)) {
             let text = std::fs::read_to_string(folder().join(topic).join(&name)).unwrap();

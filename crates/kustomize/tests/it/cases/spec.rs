@@ -1,11 +1,11 @@
-//! A Kustomization's spec, as a case writes it: the fields of Flux's that shape objects.
+//! The spec of a Flux Kustomization in a case.
 
 use equate_kustomize::{CommonMetadata, Spec, SpecImage, SpecPatch, SpecTarget, Substitution};
 use equate_manifest::yaml::{self, Options};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Reads the fields; one that is not known here is a mistake of the case.
+/// Parses the fields; an unknown one is a mistake in the case.
 pub(super) fn read(path: &str, text: &str) -> Spec {
     let mut documents = yaml::load(text, &Options::default()).unwrap();
     let Value::Object(fields) = documents.remove(0).value else {

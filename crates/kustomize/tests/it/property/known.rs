@@ -1,12 +1,11 @@
-//! The differences that stand in `docs/compatibility.d/kustomize.md`, as far as random inputs meet
-//! them.
+//! The known differences of `docs/compatibility.d/kustomize.md` that random inputs meet.
 
 use equate_manifest::yaml::{self, Options};
 use serde_json::Value;
 
 use super::Outcome;
 
-/// What the real tool says when it refuses something that is built here, and what that is.
+/// kustomize's errors for inputs built here, and the reason.
 const REFUSED_THERE: &[(&str, &str)] = &[
     (
         "but got : node contents",
@@ -29,7 +28,7 @@ const REFUSED_THERE: &[(&str, &str)] = &[
     ),
 ];
 
-/// How our refusals end of what is built there.
+/// Endings of our errors for inputs kustomize builds.
 const REFUSED_HERE: &[(&str, &str)] = &[
     ("is not a JSON value", "infinities in annotations"),
     (
@@ -39,7 +38,7 @@ const REFUSED_HERE: &[(&str, &str)] = &[
     ("already set in map", "repeated annotations"),
 ];
 
-/// What is known of a difference; `None` if nothing is.
+/// The known difference between two outcomes, if any.
 pub(super) fn difference(real: &Outcome, ours: &Outcome) -> Option<&'static str> {
     match (real, ours) {
         (Err(error), Ok(_)) => {
@@ -50,7 +49,7 @@ pub(super) fn difference(real: &Outcome, ours: &Outcome) -> Option<&'static str>
             let known = REFUSED_HERE.iter().find(|(words, _)| error.ends_with(words))?;
             Some(known.1)
         }
-        // a JSON patch may copy annotations, where upstream keeps a resource's former names
+        // a JSON patch may copy annotations in which kustomize keeps former names
         (Ok(text), Ok(_)) if text.contains("internal.config.kubernetes.io/previous") => {
             Some("former names, copied")
         }
@@ -61,8 +60,8 @@ pub(super) fn difference(real: &Outcome, ours: &Outcome) -> Option<&'static str>
     }
 }
 
-/// Whether all that differs are items of lists that are there several times, on both sides at the
-/// same places: upstream multiplies them as aliases of one, so that what changes one changes all.
+/// Whether only items of lists differ that occur several times, at the same places on both sides: kustomize
+/// aliases repeated items, so a change to one changes all.
 fn multiplied(real: &str, ours: &str) -> bool {
     let values = |text: &str| -> Option<Vec<Value>> {
         let documents = yaml::load(text, &Options::default()).ok()?;

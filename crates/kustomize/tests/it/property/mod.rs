@@ -1,10 +1,9 @@
-//! Random inputs, built here and by the real tool, which must agree byte for byte.
+//! Random inputs, built here and by kustomize, which must agree byte for byte.
 //!
-//! `cargo xtask property` runs this and says where the real tool is; without it nothing is
-//! compared. What is asked for comes in variables, as `EQUATE_PROPERTY_CASES`. A case is a number: the seed, the family and the number make its input, so a
-//! failing case is run again by `--family F --seed S --case N`. Inputs shrink before they are shown.
-//! What is known to differ is listed in [`known`], and in `docs/compatibility.d/kustomize.md` with
-//! its reason; nothing else is let pass.
+//! `cargo xtask property` runs this and names kustomize's library; without it nothing is compared. Parameters
+//! come in variables such as `EQUATE_PROPERTY_CASES`. Seed, family and number determine a case's input, so
+//! `--family F --seed S --case N` repeats a failure. Inputs shrink before they are shown. Known differences
+//! are listed in [`known`] and explained in `docs/compatibility.d/kustomize.md`.
 
 mod known;
 mod oracle;
@@ -22,21 +21,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// The most builds spent on making one failing case smaller.
+/// The most builds for shrinking one failing case.
 const SHRINKS_MAX: usize = 400;
 
-/// What is to be run, from the environment.
 #[derive(Debug)]
 struct Wanted {
-    /// How many cases, all families together.
+    /// The number of cases of all families together.
     cases: u64,
-    /// What all cases follow from.
     seed: u64,
-    /// Only this family.
     family: Option<String>,
-    /// Only the case of this number.
     case: Option<u64>,
-    /// How many failing cases of a family are shown before it is given up.
+    /// Failing cases to show per family before giving up.
     failures: usize,
 }
 
@@ -73,7 +68,6 @@ impl fmt::Display for Files {
     }
 }
 
-/// What random inputs are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     /// Scalars in every style, through the emitter.
@@ -110,17 +104,13 @@ impl fmt::Display for Family {
     }
 }
 
-/// What a build came to: its bytes or its error's text.
 type Outcome = Result<String, String>;
 
-/// How a case came out.
 enum Verdict {
     Equal,
-    /// Both are errors.
     Refused,
-    /// It differs in a way that is known and documented.
     Known(&'static str),
-    /// The real tool died of it.
+    /// kustomize crashed.
     Crash,
     Differs {
         real: Outcome,
@@ -128,7 +118,6 @@ enum Verdict {
     },
 }
 
-/// Counts of verdicts.
 #[derive(Debug, Default)]
 struct Tally {
     cases: u64,
@@ -139,7 +128,7 @@ struct Tally {
 }
 
 #[test]
-fn random_inputs_come_out_as_the_real_tool_has_them() {
+fn random_inputs_equal_kustomize() {
     let Some(mut oracle) = Oracle::from_environment() else {
         println!("the real tool is not here: nothing compared; run `cargo xtask property`");
         return;
@@ -173,7 +162,7 @@ fn random_inputs_come_out_as_the_real_tool_has_them() {
     assert_eq!(failures, 0, "inputs come out differently");
 }
 
-/// Holds one case, and shrinks and shows it when it fails.
+/// Checks one case; shrinks and shows it if it fails.
 fn hold(
     oracle: &mut Oracle,
     family: Family,

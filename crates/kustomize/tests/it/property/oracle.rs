@@ -1,6 +1,6 @@
-//! The real tool, behind a pipe: see `crates/xtask/peers/kustomize_oracle.py`.
+//! kustomize behind a pipe: see `crates/xtask/peers/kustomize_oracle.py`.
 //!
-//! The crate's tests do without `equate-testkit`, which has a client too but brings a cluster along.
+//! `equate-testkit` has a client too but would pull in a cluster.
 
 use super::{Files, Outcome};
 use serde_json::{Value, json};
@@ -9,12 +9,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Names the real tool's library, as `cargo xtask property` does.
+/// The path of kustomize's library; `cargo xtask property` sets it.
 const VARIABLE: &str = "EQUATE_KUSTOMIZE_ORACLE";
 
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../xtask/peers/kustomize_oracle.py");
 
-/// The process, and where cases are written for it.
 #[derive(Debug)]
 pub(super) struct Oracle {
     library: String,
@@ -25,7 +24,7 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// `None` where there is no real tool.
+    /// `None` without kustomize.
     pub(super) fn from_environment() -> Option<Self> {
         let library = std::env::var(VARIABLE).ok()?;
         let folder = std::env::temp_dir().join(format!("equate-property-{}", std::process::id()));
@@ -52,7 +51,7 @@ impl Oracle {
         }
     }
 
-    /// What the real tool makes of the files; `None` if it dies of them, and another is started.
+    /// kustomize's outcome; `None` if it crashes, in which case it is restarted.
     pub(super) fn build(&mut self, files: &Files) -> Option<Outcome> {
         if self.folder.exists() {
             fs::remove_dir_all(&self.folder).unwrap();
@@ -83,7 +82,7 @@ impl Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // what cannot be removed or ended is the machine's to clean up
+        // leftovers are for the machine to clean up
         drop(fs::remove_dir_all(&self.folder));
         drop(self.child.kill());
         drop(self.child.wait());

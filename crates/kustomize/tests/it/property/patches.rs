@@ -1,7 +1,7 @@
-//! Patches on a Deployment, a Service and a custom resource: what merges by key and what does not,
-//! nulls, directives, and JSON patches.
+//! Patches on a Deployment, a Service and a custom resource: lists that merge by key and lists that do not,
+//! nulls, directives, JSON patches.
 //!
-//! Names are few, so that what a patch says meets what is there.
+//! Names are few, so that patches hit existing values.
 
 use super::Files;
 use proptest::collection::vec;
@@ -10,14 +10,13 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Whether values are made for what is there, or for a patch, which has directives and nulls too.
+/// Whether a value is for a resource, or for a patch, which has directives and nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     There,
     Patch,
 }
 
-/// A kind that patches are tried on.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Deployment,
@@ -76,7 +75,7 @@ fn files(object: &Value, patches: Vec<(Patch, bool)>) -> Files {
     Files(files)
 }
 
-/// A field that may be there; in a patch it may be null.
+/// An optional field; in a patch it may be null.
 fn field(side: Side, name: &'static str, value: impl Strategy<Value = Value> + 'static) -> Field {
     let value = match side {
         Side::There => value.boxed(),
@@ -89,7 +88,7 @@ fn field(side: Side, name: &'static str, value: impl Strategy<Value = Value> + '
 
 type Field = BoxedStrategy<Option<(&'static str, Value)>>;
 
-/// A map of some of these fields; in a patch it may carry a directive.
+/// A map of some of these fields; in a patch it may have a directive.
 fn map(side: Side, fields: Vec<Field>) -> BoxedStrategy<Value> {
     let directive = match side {
         Side::There => Just(None).boxed(),
@@ -118,7 +117,7 @@ fn map(side: Side, fields: Vec<Field>) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A list of such items; in a patch it may have a directive as an item of its own.
+/// A list of such items; in a patch it may have a directive item.
 fn list(side: Side, item: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
     match side {
         Side::There => vec(item, 0..4).prop_map(Value::from).boxed(),
@@ -197,7 +196,7 @@ fn object(kind: Kind, side: Side) -> BoxedStrategy<Value> {
                 Value::Object(map) => map,
                 _ => Map::new(),
             };
-            // a deleted metadata leaves nothing to compare by
+            // without metadata there is nothing to compare by
             metadata.remove("$patch");
             if hidden {
                 metadata.remove("$deleteFromPrimitiveList/finalizers");
@@ -270,7 +269,7 @@ fn deployment(side: Side) -> BoxedStrategy<Value> {
     )
 }
 
-/// A field that is there more often than others, so that what is below it is met.
+/// A field that is usually present, so that fields below it are tested.
 fn likely(value: BoxedStrategy<Value>, name: &'static str) -> Field {
     weighted(0.85, value)
         .prop_map(move |value| value.map(|value| (name, value)))
@@ -465,7 +464,7 @@ fn service(side: Side) -> BoxedStrategy<Value> {
     )
 }
 
-/// Something no schema knows.
+/// A value without a schema.
 fn anything(side: Side) -> BoxedStrategy<Value> {
     let scalar = prop_oneof![
         one_of(&["x", "y", ""]),
@@ -489,7 +488,7 @@ fn anything(side: Side) -> BoxedStrategy<Value> {
     )
 }
 
-/// An operation of a JSON patch, on places that are often there.
+/// An operation of a JSON patch on a likely path.
 fn operation(kind: Kind) -> BoxedStrategy<Value> {
     let paths: &[&str] = match kind {
         Kind::Deployment => &[

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A scalar as it is written.
 #[derive(Debug, Clone)]
 enum Scalar {
     Plain(String),
@@ -16,7 +15,6 @@ enum Scalar {
     Block(Block),
 }
 
-/// A literal or folded scalar.
 #[derive(Debug, Clone)]
 struct Block {
     folded: bool,
@@ -24,7 +22,6 @@ struct Block {
     lines: Vec<String>,
 }
 
-/// A value as it is written.
 #[derive(Debug, Clone)]
 enum Node {
     Scalar(Scalar),
@@ -34,7 +31,6 @@ enum Node {
     FlowMap(Vec<(Scalar, Node)>),
 }
 
-/// What happens to the manifest on its way.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Straight,
@@ -49,7 +45,7 @@ pub(super) fn inputs() -> BoxedStrategy<Files> {
     prop_oneof![4 => manifests(), 1 => generated()].boxed()
 }
 
-/// Any text, in a ConfigMap made of a file.
+/// Any text in a ConfigMap generated from a file.
 fn generated() -> BoxedStrategy<Files> {
     vec(
         prop_oneof![3 => any_text(), 1 => lines().prop_map(|lines| lines.join("\n"))],
@@ -78,7 +74,7 @@ fn manifests() -> BoxedStrategy<Files> {
         2 => Just(Way::Json),
     ];
     let entry = || (scalar_key(), node());
-    // a folded annotation comes out otherwise after a JSON patch
+    // a folded annotation changes after a JSON patch
     let annotation = || {
         scalar(false).prop_map(|scalar| match scalar {
             Scalar::Block(block) => Scalar::Block(Block {
@@ -163,7 +159,6 @@ fn node() -> BoxedStrategy<Node> {
         .boxed()
 }
 
-/// A key: mostly a word.
 fn scalar_key() -> BoxedStrategy<Scalar> {
     prop_oneof![
         8 => "[a-z]{1,3}[0-9]{0,2}".prop_map(Scalar::Plain),
@@ -186,7 +181,7 @@ fn scalar(flow: bool) -> BoxedStrategy<Scalar> {
     .boxed()
 }
 
-/// A plain scalar that may stand in brackets.
+/// A plain scalar valid in a flow collection.
 fn in_flow(text: &str) -> String {
     let plain: String = text
         .chars()
@@ -211,7 +206,7 @@ fn block_scalar() -> BoxedStrategy<Scalar> {
         .boxed()
 }
 
-/// Lines of a text: blank ones, indented ones, long ones, with blanks at their end.
+/// Lines of a text: blank, indented, long, with trailing blanks.
 fn lines() -> BoxedStrategy<Vec<String>> {
     let line = prop_oneof![
         4 => "[a-z]{1,8}( [a-z]{1,8}){0,3}",
@@ -224,7 +219,7 @@ fn lines() -> BoxedStrategy<Vec<String>> {
     vec(line, 0..6).boxed()
 }
 
-/// What plain scalars people write, and what resolves to something else than a string.
+/// Common plain scalars, and those that do not resolve to strings.
 fn plain() -> BoxedStrategy<String> {
     let words = [
         "",
@@ -376,7 +371,6 @@ fn plain() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Any text.
 fn any_text() -> BoxedStrategy<String> {
     prop_oneof![
         6 => text(),
@@ -387,7 +381,7 @@ fn any_text() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Text that may stand in a file as it is: without breaks other than line feeds.
+/// Text without line breaks other than line feeds.
 fn text() -> BoxedStrategy<String> {
     prop_oneof![
         4 => plain(),
@@ -399,7 +393,7 @@ fn text() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Writes a value after its key's colon or its item's dash, ending with a line break.
+/// Writes a value after a key's colon or an item's dash, with a final line break.
 fn write_node(out: &mut String, node: &Node, indent: usize) {
     let pad = " ".repeat(indent);
     match node {

@@ -1,5 +1,5 @@
-//! Overlays on overlays: names, namespaces, labels, images, replicas and generators over a base
-//! whose objects refer to one another.
+//! Overlays on overlays: names, namespaces, labels, images, replicas and generators over a base with
+//! references.
 
 use super::Files;
 use proptest::collection::vec;
@@ -52,7 +52,6 @@ fn documents(objects: &[Value]) -> String {
     texts.join("---\n")
 }
 
-/// Where a kustomization stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Base,
@@ -62,7 +61,6 @@ enum Place {
 
 type Layer = BoxedStrategy<Map<String, Value>>;
 
-/// A kustomization without its resources.
 fn layer(place: Place) -> Layer {
     let pairs = || json_of(select(&[("l", "v"), ("app", "w"), ("tier", "x")][..]));
     let fields: Vec<BoxedStrategy<Option<(&'static str, Value)>>> = vec![
@@ -131,7 +129,7 @@ fn json_of(pair: impl Strategy<Value = (&'static str, &'static str)> + 'static) 
 }
 
 fn labels() -> BoxedStrategy<Value> {
-    // keys that `commonLabels` sets as well, with the same and other values
+    // keys that `commonLabels` also sets, with equal and other values
     let pairs = json_of(select(
         &[
             ("m", "v"),
@@ -245,7 +243,7 @@ fn replacement() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// Some of the objects that can stand in a base, in any order, some in a namespace of their own.
+/// Some objects of a base, in any order, some in a namespace of their own.
 fn objects() -> BoxedStrategy<Vec<Value>> {
     let (always, others) = catalogue();
     let count = always.len() + others.len();
@@ -297,7 +295,7 @@ fn pod() -> Value {
     })
 }
 
-/// What every base has, and what it may have.
+/// The required and optional objects of a base.
 fn catalogue() -> (Vec<Value>, Vec<Value>) {
     let named = |api_version: &str, kind: &str, name: &str, rest: Value| {
         let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});

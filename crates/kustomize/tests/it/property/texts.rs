@@ -1,4 +1,4 @@
-//! YAML inside a text that a replacement changes: what is not changed keeps its form.
+//! A replacement inside a YAML text keeps the form of the unchanged parts.
 
 use super::Files;
 use proptest::collection::vec;
@@ -7,18 +7,15 @@ use proptest::sample::select;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A value as it is written.
 #[derive(Debug, Clone)]
 enum Node {
-    /// On one line.
     Inline(String),
-    /// The lines of a literal text, its header first.
+    /// The lines of a literal, its header first.
     Literal(Vec<String>),
     List(Vec<Entry>),
     Map(Vec<Entry>),
 }
 
-/// An entry of a list or a map, and what stands around it.
 #[derive(Debug, Clone)]
 struct Entry {
     key: String,
@@ -108,7 +105,7 @@ fn map() -> BoxedStrategy<Node> {
     vec(entry(node), 1..4).prop_map(keyed).boxed()
 }
 
-/// Gives the entries of a map names of their own.
+/// Gives the entries of a map distinct names.
 fn keyed(mut entries: Vec<Entry>) -> Node {
     for (at, entry) in entries.iter_mut().enumerate() {
         entry.key = format!("k{at}");
@@ -120,7 +117,7 @@ fn entry(node: impl Strategy<Value = Node> + 'static) -> BoxedStrategy<Entry> {
     let comment = || proptest::option::weighted(0.1, "[a-z #]{0,6}");
     (node, comment(), comment(), proptest::bool::weighted(0.1))
         .prop_map(|(node, above, beside, blank)| {
-            // comments at nothing wander, to lines that are not followed
+            // comments on null move to lines that are not tracked
             let is_nothing = matches!(&node, Node::Inline(text) if text.is_empty() || text == "-");
             Entry {
                 key: String::new(),

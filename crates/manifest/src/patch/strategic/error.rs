@@ -1,11 +1,9 @@
-//! What can be wrong with a strategic merge patch.
-
 use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Why a strategic merge patch does not apply. The texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each text says what its variant means")]
+#[expect(missing_docs, reason = "the error texts describe the variants")]
 pub enum StrategicError {
     #[error("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")]
     NotAnObject { found: &'static str },
@@ -50,7 +48,7 @@ pub enum StrategicError {
     Reference { reference: String },
 }
 
-/// How the API server answers an error.
+/// The API server's response to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// 400 BadRequest with the error's text.
@@ -62,7 +60,7 @@ pub enum Fault {
 }
 
 impl StrategicError {
-    /// Which answer this error gets.
+    /// The response for this error.
     pub fn fault(&self) -> Fault {
         match self {
             Self::NotAnObject { .. } | Self::PrimitiveList | Self::RetainKeys | Self::ElementOrder => {
@@ -108,7 +106,7 @@ impl StrategicError {
     }
 }
 
-/// The Go type a decoded value has.
+/// The Go type of a decoded value.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
@@ -121,14 +119,14 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// What Go's `%v` prints.
+/// Go's `%v`.
 pub(super) fn display(value: &Value) -> String {
     let mut out = String::new();
     write_display(&mut out, value);
     out
 }
 
-/// What Go's `%v` prints for a list.
+/// Go's `%v` of a list.
 pub(super) fn display_list(items: &[Value]) -> String {
     let mut out = String::from("[");
     for (index, item) in items.iter().enumerate() {

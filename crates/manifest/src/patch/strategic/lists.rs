@@ -1,15 +1,12 @@
-//! Ordering and matching of list items.
-
 use super::error::{StrategicError, display, display_list};
 use super::{DELETE, MARKER};
 use serde_json::Value;
 
-/// What items of a merging list are told apart by.
+/// How items of a merging list are identified.
 #[derive(Clone, Copy)]
 pub(super) struct Identity<'k> {
     /// The merge key; empty for lists of scalars.
     pub(super) key: &'k str,
-    /// Whether the items are maps.
     pub(super) maps: bool,
 }
 
@@ -24,7 +21,7 @@ impl Identity<'_> {
     }
 }
 
-/// Whether the items of all lists are maps. All must be of one type and none a list.
+/// Whether the items of all lists are maps. All must have one type, and none may be a list.
 pub(super) fn items_are_maps(lists: &[&[Value]]) -> Result<bool, StrategicError> {
     let mut first: Option<&Value> = None;
     for item in lists.iter().copied().flatten() {
@@ -55,7 +52,6 @@ pub(super) fn same_type(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// The first item whose `key` is `value`.
 pub(super) fn find(items: &[Value], key: &str, value: &Value) -> Result<Option<usize>, StrategicError> {
     for (index, item) in items.iter().enumerate() {
         let map = item.as_object().ok_or(StrategicError::ItemNotMap { index })?;
@@ -66,7 +62,6 @@ pub(super) fn find(items: &[Value], key: &str, value: &Value) -> Result<Option<u
     Ok(None)
 }
 
-/// Removes every item whose `key` is `value`.
 pub(super) fn delete(items: &mut Vec<Value>, key: &str, value: &Value) -> Result<(), StrategicError> {
     while let Some(index) = find(items, key, value)? {
         items.remove(index);
@@ -74,9 +69,8 @@ pub(super) fn delete(items: &mut Vec<Value>, key: &str, value: &Value) -> Result
     Ok(())
 }
 
-/// Orders a merged list: items named in `order` follow it; the others keep the
-/// order they have in `server` and stand before the first named item that
-/// `server` has after them.
+/// Orders a merged list: items named in `order` follow it; the others keep their order in `server` and
+/// precede the first named item that follows them there.
 pub(super) fn arrange(
     merged: Vec<Value>,
     order: &[Value],
@@ -112,7 +106,7 @@ pub(super) fn arrange(
             }
         }
     }
-    // An item marked for deletion goes last among its own; the key is stable otherwise.
+    // an item marked for deletion sorts last among its equals
     let rank = |order: &[Value], item: &Value| {
         (
             identity.maps && item.get(MARKER).is_some_and(|directive| directive == DELETE),
@@ -138,7 +132,8 @@ pub(super) fn arrange(
     Ok(result)
 }
 
-/// Checks that the patch's items occur in `order` in the same relative order; items with a directive do not count.
+/// Checks that the patch's items occur in `order` in the same relative order; items with a directive do not
+/// count.
 pub(super) fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), StrategicError> {
     if order.is_empty() || patch.is_empty() {
         return Ok(());

@@ -1,16 +1,12 @@
 //! Strategic merge patch.
 //!
-//! A merge patch whose treatment of lists follows the schema: a list with patch
-//! strategy `merge` is merged item by item (by `patch-merge-key`, or as a set of
-//! scalars), any other is replaced. Directives in the patch override that:
-//! `$patch: replace|delete` in a map or list item, `$deleteFromPrimitiveList/f`,
-//! `$setElementOrder/f`, `$retainKeys`. The rules are those of
-//! `k8s.io/apimachinery` 0.36 `pkg/util/strategicpatch`, its quirks included: a
-//! new item of a merging list is taken as it is, directives and all.
+//! A merge patch whose list handling follows the schema: a list with patch strategy `merge` is merged item by
+//! item (by `patch-merge-key`, or as a set of scalars); any other is replaced. Directives override that:
+//! `$patch: replace|delete` in a map or list item, `$deleteFromPrimitiveList/f`, `$setElementOrder/f`,
+//! `$retainKeys`. The rules are those of `k8s.io/apimachinery` 0.36 `pkg/util/strategicpatch`, quirks
+//! included: a new item of a merging list is taken verbatim, directives and all.
 //!
-//! Custom resources have no patch strategies; the API server refuses this
-//! content type for them before it comes here. Creating such patches is not
-//! this module's business.
+//! Custom resources have no patch strategies; the API server refuses this content type for them earlier.
 
 mod error;
 mod lists;
@@ -64,16 +60,13 @@ struct Merger<'f, 's> {
     resolve: &'f dyn Fn(&str) -> Option<&'s Schema>,
 }
 
-/// A resolved schema node and the name errors give it.
 #[derive(Clone, Copy)]
 struct Node<'s> {
     schema: &'s Schema,
     name: &'s str,
 }
 
-/// What a field's schema says about patching it.
 struct Field<'s> {
-    /// The field's type, or its items'.
     node: Node<'s>,
     merges: bool,
     replaces: bool,
@@ -199,7 +192,7 @@ impl<'s> Merger<'_, 's> {
         Ok(original)
     }
 
-    /// One entry of a patch that is not a directive.
+    /// Applies one entry of a patch that is not a directive.
     fn entry(
         &self,
         original: &mut Map<String, Value>,
@@ -308,7 +301,7 @@ impl<'s> Merger<'_, 's> {
         arrange(merged, &patch, &original, Identity { key: field.key, maps })
     }
 
-    /// Merges every list that the patch gives an order for, and orders it; takes both out of the patch.
+    /// Merges and orders every list that has a `$setElementOrder`; removes both from the patch.
     fn ordered_lists(
         &self,
         original: &mut Map<String, Value>,
@@ -373,7 +366,7 @@ fn unknown_directive(directive: &Value, map: &Map<String, Value>) -> StrategicEr
     }
 }
 
-/// `$retainKeys`: whatever the patch does not list goes; the patch may only set what it lists.
+/// `$retainKeys`: drops keys that the patch does not list; the patch may only set listed keys.
 fn retain_keys(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -398,7 +391,7 @@ fn retain_keys(
     Ok(())
 }
 
-/// Carries out the directives among a list patch's items and returns what remains of both lists.
+/// Applies the directives among a list patch's items and returns the rest of both lists.
 fn split_special(
     mut original: Vec<Value>,
     patch: Vec<Value>,
@@ -435,11 +428,10 @@ fn split_special(
     })
 }
 
-/// The order in which the stored list counts once the patch's deletions are made.
+/// The order of the stored list after the patch's deletions.
 ///
-/// Upstream deletes and appends in one array, so that new items take the places
-/// deletions freed at its end: a replaced container stands after the ones that
-/// were there. Clients see this, hence it is kept.
+/// Upstream deletes and appends in one array, so new items take the places freed at its end: a replaced
+/// container comes after the existing ones. Clients see this order.
 fn places(server: Vec<Value>, items: &[Value], key: &str) -> Result<Vec<Value>, StrategicError> {
     let length = server.len();
     let mut remaining = server;
@@ -476,7 +468,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// Removes every map that carries a `$patch` directive; false if the value itself is one.
+/// Removes every map with a `$patch` directive; false if the value itself is one.
 fn strip_directives(value: &mut Value) -> bool {
     match value {
         Value::Object(map) => {

@@ -3,7 +3,7 @@ use crate::schema::Schema;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The type the goldens were recorded with (`goldens/README.md`): one struct, every way of patching a field.
+/// The type used to record the goldens (`goldens/README.md`): one struct, every way of patching a field.
 fn part() -> Schema {
     let string = json!({"type": "string"});
     let strings = json!({"type": "array", "items": string});
@@ -70,7 +70,7 @@ fn agrees_with_the_real_package() {
 }
 
 #[test]
-fn errors_have_the_answers_upstream_gives() {
+fn errors_map_to_upstream_responses() {
     #[track_caller]
     fn check(original: Value, patch: impl std::borrow::Borrow<Value>, text: &str, fault: Fault) {
         let error = run(original, patch.borrow()).unwrap_err();

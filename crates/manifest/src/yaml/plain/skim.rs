@@ -1,26 +1,24 @@
-//! A text read for a part of it.
+//! Reads parts of a text.
 //!
-//! What is not wanted is not built, and scalars of several lines, which the short cut leaves to the
-//! loader otherwise, are passed over. What is wrong is still found: then it is left to the loader.
+//! Unwanted values are not built, and unwanted multi-line scalars, on which the fast path otherwise gives up,
+//! are skipped. Errors are still detected and left to the loader.
 
 use super::{Part, Reader, read_part};
 use crate::yaml::Options;
 use serde_json::Value;
 
-/// What of a document is wanted.
+/// The wanted part of a document.
 #[derive(Debug, Clone, Copy)]
 pub enum Keep {
-    /// All of a value.
+    /// The whole value.
     All,
-    /// These keys of a mapping, as Go's JSON decoder matches them: ASCII case does not count.
-    /// What is in a list there is not wanted.
+    /// These keys of a mapping, compared like Go's JSON decoder: ASCII case is ignored. Lists are skipped.
     Keys(&'static [(&'static str, Keep)]),
-    /// Nothing: the value is read, so that what is wrong in it is known, and left out.
+    /// Nothing: the value is checked and dropped.
     Nothing,
 }
 
 impl Keep {
-    /// What is wanted below a key.
     pub(super) fn below(self, key: &str) -> Self {
         match self {
             Self::Keys(keys) => keys
@@ -36,10 +34,9 @@ impl Keep {
     }
 }
 
-/// Reads a text of one document and keeps what is wanted of it: several times the speed of
-/// [`load`](crate::yaml::load), for who needs the head of a long document. Null where there is none. None where
-/// the loader has to read it: there is something remarkable or wrong in it. Keys that are left out may
-/// be there twice.
+/// Reads a text of one document and keeps the wanted part, several times faster than
+/// [`load`](crate::yaml::load). Null if there is none. `None` if the loader must read the text. Repeated keys
+/// go unnoticed among skipped ones.
 pub fn skim(text: &str, options: &Options, keep: Keep) -> Option<Value> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > options.bytes_max {
@@ -53,7 +50,6 @@ pub fn skim(text: &str, options: &Options, keep: Keep) -> Option<Value> {
 }
 
 impl Reader<'_> {
-    /// Leaves behind a scalar that is not wanted, which may have several lines.
     pub(super) fn pass_scalar(&mut self, at: usize, end: usize, indent: usize) -> Option<Value> {
         self.count()?;
         match self.bytes[at] {
@@ -73,7 +69,7 @@ impl Reader<'_> {
         self.plain(text.trim_end_matches(' '))?;
         while let Some((content, end)) = self.line_below(indent)? {
             let text = self.text[content..end].trim_end_matches(' ');
-            // a comment would end it, and a colon make it a key, which is wrong here
+            // a comment would end the scalar, and a colon would make it a key, which is invalid here
             if text.starts_with('#') || text.contains(" #") || text.contains(": ") || text.ends_with(':') {
                 return None;
             }
@@ -98,7 +94,7 @@ impl Reader<'_> {
             let after = self.bytes[..end].get(stop + 1);
             from = stop + 2;
             if self.bytes[stop] == b'\\' && quote == b'"' {
-                // a line break or a character that is left out; what others stand for is not known here
+                // a line break or character is skipped; other escapes are unknown here
                 match after {
                     None => from = end,
                     Some(b'n' | b't' | b'"' | b'\\' | b' ') => {}
@@ -112,8 +108,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the next line of a scalar of several lines begins and ends: none where the scalar ends. Blank
-    /// lines before it are left behind.
+    /// The next line of a multi-line scalar; the inner `None` at its end. Skips blank lines before it.
     fn line_below(&mut self, indent: usize) -> Option<Option<(usize, usize)>> {
         while self.next < self.bytes.len() {
             let start = self.next;

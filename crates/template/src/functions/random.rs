@@ -1,4 +1,4 @@
-//! Chance: what the caller's source makes of it.
+//! Random functions on the caller's source.
 
 use super::{Function, table};
 use crate::call::{Call, Outcome};
@@ -6,14 +6,14 @@ use crate::value::Value;
 use base64::Engine as _;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
-    "randAlphaNum" (Int) "chance" => |call| text(call, b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    "randAlpha" (Int) "chance" => |call| text(call, b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    "randNumeric" (Int) "chance" => |call| text(call, b"0123456789");
-    "randAscii" (Int) "chance" => |call| {
+    "randAlphaNum" (Int) "random" => |call| text(call, b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    "randAlpha" (Int) "random" => |call| text(call, b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    "randNumeric" (Int) "random" => |call| text(call, b"0123456789");
+    "randAscii" (Int) "random" => |call| {
         let all: Vec<u8> = (b' '..=b'~').collect();
         text(call, &all)
     };
-    "randBytes" (Int) "chance" => |call| {
+    "randBytes" (Int) "random" => |call| {
         let Ok(count) = usize::try_from(call.int(0)) else {
             return call.fail("runtime error: makeslice: len out of range");
         };
@@ -22,14 +22,14 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         call.exec.session().world.random(&mut bytes);
         call.done(base64::engine::general_purpose::STANDARD.encode(bytes))
     };
-    "randInt" (Int, Int) "chance" => |call| {
+    "randInt" (Int, Int) "random" => |call| {
         let (low, high) = (call.int(0), call.int(1));
         match u64::try_from(i128::from(high) - i128::from(low)) {
             Ok(span) if span > 0 => Ok(Value::int(low.wrapping_add(below(call, span) as i64))),
             _ => call.fail("invalid argument to Intn"),
         }
     };
-    "shuffle" (Str) "chance" => |call| {
+    "shuffle" (Str) "random" => |call| {
         call.read()?;
         let mut characters: Vec<char> = call.text(0).chars().collect();
         call.made(characters.len().saturating_mul(4))?;
@@ -39,7 +39,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         }
         call.done(characters.into_iter().collect::<String>())
     };
-    "uuidv4" () "chance" => |call| {
+    "uuidv4" () "random" => |call| {
         let mut bytes = [0; 16];
         call.exec.session().world.random(&mut bytes);
         bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -50,9 +50,9 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-/// A number below another, each as likely.
+/// A uniform number below `end`.
 fn below(call: &mut Call<'_, '_>, end: u64) -> u64 {
-    // what is left over above the last whole round would favour small numbers
+    // the remainder above the last whole round would favour small numbers
     let rounds = u64::MAX - u64::MAX % end;
     loop {
         let mut bytes = [0; 8];
@@ -65,7 +65,7 @@ fn below(call: &mut Call<'_, '_>, end: u64) -> u64 {
 }
 
 fn text(call: &mut Call<'_, '_>, alphabet: &[u8]) -> Outcome {
-    // fewer than none are none
+    // a negative count means none
     let count = usize::try_from(call.int(0)).unwrap_or(0);
     // each character costs a draw
     call.made(count.saturating_mul(64))?;

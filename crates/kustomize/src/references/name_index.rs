@@ -1,18 +1,18 @@
-//! Candidates of one name, when there are many: a name that every base or namespace has.
+//! An index of candidates that share a name, such as one name in every base or namespace.
 //!
-//! They are found by namespace, former kind and affixes, so that a thousand
-//! bases that all have an `app` are not looked through for each of them.
+//! It finds them by namespace, former kind and affixes, so that a thousand bases with an `app` are not
+//! scanned for each other.
 
 use std::collections::HashMap;
 
-/// The candidates of one name, by place in the list of all.
+/// The candidates of one name, as indexes into the list of all.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
-    /// By effective namespace, then by former kind; under the empty kind stand all.
+pub(super) struct NameIndex {
+    /// By effective namespace, then by former kind; the empty kind holds all.
     groups: HashMap<String, HashMap<String, Group>>,
 }
 
-/// What the places of one namespace and former kind have before and after their names.
+/// The affixes of the candidates with one namespace and former kind.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) all: Vec<usize>,
@@ -23,13 +23,13 @@ pub(super) struct Group {
 #[derive(Debug, Default)]
 struct Affixes {
     none: Vec<usize>,
-    /// By all that was put there.
+    /// By all affixes.
     whole: HashMap<Vec<String>, Vec<usize>>,
-    /// By what was put there last, however much of it.
+    /// By the last affix added.
     ends: HashMap<Vec<String>, Vec<usize>>,
 }
 
-impl Crowd {
+impl NameIndex {
     pub(super) fn add(
         &mut self,
         at: usize,
@@ -50,19 +50,19 @@ impl Crowd {
         }
     }
 
-    /// Those of a namespace that were of a kind; of any, if it is empty.
+    /// The candidates of a namespace with this former kind; the empty kind means any.
     pub(super) fn group(&self, namespace: &str, kind: &str) -> Option<&Group> {
         self.groups.get(namespace)?.get(kind)
     }
 }
 
 impl Group {
-    /// All whose affixes could agree with these: at least those where one list is how the other ends.
-    pub(super) fn akin(&self, prefixes: &[String], suffixes: &[String]) -> Vec<usize> {
+    /// All candidates whose affixes may match: at least those where one list is a suffix of the other.
+    pub(super) fn with_matching_affixes(&self, prefixes: &[String], suffixes: &[String]) -> Vec<usize> {
         if !prefixes.is_empty() {
-            self.prefixes.akin(prefixes)
+            self.prefixes.with_matching_affixes(prefixes)
         } else if !suffixes.is_empty() {
-            self.suffixes.akin(suffixes)
+            self.suffixes.with_matching_affixes(suffixes)
         } else {
             self.all.clone()
         }
@@ -81,7 +81,7 @@ impl Affixes {
         }
     }
 
-    fn akin(&self, affixes: &[String]) -> Vec<usize> {
+    fn with_matching_affixes(&self, affixes: &[String]) -> Vec<usize> {
         let longer = self.ends.get(affixes);
         let shorter = (1..affixes.len()).filter_map(|from| self.whole.get(&affixes[from..]));
         let lists = longer.into_iter().chain(shorter).chain([&self.none]);
@@ -94,24 +94,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn candidates_are_found_by_how_their_affixes_end() {
+    fn candidates_match_by_last_affixes() {
         let list = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-        let mut crowd = Crowd::default();
+        let mut name_index = NameIndex::default();
         for (at, prefixes) in ["", "p", "a p", "b p", "x a p", "a"].into_iter().enumerate() {
-            crowd.add(at, "ns", &list("Secret Secret"), &list(prefixes), &[]);
+            name_index.add(at, "ns", &list("Secret Secret"), &list(prefixes), &[]);
         }
-        let group = crowd.group("ns", "Secret").unwrap();
+        let group = name_index.group("ns", "Secret").unwrap();
         for (prefixes, expected) in [
             ("a p", vec![0, 1, 2, 4]),
             ("p", vec![0, 1, 2, 3, 4]),
             ("a", vec![0, 5]),
             ("", vec![0, 1, 2, 3, 4, 5]),
         ] {
-            let mut found = group.akin(&list(prefixes), &[]);
+            let mut found = group.with_matching_affixes(&list(prefixes), &[]);
             found.sort_unstable();
             assert_eq!(found, expected, "{prefixes}");
         }
-        assert_eq!(crowd.group("ns", "").unwrap().all.len(), 6);
-        assert!(crowd.group("other", "Secret").is_none());
+        assert_eq!(name_index.group("ns", "").unwrap().all.len(), 6);
+        assert!(name_index.group("other", "Secret").is_none());
     }
 }

@@ -1,7 +1,7 @@
-//! What was read once and may be wanted again: bounded, and shared by all renders of a set, or of many sets.
+//! A bounded cache of parsed texts and expressions, shared by all renders of one or more sets.
 //!
-//! Two generations: what is asked for is young; when the young weigh too much they become the old, and
-//! the old are forgotten. So the bound holds whatever a hostile chart asks, and nothing is sorted.
+//! It has two generations: entries in use are young; when the young ones exceed the bound they become the old
+//! ones, and the previous old ones are dropped. So the bound holds for hostile charts, and nothing is sorted.
 
 use crate::ast::Tree;
 use crate::functions::Pattern;
@@ -9,17 +9,15 @@ use crate::value::Str;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The templates of a text given to `tpl`.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
-    /// The text's own.
+    /// The text's own template.
     pub(crate) own: Option<Arc<Tree>>,
-    /// All of them, by name.
     trees: Arc<[Arc<Tree>]>,
 }
 
 impl Layer {
-    /// Of templates that have different names, the text's own first.
+    /// Templates with distinct names, the text's own first.
     pub(crate) fn new(mut trees: Vec<Arc<Tree>>) -> Self {
         let own = trees.first().map(Arc::clone);
         trees.sort_unstable_by(|left, right| left.name.cmp(&right.name));
@@ -35,25 +33,24 @@ impl Layer {
     }
 }
 
-/// Texts given to `tpl` that a generation may hold, in bytes. A parsed text may take forty times its length.
+/// The most bytes of texts given to `tpl` per generation. A parsed text may take forty times its length.
 const LAYERS_BYTES_MAX: usize = 512 << 10;
-/// Expressions that a generation may hold. One takes up to 320 KiB, most a tenth of that.
+/// The most expressions per generation. One takes up to 320 KiB, most a tenth of that.
 const PATTERNS_MAX: usize = 100;
-/// The longest expression that is remembered.
 const PATTERN_BYTES_MAX: usize = 4 << 10;
 
-/// What renders remember: texts given to `tpl`, and regular expressions. Within 40 MiB for the texts and
-/// 64 MiB for the expressions, however many sets share it. A clone is the same memory.
+/// A cache of texts given to `tpl` and of regular expressions: at most 40 MiB of texts and 64 MiB of
+/// expressions, however many sets share it. A clone shares the cache.
 #[derive(Debug, Clone, Default)]
-pub struct Memory(Arc<Remembered>);
+pub struct RenderCache(Arc<SharedCache>);
 
 #[derive(Debug)]
-struct Remembered {
+struct SharedCache {
     layers: Mutex<Generations<Layer>>,
     patterns: Mutex<Generations<Pattern>>,
 }
 
-impl Default for Remembered {
+impl Default for SharedCache {
     fn default() -> Self {
         Self {
             layers: Mutex::new(Generations::new(LAYERS_BYTES_MAX)),
@@ -62,7 +59,7 @@ impl Default for Remembered {
     }
 }
 
-impl Memory {
+impl RenderCache {
     pub(crate) fn layer(&self, text: &Str) -> Option<Layer> {
         get(&self.0.layers, text)
     }
@@ -83,7 +80,7 @@ impl Memory {
     }
 }
 
-// a thread that panicked left a whole map behind: nothing runs between two changes of it
+// a panic leaves the map intact: each change is a single call
 fn get<V: Clone>(of: &Mutex<Generations<V>>, key: &Str) -> Option<V> {
     of.lock().unwrap_or_else(PoisonError::into_inner).get(key)
 }
@@ -94,7 +91,7 @@ fn put<V: Clone>(into: &Mutex<Generations<V>>, key: Str, value: V, weight: usize
         .put(key, value, weight);
 }
 
-/// Values with weights, of which the young may weigh so much and the old too.
+/// Values with weights; each generation has the same bound.
 #[derive(Debug)]
 struct Generations<V> {
     young: HashMap<Str, (V, usize)>,
@@ -130,7 +127,7 @@ impl<V: Clone> Generations<V> {
             self.old = std::mem::take(&mut self.young);
             self.weight = 0;
         }
-        // two renders may bring the same
+        // two renders may add the same
         if let Some((_, before)) = self.young.insert(key, (value, weight)) {
             self.weight -= before;
         }
@@ -143,7 +140,7 @@ mod tests {
     use super::Generations;
 
     #[test]
-    fn what_is_asked_for_stays_and_the_rest_goes() {
+    fn used_entries_survive_eviction() {
         let mut kept = Generations::new(10);
         for number in 0..50 {
             kept.put(format!("{number}").as_str().into(), number, 3);

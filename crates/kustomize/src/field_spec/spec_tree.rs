@@ -1,54 +1,46 @@
 //! Several field specifications, walked at once.
 //!
-//! The fields of a kind lie close together: a Deployment has thirty that may name something, most of
-//! them somewhere below `spec/template/spec`. Here their paths are a tree, and each map on the way is
-//! looked into once instead of once for each of them.
+//! The fields of a kind share prefixes: a Deployment has thirty that may name an object, most below
+//! `spec/template/spec`. Their paths form a tree, so each map is visited once.
 //!
-//! What is changed, and what is found wrong, is what it would be if one specification were visited
-//! after the other. Where that could differ they are: where one path is how another begins, a list
-//! is demanded by one and not by another, or a field is made by one and not by another.
+//! Changes and errors are the same as with one walk per specification. Where they could differ, the walks
+//! stay separate: one path is a prefix of another, only one requires a list, or only one creates its field.
 
-use super::{Creates, FieldSpec, visit_map};
+use super::{Creation, FieldSpec, visit_map};
 use crate::error::{Fault, FieldProblem};
 use crate::resource::Resource;
 use equate_manifest::object::{Object, field_mut};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// The ways to the fields of some specifications.
 #[derive(Debug)]
-pub(crate) struct Ways<'s> {
+pub(crate) struct SpecTree<'s> {
     specs: Vec<&'s FieldSpec>,
-    /// None where one specification has to be visited after the other.
+    /// `None` where specifications must be visited one by one.
     tree: Option<Vec<Branch<'s>>>,
 }
 
-/// One segment that paths have in common.
 #[derive(Debug)]
 struct Branch<'s> {
     name: &'s str,
     demands_list: bool,
-    /// Whether a specification that leads through here makes what is missing.
     creates: bool,
-    /// The first specification that leads through here.
     first: usize,
-    /// Those that end here; then nothing is below.
+    /// The specifications that end here; nothing is below them.
     ends: Vec<usize>,
     below: Vec<Branch<'s>>,
 }
 
-/// What is wrong on the way to a field of the specification with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct SpecFault {
     pub(crate) at: usize,
     pub(crate) problem: FieldProblem,
 }
 
-/// Changes a field of the specification with this number, which is in these items of the lists on
-/// the way.
+/// Changes a field of the numbered specification; the slice holds the list indexes on the way.
 type Change<'c> = dyn FnMut(usize, &mut Value, &[usize]) -> Result<(), FieldProblem> + 'c;
 
-impl<'s> Ways<'s> {
+impl<'s> SpecTree<'s> {
     pub(crate) fn new(specs: Vec<&'s FieldSpec>) -> Self {
         Self {
             tree: tree(&specs),
@@ -56,19 +48,17 @@ impl<'s> Ways<'s> {
         }
     }
 
-    /// The specification with this number.
     pub(crate) fn spec(&self, at: usize) -> &'s FieldSpec {
         self.specs[at]
     }
 
-    /// Calls `change` for every field of the object that a specification names, for several if
-    /// several do. It is called on after an error, too.
+    /// Calls `change` once per matching specification for every matching field. Continues after an error.
     pub(crate) fn visit(
         &self,
         object: &mut Object,
-        creates: Creates,
+        creates: Creation,
         change: &mut Change<'_>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), SpecFault> {
         let Some(tree) = &self.tree else {
             return self.visit_in_turn(object, creates, change);
         };
@@ -85,11 +75,11 @@ impl<'s> Ways<'s> {
     fn visit_in_turn(
         &self,
         object: &mut Object,
-        creates: Creates,
+        creates: Creation,
         change: &mut Change<'_>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), SpecFault> {
         for (at, spec) in self.specs.iter().enumerate() {
-            let creates = if spec.create { creates } else { Creates::Nothing };
+            let creates = if spec.create { creates } else { Creation::Nothing };
             let mut change = |value: &mut Value, indexes: &[usize]| change(at, value, indexes);
             visit_map(
                 &mut object.0,
@@ -98,13 +88,12 @@ impl<'s> Ways<'s> {
                 &mut Vec::new(),
                 &mut change,
             )
-            .map_err(|problem| Wrong { at, problem })?;
+            .map_err(|problem| SpecFault { at, problem })?;
         }
         Ok(())
     }
 
-    /// What is wrong, of a resource.
-    pub(crate) fn fault(&self, wrong: Wrong, resource: &Resource) -> Fault {
+    pub(crate) fn fault(&self, wrong: SpecFault, resource: &Resource) -> Fault {
         Fault::Field {
             path: self.specs[wrong.at].path.clone(),
             id: resource.id().to_string(),
@@ -113,7 +102,7 @@ impl<'s> Ways<'s> {
     }
 }
 
-/// The tree of some paths, if the order of visits makes no difference.
+/// Builds the tree if the order of visits makes no difference.
 fn tree<'s>(specs: &[&'s FieldSpec]) -> Option<Vec<Branch<'s>>> {
     let mut tree = Vec::new();
     for (at, spec) in specs.iter().enumerate() {
@@ -135,7 +124,6 @@ fn tree<'s>(specs: &[&'s FieldSpec]) -> Option<Vec<Branch<'s>>> {
     Some(tree)
 }
 
-/// The branch of a segment, made if need be.
 fn branch<'b, 's>(
     branches: &'b mut Vec<Branch<'s>>,
     segment: &'s str,
@@ -148,7 +136,7 @@ fn branch<'b, 's>(
     let found = match branches.iter().position(|branch| branch.name == name) {
         Some(found) if branches[found].demands_list != demands_list => return None,
         Some(found) => found,
-        // which is an error, but only where the way leads so far
+        // an error, but only where the walk gets this far
         None if name.is_empty() => return None,
         None => {
             branches.push(Branch {
@@ -165,13 +153,11 @@ fn branch<'b, 's>(
     branches.get_mut(found)
 }
 
-/// A walk through one object.
 struct Walk<'c, 'f> {
-    creates: Creates,
-    /// Of the lists on the way.
+    creates: Creation,
     indexes: Vec<usize>,
-    /// What is wrong for the first specification that anything is wrong for.
-    wrong: Option<Wrong>,
+    /// The error of the first specification that has one.
+    wrong: Option<SpecFault>,
     change: &'c mut Change<'f>,
 }
 
@@ -201,15 +187,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What a branch that is missing becomes.
     fn created(&self, branch: &Branch<'_>) -> Option<Value> {
         if !branch.creates || branch.demands_list {
             return None;
         }
         match self.creates {
-            Creates::Nothing => None,
-            Creates::Scalar if branch.below.is_empty() => Some(Value::from("")),
-            Creates::Scalar | Creates::Map => Some(Value::Object(Map::new())),
+            Creation::Nothing => None,
+            Creation::Scalar if branch.below.is_empty() => Some(Value::from("")),
+            Creation::Scalar | Creation::Map => Some(Value::Object(Map::new())),
         }
     }
 
@@ -241,12 +226,12 @@ impl Walk<'_, '_> {
 
     fn note(&mut self, at: usize, problem: FieldProblem) {
         if self.wrong.as_ref().is_none_or(|wrong| at < wrong.at) {
-            self.wrong = Some(Wrong { at, problem });
+            self.wrong = Some(SpecFault { at, problem });
         }
     }
 }
 
-/// Something for each type of object, made when it is first asked for.
+/// A value per type of object, created on demand.
 #[derive(Debug)]
 pub(crate) struct ByType<T> {
     made: Vec<T>,
@@ -280,14 +265,14 @@ mod tests {
     use crate::Origin;
     use serde_json::json;
 
-    /// What specifications do to an object, as a tree and in turn: each field gets the number of what
-    /// is called for it, one that holds `bad` is an error.
-    fn outcome(ways: &Ways<'_>, object: &Value, creates: Creates) -> (Value, Option<String>) {
+    /// The effect of specifications on an object, as a tree and one by one. Each field receives the number of
+    /// its calls; `bad` is an error.
+    fn outcome(spec_tree: &SpecTree<'_>, object: &Value, creates: Creation) -> (Value, Option<String>) {
         let Value::Object(map) = object.clone() else {
             panic!("no object");
         };
         let mut resource = Resource::new(map, Origin::default());
-        let visited = ways.visit(&mut resource.object, creates, &mut |at, value, indexes| {
+        let visited = spec_tree.visit(&mut resource.object, creates, &mut |at, value, indexes| {
             if *value == "bad" {
                 return Err(FieldProblem::EmptyName);
             }
@@ -303,29 +288,29 @@ mod tests {
         });
         let error = visited
             .err()
-            .map(|wrong| ways.fault(wrong, &resource).to_string());
+            .map(|wrong| spec_tree.fault(wrong, &resource).to_string());
         (resource.object.into_value(), error)
     }
 
-    /// Each path with a leading `+` is created.
+    /// A path with a leading `+` is created.
     fn check(paths: &[&str], is_tree: bool, object: &Value) {
         let specs: Vec<FieldSpec> = paths
             .iter()
             .map(|path| FieldSpec::new("", "", "", path.trim_start_matches('+'), path.starts_with('+')))
             .collect();
-        let ways = Ways::new(specs.iter().collect());
-        assert_eq!(ways.tree.is_some(), is_tree, "{paths:?}");
-        let in_turn = Ways {
-            specs: ways.specs.clone(),
+        let spec_tree = SpecTree::new(specs.iter().collect());
+        assert_eq!(spec_tree.tree.is_some(), is_tree, "{paths:?}");
+        let in_turn = SpecTree {
+            specs: spec_tree.specs.clone(),
             tree: None,
         };
-        for creates in [Creates::Nothing, Creates::Scalar, Creates::Map] {
+        for creates in [Creation::Nothing, Creation::Scalar, Creation::Map] {
             let (one, other) = (
-                outcome(&ways, object, creates),
+                outcome(&spec_tree, object, creates),
                 outcome(&in_turn, object, creates),
             );
             assert_eq!(one.1, other.1, "{paths:?} {creates:?} {object}");
-            // after an error nobody looks at the object
+            // after an error the object does not matter
             if one.1.is_none() {
                 assert_eq!(one.0, other.0, "{paths:?} {creates:?} {object}");
             }
@@ -333,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_does_what_one_after_the_other_does() {
+    fn tree_equals_separate_walks() {
         let objects = [
             json!({}),
             json!({"a": null}),
@@ -356,7 +341,7 @@ mod tests {
                 (&["a/c[]/x", "+a/c[]/y", "+d/e"], true),
                 (&["a/b", "d/e", "a/b"], true),
                 (&["+a/b", "d/e", "+a/b"], true),
-                // one after the other after all
+                // visited one by one
                 (&["a/b", "d/e", "+a/b"], false),
                 (&["a", "a/b"], false),
                 (&["+a/b/c", "+a/b"], false),
@@ -370,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_for_a_type_is_made_once() {
+    fn values_are_created_once_per_type() {
         let mut known = ByType::new();
         let mut made = 0;
         for (api_version, kind) in [("v1", "A"), ("v1", "B"), ("v2", "A"), ("v1", "A"), ("v2", "A")] {
