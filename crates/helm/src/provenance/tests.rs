@@ -9,7 +9,7 @@ fn read(name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
-/// As `helm verify` prints it.
+/// As printed by `helm verify`.
 fn shown(verified: &Verified) -> String {
     let signed: String = verified
         .signed_by
@@ -22,7 +22,7 @@ fn shown(verified: &Verified) -> String {
     format!("{signed}Using Key With Fingerprint: {fingerprint}\nChart Hash Verified: {digest}")
 }
 
-/// Where ours differs, and how.
+/// Our known differences.
 fn of_ours(case: &Value) -> Option<&'static str> {
     let is = |prov: &str, ring: &str| case["prov"] == prov && case["ring"] == ring;
     // Helm 4.3 loses what comes after the first armored block of a file
@@ -32,7 +32,7 @@ fn of_ours(case: &Value) -> Option<&'static str> {
     is("sha1", "rsa.asc").then_some("Error: openpgp: invalid signature: SHA1 proves nothing any more")
 }
 
-/// What helm 4.3.1 has said of the files in `testdata/provenance`.
+/// Answers of helm 4.3.1 for the files in `testdata/provenance`.
 #[test]
 fn verifies_as_helm_does() {
     let mut count = 0;
@@ -50,7 +50,7 @@ fn verifies_as_helm_does() {
         };
         let is_alike = match of_ours(&case) {
             Some(ours) => said.starts_with(ours) && !text("said").starts_with(ours),
-            // the words of parsers, and why a key does not count, are our own
+            // the texts of parsers and the causes of unusable keys are our own
             None => said == text("said") || is_refused(text("said")) && head(&said) == head(text("said")),
         };
         assert!(is_alike, "{line}\n got {said}");
@@ -72,7 +72,7 @@ fn is_refused(said: &str) -> bool {
         .any(|words| said.starts_with(&format!("Error: {words}")))
 }
 
-/// What is said before parsers have their say.
+/// The text before the parser's own.
 fn head(said: &str) -> Vec<&str> {
     let words = match said.starts_with("Error: openpgp: ") {
         true => 3,
@@ -127,7 +127,7 @@ fn what_helm_does_not_tell() {
             "BEGIN PGP SIGNATURE-----\n\n!",
             "openpgp: invalid data: ",
         ),
-        // what was signed ends before its last line break
+        // the signed text ends before its last line break
         (
             "\n-----BEGIN PGP SIGNATURE",
             "\n\n-----BEGIN PGP SIGNATURE",
@@ -138,7 +138,7 @@ fn what_helm_does_not_tell() {
         let changed = format!("\n{good}").replacen(from, to, 1);
         check(changed.as_bytes(), "alice.asc", want);
     }
-    // dashes that need no escape may have one
+    // unneeded dash escapes are valid
     let escaped = good.replacen("name: small", "- name: small", 1);
     let ring = KeyRing::read(&read("alice.asc")).unwrap();
     let archive = read("small-1.0.0.tgz");

@@ -1,7 +1,7 @@
-//! Values against a schema.
+//! Validation of values against a schema.
 //!
-//! Faults come in the order in which Helm's validator looks: type, constant, enumeration and format each
-//! end the schema they are in, everything else is looked at to its end.
+//! Errors come in the order of Helm's validator: type, constant, enumeration and format each end their
+//! schema; all other keywords are evaluated.
 
 use super::compile::{Compiled, Dependency, Id, Pattern, Schema};
 use super::equal::{WORK_MAX, Work, equal, equal_items};
@@ -13,16 +13,16 @@ use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// The most schemas that are held against values: combinations multiply.
+/// The most schema evaluations: combinations multiply.
 const STEPS_MAX: usize = 500_000;
 
-/// The most bytes that may be said of what is wrong with the values of a chart.
+/// The most bytes of error text for the values of a chart.
 pub(super) const FAULTS_BYTES_MAX: usize = 1 << 20;
 
-/// The most schemas that are held against one value on the way to one: each takes stack.
+/// The most nested evaluations: each takes stack.
 const NESTED_MAX: usize = 2_000;
 
-/// Holds values against a schema. What is wrong takes as many bytes as there is room for.
+/// Validates values. The error text is limited to this many bytes.
 pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Result<(), Failure> {
     let room = Room::new(bytes_max);
     let work = Work::new();
@@ -50,7 +50,7 @@ pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Re
     result.map(|_| ())
 }
 
-/// Where a value is.
+/// The path of a value.
 #[derive(Clone, Copy)]
 enum Path<'p> {
     Root,
@@ -74,17 +74,17 @@ impl Path<'_> {
     }
 }
 
-/// The schemas round one, innermost first.
+/// The enclosing schemas, innermost first.
 #[derive(Clone, Copy)]
 struct Scope<'s> {
     schema: Id,
-    /// The value that it is held against.
+    /// The value under validation.
     value: *const Value,
     parent: Option<&'s Scope<'s>>,
     depth: usize,
 }
 
-/// What of a map or list was looked at.
+/// The evaluated parts of a map or list.
 #[derive(Default)]
 struct Seen<'v> {
     keys: BTreeSet<&'v str>,
@@ -105,7 +105,7 @@ struct Checker<'c> {
     room: &'c Room,
     work: &'c Work,
     steps: usize,
-    /// What there was too much of.
+    /// The exceeded limit.
     exhausted: Option<String>,
 }
 
@@ -221,8 +221,7 @@ impl<'c> Checker<'c> {
             .failure(|| path.pointer(), || What::Said(what()), Vec::new())
     }
 
-    /// Looks whether something holds, whatever is wrong if not: most of what fails in a combination is
-    /// never shown.
+    /// Evaluates without collecting errors: most failures in a combination are never shown.
     fn quietly<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
         let was_quiet = self.room.be_quiet(true);
         let found = look(self);
@@ -230,7 +229,7 @@ impl<'c> Checker<'c> {
         found
     }
 
-    /// What is wrong with the same value by each of the schemas.
+    /// The errors of the same value under each of the schemas.
     fn wrong_by(&mut self, here: &Here<'_, '_>, schemas: &[Id]) -> Vec<Failure> {
         match self.room.is_quiet() {
             true => Vec::new(),
@@ -241,7 +240,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// The same value against another schema.
+    /// Validates the same value against another schema.
     fn same<'v>(&mut self, here: &Here<'_, 'v>, id: Id) -> Checked<'v> {
         self.schema(id, here.value, here.path, Some(here.scope))
     }
@@ -272,7 +271,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// References whose target depends on how one came here.
+    /// References whose target depends on the dynamic scope.
     fn moving_references(&mut self, here: &mut Here<'_, '_>) {
         if let Some(target) = here.schema.recursive {
             let target = self.outermost(here.scope, "", target);
@@ -293,7 +292,7 @@ impl<'c> Checker<'c> {
             let key = (compiled.schemas[id].resource.clone(), name.to_owned());
             compiled.dynamic.get(&key).copied()
         };
-        // without an anchor where it leads by itself it stays there
+        // a reference whose own target has no anchor is not dynamic
         if name.is_empty() && anchor(fallback).is_none() {
             return fallback;
         }
@@ -406,7 +405,7 @@ impl<'c> Checker<'c> {
             };
             if let Some(id) = id {
                 here.seen.items.insert(index);
-                // the validator counts anew behind the first ones
+                // the validator restarts the count after the prefix items
                 let counted = match index.checked_sub(prefix) {
                     Some(behind) if prefix > 0 => Path::At(here.path, behind),
                     _ => path,
@@ -556,7 +555,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// What no other keyword looked at.
+    /// Keywords for unevaluated items and properties.
     fn leftovers(&mut self, here: &mut Here<'_, '_>) {
         if let (Some(id), Value::Object(map)) = (here.schema.unevaluated_properties, here.value) {
             for (key, value) in map {
@@ -593,7 +592,7 @@ fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
     }
 }
 
-/// Whether the same schema is held against the same value already.
+/// Whether this schema and value are under evaluation already.
 fn is_cycle(scope: &Scope<'_>, work: &Work) -> bool {
     let mut next = scope.parent;
     let mut passed = 0;
@@ -608,13 +607,13 @@ fn is_cycle(scope: &Scope<'_>, work: &Work) -> bool {
     false
 }
 
-/// Whether a pattern is somewhere in a text; not when there is no more to be spent.
+/// Whether a pattern matches somewhere in a text; false once the budget is spent.
 fn matches(pattern: &Pattern, text: &str, work: &Work) -> bool {
     let bytes = text.len().saturating_add(1);
     work.spend(bytes.saturating_mul(pattern.slowness)) && pattern.regex.is_match(text)
 }
 
-/// What is wrong with a value as a whole; nothing is said where it is not wanted.
+/// Checks a value as a whole; collects no text while quiet.
 fn whole(schema: &Schema, value: &Value, room: &Room, work: &Work) -> Result<(), String> {
     let wrong = |what: &dyn Fn() -> String| match room.is_quiet() {
         true => Err(String::new()),

@@ -1,33 +1,32 @@
-//! What is wrong with values, in the words of Helm's validator.
+//! Validation errors, in the words of Helm's validator.
 
 use equate_manifest::json::go_float;
 use equate_template::quote as go_quote;
 use serde_json::Value;
 use std::cell::Cell;
 
-/// Something that is wrong, and because of what.
+/// An error and its causes.
 #[derive(Debug, Default)]
 pub(super) struct Failure {
-    /// The JSON pointer of the value.
     pub(super) at: String,
     pub(super) what: What,
     pub(super) causes: Vec<Failure>,
 }
 
-/// What is wrong.
+/// The kind of an error.
 #[derive(Debug, Default)]
 pub(super) enum What {
-    /// Several things.
+    /// Several errors.
     #[default]
     Group,
-    /// What a reference leads to; not worth a line if there is one cause.
+    /// A reference; not printed if it has one cause.
     Reference,
-    /// This.
+    /// An error with a text.
     Said(String),
 }
 
-/// How much may still be said. A key of a megabyte stands in the address of all that is below it, so what
-/// is wrong with values may take more than they do.
+/// The remaining bytes for errors. An error contains the path of its value, and a long key repeats in all
+/// paths below it, so errors may be larger than the values.
 pub(super) struct Room {
     left: Cell<Option<usize>>,
     quiet: Cell<bool>,
@@ -41,22 +40,22 @@ impl Room {
         }
     }
 
-    /// Whether there was more to say than there is room for. Nothing is worth a look from then on.
+    /// Whether errors were dropped for space. Validation stops then.
     pub(super) fn is_full(&self) -> bool {
         self.left.get().is_none()
     }
 
-    /// Whether nobody will read what is wrong.
+    /// Whether errors are not collected.
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet.get()
     }
 
-    /// Tells how it was before.
+    /// Sets quiet mode and returns the previous one.
     pub(super) fn be_quiet(&self, quiet: bool) -> bool {
         self.quiet.replace(quiet)
     }
 
-    /// A failure, which is empty if nobody reads it or there is no room.
+    /// An error; an empty one while quiet or full.
     pub(super) fn failure(
         &self,
         at: impl FnOnce() -> String,
@@ -79,7 +78,7 @@ impl Room {
 }
 
 impl Failure {
-    /// Something that is wrong with all of it.
+    /// An error about the whole value.
     pub(super) fn of_all(said: String) -> Self {
         Self {
             what: What::Said(said),
@@ -87,7 +86,7 @@ impl Failure {
         }
     }
 
-    /// All of it, in lines, without a line break at the end.
+    /// All errors, in lines, without a line break at the end.
     pub(super) fn listed(self) -> String {
         let causes = match self.what {
             What::Group => self.causes,
@@ -117,7 +116,6 @@ impl Failure {
     }
 }
 
-/// A text in single quotes.
 pub(super) fn quote(text: &str) -> String {
     let quoted = go_quote(text).replace("\\\"", "\"").replace('\'', "\\'");
     format!("'{}'", &quoted[1..quoted.len() - 1])
@@ -127,7 +125,6 @@ pub(super) fn all_quoted<'t>(texts: impl IntoIterator<Item = &'t str>) -> String
     texts.into_iter().map(quote).collect::<Vec<_>>().join(", ")
 }
 
-/// A value that is no list or map.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),

@@ -1,9 +1,9 @@
-//! A user's values over those of a chart and its subcharts.
+//! Coalescing: a user's values over those of a chart and its subcharts.
 //!
-//! A user's value goes over the chart's, maps are merged, and a user's null takes away what the chart has.
-//! A subchart sees the table with its name, with the parent's `global` merged over its own. What a
-//! subchart's values put into a map two levels below `global` the parent and all other subcharts see too:
-//! in Helm such a map is one and the same.
+//! A user's value replaces the chart's, maps are merged, and a user's null removes the chart's value. A
+//! subchart sees the table with its name, with the parent's `global` merged over its own. As in Helm,
+//! maps two levels below `global` are shared: a subchart's values there are visible to the parent and all
+//! other subcharts.
 
 use super::print;
 use super::room::{Room, weight, weight_of_key, weight_of_map, weight_of_nest};
@@ -11,66 +11,66 @@ use crate::chart::{Chart, Values};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Something that was passed over while values were put together; prints in Helm's words.
+/// A warning of coalescing; displays Helm's text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Warning {
-    /// A user's map stands where the chart has something else.
+    /// A user's map where the chart has another type.
     SkippedValue {
         /// The chart's path and the key.
         key: String,
     },
-    /// A user's value stands where the chart has a map.
+    /// A user's value where the chart has a map.
     NotTable {
         /// The path.
         key: String,
-        /// What the chart has.
+        /// The chart's value.
         value: Value,
     },
-    /// A user's map stands where the chart has something else, below the first level.
+    /// A user's map where the chart has another type, below the first level.
     IsTable {
         /// The path.
         key: String,
-        /// What the chart has.
+        /// The chart's value.
         value: Value,
     },
-    /// A subchart's `global` is no map.
+    /// A subchart's `global` is not a map.
     GlobalDestination,
-    /// The parent's `global` is no map.
+    /// The parent's `global` is not a map.
     GlobalSource,
-    /// A map of the parent's globals stands where the subchart has something else.
+    /// A global map of the parent where the subchart has another type.
     GlobalConflict {
         /// The key below `global`.
         key: String,
     },
-    /// Something of the parent's globals stands where the subchart has a map.
+    /// A global value of the parent where the subchart has a map.
     GlobalTable {
         /// The key below `global`.
         key: String,
     },
-    /// The value that a condition names is no boolean.
+    /// The value of a condition is not a boolean.
     Condition {
         /// The path.
         path: String,
         /// The dependency.
         chart: String,
     },
-    /// A tag's value is no boolean.
+    /// The value of a tag is not a boolean.
     Tag {
         /// The tag.
         tag: String,
         /// The dependency.
         chart: String,
     },
-    /// There is nothing to import under a name.
+    /// The export does not exist.
     NoExport {
-        /// The key that is no map.
+        /// The missing key.
         key: String,
     },
-    /// There is nothing to import from a path.
+    /// The import path does not exist.
     NoImport {
         /// The dependency.
         chart: String,
-        /// The key that is no map.
+        /// The missing key.
         key: String,
     },
 }
@@ -119,44 +119,44 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Why values cannot be put together.
+/// Values cannot be coalesced.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CoalesceError {
-    /// What stands under a subchart's name is no map.
+    /// The value under a subchart's name is not a map.
     #[error("type mismatch on {chart}: {}", print::boolean(value))]
     Subchart {
         /// The subchart.
         chart: String,
-        /// What stands there.
+        /// The value.
         value: Value,
     },
-    /// Values are imported to a path that is too long.
+    /// An import path is too long.
     #[error("import-values lead more than {0} maps deep")]
     Depth(usize),
     /// Values take too much memory.
     #[error("values put together with those of the charts in one another take more than {0} bytes")]
     Bytes(usize),
-    /// Values are copied again and again.
+    /// Values are copied too often.
     #[error("putting values together takes copies of more than {0} bytes")]
     Copied(usize),
 }
 
-/// The values that a chart's templates see, and what was passed over.
+/// The values of a chart's templates, and warnings.
 ///
 /// # Errors
-/// Something that is no map under a subchart's name.
+/// The value under a subchart's name is not a map.
 pub fn coalesce(chart: &Chart, user: &Values) -> Result<(Values, Vec<Warning>), CoalesceError> {
     let mut warnings = Vec::new();
     let values = coalesced(chart, user, Nulls::Drop, &mut warnings, &mut Room::new())?;
     Ok((values, warnings))
 }
 
-/// What becomes of nulls.
+/// The treatment of nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nulls {
-    /// They take away what is below them, and go.
+    /// Remove the null and the chart's value.
     Drop,
-    /// They stay, for a time when they will.
+    /// Keep the null for a later pass.
     Keep,
 }
 
@@ -223,7 +223,7 @@ impl Coalescing<'_> {
         Ok(())
     }
 
-    /// The chart's own values under those that are there.
+    /// Adds the chart's own values under those present.
     fn own(&mut self, chart: &Chart, values: &mut Values, prefix: &str) -> Result<(), CoalesceError> {
         let prefix = below(prefix, chart.name());
         for (key, default) in chart.values.iter() {
@@ -262,7 +262,7 @@ impl Coalescing<'_> {
         Ok(())
     }
 
-    /// The parent's globals over a subchart's. Tells whether it was done.
+    /// Merges the parent's globals over a subchart's. Returns whether it did.
     fn globals(
         &mut self,
         subchart: &mut Values,
@@ -310,8 +310,7 @@ impl Coalescing<'_> {
     }
 }
 
-/// Maps below the first level of the globals are the parent's own: what a subchart put into them is there
-/// too, and the next subchart sees it.
+/// Copies a subchart's values in shared global maps to the parent, so that the next subchart sees them.
 fn give_back(parent: &mut Values, subchart: &Values, room: &mut Room) -> Result<(), CoalesceError> {
     if let (Some(Value::Object(own)), Some(Value::Object(seen))) =
         (parent.get_mut(GLOBAL), subchart.get(GLOBAL))
@@ -321,7 +320,7 @@ fn give_back(parent: &mut Values, subchart: &Values, room: &mut Room) -> Result<
     Ok(())
 }
 
-/// And once all is done the subcharts before it see it as well.
+/// At the end, copies shared global maps to the earlier subcharts.
 fn hand_down(chart: &Chart, values: &mut Values, room: &mut Room) -> Result<(), CoalesceError> {
     for subchart in &chart.dependencies {
         let Some(Value::Object(own)) = values.get_mut(subchart.name()) else {
@@ -339,7 +338,7 @@ fn hand_down(chart: &Chart, values: &mut Values, room: &mut Room) -> Result<(), 
     Ok(())
 }
 
-/// Takes over maps that both have, from the second level on.
+/// Merges maps that both have, from the second level on.
 fn share(into: &mut Values, from: &Values, room: &mut Room) -> Result<(), CoalesceError> {
     for (key, table) in into {
         let (Value::Object(table), Some(Value::Object(from))) = (table, from.get(key)) else {
@@ -357,7 +356,7 @@ fn share(into: &mut Values, from: &Values, room: &mut Room) -> Result<(), Coales
     Ok(())
 }
 
-/// A map under another.
+/// Merges a map under another.
 pub(crate) fn tables(
     over: &mut Values,
     under: Values,
