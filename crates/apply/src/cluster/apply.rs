@@ -1,4 +1,4 @@
-//! Applying a stage.
+//! Server-side apply of a stage.
 
 use super::applied::{Action, Applied, Done, Outcome};
 use super::error::{ApplyError, Failure};
@@ -19,14 +19,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As often are kubectl's leftovers read again when somebody changes the object meanwhile.
+/// The most attempts to move kubectl's fields while others change the object.
 const TAKEOVER_ATTEMPTS: usize = 5;
 
 impl Cluster {
-    /// Carries out the steps of a stage: rank after rank, the objects of one rank several at a time.
+    /// Executes the steps of a stage: rank after rank, objects of one rank concurrently.
     ///
-    /// Every step has an outcome. When one fails the others are still tried, unless the API server
-    /// does not answer; the caller then leaves out the later stages.
+    /// Every step has an outcome. After a failure the other steps still run, unless the API server does
+    /// not answer. The caller then skips the later stages.
     pub async fn apply_stage(
         &self,
         stage: &Stage,
@@ -134,14 +134,14 @@ impl Cluster {
     }
 }
 
-/// The group that a CustomResourceDefinition defines kinds in.
+/// The API group of a CustomResourceDefinition's kinds.
 fn group_of(definition: &Object) -> &str {
     let spec = definition.0.get("spec");
     spec.and_then(|spec| spec.get("group")?.as_str())
         .unwrap_or_default()
 }
 
-/// Writing one object.
+/// The write of one object.
 struct Writing<'a> {
     cluster: &'a Cluster,
     endpoint: Endpoint<'a>,
@@ -164,7 +164,7 @@ impl Writing<'_> {
         persist(self.execution.patience, || self.endpoint.get(caller)).await
     }
 
-    /// Decides again with the object at hand: when it was planned, nobody had seen it.
+    /// Decides again with the live object, which the plan did not have.
     async fn look_and_apply(&self) -> Result<Done, ApplyError> {
         let Some(live) = self.get().await? else {
             return self.apply(None).await;
@@ -188,7 +188,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Applies; recreates if the change is refused and that is allowed.
+    /// Applies; recreates if the change is refused and recreation is allowed.
     async fn apply(&self, from: Option<&str>) -> Result<Done, ApplyError> {
         let adjusted = self.adjusted().await?;
         let object = adjusted.as_ref().unwrap_or(&self.desired.object);
@@ -197,14 +197,14 @@ impl Writing<'_> {
             other => return other,
         };
         let (message, fields) = refused;
-        // a field that no type has is refused before anything is validated, without naming fields
+        // an unknown field is refused before validation, without naming fields
         if fields.is_empty()
             && let Some((object, warnings)) = without_unknown_fields(object)
         {
             return self.apply_object(&object, from, warnings).await;
         }
-        // An object that could be created as it is wanted is valid: what is refused is the change.
-        // Flux would delete before it knows (`pkg/ssa/errors/immutable.go`).
+        // If the object could be created, it is valid, and only the change is refused. Flux deletes
+        // without this check (`pkg/ssa/errors/immutable.go`).
         if !self.could_be_created().await {
             return Err(ApplyError::Invalid { message, fields });
         }
@@ -214,8 +214,7 @@ impl Writing<'_> {
         Err(ApplyError::Immutable { message, fields })
     }
 
-    /// What is sent, if that is not all that is wanted: fields that others may change are looked at
-    /// first.
+    /// The object to send if it differs from the desired one: ignored fields depend on the live object.
     async fn adjusted(&self) -> Result<Option<Object>, ApplyError> {
         if self.desired.ignored.is_empty() {
             return Ok(None);
@@ -264,7 +263,7 @@ impl Writing<'_> {
         })
     }
 
-    /// The digest of the object as planned, also if less was sent: it is what the next plan compares.
+    /// The digest of the planned object, also if less was sent: the next plan compares with it.
     fn remembered(&self, observed: &Observed) -> Remembered {
         Remembered {
             desired: self.desired.digest,
@@ -292,7 +291,7 @@ impl Writing<'_> {
         })
     }
 
-    /// A dry run of a creation validates before it finds that the name is taken.
+    /// A dry-run creation validates before it reports that the name is taken.
     async fn could_be_created(&self) -> bool {
         let asked = self
             .ask_once(Ask::CreateDryRun(self.by(), &self.desired.object))
@@ -304,8 +303,8 @@ impl Writing<'_> {
         self.endpoint.ask(&self.cluster.caller, ask).await
     }
 
-    /// Deletes and creates anew. One that has to be waited for is not: whoever called hears of its
-    /// going, and comes again.
+    /// Deletes and creates anew. Does not wait for finalizers: the caller learns of the deletion and
+    /// retries.
     async fn recreate(&self) -> Result<Done, ApplyError> {
         let Some(live) = self.get().await? else {
             return self.apply_object(&self.desired.object, None, Vec::new()).await;
@@ -317,7 +316,7 @@ impl Writing<'_> {
         if deleting {
             return Err(still_there(uid, &live));
         }
-        // whatever it is by now, what git wants could be created in its place
+        // whatever the live object is by now, the desired one could be created in its place
         let delete = Ask::Delete {
             uid: &uid,
             version: None,
@@ -336,7 +335,7 @@ impl Writing<'_> {
     }
 }
 
-/// As Flux, which drops fields that its types do not have without a word. Here they are named.
+/// Flux silently drops fields unknown to its types. Here they are named in a warning.
 fn without_unknown_fields(object: &Object) -> Option<(Object, Vec<String>)> {
     let mut object = object.clone();
     let unknown = normal::normalise(&mut object, normal::Unknown::Drop);

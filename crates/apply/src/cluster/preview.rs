@@ -1,4 +1,4 @@
-//! A plan as the API server would carry it out, without doing so: what `equate diff` shows.
+//! The dry run of a plan: `equate diff` shows it.
 
 use super::error::{ApplyError, Failure};
 use super::request::Ask;
@@ -12,26 +12,26 @@ use crate::plan::{self, KeepReason, Memory, PatchReason, Plan, Presence, Stage, 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A plan with every field that would change, and what would fail.
+/// A plan with all field changes, and the expected failures.
 #[derive(Debug, Default)]
 pub struct Preview {
-    /// The plan. Objects that would fail have the step they had.
+    /// The plan. A failing object keeps its step.
     pub plan: Plan,
-    /// What would fail.
+    /// The expected failures.
     pub failures: Vec<Failure>,
 }
 
-/// What an apply would do to one object.
+/// The expected effect of an apply on one object.
 enum Foreseen {
     Step(Step),
     Fails(Step, Failure),
 }
 
 impl Cluster {
-    /// Holds a plan against the API server: reads every object, and applies it as a dry run.
+    /// Reads every object of a plan and applies it as a dry run.
     ///
-    /// Objects whose namespace or kind the plan itself creates cannot be tried; they are foreseen to
-    /// be created.
+    /// Objects whose namespace or kind the plan itself creates cannot be tried: they are shown as
+    /// created.
     pub async fn preview(&self, plan: &Plan, desired: &[Desired], execution: &Execution<'_>) -> Preview {
         let given: HashMap<&ObjectId, &Desired> = desired.iter().map(|d| (&d.id, d)).collect();
         let mut preview = Preview {
@@ -112,7 +112,7 @@ impl Cluster {
         };
         let planned = plan::apply_step(desired, &presence, &Memory::default(), execution.options);
         let Step::Patch { reason, .. } = planned else {
-            // also a creation is tried, so that what the API server refuses is seen
+            // creations are tried too, to find what the API server refuses
             if let Step::Create(_) = planned {
                 let object = &desired.object;
                 endpoint
@@ -174,7 +174,7 @@ impl Cluster {
     }
 }
 
-/// What the plan's own objects bring into being.
+/// Namespaces and kinds that the plan itself creates.
 struct Coming<'a> {
     namespaces: HashSet<&'a str>,
     kinds: HashSet<(&'a str, &'a str)>,

@@ -1,4 +1,4 @@
-//! Deleting what git no longer holds.
+//! Deletion of objects that git no longer declares.
 
 use super::applied::{Action, Applied, Done, Outcome};
 use super::error::{ApplyError, Failure};
@@ -10,24 +10,23 @@ use crate::order;
 use crate::plan::{self, KeepReason, Step};
 use equate_manifest::object::GroupVersionKind;
 
-/// An object that changes each time it is to be deleted is given up after so many looks.
+/// The most attempts for an object that changes before each deletion.
 const ATTEMPTS: usize = 5;
 
-/// What the API server makes of a deletion.
+/// The answer to a deletion.
 enum Deletion {
     Accepted,
     Gone,
-    /// It was changed since, or another object has the name now.
+    /// The object changed, or another one has its name.
     Changed,
 }
 
 impl Cluster {
-    /// Carries out prune steps in their order, those of one rank several at a time.
+    /// Executes prune steps in order, those of one rank concurrently.
     ///
-    /// An object is deleted in the background, and only as it was seen: one that was changed since,
-    /// or created anew under the same name, is looked at first, for it may be another's by now, or
-    /// not to be pruned. What fails stays in the
-    /// inventory: it is for the caller to keep it there.
+    /// Deletes in the background, with preconditions on what was observed. An object that changed or was
+    /// recreated since is read again first: it may belong to another owner or be protected by now. A
+    /// failed object stays in the inventory; the caller keeps it there.
     pub async fn prune(&self, steps: &[Step], execution: &Execution<'_>) -> Applied {
         let silence = Silence::default();
         let mut applied = Applied::default();
@@ -126,7 +125,7 @@ impl Cluster {
         })
     }
 
-    /// An object that may be pruned, as it is now; what is kept instead, if it may not.
+    /// The live object if it may be pruned; otherwise the reason to keep it.
     async fn prunable(
         &self,
         endpoint: &Endpoint<'_>,

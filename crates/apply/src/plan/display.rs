@@ -1,4 +1,4 @@
-//! A plan as people read it: one line per step, and one per field where fields are known.
+//! Plans as text: one line per step, and one per known field change.
 
 use super::{EmptyRender, Guard, KeepReason, PatchReason, Plan, Step};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Every reason, as a table: what git wants, what is live, what is planned.
+//! Every reason, as a table: desired and live objects, and the plan.
 
 use super::{Budget, Exceeded, Guard, Live, Memory, Options, Presence, PruneBudgetCheck, Remembered, plan};
 use crate::desired::Desired;
@@ -39,7 +39,7 @@ fn digest(text: &str) -> Digest {
     crate::owned::desired(&Object::from_value(json!({ "data": text })).unwrap())
 }
 
-/// An object as `desired` would leave it, with one thing changed.
+/// A live object as `desired` would leave it, with one change.
 fn observed(desired: &Desired, change: impl FnOnce(&mut Observed)) -> Presence {
     let mut observed = Observed {
         uid: "u1".to_owned(),
@@ -95,7 +95,7 @@ fn check_apply(case: Case, expected: &str) {
     }
     let me = me();
     let mut options = Options::new(&me, "main@sha1:1");
-    // one that only holds it has no say beside the one its labels name
+    // a claim does not count if the labels name another owner
     let idle = Owner::new(&KUSTOMIZATION, "a", "holds-it-too");
     let claims: BTreeSet<_> = case
         .contender
@@ -140,7 +140,7 @@ fn why_an_object_is_applied_or_not() {
     check(&|c| c.presence = Presence::Absent, "create ConfigMap/n/a");
     check(&|c| c.presence = same(), "keep ConfigMap/n/a (unchanged)");
     check(&|c| c.presence = changed(), "patch ConfigMap/n/a (changed)");
-    // what is remembered tells drift from a change, and values that are stored in another form
+    // memory separates drift from a change, and knows values stored in another form
     check(
         &|c| (c.presence, c.remembered) = (changed(), Some(applied)),
         "patch ConfigMap/n/a (drifted)",
@@ -153,7 +153,7 @@ fn why_an_object_is_applied_or_not() {
         &|c| (c.presence, c.remembered) = (changed(), Some(older)),
         "patch ConfigMap/n/a (changed)",
     );
-    // somebody undid a normalised value by hand: it is what we want, whatever we remember
+    // a normalised value set back by hand matches git, whatever is remembered
     check(
         &|c| (c.presence, c.remembered) = (same(), Some(normalised)),
         "keep ConfigMap/n/a (unchanged)",
@@ -176,13 +176,12 @@ fn why_an_object_is_applied_or_not() {
         &|c| (c.presence, c.backing_off) = (Presence::Absent, true),
         "create ConfigMap/n/a",
     );
-    // what is on the live object
     let live = |change: fn(&mut Observed)| observed(&a, change);
     check(
         &|c| c.presence = live(|o| o.kubectl = true),
         "patch ConfigMap/n/a (taken over from kubectl)",
     );
-    // what is going away is left alone, unless git has changed what is wanted of it
+    // a deleting object is left alone, unless git has changed it
     let deleting = || {
         observed(&a, |o| {
             o.deleting = true;
@@ -206,7 +205,7 @@ fn why_an_object_is_applied_or_not() {
         &|c| c.presence = live(|o| o.policy.mode = Mode::Ignore),
         "keep ConfigMap/n/a (ignored, as its annotations say)",
     );
-    // another owner: a label that is left over is taken over, one that is claimed is not
+    // another owner: a leftover label is taken over, a claimed object is not
     let theirs = || {
         observed(&a, |o| {
             o.owner = Some(other());
@@ -222,7 +221,7 @@ fn why_an_object_is_applied_or_not() {
         &|c| (c.presence, c.contender) = (theirs(), Some(Owner::new(&KUSTOMIZATION, "team", "third"))),
         "patch ConfigMap/n/a (changed)",
     );
-    // labels of its kind are not looked at: its claim alone says that it is another kind's
+    // labels of another kind are not read: its claim alone counts
     let release = || Owner::new(&HELM_RELEASE, "flux-system", "apps");
     for presence in [Presence::Absent, theirs(), same()] {
         check(
@@ -310,7 +309,7 @@ fn why_an_object_is_pruned_or_not() {
             plan.to_string().trim_end(),
             format!("keep ConfigMap/n/z (unchanged)\n{expected}")
         );
-        // until another has it, or it is gone, it is remembered here
+        // it stays in the inventory until another has it or it is gone
         let lingers = ["handed over", "not pruned before", "not pruned while"];
         let lingers = lingers.iter().any(|words| expected.contains(words));
         let inventory = plan.inventory(&[desired("z", "")], &inventory);
@@ -348,7 +347,7 @@ fn why_an_object_is_pruned_or_not() {
     let handed_over = "keep ConfigMap/n/a (handed over to Kustomization team/other)";
     check_with(live(|_| ()), true, Some(other()), handed_over);
     check_with(Presence::Unknown, true, Some(other()), handed_over);
-    // what has been taken is written on it
+    // its labels name the owner that took it over
     let taken = "keep ConfigMap/n/a (belongs to Kustomization team/other)";
     check_with(live(|o| o.owner = Some(other())), true, Some(other()), taken);
     check_with(
@@ -357,7 +356,7 @@ fn why_an_object_is_pruned_or_not() {
         Some(other()),
         "keep ConfigMap/n/a (gone already)",
     );
-    // of one it is not known what it wants
+    // an owner whose desired objects are unknown
     let awaited = "keep ConfigMap/n/a (not pruned before it is known what Kustomization team/other declares)";
     let awaits = |presence: Presence, expected: &str| {
         check_all(presence, true, None, Some(other()), None, expected);
@@ -370,9 +369,9 @@ fn why_an_object_is_pruned_or_not() {
         live(|o| o.policy.prune = false),
         "keep ConfigMap/n/a (pruning is disabled for it)",
     );
-    // one that wants it is enough
+    // one owner that wants it is enough
     check_all(live(|_| ()), true, Some(other()), Some(me()), None, handed_over);
-    // what would take another's objects with it stays as long as they do, whoever else is waited for
+    // a container stays as long as an owner needs its contents, whatever else is unknown
     let needed = "keep ConfigMap/n/a (not pruned while Kustomization team/other has ConfigMap/n/x, which would go with it)";
     let needs = |presence: Presence, awaited: Option<Owner>, expected: &str| {
         check_all(presence, true, None, awaited, Some(other()), expected);
@@ -394,7 +393,7 @@ fn why_an_object_is_pruned_or_not() {
     );
 }
 
-/// One object per id of the inventory format, all of which are live as they are wanted.
+/// One object per inventory id; all are live and up to date.
 fn objects(ids: &str) -> (Vec<Desired>, Live) {
     let desired: Vec<_> = ids
         .split_whitespace()
@@ -486,7 +485,7 @@ fn an_empty_render_stops_unless_it_is_confirmed_for_this_revision() {
     check(&[], false, Some("main@sha1:0"), true);
     check(&[], false, Some("main@sha1:1"), false);
     check(&["a"], false, None, false);
-    // a render of nothing but the loop itself is as empty
+    // a render of the bootstrap alone counts as empty
     check(&["loop"], true, None, true);
     check(&["loop"], false, None, false);
 }
@@ -502,7 +501,7 @@ fn nothing_to_prune_is_no_empty_render() {
         None
     );
     inventory.insert(id("a"), "v1");
-    // what may not be pruned yet will be later
+    // objects that may not be pruned yet are pruned later
     let other = other();
     let waiting = Options {
         awaited: Some(&other),
@@ -562,7 +561,7 @@ fn budgets_are_read() {
 
 #[test]
 fn a_plan_that_deletes_more_than_it_may_deletes_nothing() {
-    // of the objects that are held so many are not declared any more, and another takes some of those
+    // the inventory has `held` objects, `drops` are no longer declared, another owner takes some
     let check = |held: usize, drops: usize, harmless: &[&str], budget: Option<&str>, stopped: bool| {
         let names: Vec<String> = (0..held).map(|n| format!("n_o{n:03}__ConfigMap")).collect();
         let (all, live) = objects(&names.join(" "));
@@ -589,16 +588,16 @@ fn a_plan_that_deletes_more_than_it_may_deletes_nothing() {
         if let Some(Guard::Budget(exceeded)) = &plan.guard {
             assert_eq!((exceeded.objects.len(), exceeded.held), (deletions, held));
             assert_eq!(plan.inventory(desired, &inventory), inventory);
-            // nothing is forgotten either where the rest is applied already
+            // nothing is forgotten where the rest is applied
             assert_eq!(plan.lingering(&inventory).len(), drops);
         }
     };
-    // half of more than ten, where nothing is said
+    // the default: half of more than ten
     check(20, 10, &[], None, false);
     check(20, 11, &[], None, true);
     check(11, 6, &[], None, true);
     check(10, 9, &[], None, false);
-    // what another takes does not count
+    // handed over objects do not count
     check(20, 11, &["o000"], None, false);
     check(20, 12, &["o000"], None, true);
     check(20, 3, &[], Some("3"), false);
@@ -654,7 +653,7 @@ fn inventories() {
     options.claims = &claims;
     let plan = plan(&desired, &before, &live, &Memory::default(), &options);
     let ids = |inventory: &Inventory| -> Vec<String> { inventory.ids().map(ObjectId::to_string).collect() };
-    // neither what another holds nor the loop itself
+    // neither objects of another owner nor the bootstrap
     assert_eq!(ids(&plan.inventory(&desired, &before)), ["ConfigMap/n/a"]);
     assert_eq!(
         ids(&plan.write_ahead(&desired, &before)),
@@ -741,7 +740,7 @@ fn what_is_assigned_to_another_is_left_alone_whatever_is_there() {
     for presence in [Presence::Absent, Presence::Unknown, ours] {
         assert_eq!(check("", presence, held), (1, 1));
     }
-    // left alone on its own wish: then nobody contests it
+    // an ignored object is not contested
     let ignored = "keep ConfigMap/n/a (ignored, as its annotations say)";
     assert_eq!(check("reconcile: disabled", Presence::Absent, ignored), (0, 2));
 }

@@ -1,4 +1,4 @@
-//! An API server that is busy, broken, or not there.
+//! An API server that is busy, broken or absent.
 
 use crate::world::{KUSTOMIZATION, World, check, say};
 use equate_apply::cluster::{Cluster, Execution};
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What is answered instead of what the API server would.
+/// The answer that replaces the API server's.
 #[derive(Clone)]
 enum Fault {
     Status(u16, &'static str, &'static str),
@@ -18,7 +18,7 @@ enum Fault {
     Dropped,
 }
 
-/// Puts faults before the requests to a path: each is answered once, then requests go through. Counts them all.
+/// Answers the first requests to a path with faults, then passes requests on. Counts all.
 fn faulty(world: &World, faults: Vec<Fault>, path: &'static str) -> (Cluster, Arc<Mutex<usize>>) {
     let faults = Arc::new(Mutex::new(VecDeque::from(faults)));
     let requests = Arc::new(Mutex::new(0));
@@ -141,7 +141,7 @@ async fn what_does_not_pass_is_told_and_not_repeated() {
         1,
     )
     .await;
-    // told to come back later than an apply may last
+    // told to retry later than an apply may take
     check_one(
         Fault::RetryAfter("60"),
         "the API server asks to come back later: slow down",
@@ -157,7 +157,7 @@ async fn what_does_not_pass_is_told_and_not_repeated() {
     .await;
 }
 
-/// Another than the authorizer has the same code and reason.
+/// Admission policies refuse with the same code and reason.
 #[tokio::test(start_paused = true)]
 async fn a_right_is_missing_where_the_authorizer_says_so() {
     let world = World::start().await;
@@ -226,7 +226,7 @@ async fn a_missing_kind_is_asked_for_once_a_second_at_most() {
     assert_eq!(miss().await, 1);
     tokio::time::advance(Duration::from_millis(200)).await;
     assert_eq!(miss().await, 2);
-    // a kind that is about to come is waited for, but not for ever
+    // an expected kind is waited for, but not for ever
     cluster.expect_change("example.org").await;
     let before = tokio::time::Instant::now();
     assert!(cluster.resolve(&gvk).await.is_err());

@@ -1,4 +1,4 @@
-//! Kinds that come and go, and objects that the API server does not take.
+//! Kinds that appear and disappear, and objects that the API server refuses.
 
 use crate::world::{World, check};
 use equate_manifest::object::GroupVersionKind;
@@ -30,7 +30,7 @@ spec: {size: 3, ratio: 1.0, nothing: null, list: [1, 2]}
 async fn a_kind_defined_in_the_same_run_is_found() {
     for scope in ["Cluster", "Namespaced"] {
         let mut world = World::start().await;
-        // somebody has just asked for it in vain: that is no reason not to find it
+        // another caller just looked it up in vain: it must still be found
         let gvk = GroupVersionKind::new("example.org", "v1", "Gadget");
         assert!(world.cluster.resolve(&gvk).await.is_err());
         let shown = if scope == "Cluster" {
@@ -87,7 +87,7 @@ metadata: {{name: good}}
         ! Gadget/g from apps.yaml: the cluster has no kind Gadget in example.org/v1; is its CustomResourceDefinition applied?
         ",
     );
-    // written ahead: what was planned is not forgotten, whatever happened
+    // write-ahead: no planned object is forgotten
     assert_eq!(world.inventory.len(), 4);
 }
 

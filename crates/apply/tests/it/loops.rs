@@ -1,4 +1,4 @@
-//! The ordinary run: create, nothing, change, drift, restart.
+//! The ordinary cycle: create, no change, change, drift, restart.
 
 use crate::world::{World, check};
 
@@ -68,7 +68,7 @@ async fn what_is_applied_once_costs_nothing_again() {
     ";
     check("first", &world.run(APP).await, created);
     check("again", &world.run(APP).await, UNCHANGED);
-    // after a restart nothing is remembered: values that are stored as they are sent are still known
+    // after a restart the memory is empty: values stored as sent are still recognised
     world.memory = Default::default();
     check("restarted", &world.run(APP).await, UNCHANGED);
 }
@@ -92,7 +92,7 @@ async fn what_git_changes_is_patched_and_what_others_change_is_corrected() {
 
     let merge = "application/merge-patch+json";
     let uri = "/api/v1/namespaces/shop/configmaps/settings?fieldManager=person";
-    // fields that are nobody's or somebody else's are no drift
+    // fields without owner or of other owners are no drift
     world.send("PATCH", uri, merge, r#"{"data":{"extra":"x"}}"#).await;
     check("a field of another", &world.run(&green).await, UNCHANGED);
     world
@@ -108,7 +108,7 @@ async fn what_git_changes_is_patched_and_what_others_change_is_corrected() {
         .send("PATCH", uri, merge, r#"{"data":{"color":null}}"#)
         .await;
     check("a field removed", &world.run(&green).await, &drifted);
-    // without what was remembered drift cannot be told from a change in git, but is corrected as well
+    // without memory, drift looks like a change in git, and is corrected as well
     world.memory = Default::default();
     world
         .send("PATCH", uri, merge, r#"{"data":{"color":"red"}}"#)

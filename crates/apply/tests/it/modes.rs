@@ -1,4 +1,4 @@
-//! What objects say about how they want to be treated.
+//! Annotations that control apply and prune.
 
 use crate::world::{World, check};
 
@@ -40,7 +40,7 @@ async fn if_not_present_creates_once() {
          = ConfigMap/default/settings kept (present, and to be created only)",
     );
     assert_eq!(world.value(DATA.0, DATA.1, DATA.2).await, r#"{"color":"blue"}"#);
-    // it is ours all the same: without it in git it goes
+    // it is still ours: once it leaves git it is pruned
     world.look = true;
     world.allow_empty = Some("main@sha1:1".to_owned());
     check(
@@ -135,7 +135,7 @@ async fn what_cannot_be_changed_is_recreated_only_if_allowed() {
         .await;
     assert_ne!(anew, uid);
 
-    // what is not valid at all does not cost the object that is there, also where all may be recreated
+    // an invalid manifest does not delete the live object, even with force
     world.force = true;
     let text = world.run(&forced.replace("Never", "Sometimes")).await;
     assert!(

@@ -1,4 +1,4 @@
-//! Objects that kubectl made.
+//! Objects created by kubectl.
 
 use crate::world::{World, check};
 

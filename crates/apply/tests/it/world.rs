@@ -1,4 +1,4 @@
-//! A cluster, one owner, and what a controller keeps between runs: as text in, text out.
+//! A cluster, one owner, and a controller's state between runs: text in, text out.
 
 use equate_apply::cluster::{Applied, Cluster, Execution};
 use equate_apply::desired::Desired;
@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As long may anything take that is waited for.
+/// The longest wait.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) struct World {
-    /// Ends the cluster when it goes.
+    /// Stops the cluster on drop.
     _cluster: Arc<equate_testkit::cluster::Cluster>,
     pub(crate) client: Client,
     pub(crate) cluster: Cluster,
@@ -28,7 +28,7 @@ pub(crate) struct World {
     pub(crate) claims: BTreeSet<(ObjectId, Owner)>,
     pub(crate) contenders: BTreeMap<ObjectId, Owner>,
     pub(crate) force: bool,
-    /// Whether the objects are looked at before a plan; otherwise they are unknown.
+    /// Whether live objects are read before a plan; otherwise they are unknown.
     pub(crate) look: bool,
     pub(crate) allow_empty: Option<String>,
 }
@@ -62,7 +62,6 @@ impl World {
         }
     }
 
-    /// Another owner in the same cluster.
     pub(crate) fn other(&self, name: &str) -> World {
         World {
             _cluster: Arc::clone(&self._cluster),
@@ -79,7 +78,7 @@ impl World {
         }
     }
 
-    /// Plans and applies; answers the plan and, where there is anything to say, what came of it.
+    /// Plans and applies; returns the plan and, if not empty, the result.
     pub(crate) async fn run(&mut self, manifests: &str) -> String {
         let (plan, desired) = self.plan(manifests).await;
         self.inventory = plan.write_ahead(&desired, &self.inventory);
@@ -162,13 +161,11 @@ impl World {
         live
     }
 
-    /// One object as it is.
     pub(crate) async fn get(&self, inventory_id: &str, version: &str) -> Option<Object> {
         let id = ObjectId::from_inventory(inventory_id).unwrap();
         self.cluster.get(&id, version, DEADLINE).await.unwrap()
     }
 
-    /// A value of one object, as compact JSON; `absent` if the object is, `null` if the value is.
     pub(crate) async fn value(&self, inventory_id: &str, version: &str, pointer: &str) -> String {
         match self.get(inventory_id, version).await {
             None => "absent".to_owned(),
@@ -179,7 +176,7 @@ impl World {
         }
     }
 
-    /// A request as somebody else would send it.
+    /// A request by another client.
     pub(crate) async fn send(&self, method: &str, uri: &str, content_type: &str, body: &str) -> String {
         let request = http::Request::builder()
             .method(method)
@@ -190,7 +187,7 @@ impl World {
         self.client.request_text(request).await.unwrap()
     }
 
-    /// A stage is applied when the one before it is healthy; of these kinds only definitions take time.
+    /// A stage waits until the one before is healthy; of these kinds only definitions take time.
     async fn definitions_established(&self, desired: &[Desired]) {
         let definitions = desired
             .iter()
@@ -236,7 +233,7 @@ pub(crate) fn objects(manifests: &str) -> Vec<Object> {
         .collect()
 }
 
-/// What came of steps that acted.
+/// The result of steps that wrote.
 pub(crate) fn say(text: &mut String, applied: &Applied) {
     for outcome in applied.outcomes() {
         match outcome.result() {

@@ -6,7 +6,7 @@
 //! | `set.rs` | parses `--set` and its variants |
 //! | `user.rs` | precedence of a user's values |
 //! | `coalesce.rs` | the values of a chart's and its subcharts' templates |
-//! | `memory.rs` | memory limits |
+//! | `room.rs` | memory limits |
 //! | `print.rs` | values in messages |
 //!
 //! Everything here is a function from values to values. A null is kept until values are coalesced.

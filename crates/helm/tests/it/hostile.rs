@@ -1,4 +1,4 @@
-//! Charts and values that are made to do harm: each ends in an error that names a limit.
+//! Hostile charts and values: each ends in an error that names a limit.
 
 use equate_helm::cache::Cache;
 use equate_helm::capabilities::Capabilities;
@@ -23,7 +23,6 @@ fn file(name: &str, data: impl AsRef<[u8]>) -> File {
     }
 }
 
-/// The innermost cause.
 fn root(error: &dyn Error) -> String {
     let mut error = error;
     while let Some(cause) = error.source() {
@@ -37,7 +36,6 @@ fn check(loaded: Result<Chart, LoadError>, wanted: &str) {
     assert_eq!(told, wanted);
 }
 
-/// A `.tgz` of files with names, sizes and zeros.
 fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
     let zip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut archive = tar::Builder::new(zip);
@@ -70,7 +68,7 @@ fn archives_that_unpack_to_much_are_refused() {
         load(&[("a", &zeros), ("b", &zeros), ("c", &zeros)]),
         "decompressed chart is larger than the maximum size 1048576",
     );
-    // each small enough, all together not
+    // each within the limit, together above it
     let inner = packed(&[("Chart.yaml", CHART.as_bytes()), ("a", &zeros), ("b", &zeros)]);
     check(
         load(&[
@@ -253,7 +251,7 @@ fn a_helmignore_is_limited() {
     check(load("#".repeat(65_537)), ".helmignore is larger than 65536 bytes");
 }
 
-/// Texts of actions alone take forty times their length.
+/// The text of an action takes forty times its length.
 #[test]
 fn templates_are_weighed() {
     let chart = Chart::from_files(
@@ -350,7 +348,7 @@ fn values_that_multiply_are_refused() {
         told.ends_with("more than 10000 values, aliases expanded"),
         "{told}"
     );
-    // in parts that are each small enough
+    // each part is within the limit
     let part =
         |n| format!("k{n}: &a [x, x, x, x, x, x, x, x, x]\nl{n}: [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n");
     let parts: Vec<String> = (0..200).map(part).collect();
@@ -363,7 +361,7 @@ fn values_that_multiply_are_refused() {
     assert!(read(&deep, &limits).is_err());
 }
 
-/// A chart in a chart, each of which imports all that the one in it has, to many places.
+/// Nested charts, each of which imports all values of its subchart to many places.
 fn importing(levels: usize, places: usize) -> Vec<File> {
     let mut files = Vec::new();
     let mut path = String::new();
@@ -396,7 +394,6 @@ fn values_that_multiply_in_charts_are_refused() {
         told(&load(importing(6, 10))),
         "values put together with those of the charts in one another take more than 134217728 bytes"
     );
-    // one map for all charts
     let mut files = vec![
         file("Chart.yaml", CHART),
         file("values.yaml", format!("global: {{k: {}}}\n", "x".repeat(500_000))),
