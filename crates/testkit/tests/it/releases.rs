@@ -1,5 +1,5 @@
-//! Releases in the hands of the real helm, 4.3 and 3.17, on the embedded API: what is recorded here they
-//! list, show, roll back, upgrade and uninstall; what they record is read, and written again, as it was.
+//! Releases and the real helm, 4.3 and 3.17, on the embedded API. Helm lists, shows, rolls back, upgrades
+//! and uninstalls our records; its records survive our reading and writing unchanged.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -54,7 +54,7 @@ const CHART: [(&str, &str); 8] = [
     ("templates/NOTES.txt", "Have <{{ .Values.size }}> & more.\n"),
 ];
 
-/// A revision as Equate makes and records it: the chart read and rendered here.
+/// A revision as Equate makes and records it.
 fn release(chart: &Path, version: u64, status: Status) -> Release {
     let chart = Chart::from_path(chart, &Limits::default()).unwrap();
     let config = json!({"size": version + 1, "share": 0.5})
@@ -98,7 +98,7 @@ fn release(chart: &Path, version: u64, status: Status) -> Release {
     }
 }
 
-/// The real programs, in a folder that holds the chart and nothing of this machine.
+/// The real programs, in a folder with the chart and a clean environment.
 struct Hands<'c> {
     clients: &'c Clients,
     kubeconfig: &'c Path,
@@ -120,7 +120,7 @@ impl<'c> Hands<'c> {
         }
     }
 
-    /// What a program prints, or what it complains of.
+    /// The output of a program, or its error.
     async fn run(&self, program: &Path, arguments: &str, input: &str) -> Result<String, String> {
         let mut child = Command::new(program)
             .args(arguments.split(' '))
@@ -169,7 +169,7 @@ impl<'c> Hands<'c> {
         serde_json::from_str(&self.kubectl(&format!("{arguments} -o json"), "").await).unwrap()
     }
 
-    /// The objects that hold records, by the name of the release and its revision.
+    /// The record objects, by release name and revision.
     async fn records(&self, namespace: &str) -> BTreeMap<(String, u64), Value> {
         let list = self
             .kubectl_json(&format!("get secret -l owner=helm -n {namespace}"))
@@ -183,7 +183,7 @@ impl<'c> Hands<'c> {
             .collect()
     }
 
-    /// Everything that helm shows of a release.
+    /// All output of helm about a release.
     async fn shown(&self, name: &str) -> Vec<String> {
         let mut all = vec![self.helm(&format!("history {name} -o json")).await];
         for revision in self
@@ -201,7 +201,7 @@ impl<'c> Hands<'c> {
     }
 }
 
-/// Both helms, each with a cluster of its own; nothing where the tests against real programs are not wanted.
+/// Runs with both helms, each with its own cluster; skipped unless real peers are enabled.
 async fn with_each_helm(check: impl AsyncFn(&Hands<'_>)) {
     if let Err(skip) = peers::wanted() {
         println!("{}", skip.0);
@@ -255,7 +255,7 @@ async fn helm_goes_on_with_what_equate_recorded() {
     .await;
 }
 
-/// Lists and shows the release as it was recorded.
+/// helm lists and shows the release as recorded.
 async fn is_shown(hands: &Hands<'_>, second: &Release) {
     let listed = &hands.helm_json("list").await[0];
     let keys = ["name", "namespace", "revision", "status", "chart", "app_version"];
@@ -291,7 +291,7 @@ async fn is_shown(hands: &Hands<'_>, second: &Release) {
     assert!(all.contains("CHART: small") && all.contains("size: 3"), "{all}");
 }
 
-/// Helm, which installs the same, records the same.
+/// helm installs the same chart and records the same.
 async fn is_what_helm_records(hands: &Hands<'_>, ours: &Release) {
     hands.kubectl("create namespace other", "").await;
     hands
@@ -309,7 +309,7 @@ async fn is_what_helm_records(hands: &Hands<'_>, ours: &Release) {
             hook["last_run"] = Value::Null;
             hook["manifest"] = trimmed(&hook["manifest"]);
         }
-        // and knows no fields of 4's
+        // helm 3 does not know the fields of 4
         let record = record.as_object_mut().unwrap();
         record.retain(|key, _| !["namespace", "apply_method"].contains(&key.as_str()));
         let chart = record["chart"].as_object_mut().unwrap();
@@ -321,7 +321,7 @@ async fn is_what_helm_records(hands: &Hands<'_>, ours: &Release) {
         }
         (record.clone(), release.labels.clone())
     };
-    // as it was written: 1.0 is 1 there, as Go writes it
+    // Go writes 1.0 as 1
     let object = to_object(ours, Driver::Secret, "default", Stamp::Created(1));
     let ours = from_object(&object.unwrap()).unwrap();
     assert_eq!(common(&ours), common(&helms));
@@ -345,7 +345,7 @@ async fn is_rolled_back(hands: &Hands<'_>, first: &Release) {
     assert_eq!(third.info.description, "Rollback to 1");
     assert_eq!((&third.manifest, &third.config), (&first.manifest, &first.config));
     assert_eq!(third.labels, first.labels);
-    // helm 3 knows nothing of times there
+    // helm 3 has no such times
     let chart = |release: &Release| RecordedChart {
         schema_modified: None,
         ..release.chart.clone().unwrap()
@@ -429,7 +429,7 @@ fn names_of(names: [&str; 3]) -> [String; 3] {
     names.map(|name| format!("\"{name}\" \"deployed\""))
 }
 
-/// An object that holds a record, made anew from what was read of it.
+/// An object with a record that was read and encoded again.
 fn again(object: &Value) -> Value {
     let release = from_object(object).unwrap();
     let metadata = &object["metadata"];
@@ -442,7 +442,7 @@ fn again(object: &Value) -> Value {
     to_object(&release, Driver::Secret, namespace, stamp).unwrap()
 }
 
-/// The record that is read and written again has the content it had.
+/// A record that is read and written again has the same content.
 fn is_written_as_it_was(object: &Value) {
     let again = again(object);
     for part in ["name", "namespace"] {
@@ -453,15 +453,14 @@ fn is_written_as_it_was(object: &Value) {
     assert_eq!(plain(&again), plain(object));
 }
 
-/// An object's labels but for its stamps: of a record that was written once before it was superseded, helm
-/// keeps both.
+/// An object's labels without stamps: helm keeps both stamps of a record written before it was
+/// superseded.
 fn labels(object: &Value) -> Map<String, Value> {
     let mut labels = object["metadata"]["labels"].as_object().unwrap().clone();
     labels.retain(|label, _| !["createdAt", "modifiedAt"].contains(&label.as_str()));
     labels
 }
 
-/// The record in an object, as JSON.
 fn plain(object: &Value) -> Value {
     let data = STANDARD
         .decode(object["data"]["release"].as_str().unwrap())
@@ -472,7 +471,7 @@ fn plain(object: &Value) -> Value {
         .read_to_string(&mut text)
         .unwrap();
     let mut record: Value = serde_json::from_str(&text).unwrap();
-    // times that are not there, in Helm 3's words; Helm 4 leaves them out as well
+    // Helm 3 writes missing times as empty texts; Helm 4 omits them
     let is_said = |value: &Value| *value != "";
     let info = record["info"].as_object_mut().unwrap();
     info.retain(|_, value| is_said(value));
