@@ -1,14 +1,13 @@
-//! `cargo xtask baseline chart`: what Helm makes of charts, values and schemas.
+//! `cargo xtask baseline chart`: Helm's answers for charts, values and schemas.
 
 use super::template::{self, Asked};
 use std::error::Error;
 
-/// Which cases, and what to do with the answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only files whose name contains one of these.
+    /// Only files whose name contains one of these
     names: Vec<String>,
-    /// Compare with what is recorded and change nothing.
+    /// Compare with the recorded answers and change nothing
     #[arg(long)]
     check: bool,
 }

@@ -1,6 +1,6 @@
-//! `cargo xtask baseline template`: what Go's templates and Helm's functions answer.
+//! `cargo xtask baseline template`: answers of Go's templates and Helm's functions.
 //!
-//! The cases are lines of JSON; `output`, `bytes` (what is not UTF-8), `rendered` (the files of a
+//! The cases are lines of JSON. `output`, `bytes` (output that is not UTF-8), `rendered` (the files of a
 //! chart) and `error` are rewritten, everything else is kept.
 
 use std::error::Error;
@@ -10,24 +10,23 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Who is asked what.
+/// A reference program and its cases.
 pub(super) struct Asked {
-    /// Where the cases are, from this crate.
+    /// The cases, relative to this crate.
     pub(super) cases: &'static str,
-    /// The package of the judge, below `peers/template`.
+    /// The Go package of the program, below `peers/template`.
     pub(super) program: &'static str,
-    /// What it answers.
+    /// The fields it answers.
     pub(super) answers: &'static [&'static str],
-    /// What `baseline` calls it.
+    /// Its subcommand of `baseline`.
     pub(super) command: &'static str,
 }
 
-/// Which cases, and what to do with the answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only files whose name contains one of these.
+    /// Only files whose name contains one of these
     names: Vec<String>,
-    /// Compare with what is recorded and change nothing.
+    /// Compare with the recorded answers and change nothing
     #[arg(long)]
     check: bool,
 }
@@ -42,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     rewrite(&asked, &args.names, args.check)
 }
 
-/// Asks for all cases whose file has one of the names, and writes the answers into them.
+/// Gets the answers of all cases in matching files, and writes or compares them.
 pub(super) fn rewrite(asked: &Asked, names: &[String], check: bool) -> Result<(), Box<dyn Error>> {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files: Vec<PathBuf> = Vec::new();

@@ -1,4 +1,4 @@
-//! Kustomize builds: this engine and the real one, on the same trees, in one run.
+//! Kustomize builds by this engine and the real one, on the same trees, in one run.
 
 use super::KustomizeArgs;
 use equate_testkit::peers::{self, Kustomize, KustomizeOptions};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Prints a table: what each tree cost the one and the other, and whether they agree on it.
+/// Prints a table: the cost of each tree for both engines, and whether the results agree.
 pub(super) fn run(args: &KustomizeArgs) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let trees = ours(folder.path())?;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &KustomizeArgs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A tree on disk, and what it cost here.
+/// A tree on disk, and its cost for our engine.
 struct Tree {
     name: String,
     n: u64,
@@ -45,14 +45,14 @@ struct Tree {
     output: String,
 }
 
-/// What a tree cost the real engine.
+/// The cost of a tree for the real engine.
 struct Theirs {
     milliseconds: f64,
-    /// Whether it came to the same text.
+    /// Whether the output is the same.
     same: bool,
 }
 
-/// Lets the crate's bench, which is compiled as releases are, write the trees and build them.
+/// Runs the crate's bench with the release profile, which writes and builds the trees.
 fn ours(folder: &Path) -> Result<Vec<Tree>, Box<dyn Error>> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -90,7 +90,7 @@ fn ours(folder: &Path) -> Result<Vec<Tree>, Box<dyn Error>> {
     trees.collect()
 }
 
-/// The best of some builds; the pipe between is counted, which is little beside a build.
+/// The fastest of some builds; the pipe is included, which is little beside a build.
 fn theirs(engine: &mut Kustomize, tree: &Tree, rounds: usize) -> Result<Theirs, Box<dyn Error>> {
     let options = KustomizeOptions {
         any_file: true,
