@@ -95,7 +95,7 @@ impl fmt::Display for ObjectId {
 
 /// An inventory entry that is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("inventory entry `{text}` names no object: {why}")]
+#[error("inventory entry `{text}` is invalid: {why}")]
 pub struct ParseIdError {
     text: String,
     why: &'static str,
@@ -146,19 +146,19 @@ mod tests {
         };
         check(
             "",
-            "inventory entry `` names no object: it is not <namespace>_<name>_<group>_<kind>",
+            "inventory entry `` is invalid: it is not <namespace>_<name>_<group>_<kind>",
         );
         check(
             "a_b_c",
-            "inventory entry `a_b_c` names no object: it is not <namespace>_<name>_<group>_<kind>",
+            "inventory entry `a_b_c` is invalid: it is not <namespace>_<name>_<group>_<kind>",
         );
         check(
             "a__g_K",
-            "inventory entry `a__g_K` names no object: the name is empty",
+            "inventory entry `a__g_K` is invalid: the name is empty",
         );
         check(
             "a_b_g_",
-            "inventory entry `a_b_g_` names no object: the kind is empty",
+            "inventory entry `a_b_g_` is invalid: the kind is empty",
         );
     }
 

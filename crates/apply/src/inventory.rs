@@ -167,7 +167,7 @@ mod tests {
         let error = Inventory::parse([("_a__N", "v1"), ("nonsense", "v1")]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "inventory entry `nonsense` names no object: it is not <namespace>_<name>_<group>_<kind>"
+            "inventory entry `nonsense` is invalid: it is not <namespace>_<name>_<group>_<kind>"
         );
     }
 }

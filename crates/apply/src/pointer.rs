@@ -14,10 +14,10 @@ pub struct Pointer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PointerError {
     /// It is the root, or does not start there.
-    #[error("{0:?} is no JSON pointer to a field: it has to begin with a slash, as in /spec/replicas")]
+    #[error("invalid JSON pointer {0:?}: a pointer to a field starts with a slash, as in /spec/replicas")]
     Start(String),
     /// An invalid `~` escape.
-    #[error("{0:?} is no JSON pointer: a ~ is written ~0, and a / in a name ~1")]
+    #[error("invalid JSON pointer {0:?}: write ~ as ~0, and / in a name as ~1")]
     Tilde(String),
 }
 

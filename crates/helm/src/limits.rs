@@ -94,13 +94,13 @@ pub enum LimitExceeded {
         max: u64,
     },
     /// [`Limits::total_bytes_max`].
-    #[error("the chart and the charts packed in it are larger than {0} bytes")]
+    #[error("the chart and its subcharts are larger than {0} bytes")]
     TotalBytes(u64),
     /// [`Limits::templates_bytes_max`].
-    #[error("the templates of the chart and of the charts in it are larger than {0} bytes")]
+    #[error("the templates of the chart and its subcharts are larger than {0} bytes")]
     TemplatesBytes(u64),
     /// [`Limits::values_nodes_max`].
-    #[error("the chart and the charts in it have more than {0} values")]
+    #[error("the chart and its subcharts have more than {0} values")]
     Values(usize),
     /// [`Limits::files_max`].
     #[error("the chart has more than {0} files")]
@@ -112,7 +112,7 @@ pub enum LimitExceeded {
     #[error("the chart has more than {0} charts in it")]
     Charts(usize),
     /// [`Limits::depth_max`].
-    #[error("charts are in one another more than {0} deep")]
+    #[error("charts are nested more than {0} deep")]
     Depth(usize),
     /// Bytes of a `.helmignore`.
     #[error(".helmignore is larger than {0} bytes")]
@@ -121,6 +121,6 @@ pub enum LimitExceeded {
     #[error(".helmignore has more than {0} rules")]
     IgnoreRules(usize),
     /// [`Limits::directories_depth_max`].
-    #[error("directories are in one another more than {0} deep")]
+    #[error("directories are nested more than {0} deep")]
     Directories(usize),
 }

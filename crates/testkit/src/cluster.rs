@@ -72,7 +72,7 @@ impl Embedded {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name is unknown.
-    #[error("no cluster is called {name}; there are `embedded` and `real`")]
+    #[error("unknown cluster {name}; choose `embedded` or `real`")]
     Name {
         /// The name.
         name: String,

@@ -31,7 +31,7 @@ pub enum Error {
         source: http::Error,
     },
     /// The connection failed.
-    #[error("{request} has no answer")]
+    #[error("{request} got no answer")]
     Transport {
         /// Method and path.
         request: String,

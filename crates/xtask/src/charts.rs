@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     table.print();
     match table.differ + table.fail_otherwise {
         0 => Ok(()),
-        count => Err(format!("{count} renders are not as Helm's").into()),
+        count => Err(format!("{count} renders differ from Helm's").into()),
     }
 }
 
@@ -250,7 +250,7 @@ impl Table {
     }
 
     fn print(&self) {
-        println!("| equal | equal but for chance | differ | fail alike | fail otherwise |");
+        println!("| equal | equal except random lines | differ | fail alike | fail differently |");
         println!("|---|---|---|---|---|");
         println!(
             "| {} | {} | {} | {} | {} |",

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let targets = if args.targets.is_empty() {
         all
     } else if let Some(unknown) = args.targets.iter().find(|name| !all.contains(name)) {
-        return Err(format!("there is no target {unknown}: there are {}", all.join(", ")).into());
+        return Err(format!("unknown target {unknown}; choose from {}", all.join(", ")).into());
     } else {
         args.targets.clone()
     };

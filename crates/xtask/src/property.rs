@@ -67,6 +67,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if status.success() {
         Ok(())
     } else {
-        Err(format!("random kustomizations come out differently ({status})").into())
+        Err(format!("random kustomizations build differently with the real engine ({status})").into())
     }
 }

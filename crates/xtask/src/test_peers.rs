@@ -173,7 +173,7 @@ fn ssh(programs: &Programs) -> Result<(), Box<dyn Error>> {
         install("openssh-server");
     }
     if !Path::new(SERVER).exists() {
-        println!("skipped: ssh, for no server is installed (openssh-server)");
+        println!("skipped: ssh, no server is installed (openssh-server)");
         return Ok(());
     }
     let mut tests = programs.command("equate-git", "it")?;

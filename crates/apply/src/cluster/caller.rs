@@ -19,7 +19,7 @@ pub(super) struct Caller {
 
 /// A name that an HTTP header cannot hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} cannot be acted as: it is no name")]
+#[error("cannot impersonate {0:?}: the name does not fit into a header")]
 pub struct NoSuchName(pub String);
 
 impl Caller {

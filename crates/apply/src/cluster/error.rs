@@ -16,7 +16,7 @@ pub enum ResolveError {
         gvk: GroupVersionKind,
     },
     /// Discovery failed.
-    #[error("the cluster does not say which kinds it has")]
+    #[error("cannot discover the kinds of the cluster")]
     Unreachable(#[source] kube::Error),
 }
 
@@ -52,7 +52,7 @@ pub enum ApplyError {
         gvk: GroupVersionKind,
     },
     /// Its `apiVersion` is invalid.
-    #[error("`{api_version}` is no apiVersion")]
+    #[error("invalid apiVersion `{api_version}`")]
     ApiVersion {
         /// The value.
         api_version: String,
@@ -61,7 +61,7 @@ pub enum ApplyError {
     #[error(transparent)]
     Name(#[from] SegmentError),
     /// Its namespace does not exist.
-    #[error("namespace {namespace} is not there; create it, or let git hold it")]
+    #[error("namespace {namespace} does not exist; create it, or declare it in git")]
     NamespaceMissing {
         /// The namespace.
         namespace: String,
@@ -110,7 +110,7 @@ pub enum ApplyError {
         message: String,
     },
     /// A quota is exceeded.
-    #[error("quota used up: {message}")]
+    #[error("quota exceeded: {message}")]
     Quota {
         /// The API server's message.
         message: String,
@@ -124,7 +124,7 @@ pub enum ApplyError {
         answered: bool,
     },
     /// The API server is overloaded.
-    #[error("the API server asks to come back later: {message}")]
+    #[error("the API server asks to retry later: {message}")]
     TooManyRequests {
         /// The API server's message.
         message: String,
@@ -157,7 +157,7 @@ pub enum ApplyError {
         after: Duration,
     },
     /// The answer is not an object.
-    #[error("the API server answered with something that is no object")]
+    #[error("the API server's answer is not an object")]
     Answer(#[source] serde_json::Error),
     /// The answer is larger than any object.
     #[error("the API server answered with more than {limit} bytes")]
@@ -166,7 +166,7 @@ pub enum ApplyError {
         limit: usize,
     },
     /// Its deletion is in progress. Once it is gone, the object can be created.
-    #[error("it was deleted to be created anew, but is still there{}", Finalizers(.finalizers))]
+    #[error("its deletion has not finished, so it cannot be created anew{}", Finalizers(.finalizers))]
     StillThere {
         /// Its uid: a new object of the same name has another.
         uid: String,
@@ -174,10 +174,10 @@ pub enum ApplyError {
         finalizers: Vec<String>,
     },
     /// It was skipped after the API server did not answer for another object.
-    #[error("not tried: the API server does not answer")]
+    #[error("skipped: the API server does not answer")]
     NotTried,
     /// The plan has a step for an object that the caller did not pass.
-    #[error("it is in the plan but was not given to be applied")]
+    #[error("it is in the plan, but was not passed to the apply")]
     NotGiven,
 }
 

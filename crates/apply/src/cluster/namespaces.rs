@@ -19,7 +19,7 @@ pub enum NamespaceError {
         index: usize,
     },
     /// Discovery failed.
-    #[error("it is not known which kinds live in namespaces")]
+    #[error("cannot discover which kinds are namespaced")]
     Resolve(#[source] ResolveError),
 }
 

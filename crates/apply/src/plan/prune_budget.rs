@@ -24,7 +24,7 @@ pub enum Budget {
 
 /// An invalid budget.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no number of objects, such as 20, and no share of them from 0% to 100%, such as 50%")]
+#[error("invalid prune budget {text:?}: give a number of objects, such as 20, or a percentage, such as 50%")]
 pub struct BudgetError {
     text: String,
 }

@@ -159,7 +159,7 @@ fn why_an_object_is_applied_or_not() {
         "keep ConfigMap/n/a (unchanged)",
     );
     // only drift waits: not a change in git, and not an object that was never applied
-    let waits = "keep ConfigMap/n/a (hpa keeps changing it, correction waits)";
+    let waits = "keep ConfigMap/n/a (hpa keeps changing it, correction is delayed)";
     check(
         &|c| (c.presence, c.remembered, c.backing_off) = (changed(), Some(applied), true),
         waits,
@@ -199,11 +199,11 @@ fn why_an_object_is_applied_or_not() {
     );
     check(
         &|c| c.presence = live(|o| o.policy.reconcile = false),
-        "keep ConfigMap/n/a (ignored, as its annotations say)",
+        "keep ConfigMap/n/a (ignored by its annotations)",
     );
     check(
         &|c| c.presence = live(|o| o.policy.mode = Mode::Ignore),
-        "keep ConfigMap/n/a (ignored, as its annotations say)",
+        "keep ConfigMap/n/a (ignored by its annotations)",
     );
     // another owner: a leftover label is taken over, a claimed object is not
     let theirs = || {
@@ -215,7 +215,7 @@ fn why_an_object_is_applied_or_not() {
     check(&|c| c.presence = theirs(), "patch ConfigMap/n/a (changed)");
     check(
         &|c| (c.presence, c.contender) = (theirs(), Some(other())),
-        "keep ConfigMap/n/a (held by Kustomization team/other)",
+        "keep ConfigMap/n/a (owned by Kustomization team/other)",
     );
     check(
         &|c| (c.presence, c.contender) = (theirs(), Some(Owner::new(&KUSTOMIZATION, "team", "third"))),
@@ -226,7 +226,7 @@ fn why_an_object_is_applied_or_not() {
     for presence in [Presence::Absent, theirs(), same()] {
         check(
             &|c| (c.presence, c.contender) = (presence.clone(), Some(release())),
-            "keep ConfigMap/n/a (held by HelmRelease flux-system/apps)",
+            "keep ConfigMap/n/a (owned by HelmRelease flux-system/apps)",
         );
     }
     // ours, and wanted by another: it stays ours
@@ -236,7 +236,7 @@ fn why_an_object_is_applied_or_not() {
     );
     check(
         &|c| c.own_loop = true,
-        "keep ConfigMap/n/a (part of this very loop)",
+        "keep ConfigMap/n/a (part of the bootstrap itself)",
     );
 }
 
@@ -255,7 +255,7 @@ fn what_an_object_asks_for_itself() {
     let changed: fn(&Desired) -> Presence = |d| observed(d, |o| o.owned = digest("x"));
     let absent: fn(&Desired) -> Presence = |_| Presence::Absent;
     let kubectl: fn(&Desired) -> Presence = |d| observed(d, |o| o.kubectl = true);
-    let ignored = "keep ConfigMap/n/a (ignored, as its annotations say)";
+    let ignored = "keep ConfigMap/n/a (ignored by its annotations)";
     check("ssa: Ignore", absent, ignored);
     check("ssa: Ignore", changed, ignored);
     check("reconcile: disabled", absent, ignored);
@@ -263,7 +263,7 @@ fn what_an_object_asks_for_itself() {
     check(
         "ssa: IfNotPresent",
         changed,
-        "keep ConfigMap/n/a (present, and to be created only)",
+        "keep ConfigMap/n/a (exists, and is never changed)",
     );
     check("ssa: Merge", changed, "patch ConfigMap/n/a (changed)");
     check("ssa: Merge", kubectl, "keep ConfigMap/n/a (unchanged)");
@@ -310,7 +310,7 @@ fn why_an_object_is_pruned_or_not() {
             format!("keep ConfigMap/n/z (unchanged)\n{expected}")
         );
         // it stays in the inventory until another has it or it is gone
-        let lingers = ["handed over", "not pruned before", "not pruned while"];
+        let lingers = ["handed over", "not pruned until", "not pruned while"];
         let lingers = lingers.iter().any(|words| expected.contains(words));
         let inventory = plan.inventory(&[desired("z", "")], &inventory);
         assert_eq!(inventory.contains(&id("a")), lingers, "{expected}");
@@ -323,7 +323,7 @@ fn why_an_object_is_pruned_or_not() {
     let live = |change: fn(&mut Observed)| observed(&a, change);
     check(live(|_| ()), "prune ConfigMap/n/a");
     check(Presence::Unknown, "prune ConfigMap/n/a");
-    check(Presence::Absent, "keep ConfigMap/n/a (gone already)");
+    check(Presence::Absent, "keep ConfigMap/n/a (already gone)");
     check(
         live(|o| o.owner = Some(other())),
         "keep ConfigMap/n/a (belongs to Kustomization team/other)",
@@ -338,10 +338,10 @@ fn why_an_object_is_pruned_or_not() {
     );
     check(
         live(|o| o.policy.mode = Mode::Ignore),
-        "keep ConfigMap/n/a (ignored, as its annotations say)",
+        "keep ConfigMap/n/a (ignored by its annotations)",
     );
     check(live(|o| o.deleting = true), "keep ConfigMap/n/a (being deleted)");
-    let off = "keep ConfigMap/n/a (its owner does not prune)";
+    let off = "keep ConfigMap/n/a (pruning is off for its owner)";
     check_with(live(|_| ()), false, None, off);
     check_with(Presence::Unknown, false, Some(other()), off);
     let handed_over = "keep ConfigMap/n/a (handed over to Kustomization team/other)";
@@ -354,16 +354,16 @@ fn why_an_object_is_pruned_or_not() {
         Presence::Absent,
         true,
         Some(other()),
-        "keep ConfigMap/n/a (gone already)",
+        "keep ConfigMap/n/a (already gone)",
     );
     // an owner whose desired objects are unknown
-    let awaited = "keep ConfigMap/n/a (not pruned before it is known what Kustomization team/other declares)";
+    let awaited = "keep ConfigMap/n/a (not pruned until it is known what Kustomization team/other declares)";
     let awaits = |presence: Presence, expected: &str| {
         check_all(presence, true, None, Some(other()), None, expected);
     };
     awaits(live(|_| ()), awaited);
     awaits(Presence::Unknown, awaited);
-    awaits(Presence::Absent, "keep ConfigMap/n/a (gone already)");
+    awaits(Presence::Absent, "keep ConfigMap/n/a (already gone)");
     awaits(live(|o| o.owner = Some(other())), taken);
     awaits(
         live(|o| o.policy.prune = false),
@@ -372,14 +372,14 @@ fn why_an_object_is_pruned_or_not() {
     // one owner that wants it is enough
     check_all(live(|_| ()), true, Some(other()), Some(me()), None, handed_over);
     // a container stays as long as an owner needs its contents, whatever else is unknown
-    let needed = "keep ConfigMap/n/a (not pruned while Kustomization team/other has ConfigMap/n/x, which would go with it)";
+    let needed = "keep ConfigMap/n/a (not pruned while Kustomization team/other has ConfigMap/n/x, which would be deleted with it)";
     let needs = |presence: Presence, awaited: Option<Owner>, expected: &str| {
         check_all(presence, true, None, awaited, Some(other()), expected);
     };
     needs(live(|_| ()), None, needed);
     needs(live(|_| ()), Some(me()), needed);
     needs(Presence::Unknown, None, needed);
-    needs(Presence::Absent, None, "keep ConfigMap/n/a (gone already)");
+    needs(Presence::Absent, None, "keep ConfigMap/n/a (already gone)");
     needs(live(|o| o.owner = Some(other())), None, taken);
     let disabled = "keep ConfigMap/n/a (pruning is disabled for it)";
     needs(live(|o| o.policy.prune = false), None, disabled);
@@ -517,7 +517,7 @@ fn nothing_to_prune_is_no_empty_render() {
     let needed = plan(&[], &inventory, &Live::default(), &Memory::default(), &needed);
     assert!(matches!(needed.guard, Some(Guard::EmptyRender(guard)) if guard.objects == 1));
     let gone = plan(&[], &inventory, &live, &Memory::default(), &options);
-    assert_eq!(gone.to_string(), "keep ConfigMap/n/a (gone already)\n");
+    assert_eq!(gone.to_string(), "keep ConfigMap/n/a (already gone)\n");
 }
 
 #[test]
@@ -533,7 +533,7 @@ fn budgets_are_read() {
             assert!(
                 error
                     .to_string()
-                    .starts_with(&format!("{text:?} is no number of objects"))
+                    .starts_with(&format!("invalid prune budget {text:?}: "))
             );
         }
     };
@@ -735,12 +735,12 @@ fn what_is_assigned_to_another_is_left_alone_whatever_is_there() {
         let ours: Vec<&ObjectId> = held.ids().collect();
         (contested.len(), ours.len())
     };
-    let held = "keep ConfigMap/n/a (held by Kustomization team/other)";
+    let held = "keep ConfigMap/n/a (owned by Kustomization team/other)";
     let ours = observed(&desired("a", ""), |o| o.owned = digest("x"));
     for presence in [Presence::Absent, Presence::Unknown, ours] {
         assert_eq!(check("", presence, held), (1, 1));
     }
     // an ignored object is not contested
-    let ignored = "keep ConfigMap/n/a (ignored, as its annotations say)";
+    let ignored = "keep ConfigMap/n/a (ignored by its annotations)";
     assert_eq!(check("reconcile: disabled", Presence::Absent, ignored), (0, 2));
 }

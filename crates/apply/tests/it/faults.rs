@@ -125,7 +125,7 @@ async fn what_does_not_pass_is_told_and_not_repeated() {
     .await;
     check_one(
         Fault::Status(403, "Forbidden", "exceeded quota: small"),
-        "quota used up: exceeded quota: small",
+        "quota exceeded: exceeded quota: small",
         1,
     )
     .await;
@@ -144,7 +144,7 @@ async fn what_does_not_pass_is_told_and_not_repeated() {
     // told to retry later than an apply may take
     check_one(
         Fault::RetryAfter("60"),
-        "the API server asks to come back later: slow down",
+        "the API server asks to retry later: slow down",
         1,
     )
     .await;
@@ -204,7 +204,7 @@ async fn an_api_server_that_does_not_answer_is_not_asked_for_every_object() {
     let mut text = String::new();
     say(&mut text, &applied);
     let silent = text.matches("the API server cannot be reached").count();
-    let untried = text.matches("not tried: the API server does not answer").count();
+    let untried = text.matches("skipped: the API server does not answer").count();
     assert_eq!(silent + untried, 40, "{text}");
     assert_eq!(silent, 8, "as many as are written at once");
     assert_eq!(*requests.lock().unwrap(), 8 * 6);

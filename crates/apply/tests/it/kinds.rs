@@ -82,7 +82,7 @@ metadata: {{name: good}}
         create Service/default/web
         create Gadget/g
         = ConfigMap/default/good created
-        ! ConfigMap/nowhere/lost from apps.yaml: namespace nowhere is not there; create it, or let git hold it
+        ! ConfigMap/nowhere/lost from apps.yaml: namespace nowhere does not exist; create it, or declare it in git
         ! Service/default/web from apps.yaml: not valid: spec.ports[0].port: Invalid value: 99999: must be between 1 and 65535, inclusive
         ! Gadget/g from apps.yaml: the cluster has no kind Gadget in example.org/v1; is its CustomResourceDefinition applied?
         ",

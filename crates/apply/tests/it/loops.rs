@@ -222,7 +222,7 @@ metadata: {name: b, namespace: nowhere}
         .collect();
     assert_eq!(
         failures,
-        ["ConfigMap/nowhere/b from apps.yaml: namespace nowhere is not there; create it, or let git hold it"]
+        ["ConfigMap/nowhere/b from apps.yaml: namespace nowhere does not exist; create it, or declare it in git"]
     );
     assert_eq!(
         world

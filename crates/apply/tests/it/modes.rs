@@ -29,7 +29,7 @@ async fn if_not_present_creates_once() {
     check(
         "leave",
         &world.run(&settings(mode, "red")).await,
-        "keep ConfigMap/default/settings (present, and to be created only)",
+        "keep ConfigMap/default/settings (exists, and is never changed)",
     );
     world.look = false;
     world.memory = Default::default();
@@ -37,7 +37,7 @@ async fn if_not_present_creates_once() {
         "leave what was not seen",
         &world.run(&settings(mode, "red")).await,
         "patch ConfigMap/default/settings (not seen yet)\n\
-         = ConfigMap/default/settings kept (present, and to be created only)",
+         = ConfigMap/default/settings kept (exists, and is never changed)",
     );
     assert_eq!(world.value(DATA.0, DATA.1, DATA.2).await, r#"{"color":"blue"}"#);
     // it is still ours: once it leaves git it is pruned
@@ -60,7 +60,7 @@ async fn ignored_objects_are_left_alone_whoever_says_so() {
         check(
             mode,
             &world.run(&settings(mode, "blue")).await,
-            "keep ConfigMap/default/settings (ignored, as its annotations say)",
+            "keep ConfigMap/default/settings (ignored by its annotations)",
         );
     }
     world.run(&settings("", "blue")).await;
@@ -72,13 +72,13 @@ async fn ignored_objects_are_left_alone_whoever_says_so() {
     check(
         "paused in the cluster",
         &world.run(&settings("", "red")).await,
-        "keep ConfigMap/default/settings (ignored, as its annotations say)",
+        "keep ConfigMap/default/settings (ignored by its annotations)",
     );
     world.allow_empty = Some("main@sha1:1".to_owned());
     check(
         "not pruned either",
         &world.run("").await,
-        "keep ConfigMap/default/settings (ignored, as its annotations say)",
+        "keep ConfigMap/default/settings (ignored by its annotations)",
     );
     assert_eq!(world.value(DATA.0, DATA.1, DATA.2).await, r#"{"color":"blue"}"#);
 }

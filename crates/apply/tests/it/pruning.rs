@@ -172,7 +172,7 @@ async fn two_owners_of_one_object() {
         "the later one does not take it",
         &second.run(&maps(&["a", "c"])).await,
         "
-        keep ConfigMap/default/a (held by Kustomization flux-system/apps)
+        keep ConfigMap/default/a (owned by Kustomization flux-system/apps)
         create ConfigMap/default/c
         = ConfigMap/default/c created
         ",

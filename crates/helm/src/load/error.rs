@@ -109,7 +109,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// A file name is not UTF-8, or no path below the chart.
-    #[error("the chart has a file with the name {name}, which is no path")]
+    #[error("the chart has a file with the invalid path {name}")]
     Name {
         /// The name.
         name: String,

@@ -48,7 +48,7 @@ pub struct Verified {
 #[derive(Debug, thiserror::Error)]
 pub enum ProvenanceError {
     /// The file is too large.
-    #[error("the provenance has {bytes} bytes, and at most {PROVENANCE_BYTES_MAX} are read")]
+    #[error("the provenance has {bytes} bytes, more than {PROVENANCE_BYTES_MAX}")]
     TooLarge {
         /// Its size.
         bytes: usize,

@@ -95,7 +95,7 @@ fn what_helm_does_not_tell() {
     check(
         &vec![b'a'; PROVENANCE_BYTES_MAX + 1],
         "alice.asc",
-        "the provenance has 6291457 bytes, and at most 6291456 are read",
+        "the provenance has 6291457 bytes, more than 6291456",
     );
     check(&named("expired"), "expired.asc", "openpgp: key expired: key ");
     check(&named("lapsed"), "lapsed.asc", "openpgp: key expired: key ");

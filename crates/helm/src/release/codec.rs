@@ -63,7 +63,7 @@ pub enum EncodeError {
     /// The record exceeds the API's size limit.
     #[error(
         "the record of release {name} has {bytes} bytes, and an object holds at most {ENCODED_BYTES_MAX}: \
-         leave out of the chart what is no template (.helmignore)"
+         exclude files that the templates do not need with .helmignore"
     )]
     TooLarge {
         /// The release.

@@ -99,7 +99,7 @@ pub enum IndexError {
     #[error("the index is not UTF-8 at byte {0}")]
     NotUtf8(usize),
     /// It is too large.
-    #[error("the index has {bytes} bytes, and at most {bytes_max} are read")]
+    #[error("the index has {bytes} bytes, more than {bytes_max}")]
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -131,7 +131,7 @@ pub enum IndexError {
     Values(usize),
     /// It takes too much memory.
     #[error(
-        "the index takes more than {0} bytes of memory: as YAML, as `helm repo index` writes it, it takes less"
+        "the index takes more than {0} bytes of memory: write it as YAML with `helm repo index`, which takes less"
     )]
     Memory(usize),
     /// It has no `apiVersion`.

@@ -58,10 +58,10 @@ pub enum SchemaFault {
         why: String,
     },
     /// Too many schemas.
-    #[error("the schema has more than {SCHEMAS_MAX} schemas in it")]
+    #[error("the schema has more than {SCHEMAS_MAX} subschemas")]
     Schemas,
     /// Too many expressions.
-    #[error("the schema has more than {PATTERNS_MAX} different regular expressions in it")]
+    #[error("the schema has more than {PATTERNS_MAX} different regular expressions")]
     Patterns,
     /// The expressions take too much memory together.
     #[error("the regular expressions of the schema take more than {PATTERNS_BYTES_MAX} bytes")]

@@ -131,13 +131,13 @@ pub enum CoalesceError {
         value: Value,
     },
     /// An import path is too long.
-    #[error("import-values lead more than {0} maps deep")]
+    #[error("import-values has a path of more than {0} keys")]
     Depth(usize),
     /// Values take too much memory.
-    #[error("values put together with those of the charts in one another take more than {0} bytes")]
+    #[error("the coalesced values take more than {0} bytes")]
     Bytes(usize),
     /// Values are copied too often.
-    #[error("putting values together takes copies of more than {0} bytes")]
+    #[error("coalescing the values copies more than {0} bytes")]
     Copied(usize),
 }
 

@@ -88,7 +88,7 @@ pub enum SetError {
         wanted: &'static str,
     },
     /// Invalid JSON.
-    #[error("the value is no JSON")]
+    #[error("the value is not JSON")]
     Json(#[source] serde_json::Error),
     /// An unreadable file.
     #[error("open {path}")]
@@ -100,7 +100,7 @@ pub enum SetError {
         source: io::Error,
     },
     /// Too deep nesting.
-    #[error("lists and maps are in one another more than {0} deep")]
+    #[error("lists and maps are nested more than {0} deep")]
     Depth(usize),
     /// Too many elements.
     #[error("lists have more than {0} elements together")]

@@ -77,7 +77,7 @@ fn archives_that_unpack_to_much_are_refused() {
             ("charts/b.tgz", &inner),
             ("charts/c.tgz", &inner),
         ]),
-        "the chart and the charts packed in it are larger than 2097152 bytes",
+        "the chart and its subcharts are larger than 2097152 bytes",
     );
 }
 
@@ -156,7 +156,7 @@ fn charts_and_files_are_counted() {
             file("charts/a/Chart.yaml", CHART),
             file("charts/a/charts/b/Chart.yaml", CHART),
         ]),
-        "charts are in one another more than 2 deep",
+        "charts are nested more than 2 deep",
     );
     check(
         Chart::from_files(
@@ -171,7 +171,7 @@ fn charts_and_files_are_counted() {
                 ..limits
             },
         ),
-        "the templates of the chart and of the charts in it are larger than 1000 bytes",
+        "the templates of the chart and its subcharts are larger than 1000 bytes",
     );
     let values = "a: [x, x, x, x, x, x, x, x, x, x]\n";
     check(
@@ -187,7 +187,7 @@ fn charts_and_files_are_counted() {
                 ..limits
             },
         ),
-        "the chart and the charts in it have more than 20 values",
+        "the chart and its subcharts have more than 20 values",
     );
     check(
         load(vec![file(&"x".repeat(61), "")]),
@@ -196,7 +196,7 @@ fn charts_and_files_are_counted() {
     for name in ["../x", "/x", "a//b", "a/./b", "a/../b", ""] {
         check(
             load(vec![file(name, "")]),
-            &format!("the chart has a file with the name {name}, which is no path"),
+            &format!("the chart has a file with the invalid path {name}"),
         );
     }
 }
@@ -212,7 +212,7 @@ fn a_directory_that_links_to_itself_ends() {
     };
     check(
         Chart::from_directory(directory.path(), &limits),
-        "directories are in one another more than 8 deep",
+        "directories are nested more than 8 deep",
     );
     let socket = directory.path().join("again");
     std::fs::remove_file(&socket).unwrap();
@@ -392,7 +392,7 @@ fn values_that_multiply_in_charts_are_refused() {
     assert!(process(&load(importing(3, 10)), &none).is_ok());
     assert_eq!(
         told(&load(importing(6, 10))),
-        "values put together with those of the charts in one another take more than 134217728 bytes"
+        "the coalesced values take more than 134217728 bytes"
     );
     let mut files = vec![
         file("Chart.yaml", CHART),
@@ -404,7 +404,7 @@ fn values_that_multiply_in_charts_are_refused() {
     }
     assert_eq!(
         root(&coalesce(&load(files), &none).unwrap_err()),
-        "values put together with those of the charts in one another take more than 134217728 bytes"
+        "the coalesced values take more than 134217728 bytes"
     );
 }
 
@@ -422,11 +422,11 @@ fn what_is_set_is_counted() {
     };
     check(
         format!("a{}=1", "[0]".repeat(1_000)),
-        "lists and maps are in one another more than 100 deep",
+        "lists and maps are nested more than 100 deep",
     );
     check(
         format!("a{}=1", "[0].a".repeat(100_000)),
-        "lists and maps are in one another more than 100 deep",
+        "lists and maps are nested more than 100 deep",
     );
     let far: Vec<String> = (0..10).map(|n| format!("a{n}[65536]=x")).collect();
     check(far.join(","), "lists have more than 200000 elements together");

@@ -47,7 +47,7 @@ pub enum Error {
         source: io::Error,
     },
     /// An object or ref was not written.
-    #[error("git refuses")]
+    #[error("git failed")]
     Git(#[from] gix::Error),
     /// A test passed an invalid name or id.
     #[error("{text:?} is not {what}")]

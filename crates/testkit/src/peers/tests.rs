@@ -36,7 +36,7 @@ fn only_absent_means_can_be_skipped() {
     if in_ci() {
         assert!(matches!(skip, Err(Error::NoGo)));
     } else {
-        assert!(skip.unwrap().unwrap_err().0.starts_with("no Go, no peers: "));
+        assert!(skip.unwrap().unwrap_err().0.starts_with("cannot build the peers: "));
     }
     let failed = available::<()>(Err(Error::NoCacheFolder));
     assert!(matches!(failed, Err(Error::NoCacheFolder)));

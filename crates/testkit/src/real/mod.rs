@@ -50,7 +50,7 @@ pub enum Profile {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The programs are not available.
-    #[error("the control plane's programs cannot be had")]
+    #[error("the control plane's programs are not available")]
     Peers(#[from] peers::Error),
     /// A file was not written or read.
     #[error("cannot {what}")]

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let what = if args.check { "differ" } else { "rewritten" };
     println!("{asked} cases asked, {} {what}", stale.len());
     if args.check && !stale.is_empty() {
-        return Err("Helm answers otherwise: run `cargo xtask baseline helm`".into());
+        return Err("Helm has other answers: run `cargo xtask baseline helm`".into());
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let what = if args.check { "differ" } else { "rewritten" };
     println!("{asked} cases asked, {} {what}", stale.len());
     if args.check && !stale.is_empty() {
-        return Err("the real engine answers otherwise: run `cargo xtask baseline kustomize`".into());
+        return Err("the real engine has other answers: run `cargo xtask baseline kustomize`".into());
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     if args.check {
-        return Err("the real helm answers otherwise: run `cargo xtask baseline listings`".into());
+        return Err("the real helm has other answers: run `cargo xtask baseline listings`".into());
     }
     Ok(fs::write(&path, answered)?)
 }

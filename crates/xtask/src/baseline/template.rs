@@ -85,7 +85,7 @@ pub(super) fn rewrite(asked: &Asked, names: &[String], check: bool) -> Result<()
     if check && stale > 0 {
         let command = asked.command;
         return Err(
-            format!("the real engine answers otherwise: run `cargo xtask baseline {command}`").into(),
+            format!("the real engine has other answers: run `cargo xtask baseline {command}`").into(),
         );
     }
     Ok(())
@@ -105,7 +105,7 @@ fn ask(module: &Path, program: &str, cases: &str) -> Result<String, Box<dyn Erro
     let output = child.wait_with_output()?;
     writer.join().map_err(|_| "the cases could not be written")??;
     if !output.status.success() {
-        return Err(format!("the judge of templates: {}", output.status).into());
+        return Err(format!("the Go program of the templates failed: {}", output.status).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -468,7 +468,7 @@ async fn wait_for(
         Err("the watch ended".into())
     };
     let waited = tokio::time::timeout(PATIENCE, found).await;
-    waited.map_err(|_elapsed| format!("{name} did not become what it should"))?
+    waited.map_err(|_elapsed| format!("{name} did not reach the expected state"))?
 }
 
 /// The API server's request counts for the kinds of this benchmark, by verb and kind.

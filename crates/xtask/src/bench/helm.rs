@@ -170,6 +170,6 @@ fn fault(hostile: &Hostile, took: &Took, told: &Told) -> Option<String> {
         Some(0) if hostile.said.is_empty() => None,
         Some(0) => Some(format!("{name}: rendered")),
         Some(_) if told.error.contains(hostile.said) => None,
-        Some(_) => Some(format!("{name}: {} is not said in: {}", hostile.said, told.error)),
+        Some(_) => Some(format!("{name}: {} is missing from the error: {}", hostile.said, told.error)),
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 
 fn workspace() -> Result<&'static Path, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    root.ok_or_else(|| "the workspace root is not where it was".into())
+    root.ok_or_else(|| "the workspace root was moved".into())
 }
 
 /// Builds the release binary.
@@ -112,7 +112,7 @@ fn found(binary: &Path) -> Result<PathBuf, Box<dyn Error>> {
         return Ok(absolute);
     }
     Err(format!(
-        "--equate {}: there is no such file; it is looked for at {}",
+        "--equate {}: there is no such file at {}",
         binary.display(),
         absolute.display()
     )
@@ -187,10 +187,10 @@ mod tests {
         check(Path::new("Cargo.toml"), Ok(&absolute));
         check(Path::new("./Cargo.toml"), Ok(&absolute));
         check(&absolute, Ok(&absolute));
-        let nowhere = "--equate no/such: there is no such file; it is looked for at HERE/no/such";
+        let nowhere = "--equate no/such: there is no such file at HERE/no/such";
         check(Path::new("no/such"), Err(nowhere));
         // a directory is not a binary
-        let directory = "--equate src: there is no such file; it is looked for at HERE/src";
+        let directory = "--equate src: there is no such file at HERE/src";
         check(Path::new("src"), Err(directory));
     }
 

@@ -75,14 +75,14 @@ async fn answers(binary: &Path, fleet: &Fleet, args: &Args) -> Result<Answers, B
 /// The fault in the answers of a fleet, if any.
 fn judge(fleet: &Fleet, answers: &Answers) -> Option<String> {
     if let Some(answer) = answers.keys().find(|answer| answer.code != Some(1)) {
-        return Some(format!("an exit code that is not 1: {answer}"));
+        return Some(format!("the exit code is not 1: {answer}"));
     }
     if let Some(answer) = answers.keys().find(|answer| !answer.is_consistent()) {
-        return Some(format!("written by another than its owner: {answer}"));
+        return Some(format!("another Kustomization than the owner wrote it: {answer}"));
     }
     let owner = fleet.owner?;
     if let Some(answer) = answers.keys().find(|answer| answer.owner != owner) {
-        return Some(format!("{owner} owns it by the rules: {answer}"));
+        return Some(format!("{owner} must own it: {answer}"));
     }
     (answers.len() > 1).then(|| format!("{} answers", answers.len()))
 }
@@ -96,7 +96,7 @@ fn print(fleet: &Fleet, answers: &Answers) {
 
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    let root = root.ok_or("the workspace root is not where it was")?;
+    let root = root.ok_or("the workspace root was moved")?;
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["build", "--locked", "--package", "equate-cli", "--bin", "equate"])

@@ -54,7 +54,7 @@ impl Engine {
             .map(|folder| folder.join(self.name(directory)));
         if let Some(known) = kept.as_ref().and_then(|path| fs::read_to_string(path).ok()) {
             return read(&known)
-                .ok_or_else(|| format!("the answer kept for {directory:?} is no answer").into());
+                .ok_or_else(|| format!("the cached answer for {directory:?} is invalid").into());
         }
         let answer = self.ask(directory)?;
         if let Some(path) = kept {

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     match table.failures() {
         0 => Ok(()),
         failures => {
-            Err(format!("{failures} directories do not come out as the real engine builds them").into())
+            Err(format!("{failures} directories build differently with the real engine").into())
         }
     }
 }

@@ -262,7 +262,7 @@ fn page() -> Result<String, Error> {
         }
         let stray = tests.iter().filter(|test| !proven.contains(*test));
         faults
-            .extend(stray.map(|test| format!("the test {test} of {} is named after no field", kind.folder)));
+            .extend(stray.map(|test| format!("the test {test} of {} does not name a field", kind.folder)));
     }
     match faults.is_empty() {
         true => Ok(text),
@@ -285,7 +285,7 @@ fn line(kind: &Kind, row: &Row, proofs: &[&str]) -> Result<String, String> {
     let tests = names.collect::<Vec<_>>().join(", ");
     match (missing, works) {
         (None, None) => Err(format!(
-            "{} {written} has neither a test that it works ({}...) nor a reason",
+            "{} {written} has neither a test ({}...) nor a reason",
             kind.name, row.called
         )),
         (Some(_), Some(test)) => Err(format!(

@@ -14,7 +14,7 @@ const DT_STRTAB: u64 = 5;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ElfError {
     /// It is another kind of file.
-    #[error("no 64-bit little-endian ELF file")]
+    #[error("not a 64-bit little-endian ELF file")]
     Kind,
     /// A header points outside of the file.
     #[error("it ends before its {0}")]
@@ -188,8 +188,8 @@ mod tests {
             };
             assert_eq!(said, expected);
         };
-        check(b"#!/bin/sh", "no 64-bit little-endian ELF file");
-        check(b"\x7fELF\x01\x01", "no 64-bit little-endian ELF file");
+        check(b"#!/bin/sh", "not a 64-bit little-endian ELF file");
+        check(b"\x7fELF\x01\x01", "not a 64-bit little-endian ELF file");
         check(b"\x7fELF\x02\x01", "it ends before its program headers");
         check(&file(&[], b""), "nothing");
         check(&file(&[(PT_LOAD, 0, 0x1000, 64)], b""), "nothing");

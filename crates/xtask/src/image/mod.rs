@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
-        println!("skipped: the image, for it is built on Linux with glibc");
+        println!("skipped: the image, which needs Linux with glibc");
         return Ok(());
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -88,7 +88,7 @@ fn context(folder: &Path, program: &Path, certificates: &Path) -> Result<PathBuf
         .map_err(|error| format!("could not copy {}: {error}", program.display()))?;
     std::fs::copy(certificates, context.join("ca-certificates.crt")).map_err(|error| {
         format!(
-            "could not read the certificates of public authorities in {}: {error}; name their file with --certificates",
+            "could not read the public CA certificates in {}: {error}; name their file with --certificates",
             certificates.display()
         )
     })?;
