@@ -63,7 +63,7 @@ mod tests {
     use crate::observed::Observed;
 
     #[test]
-    fn what_goes_with_it() {
+    fn containers_contain_their_objects() {
         let widgets = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": { "name": "widgets.example.org", "uid": "u" },

@@ -50,7 +50,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_is_sent_of_a_field_that_others_may_change() {
+    fn ignored_fields_are_adjusted_before_an_apply() {
         let check = |paths: &[&str], live: Value, managers: Value, expected: Option<Value>| {
             let object = |spec: &Value, managers: &Value| {
                 Object::from_value(json!({

@@ -343,7 +343,7 @@ spec:
     }
 
     #[test]
-    fn what_is_not_of_its_type_is_left_to_the_api_server() {
+    fn objects_of_a_wrong_type_are_unchanged() {
         check(
             "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: text}}",
             "

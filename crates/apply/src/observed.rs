@@ -4,7 +4,7 @@ use crate::health::{self, Health};
 use crate::owned::{self, Digest};
 use crate::owner::{Owner, OwnerKind};
 use crate::policy::Policy;
-use crate::rules::{Judgement, OwnerRules, Stamp};
+use crate::rules::{OwnerHealth, OwnerRules, Stamp};
 use crate::takeover;
 use equate_manifest::object::Object;
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub struct Observed {
     /// Its health.
     pub health: Health,
     /// Its health by the rules of owners that have their own.
-    pub judged: Vec<Judgement>,
+    pub judged: Vec<OwnerHealth>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its annotations for apply and prune, as they are in the cluster, where anyone may set them.
@@ -90,7 +90,7 @@ impl Observed {
             return;
         }
         if let Some(health) = rules.judge(by, live) {
-            self.judged.push(Judgement {
+            self.judged.push(OwnerHealth {
                 by: by.clone(),
                 stamp,
                 health,
@@ -99,7 +99,7 @@ impl Observed {
     }
 
     /// The health by an owner's rules.
-    pub fn judged_by(&self, by: &Owner) -> Option<&Judgement> {
+    pub fn judged_by(&self, by: &Owner) -> Option<&OwnerHealth> {
         self.judged.iter().find(|judged| judged.by == *by)
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_of_an_object() {
+    fn observed_fields() {
         let bare = observed(&json!({ "name": "a" }));
         assert_eq!((bare.owner, bare.deleting, bare.kubectl), (None, false, false));
         assert_eq!(
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote_it_last() {
+    fn the_last_other_writer_is_named() {
         let check = |entries: &[(&str, &str, &str)], expected: Option<&str>| {
             let entries: Vec<_> = entries
                 .iter()

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_pointer() {
+    fn pointers_are_parsed() {
         for good in [
             "/spec/replicas",
             "/metadata/annotations/a.b~1c",
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_there_is_found_replaced_removed_and_left_out() {
+    fn values_at_pointers_are_found_replaced_and_removed() {
         let list = json!([{ "name": "a", "image": "x" }, { "name": "b" }]);
         let spec = |list: &Value| json!({ "spec": { "replicas": 3, "list": list, "only": { "one": 1 } } });
         let original = map(spec(&list));

@@ -44,7 +44,7 @@ impl OwnerRules for () {
 
 /// The health of an object by an owner's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
+pub struct OwnerHealth {
     /// The owner.
     pub by: Owner,
     /// The version of the rules.

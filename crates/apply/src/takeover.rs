@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_take() {
+    fn objects_without_kubectl_fields_need_no_takeover() {
         check(json!({}), Value::Null);
         check(
             json!({ "annotations": { "a": "b" }, "managedFields": [

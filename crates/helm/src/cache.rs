@@ -32,14 +32,14 @@ type Key = [u8; 32];
 
 #[derive(Debug)]
 struct Slot {
-    known: Arc<Known>,
+    known: Arc<ParsedChart>,
     weight: usize,
     used: u64,
 }
 
 /// The parsed parts of a chart. Concurrent readers wait for the first one.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct ParsedChart {
     key: Key,
     schemas: OnceLock<Schemas>,
     program: OnceLock<Result<Arc<Program>, RenderError>>,
@@ -71,7 +71,7 @@ impl Cache {
     }
 
     /// The cache entry of a chart with resolved dependencies.
-    pub(crate) fn known(&self, chart: &Chart) -> Arc<Known> {
+    pub(crate) fn known(&self, chart: &Chart) -> Arc<ParsedChart> {
         let key = key(chart);
         self.lock().known(key)
     }
@@ -87,7 +87,7 @@ impl Default for Cache {
     }
 }
 
-impl Known {
+impl ParsedChart {
     /// The templates of `chart`, which must be the chart of this entry.
     pub(crate) fn program(&self, cache: &Cache, chart: &Chart) -> Result<Arc<Program>, RenderError> {
         let mut is_new = false;
@@ -116,13 +116,13 @@ impl Known {
 }
 
 impl Kept {
-    fn known(&mut self, key: Key) -> Arc<Known> {
+    fn known(&mut self, key: Key) -> Arc<ParsedChart> {
         self.clock += 1;
         if let Some(slot) = self.slots.get_mut(&key) {
             slot.used = self.clock;
             return Arc::clone(&slot.known);
         }
-        let known = Arc::new(Known {
+        let known = Arc::new(ParsedChart {
             key,
             schemas: OnceLock::new(),
             program: OnceLock::new(),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_by_weight_and_number() {
+    fn cache_is_bounded_by_weight_and_number() {
         let cache = Cache::new(1 << 20);
         let long = "{{ .Values.a }} ".repeat(100);
         for number in 0..2 * CHARTS_MAX {

@@ -8,7 +8,7 @@
 use crate::chart::{Chart, Values};
 use crate::metadata::{Dependency, Metadata};
 use crate::values::coalesce::{CoalesceError, Nulls, Warning, coalesced, tables};
-use crate::values::room::{Room, weight_of_map, weight_of_metadata, weight_of_nest};
+use crate::values::memory::{MemoryBudget, weight_of_map, weight_of_metadata, weight_of_nest};
 use equate_template::{Constraint, Version};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -24,9 +24,9 @@ const PARENT_DEPTH_MAX: usize = 100;
 pub fn process(chart: &Chart, user: &Values) -> Result<(Chart, Vec<Warning>), CoalesceError> {
     let mut warnings = Vec::new();
     let mut chart = chart.clone();
-    let mut room = Room::new();
-    enable(&mut chart, user, "", &mut warnings, &mut room)?;
-    import(&mut chart, &mut warnings, &mut room)?;
+    let mut memory = MemoryBudget::new();
+    enable(&mut chart, user, "", &mut warnings, &mut memory)?;
+    import(&mut chart, &mut warnings, &mut memory)?;
     Ok((chart, warnings))
 }
 
@@ -119,22 +119,22 @@ fn enable(
     values: &Values,
     path: &str,
     warnings: &mut Vec<Warning>,
-    room: &mut Room,
+    memory: &mut MemoryBudget,
 ) -> Result<(), CoalesceError> {
     if chart.metadata.dependencies.is_empty() {
         return Ok(());
     }
-    room.take(weight_of_metadata(&chart.metadata))?;
+    memory.take(weight_of_metadata(&chart.metadata))?;
     let mut metadata = Metadata::clone(&chart.metadata);
-    chart.dependencies = named(&chart.dependencies, &metadata.dependencies, room)?;
+    chart.dependencies = named(&chart.dependencies, &metadata.dependencies, memory)?;
     for listed in &mut metadata.dependencies {
         if !listed.alias.is_empty() {
             listed.name.clone_from(&listed.alias);
         }
     }
-    let before = room.left();
-    let values = coalesced(chart, values, Nulls::Drop, warnings, room)?;
-    let taken = before - room.left();
+    let before = memory.left();
+    let values = coalesced(chart, values, Nulls::Drop, warnings, memory)?;
+    let taken = before - memory.left();
     for listed in &mut metadata.dependencies {
         listed.enabled = true;
         by_tags(listed, &values, warnings);
@@ -152,9 +152,9 @@ fn enable(
         .retain(|subchart| !disabled.contains(subchart.name()));
     for subchart in &mut chart.dependencies {
         let path = format!("{path}{}.", subchart.name());
-        enable(Arc::make_mut(subchart), &values, &path, warnings, room)?;
+        enable(Arc::make_mut(subchart), &values, &path, warnings, memory)?;
     }
-    room.free(taken);
+    memory.free(taken);
     metadata.dependencies = enabled;
     chart.metadata = Arc::new(metadata);
     Ok(())
@@ -164,7 +164,7 @@ fn enable(
 fn named(
     present: &[Arc<Chart>],
     listed: &[Dependency],
-    room: &mut Room,
+    memory: &mut MemoryBudget,
 ) -> Result<Vec<Arc<Chart>>, CoalesceError> {
     let is_listed = |chart: &Chart| listed.iter().any(|listed| is_listed_as(chart, listed));
     let mut charts: Vec<Arc<Chart>> = present
@@ -178,7 +178,7 @@ fn named(
         };
         let mut chart = Arc::clone(found);
         if !listed.alias.is_empty() {
-            room.take(weight_of_metadata(&found.metadata) + size_of_val(found.dependencies.as_slice()))?;
+            memory.take(weight_of_metadata(&found.metadata) + size_of_val(found.dependencies.as_slice()))?;
             let renamed = Arc::make_mut(&mut Arc::make_mut(&mut chart).metadata);
             renamed.name.clone_from(&listed.alias);
         }
@@ -243,21 +243,21 @@ fn table<'v>(values: &'v Values, path: &str) -> Result<&'v Values, String> {
 }
 
 /// Subcharts first, so that a parent can import their imports.
-fn import(chart: &mut Chart, warnings: &mut Vec<Warning>, room: &mut Room) -> Result<(), CoalesceError> {
+fn import(chart: &mut Chart, warnings: &mut Vec<Warning>, memory: &mut MemoryBudget) -> Result<(), CoalesceError> {
     for subchart in &mut chart.dependencies {
         if has_imports(subchart) {
-            import(Arc::make_mut(subchart), warnings, room)?;
+            import(Arc::make_mut(subchart), warnings, memory)?;
         }
     }
     if chart.metadata.dependencies.is_empty() {
         return Ok(());
     }
-    let mut values = coalesced(chart, &Values::new(), Nulls::Keep, warnings, room)?;
-    room.take(weight_of_metadata(&chart.metadata))?;
+    let mut values = coalesced(chart, &Values::new(), Nulls::Keep, warnings, memory)?;
+    memory.take(weight_of_metadata(&chart.metadata))?;
     let mut metadata = Metadata::clone(&chart.metadata);
     let mut imported = Values::new();
     for listed in &mut metadata.dependencies {
-        import_from(listed, &values, &mut imported, warnings, room)?;
+        import_from(listed, &values, &mut imported, warnings, memory)?;
     }
     tables(&mut values, imported, "", Nulls::Keep, warnings);
     chart.values = Arc::new(values);
@@ -275,7 +275,7 @@ fn import_from(
     values: &Values,
     imported: &mut Values,
     warnings: &mut Vec<Warning>,
-    room: &mut Room,
+    memory: &mut MemoryBudget,
 ) -> Result<(), CoalesceError> {
     let mut asked = Vec::new();
     for one in &listed.import_values {
@@ -290,7 +290,7 @@ fn import_from(
         match table(values, &format!("{}.{child}", listed.name)) {
             Ok(found) => {
                 let around: usize = parent.split('.').map(weight_of_nest).sum();
-                room.take(around + weight_of_map(found))?;
+                memory.take(around + weight_of_map(found))?;
                 let found = nested(&parent, found.clone());
                 tables(imported, found, "", Nulls::Keep, warnings);
             }

@@ -148,7 +148,7 @@ pub struct LastRun {
 }
 
 /// The classification of a document.
-pub(crate) enum Found {
+pub(crate) enum DocumentKind {
     /// An object of the release.
     NoHook,
     /// A hook for unknown events, which is ignored.
@@ -159,21 +159,21 @@ pub(crate) enum Found {
 
 impl Hook {
     /// Reads the annotations of a document.
-    pub(crate) fn find(head: &Head, path: &Arc<str>, manifest: &Arc<str>) -> Found {
+    pub(crate) fn find(head: &Head, path: &Arc<str>, manifest: &Arc<str>) -> DocumentKind {
         let Some(events) = head.annotations.get(HOOK) else {
-            return Found::NoHook;
+            return DocumentKind::NoHook;
         };
         let mut known = Vec::new();
         for word in words(events) {
             match Event::from(word.as_str()) {
                 Event::Other(word) if &*word == "test-success" => known.push(Event::Test),
-                Event::Other(_) => return Found::Unknown(events.clone()),
+                Event::Other(_) => return DocumentKind::Unknown(events.clone()),
                 event => known.push(event),
             }
         }
         let annotated = |name: &str| head.annotations.get(name).map(|text| words(text));
         let weight = head.annotations.get(HOOK_WEIGHT);
-        Found::Hook(Box::new(Self {
+        DocumentKind::Hook(Box::new(Self {
             name: head.name.clone(),
             kind: head.kind.clone(),
             path: Arc::clone(path),

@@ -34,7 +34,7 @@ pub struct Crd<'c> {
 /// No template matches a pattern of [`Choices::show_only`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not find template {0} in chart")]
-pub struct NoTemplate(pub String);
+pub struct TemplateNotFound(pub String);
 
 /// A file to write, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub fn manifest(crds: &[Crd<'_>], manifests: &[Manifest]) -> String {
 pub fn unsorted<'f>(
     files: impl IntoIterator<Item = (&'f str, &'f str)>,
     choices: &Choices,
-) -> Result<String, NoTemplate> {
+) -> Result<String, TemplateNotFound> {
     let mut text = String::new();
     for (path, content) in files {
         if !content.trim().is_empty() {
@@ -117,7 +117,7 @@ pub fn unsorted<'f>(
 }
 
 /// The output of `helm template`.
-pub fn text(crds: &[Crd<'_>], sorted: &Sorted, choices: &Choices) -> Result<String, NoTemplate> {
+pub fn text(crds: &[Crd<'_>], sorted: &Sorted, choices: &Choices) -> Result<String, TemplateNotFound> {
     let mut text = format!("{}\n", manifest(crds, &sorted.manifests).trim());
     for hook in shown_hooks(sorted, choices) {
         push(&mut text, &hook.path, &hook.manifest);
@@ -191,7 +191,7 @@ fn is_alike(pattern: &str, source: &str) -> bool {
 }
 
 /// The matching documents of a listing, in pattern order.
-fn only(listing: &str, patterns: &[String]) -> Result<String, NoTemplate> {
+fn only(listing: &str, patterns: &[String]) -> Result<String, TemplateNotFound> {
     let documents: Vec<(&str, &str)> = split(listing)
         .filter_map(|document| Some((source(document)?, document)))
         .collect();
@@ -204,7 +204,7 @@ fn only(listing: &str, patterns: &[String]) -> Result<String, NoTemplate> {
             }
         }
         if text.len() == before {
-            return Err(NoTemplate(pattern.clone()));
+            return Err(TemplateNotFound(pattern.clone()));
         }
     }
     Ok(text)

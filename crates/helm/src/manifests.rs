@@ -3,7 +3,7 @@
 //! Manifests keep the text of their template, comments included. The cost is one pass over the text. As
 //! in Helm 4.2.4 and later, every line that starts with `---` separates documents, whatever follows.
 
-use crate::hooks::{Found, Hook};
+use crate::hooks::{DocumentKind, Hook};
 use crate::order::Order;
 use std::fmt;
 use std::sync::Arc;
@@ -163,12 +163,12 @@ fn take_file(sorted: &mut Sorted, path: &Arc<str>, text: &str) -> Result<(), Man
         let head = Head::read(document, line).map_err(wrong)?;
         let content: Arc<str> = document.into();
         match Hook::find(&head, path, &content) {
-            Found::Hook(hook) => sorted.hooks.push(*hook),
-            Found::Unknown(events) => sorted.ignored.push(Ignored {
+            DocumentKind::Hook(hook) => sorted.hooks.push(*hook),
+            DocumentKind::Unknown(events) => sorted.ignored.push(Ignored {
                 source: Arc::clone(path),
                 events,
             }),
-            Found::NoHook => sorted.manifests.push(Manifest {
+            DocumentKind::NoHook => sorted.manifests.push(Manifest {
                 source: Arc::clone(path),
                 content,
                 head,

@@ -67,12 +67,12 @@ pub enum Error {
     Render(#[from] RenderError),
     /// The output is not a manifest.
     #[error("{}: {}", .0.error, .0.error.fault)]
-    Manifest(Box<NoManifest>),
+    Manifest(Box<InvalidManifests>),
 }
 
 /// Output that is not valid manifests.
 #[derive(Debug)]
-pub struct NoManifest {
+pub struct InvalidManifests {
     /// The place and the cause.
     pub error: ManifestError,
     /// All output, for display.
@@ -96,7 +96,7 @@ impl Error {
 
 /// The raw output of a chart's templates.
 #[derive(Debug, Clone)]
-pub struct Ran {
+pub struct RawRender {
     /// The chart with its enabled subcharts.
     pub chart: Chart,
     /// The output of its templates.
@@ -115,7 +115,7 @@ pub fn render(
     world: Box<dyn World>,
     bounds: impl Into<Bounds>,
 ) -> Result<Rendered, Error> {
-    let Ran {
+    let RawRender {
         chart,
         texts,
         warnings,
@@ -135,7 +135,7 @@ pub fn render(
             notes,
             unrepeatable: texts.unrepeatable,
         }),
-        Err(error) => Err(Error::Manifest(Box::new(NoManifest { error, texts }))),
+        Err(error) => Err(Error::Manifest(Box::new(InvalidManifests { error, texts }))),
     }
 }
 
@@ -148,7 +148,7 @@ pub fn texts(
     cache: &Cache,
     world: Box<dyn World>,
     bounds: impl Into<Bounds>,
-) -> Result<Ran, Error> {
+) -> Result<RawRender, Error> {
     let (chart, mut warnings) =
         dependencies::process(request.chart, request.values).map_err(Error::Dependencies)?;
     let (mut values, more) = values::coalesce(&chart, request.values)?;
@@ -167,7 +167,7 @@ pub fn texts(
     })?;
     let program = known.program(cache, &chart)?;
     let texts = program.run(&values, request.release, request.capabilities, world, bounds)?;
-    Ok(Ran {
+    Ok(RawRender {
         chart,
         texts,
         warnings,

@@ -223,7 +223,7 @@ impl Table {
                     self.equal_but_chance += 1;
                     let lines = || ours.values().flat_map(|text| text.split_inclusive('\n'));
                     self.lines += lines().count();
-                    self.masked += lines().filter(|line| *line == CHANCE).count();
+                    self.masked += lines().filter(|line| *line == RANDOM_LINE).count();
                 } else {
                     self.differ += 1;
                     tell(&question.name, &theirs, &ours, folder)?;
@@ -283,8 +283,8 @@ fn masked(one: &Texts, two: &Texts) -> Texts {
                 similar::ChangeTag::Equal => lines.push(change.value().to_owned()),
                 // a random key in base64 varies in its number of lines
                 similar::ChangeTag::Delete | similar::ChangeTag::Insert => {
-                    if lines.last().is_none_or(|last| last != CHANCE) {
-                        lines.push(CHANCE.to_owned());
+                    if lines.last().is_none_or(|last| last != RANDOM_LINE) {
+                        lines.push(RANDOM_LINE.to_owned());
                     }
                 }
             }
@@ -295,7 +295,7 @@ fn masked(one: &Texts, two: &Texts) -> Texts {
 }
 
 /// The mask of random lines.
-const CHANCE: &str = "<chance>\n";
+const RANDOM_LINE: &str = "<chance>\n";
 
 /// Whether masked texts are equal. Where Helm's own renders differ (random map order), ours may match any
 /// of them.
@@ -309,7 +309,7 @@ fn alike(theirs: &Texts, ours: &Texts) -> bool {
                 equal
                     || op.tag() == similar::DiffTag::Replace
                         && masked.all(|change| {
-                            change.tag() == similar::ChangeTag::Insert || change.value() == CHANCE
+                            change.tag() == similar::ChangeTag::Insert || change.value() == RANDOM_LINE
                         })
             })
         })

@@ -116,7 +116,7 @@ impl Applied {
     }
 
     /// Stores the digests of what was applied.
-    pub fn note_in(&self, memory: &mut Memory) {
+    pub fn remember_in(&self, memory: &mut Memory) {
         for outcome in &self.outcomes {
             if let Ok(Done {
                 remembered: Some(remembered),

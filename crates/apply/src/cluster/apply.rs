@@ -2,8 +2,8 @@
 
 use super::applied::{Action, Applied, Done, Outcome};
 use super::error::{ApplyError, Failure};
-use super::request::{Ask, Endpoint};
-use super::{Cluster, Execution, Silence, persist, together};
+use super::request::{ObjectRequest, Endpoint};
+use super::{Cluster, Execution, Unresponsive, retry_transient, run_concurrently};
 use crate::desired::Desired;
 use crate::id::ObjectId;
 use crate::ignored;
@@ -37,7 +37,7 @@ impl Cluster {
         for desired in desired {
             given.entry(&desired.id).or_insert(desired);
         }
-        let silence = Silence::default();
+        let unresponsive = Unresponsive::default();
         let mut applied = Applied::default();
         for rank in stage
             .steps
@@ -46,11 +46,11 @@ impl Cluster {
             let mut steps = Vec::with_capacity(rank.len());
             for step in rank {
                 let desired = given.get(step.id()).copied();
-                steps.push(self.apply_outcome(step, desired, execution, &silence));
+                steps.push(self.apply_outcome(step, desired, execution, &unresponsive));
             }
             applied
                 .outcomes
-                .extend(together(steps, execution.concurrency).await);
+                .extend(run_concurrently(steps, execution.concurrency).await);
         }
         applied
     }
@@ -60,12 +60,12 @@ impl Cluster {
         step: &Step,
         desired: Option<&Desired>,
         execution: &Execution<'_>,
-        silence: &Silence,
+        unresponsive: &Unresponsive,
     ) -> Outcome {
         let result = match (step, desired) {
             (Step::Keep(_, reason), _) => Ok(Done::kept(reason.clone(), None)),
             (_, None) => Err(ApplyError::NotGiven),
-            (_, Some(desired)) => silence.guard(self.apply_one(step, desired, execution)).await,
+            (_, Some(desired)) => unresponsive.guard(self.apply_one(step, desired, execution)).await,
         };
         Outcome {
             id: step.id().clone(),
@@ -83,11 +83,11 @@ impl Cluster {
         desired: &Desired,
         execution: &Execution<'_>,
     ) -> Result<Done, ApplyError> {
-        let resolving = persist(execution.patience, async || {
+        let resolving = retry_transient(execution.patience, async || {
             self.endpoint(desired, execution.timeout).await
         });
         let endpoint = resolving.await?;
-        let cx = Writing {
+        let cx = ObjectWrite {
             cluster: self,
             endpoint,
             desired,
@@ -98,8 +98,8 @@ impl Cluster {
             Step::Patch {
                 reason: PatchReason::NotSeen,
                 ..
-            } => cx.look_and_apply().await,
-            Step::Create(_) if desired.policy.mode == Mode::IfNotPresent => cx.look_and_apply().await,
+            } => cx.read_and_apply().await,
+            Step::Create(_) if desired.policy.mode == Mode::IfNotPresent => cx.read_and_apply().await,
             Step::Patch { from, .. } => cx.apply(from.as_deref()).await,
             Step::Create(_) | Step::Prune { .. } | Step::Keep(..) => cx.apply(None).await,
         };
@@ -142,30 +142,30 @@ fn group_of(definition: &Object) -> &str {
 }
 
 /// The write of one object.
-struct Writing<'a> {
+struct ObjectWrite<'a> {
     cluster: &'a Cluster,
     endpoint: Endpoint<'a>,
     desired: &'a Desired,
     execution: &'a Execution<'a>,
 }
 
-impl Writing<'_> {
+impl ObjectWrite<'_> {
     fn by(&self) -> &'static OwnerKind {
         self.execution.by()
     }
 
-    async fn ask(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
+    async fn ask(&self, ask: ObjectRequest<'_>) -> Result<super::request::Answer, ApplyError> {
         let caller = &self.cluster.caller;
-        persist(self.execution.patience, || self.endpoint.ask(caller, ask)).await
+        retry_transient(self.execution.patience, || self.endpoint.ask(caller, ask)).await
     }
 
     async fn get(&self) -> Result<Option<Object>, ApplyError> {
         let caller = &self.cluster.caller;
-        persist(self.execution.patience, || self.endpoint.get(caller)).await
+        retry_transient(self.execution.patience, || self.endpoint.get(caller)).await
     }
 
     /// Decides again with the live object, which the plan did not have.
-    async fn look_and_apply(&self) -> Result<Done, ApplyError> {
+    async fn read_and_apply(&self) -> Result<Done, ApplyError> {
         let Some(live) = self.get().await? else {
             return self.apply(None).await;
         };
@@ -236,7 +236,7 @@ impl Writing<'_> {
         from: Option<&str>,
         warnings: Vec<String>,
     ) -> Result<Done, ApplyError> {
-        let apply = Ask::Apply {
+        let apply = ObjectRequest::Apply {
             by: self.by(),
             object,
             dry_run: false,
@@ -277,7 +277,7 @@ impl Writing<'_> {
             let Some(patch) = takeover::patch(&live, self.by().field_manager) else {
                 return Ok(());
             };
-            match self.endpoint.ask(caller, Ask::JsonPatch(self.by(), &patch)).await {
+            match self.endpoint.ask(caller, ObjectRequest::JsonPatch(self.by(), &patch)).await {
                 Ok(_) => return Ok(()),
                 Err(error @ ApplyError::Conflict { .. }) => match self.get().await? {
                     Some(newer) => live = newer,
@@ -294,12 +294,12 @@ impl Writing<'_> {
     /// A dry-run creation validates before it reports that the name is taken.
     async fn could_be_created(&self) -> bool {
         let asked = self
-            .ask_once(Ask::CreateDryRun(self.by(), &self.desired.object))
+            .ask_once(ObjectRequest::CreateDryRun(self.by(), &self.desired.object))
             .await;
         matches!(asked, Err(ApplyError::Conflict { .. }))
     }
 
-    async fn ask_once(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
+    async fn ask_once(&self, ask: ObjectRequest<'_>) -> Result<super::request::Answer, ApplyError> {
         self.endpoint.ask(&self.cluster.caller, ask).await
     }
 
@@ -317,7 +317,7 @@ impl Writing<'_> {
             return Err(still_there(uid, &live));
         }
         // whatever the live object is by now, the desired one could be created in its place
-        let delete = Ask::Delete {
+        let delete = ObjectRequest::Delete {
             uid: &uid,
             version: None,
         };

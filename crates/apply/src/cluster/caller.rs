@@ -20,15 +20,15 @@ pub(super) struct Caller {
 /// A name that an HTTP header cannot hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot impersonate {0:?}: the name does not fit into a header")]
-pub struct NoSuchName(pub String);
+pub struct InvalidUserName(pub String);
 
 impl Caller {
     pub(super) fn new(client: Client) -> Self {
         Self { client, user: None }
     }
 
-    pub(super) fn acting_as(&self, user: &str) -> Result<Self, NoSuchName> {
-        let value = HeaderValue::from_str(user).map_err(|_| NoSuchName(user.to_owned()))?;
+    pub(super) fn acting_as(&self, user: &str) -> Result<Self, InvalidUserName> {
+        let value = HeaderValue::from_str(user).map_err(|_| InvalidUserName(user.to_owned()))?;
         Ok(Self {
             client: self.client.clone(),
             user: Some(value),

@@ -264,7 +264,7 @@ impl ApplyError {
     }
 
     /// Whether the API server did not answer at all, so that further objects are skipped.
-    pub(super) fn is_silence(&self) -> bool {
+    pub(super) fn is_unresponsive(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Timeout { .. })
     }
 }

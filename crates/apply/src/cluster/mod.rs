@@ -23,7 +23,7 @@ mod prune;
 mod request;
 
 pub use applied::{Action, Applied, Done, Outcome};
-pub use caller::NoSuchName;
+pub use caller::InvalidUserName;
 pub use discovery::Kind;
 pub use error::{ApplyError, Failure, FieldCause, ResolveError, Retry};
 pub use namespaces::NamespaceError;
@@ -38,7 +38,7 @@ use discovery::Cache;
 use equate_manifest::object::{GroupVersionKind, Object};
 use futures::stream::{self, StreamExt as _};
 use kube::Client;
-use request::{Ask, Endpoint};
+use request::{ObjectRequest, Endpoint};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,7 +107,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The name does not fit into a header.
-    pub fn acting_as(&self, user: &str) -> Result<Self, NoSuchName> {
+    pub fn acting_as(&self, user: &str) -> Result<Self, InvalidUserName> {
         Ok(Self {
             caller: self.caller.acting_as(user)?,
             kinds: Arc::clone(&self.kinds),
@@ -161,7 +161,7 @@ impl Cluster {
             Err(error) => return Err(error.into()),
         };
         match (Endpoint { id, kind, timeout })
-            .ask(&self.caller, Ask::Touch(by))
+            .ask(&self.caller, ObjectRequest::Touch(by))
             .await
         {
             Err(ApplyError::Forbidden { message }) if message.contains(NO_RIGHT) => Ok(false),
@@ -211,7 +211,7 @@ const NO_IDENTITY: &str = " cannot impersonate";
 ///
 /// Takes a closure that returns futures, because the futures of an async closure are not known to be
 /// `Send`.
-async fn persist<T, F>(patience: Duration, mut attempt: impl FnMut() -> F) -> Result<T, ApplyError>
+async fn retry_transient<T, F>(patience: Duration, mut attempt: impl FnMut() -> F) -> Result<T, ApplyError>
 where
     F: Future<Output = Result<T, ApplyError>>,
 {
@@ -245,7 +245,7 @@ where
 ///
 /// Takes futures, because those of a closure over references are not known to be `Send` for all
 /// lifetimes.
-async fn together<F: Future>(work: Vec<F>, concurrency: usize) -> Vec<F::Output> {
+async fn run_concurrently<F: Future>(work: Vec<F>, concurrency: usize) -> Vec<F::Output> {
     let numbered = work.into_iter().enumerate();
     let mut done: Vec<(usize, F::Output)> =
         stream::iter(numbered.map(|(at, work)| async move { (at, work.await) }))
@@ -258,16 +258,16 @@ async fn together<F: Future>(work: Vec<F>, concurrency: usize) -> Vec<F::Output>
 
 /// Whether the API server stopped answering; shared by concurrent writes.
 #[derive(Debug, Default)]
-struct Silence(AtomicBool);
+struct Unresponsive(AtomicBool);
 
-impl Silence {
+impl Unresponsive {
     /// Runs an attempt, unless another one just got no answer.
     async fn guard<T>(&self, attempt: impl Future<Output = Result<T, ApplyError>>) -> Result<T, ApplyError> {
         if self.0.load(Ordering::Relaxed) {
             return Err(ApplyError::NotTried);
         }
         let result = attempt.await;
-        if result.as_ref().is_err_and(ApplyError::is_silence) {
+        if result.as_ref().is_err_and(ApplyError::is_unresponsive) {
             self.0.store(true, Ordering::Relaxed);
         }
         result

@@ -31,7 +31,7 @@ impl Cluster {
     ///
     /// # Errors
     /// An object needs a namespace and there is no default, as in Flux; or discovery failed.
-    pub async fn settle_namespaces<'o>(
+    pub async fn assign_namespaces<'o>(
         &self,
         objects: impl IntoIterator<Item = &'o mut Object>,
         default: Option<&str>,

@@ -1,8 +1,8 @@
 //! The dry run of a plan: `equate diff` shows it.
 
 use super::error::{ApplyError, Failure};
-use super::request::Ask;
-use super::{Cluster, Execution, together};
+use super::request::ObjectRequest;
+use super::{Cluster, Execution, run_concurrently};
 use crate::desired::Desired;
 use crate::difference;
 use crate::id::ObjectId;
@@ -22,7 +22,7 @@ pub struct Preview {
 }
 
 /// The expected effect of an apply on one object.
-enum Foreseen {
+enum ExpectedEffect {
     Step(Step),
     Fails(Step, Failure),
 }
@@ -42,18 +42,18 @@ impl Cluster {
             },
             failures: Vec::new(),
         };
-        let coming = Coming::of(desired);
+        let planned = PlannedContainers::of(desired);
         for stage in &plan.stages {
             let mut trials = Vec::with_capacity(stage.steps.len());
             for step in &stage.steps {
                 let desired = given.get(step.id()).copied();
-                trials.push(self.foresee(step, desired, &coming, execution));
+                trials.push(self.foresee(step, desired, &planned, execution));
             }
             let mut steps = Vec::with_capacity(stage.steps.len());
-            for foreseen in together(trials, execution.concurrency).await {
-                match foreseen {
-                    Foreseen::Step(step) => steps.push(step),
-                    Foreseen::Fails(step, failure) => {
+            for expected in run_concurrently(trials, execution.concurrency).await {
+                match expected {
+                    ExpectedEffect::Step(step) => steps.push(step),
+                    ExpectedEffect::Fails(step, failure) => {
                         steps.push(step);
                         preview.failures.push(failure);
                     }
@@ -71,23 +71,23 @@ impl Cluster {
         &self,
         step: &Step,
         desired: Option<&Desired>,
-        coming: &Coming<'_>,
+        planned: &PlannedContainers<'_>,
         execution: &Execution<'_>,
-    ) -> Foreseen {
+    ) -> ExpectedEffect {
         let Some(desired) = desired.filter(|_| step.acts()) else {
-            return Foreseen::Step(step.clone());
+            return ExpectedEffect::Step(step.clone());
         };
         match self.try_step(desired, execution).await {
-            Ok(step) => Foreseen::Step(step),
-            Err(ApplyError::NamespaceMissing { namespace }) if coming.namespaces.contains(&*namespace) => {
-                Foreseen::Step(Step::Create(desired.id.clone()))
+            Ok(step) => ExpectedEffect::Step(step),
+            Err(ApplyError::NamespaceMissing { namespace }) if planned.namespaces.contains(&*namespace) => {
+                ExpectedEffect::Step(Step::Create(desired.id.clone()))
             }
             Err(ApplyError::NoSuchKind { gvk })
-                if coming.kinds.contains(&(gvk.group.as_str(), gvk.kind.as_str())) =>
+                if planned.kinds.contains(&(gvk.group.as_str(), gvk.kind.as_str())) =>
             {
-                Foreseen::Step(Step::Create(desired.id.clone()))
+                ExpectedEffect::Step(Step::Create(desired.id.clone()))
             }
-            Err(error) => Foreseen::Fails(
+            Err(error) => ExpectedEffect::Fails(
                 step.clone(),
                 Failure {
                     id: desired.id.clone(),
@@ -118,7 +118,7 @@ impl Cluster {
                 endpoint
                     .ask(
                         &self.caller,
-                        Ask::Apply {
+                        ObjectRequest::Apply {
                             by: execution.by(),
                             object,
                             dry_run: true,
@@ -140,7 +140,7 @@ impl Cluster {
         let tried = endpoint
             .ask(
                 &self.caller,
-                Ask::Apply {
+                ObjectRequest::Apply {
                     by: execution.by(),
                     object,
                     dry_run: true,
@@ -150,7 +150,7 @@ impl Cluster {
         let answer = match tried {
             Err(ApplyError::Invalid { message, fields }) => {
                 let creatable = endpoint
-                    .ask(&self.caller, Ask::CreateDryRun(execution.by(), object))
+                    .ask(&self.caller, ObjectRequest::CreateDryRun(execution.by(), object))
                     .await;
                 let creatable = matches!(creatable, Err(ApplyError::Conflict { .. }));
                 return match (creatable, execution.force || desired.policy.force) {
@@ -175,12 +175,12 @@ impl Cluster {
 }
 
 /// Namespaces and kinds that the plan itself creates.
-struct Coming<'a> {
+struct PlannedContainers<'a> {
     namespaces: HashSet<&'a str>,
     kinds: HashSet<(&'a str, &'a str)>,
 }
 
-impl<'a> Coming<'a> {
+impl<'a> PlannedContainers<'a> {
     fn of(desired: &'a [Desired]) -> Self {
         let namespaces = desired
             .iter()

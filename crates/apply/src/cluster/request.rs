@@ -35,7 +35,7 @@ const WITHHELD: &str = "the values of its data must be strings in base64, of str
 
 /// A request.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Ask<'a> {
+pub(super) enum ObjectRequest<'a> {
     Get,
     /// Writes name the kind of owner: its field manager is the author.
     Apply {
@@ -72,14 +72,14 @@ pub(super) struct Endpoint<'a> {
 impl Endpoint<'_> {
     /// The live object; `None` if it does not exist or its kind is not served.
     pub(super) async fn get(&self, caller: &Caller) -> Result<Option<Object>, ApplyError> {
-        match self.ask(caller, Ask::Get).await {
+        match self.ask(caller, ObjectRequest::Get).await {
             Ok(answer) => Ok(Some(answer.object)),
             Err(ApplyError::NoSuchKind { .. } | ApplyError::Refused { code: 404, .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    pub(super) async fn ask(&self, caller: &Caller, ask: Ask<'_>) -> Result<Answer, ApplyError> {
+    pub(super) async fn ask(&self, caller: &Caller, ask: ObjectRequest<'_>) -> Result<Answer, ApplyError> {
         let request = self.request(ask)?;
         let exchange = async {
             let response = caller.send(request).await.map_err(ApplyError::Unreachable)?;
@@ -106,7 +106,7 @@ impl Endpoint<'_> {
         Err(self.refusal(head.status.as_u16(), &status, retry_after))
     }
 
-    fn request(&self, ask: Ask<'_>) -> Result<http::Request<Body>, ApplyError> {
+    fn request(&self, ask: ObjectRequest<'_>) -> Result<http::Request<Body>, ApplyError> {
         let namespace = self.kind.namespaced.then_some(&*self.id.namespace);
         let namespace = namespace.map(|namespace| segment("namespace", namespace));
         let namespace = namespace.transpose()?;
@@ -114,8 +114,8 @@ impl Endpoint<'_> {
         let item = format!("{collection}/{}", segment("resource name", &self.id.name)?);
         let dry = |dry_run: bool| if dry_run { "&dryRun=All" } else { "" };
         let (method, uri, content_type, body) = match ask {
-            Ask::Get => (Method::GET, item, "application/json", Ok(Vec::new())),
-            Ask::Apply { by, object, dry_run } => (
+            ObjectRequest::Get => (Method::GET, item, "application/json", Ok(Vec::new())),
+            ObjectRequest::Apply { by, object, dry_run } => (
                 Method::PATCH,
                 format!(
                     "{item}?fieldManager={}&force=true{}",
@@ -125,25 +125,25 @@ impl Endpoint<'_> {
                 "application/apply-patch+yaml",
                 serde_json::to_vec(object),
             ),
-            Ask::CreateDryRun(by, object) => (
+            ObjectRequest::CreateDryRun(by, object) => (
                 Method::POST,
                 format!("{collection}?fieldManager={}&dryRun=All", by.field_manager),
                 "application/json",
                 serde_json::to_vec(object),
             ),
-            Ask::JsonPatch(by, patch) => (
+            ObjectRequest::JsonPatch(by, patch) => (
                 Method::PATCH,
                 format!("{item}?fieldManager={}", by.field_manager),
                 "application/json-patch+json",
                 serde_json::to_vec(patch),
             ),
-            Ask::Touch(by) => (
+            ObjectRequest::Touch(by) => (
                 Method::PATCH,
                 format!("{item}?fieldManager={}&dryRun=All", by.field_manager),
                 "application/merge-patch+json",
                 Ok(b"{}".to_vec()),
             ),
-            Ask::Delete { uid, version } => (
+            ObjectRequest::Delete { uid, version } => (
                 Method::DELETE,
                 item,
                 "application/json",

@@ -336,7 +336,7 @@ proptest! {
 
     /// After an apply over any state, we own the desired fields: nothing is sent again.
     #[test]
-    fn what_is_applied_is_known(before in config(), wanted in config(), after in config()) {
+    fn applied_objects_are_recognised(before in config(), wanted in config(), after in config()) {
         let mut stored = Stored::new();
         stored.apply("other", &before, false);
         stored.apply(FIELD_MANAGER, &wanted, true);
@@ -350,7 +350,7 @@ proptest! {
 
     /// Equal digests mean that an apply changes neither the object nor its ownership.
     #[test]
-    fn what_is_known_needs_no_apply(
+    fn recognised_objects_need_no_apply(
         wanted in config(), forced in config(), updated in config(), again in config(), same in any::<bool>(),
     ) {
         let mut stored = Stored::new();
@@ -368,7 +368,7 @@ proptest! {
 
     /// Any `managedFields` of any object yield a digest.
     #[test]
-    fn nothing_is_too_odd(value in json_value(), fields in json_value(), others in json_value()) {
+    fn any_managed_fields_have_a_digest(value in json_value(), fields in json_value(), others in json_value()) {
         let mut object = json!({ "spec": value });
         object["metadata"] = json!({});
         let entries = vec![

@@ -329,7 +329,7 @@ pub(crate) fn apply_step(
             if observed.deleting && (applied || remembered.is_none()) {
                 return Step::Keep(id, KeepReason::Deleting);
             }
-            let Some(reason) = stale(desired, observed, remembered) else {
+            let Some(reason) = reason_to_apply(desired, observed, remembered) else {
                 return Step::Keep(id, KeepReason::Unchanged);
             };
             match backing_off() {
@@ -380,7 +380,7 @@ fn holder_of_another_kind<'a>(id: &ObjectId, options: &Options<'a>) -> Option<&'
 }
 
 /// The reason to apply; `None` if nothing would change.
-fn stale(desired: &Desired, observed: &Observed, remembered: Option<Remembered>) -> Option<PatchReason> {
+fn reason_to_apply(desired: &Desired, observed: &Observed, remembered: Option<Remembered>) -> Option<PatchReason> {
     if observed.kubectl && desired.policy.mode != Mode::Merge {
         return Some(PatchReason::Takeover);
     }

@@ -115,7 +115,7 @@ fn check_apply(case: Case, expected: &str) {
 }
 
 #[test]
-fn why_an_object_is_applied_or_not() {
+fn reasons_to_apply_or_keep() {
     let a = desired("a", "");
     let same = || observed(&a, |_| ());
     let changed = || observed(&a, |o| o.owned = digest("x"));
@@ -241,7 +241,7 @@ fn why_an_object_is_applied_or_not() {
 }
 
 #[test]
-fn what_an_object_asks_for_itself() {
+fn annotations_are_respected() {
     let check = |annotation: &'static str, presence: fn(&Desired) -> Presence, expected: &str| {
         check_apply(
             Case {
@@ -276,7 +276,7 @@ fn what_an_object_asks_for_itself() {
 }
 
 #[test]
-fn why_an_object_is_pruned_or_not() {
+fn reasons_to_prune_or_keep() {
     let a = desired("a", "");
     let check_all = |presence: Presence,
                      prune: bool,
@@ -610,7 +610,7 @@ fn a_plan_that_deletes_more_than_it_may_deletes_nothing() {
 }
 
 #[test]
-fn what_is_too_much_is_said() {
+fn exceeded_budgets_are_explained() {
     let exceeded = |number: usize, budget: Option<Budget>| Exceeded {
         objects: (0..number).map(|n| id(&format!("o{n}"))).collect(),
         held: 20,
@@ -679,7 +679,7 @@ fn of_two_objects_with_one_id_the_first_counts() {
 }
 
 #[test]
-fn what_another_let_go_of_may_be_pruned_though_its_labels_name_that_one() {
+fn released_objects_may_be_pruned_despite_their_labels() {
     let check = |labels: Option<Owner>, released: Option<Owner>, expected: &str| {
         let a = desired("a", "");
         let live = Live::from_iter([(id("a"), observed(&a, |observed| observed.owner = labels))]);
@@ -712,7 +712,7 @@ fn what_another_let_go_of_may_be_pruned_though_its_labels_name_that_one() {
 }
 
 #[test]
-fn what_is_assigned_to_another_is_left_alone_whatever_is_there() {
+fn objects_assigned_to_another_owner_are_kept() {
     let me = me();
     let check = |annotation: &str, presence: Presence, expected: &str| {
         let assigned = BTreeMap::from([(id("a"), other())]);

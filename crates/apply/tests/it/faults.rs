@@ -76,7 +76,7 @@ async fn applied(faults: Vec<Fault>) -> (String, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_passes_is_tried_again() {
+async fn transient_failures_are_retried() {
     let created = "= ConfigMap/default/a created";
     let conflict = Fault::Status(409, "Conflict", "the object has been modified");
     for (what, fault) in [
@@ -107,7 +107,7 @@ async fn what_passes_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_pass_is_told_and_not_repeated() {
+async fn permanent_failures_are_reported_and_not_retried() {
     let check_one = async |fault: Fault, expected: &str, tried: usize| {
         let (text, requests) = applied(vec![fault.clone(); 50]).await;
         check(

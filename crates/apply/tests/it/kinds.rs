@@ -180,13 +180,13 @@ metadata: {name: c}
     );
     let error = world
         .cluster
-        .settle_namespaces(&mut objects, None)
+        .assign_namespaces(&mut objects, None)
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "ConfigMap/c namespace not specified");
     world
         .cluster
-        .settle_namespaces(&mut objects, Some("here"))
+        .assign_namespaces(&mut objects, Some("here"))
         .await
         .unwrap();
     assert_eq!((objects[0].namespace(), objects[1].namespace()), ("", "here"));

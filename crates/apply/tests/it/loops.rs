@@ -52,7 +52,7 @@ const UNCHANGED: &str = "
 ";
 
 #[tokio::test]
-async fn what_is_applied_once_costs_nothing_again() {
+async fn unchanged_objects_cost_no_request() {
     let mut world = World::start().await;
     let created = "
         create Namespace/shop
@@ -74,7 +74,7 @@ async fn what_is_applied_once_costs_nothing_again() {
 }
 
 #[tokio::test]
-async fn what_git_changes_is_patched_and_what_others_change_is_corrected() {
+async fn changes_in_git_are_patched_and_drift_is_corrected() {
     let mut world = World::start().await;
     world.run(APP).await;
     let blue = "keep Namespace/shop (unchanged)
@@ -121,7 +121,7 @@ async fn what_git_changes_is_patched_and_what_others_change_is_corrected() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_by_hand_comes_back() {
+async fn deleted_objects_are_created_again() {
     let mut world = World::start().await;
     world.run(APP).await;
     world
@@ -147,7 +147,7 @@ async fn what_is_deleted_by_hand_comes_back() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_seen_is_looked_at_first() {
+async fn unobserved_objects_are_read_first() {
     let mut world = World::start().await;
     world.run(APP).await;
     world.memory = Default::default();

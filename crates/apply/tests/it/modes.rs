@@ -96,7 +96,7 @@ spec:
 ";
 
 #[tokio::test]
-async fn what_cannot_be_changed_is_recreated_only_if_allowed() {
+async fn immutable_changes_recreate_only_if_allowed() {
     let mut world = World::start().await;
     let first = JOB.replace("ANNOTATIONS", "");
     world.run(&first).await;

@@ -16,7 +16,7 @@ fn maps(names: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn what_git_drops_is_pruned() {
+async fn objects_dropped_from_git_are_pruned() {
     let mut world = World::start().await;
     let protected = "c+kustomize.toolkit.fluxcd.io/prune: Disabled";
     world.run(&maps(&["a", "b", protected, "d"])).await;
@@ -41,7 +41,7 @@ async fn what_git_drops_is_pruned() {
 }
 
 #[tokio::test]
-async fn what_was_changed_since_it_was_seen_is_looked_at_before_it_is_pruned() {
+async fn changed_objects_are_read_again_before_pruning() {
     let mut world = World::start().await;
     world.run(&maps(&["a", "b", "c", "d"])).await;
     let (plan, _) = world.plan(&maps(&["a"])).await;
@@ -71,7 +71,7 @@ async fn what_was_changed_since_it_was_seen_is_looked_at_before_it_is_pruned() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_seen_is_looked_at_before_it_is_pruned() {
+async fn unobserved_objects_are_read_before_pruning() {
     let mut world = World::start().await;
     let protected = "b+kustomize.toolkit.fluxcd.io/prune: Disabled";
     world.run(&maps(&["a", protected, "c"])).await;

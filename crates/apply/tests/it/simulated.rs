@@ -278,7 +278,7 @@ async fn check_failing(kind: &str, fault: &str, after: u64, expected: &str, pods
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_belongs_to_workloads_is_current() {
+async fn objects_beside_workloads_are_current() {
     let world = World::start().await;
     for text in [
         "{ apiVersion: v1, kind: Service, metadata: { name: web }, spec: { type: LoadBalancer, ports: [{ port: 80 }] } }",

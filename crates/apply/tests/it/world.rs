@@ -94,7 +94,7 @@ impl World {
         let mut text = plan.to_string();
         for stage in &plan.stages {
             let applied = self.cluster.apply_stage(stage, &desired, &execution).await;
-            applied.note_in(&mut self.memory);
+            applied.remember_in(&mut self.memory);
             say(&mut text, &applied);
             if !applied.succeeded() {
                 return text;
@@ -131,7 +131,7 @@ impl World {
     pub(crate) async fn desired(&self, manifests: &str) -> Vec<Desired> {
         let mut objects = objects(manifests);
         self.cluster
-            .settle_namespaces(&mut objects, Some("default"))
+            .assign_namespaces(&mut objects, Some("default"))
             .await
             .unwrap();
         objects

@@ -228,7 +228,7 @@ pub(crate) enum TemplateError {
     },
     /// A template is asked for that there is not.
     #[error(transparent)]
-    NoTemplate(#[from] listing::NoTemplate),
+    TemplateNotFound(#[from] listing::TemplateNotFound),
     /// There is no cluster.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -419,7 +419,7 @@ impl Args {
             None => print(&(said + "\n")),
             Some(wanted) => {
                 print(&said)?;
-                Err(listing::NoTemplate(wanted.clone()).into())
+                Err(listing::TemplateNotFound(wanted.clone()).into())
             }
         }
     }

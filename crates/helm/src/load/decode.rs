@@ -65,7 +65,7 @@ pub(super) fn metadata(data: &[u8], limits: &Limits, into: &mut Parsed) -> Resul
 
 /// Fields of an index entry besides `Chart.yaml`'s.
 #[derive(Debug, Default)]
-pub(crate) struct Offer {
+pub(crate) struct EntryFields {
     pub(crate) urls: Vec<String>,
     pub(crate) created: String,
     pub(crate) digest: String,
@@ -73,8 +73,8 @@ pub(crate) struct Offer {
 }
 
 /// Decodes an index entry. Duplicate dependency names are not checked there.
-pub(crate) fn index_entry(entry: &Value) -> Result<Result<(Metadata, Offer), ValidationError>, FileError> {
-    let (mut parsed, mut offer) = (Parsed::default(), Offer::default());
+pub(crate) fn index_entry(entry: &Value) -> Result<Result<(Metadata, EntryFields), ValidationError>, FileError> {
+    let (mut parsed, mut offer) = (Parsed::default(), EntryFields::default());
     let mut decoder = Decoder::default();
     decoder.object(
         entry,

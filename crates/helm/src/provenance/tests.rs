@@ -82,7 +82,7 @@ fn head(said: &str) -> Vec<&str> {
 }
 
 #[test]
-fn what_helm_does_not_tell() {
+fn flaws_that_helm_does_not_distinguish() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let check = |provenance: &[u8], ring: &str, want: &str| {
         let ring = KeyRing::read(&read(ring)).unwrap();

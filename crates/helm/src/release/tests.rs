@@ -107,7 +107,7 @@ fn histories() {
 }
 
 #[test]
-fn what_is_superseded_and_forgotten() {
+fn superseded_and_forgotten_revisions() {
     let all = history("1 superseded, 2 deployed, 3 superseded, 4 deployed, 5 failed");
     assert_eq!(all.next_version(), 6);
     assert_eq!(all.superseded_by_install(), None);
@@ -287,7 +287,7 @@ fn odd_records() {
 }
 
 #[test]
-fn what_cannot_be_written() {
+fn unwritable_records_are_refused() {
     let mut release = Release {
         name: "a".to_owned(),
         version: 1,
@@ -314,7 +314,7 @@ fn what_cannot_be_written() {
 }
 
 #[test]
-fn nothing_secret_is_shown() {
+fn debug_shows_no_secrets() {
     let release: Release = serde_json::from_value(json!({
         "name": "a",
         "namespace": "n",

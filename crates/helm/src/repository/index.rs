@@ -398,18 +398,18 @@ fn said(entry: &Value, key: &str) -> String {
 /// A reference of an index that is not a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("failed to parse {0} as URL")]
-pub struct NoUrl(String);
+pub struct InvalidUrl(String);
 
 /// Resolves a reference of an index against the repository's URL. The repository's query is kept: it may
 /// hold credentials.
-pub fn resolve_url(repository: &str, reference: &str) -> Result<String, NoUrl> {
+pub fn resolve_url(repository: &str, reference: &str) -> Result<String, InvalidUrl> {
     if reference.starts_with(':') || reference.chars().any(char::is_control) {
-        return Err(NoUrl(reference.to_owned()));
+        return Err(InvalidUrl(reference.to_owned()));
     }
     if has_scheme(reference) {
         return Ok(reference.to_owned());
     }
-    let no_url = || NoUrl(repository.to_owned());
+    let no_url = || InvalidUrl(repository.to_owned());
     let (scheme, rest) = repository.split_once("://").ok_or_else(no_url)?;
     let (rest, _) = rest.split_once('#').unwrap_or((rest, ""));
     let (rest, query) = rest

@@ -29,7 +29,7 @@ pub struct Reference {
 
 /// The artifact to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Selection {
     /// This digest. An existing tag, if given, must point to it.
     Digest(String, Option<String>),
     /// This tag.
@@ -120,7 +120,7 @@ impl Reference {
     }
 
     /// Resolves a requested version; an empty one selects the reference's tag or digest, or the newest.
-    pub fn wanted(&self, version: &str) -> Result<Wanted, ReferenceError> {
+    pub fn wanted(&self, version: &str) -> Result<Selection, ReferenceError> {
         let asked = tag_of(version);
         if let Some(tag) = self
             .tag
@@ -138,9 +138,9 @@ impl Reference {
             (None, _) => None,
         };
         Ok(match (&self.digest, tag) {
-            (Some(digest), tag) => Wanted::Digest(digest.clone(), tag),
-            (None, Some(tag)) => Wanted::Tag(tag),
-            (None, None) => Wanted::Newest(version.to_owned()),
+            (Some(digest), tag) => Selection::Digest(digest.clone(), tag),
+            (None, Some(tag)) => Selection::Tag(tag),
+            (None, None) => Selection::Newest(version.to_owned()),
         })
     }
 }

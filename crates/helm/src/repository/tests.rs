@@ -82,7 +82,7 @@ fn by_entry_as_whole() {
 }
 
 #[test]
-fn what_is_read_whole() {
+fn other_layouts_are_read_whole() {
     for (from, to) in [
         ("apiVersion: v1\n", "---\napiVersion: v1\n"),
         ("apiVersion: v1\n", "# v1\napiVersion: v1\n"),
@@ -122,7 +122,7 @@ fn what_is_read_whole() {
 }
 
 #[test]
-fn what_takes_too_much() {
+fn large_indexes_are_refused() {
     let refused = |text: &str, nodes_max: usize| {
         let limits = IndexLimits {
             nodes_max,

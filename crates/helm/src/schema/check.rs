@@ -5,7 +5,7 @@
 
 use super::compile::{Compiled, Dependency, Id, Pattern, Schema};
 use super::equal::{WORK_MAX, Work, equal, equal_items};
-use super::failure::{Failure, Room, What, all_quoted, quote, shown};
+use super::failure::{Failure, ErrorBudget, FailureKind, all_quoted, quote, shown};
 use super::format;
 use super::number::{Decimal, count};
 use crate::chart::Values;
@@ -24,11 +24,11 @@ const NESTED_MAX: usize = 2_000;
 
 /// Validates values. The error text is limited to this many bytes.
 pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Result<(), Failure> {
-    let room = Room::new(bytes_max);
+    let budget = ErrorBudget::new(bytes_max);
     let work = Work::new();
     let mut checker = Checker {
         compiled,
-        room: &room,
+        budget: &budget,
         work: &work,
         steps: 0,
         exhausted: None,
@@ -42,7 +42,7 @@ pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Re
             "holding the schema against values takes more than {WORK_MAX} comparisons"
         )));
     }
-    if room.is_full() {
+    if budget.is_full() {
         return Err(Failure::of_all(format!(
             "what is wrong takes more than {FAULTS_BYTES_MAX} bytes to say"
         )));
@@ -102,7 +102,7 @@ type Checked<'v> = Result<Seen<'v>, Failure>;
 
 struct Checker<'c> {
     compiled: &'c Compiled,
-    room: &'c Room,
+    budget: &'c ErrorBudget,
     work: &'c Work,
     steps: usize,
     /// The exceeded limit.
@@ -115,7 +115,7 @@ struct Here<'h, 'v> {
     value: &'v Value,
     path: &'h Path<'h>,
     scope: &'h Scope<'h>,
-    room: &'h Room,
+    budget: &'h ErrorBudget,
     work: &'h Work,
     seen: Seen<'v>,
     faults: Vec<Failure>,
@@ -127,13 +127,13 @@ impl Here<'_, '_> {
     }
 
     fn because(&mut self, what: impl FnOnce() -> String, causes: Vec<Failure>) {
-        self.add(|| What::Said(what()), causes);
+        self.add(|| FailureKind::Message(what()), causes);
     }
 
-    fn add(&mut self, what: impl FnOnce() -> What, causes: Vec<Failure>) {
+    fn add(&mut self, what: impl FnOnce() -> FailureKind, causes: Vec<Failure>) {
         let path = self.path;
         self.faults
-            .push(self.room.failure(|| path.pointer(), what, causes));
+            .push(self.budget.failure(|| path.pointer(), what, causes));
     }
 }
 
@@ -150,7 +150,7 @@ impl<'c> Checker<'c> {
             let times = format!("the schema was held against values more than {STEPS_MAX} times");
             self.exhausted.get_or_insert(times);
         }
-        if self.exhausted.is_some() || self.room.is_full() || self.work.is_done() {
+        if self.exhausted.is_some() || self.budget.is_full() || self.work.is_done() {
             return Err(Failure::default());
         }
         stacker::maybe_grow(128 << 10, 1 << 20, || self.schema_here(id, value, path, parent))
@@ -184,7 +184,7 @@ impl<'c> Checker<'c> {
         if is_cycle(&scope, self.work) {
             return Err(self.said(path, || "references lead in a circle".into()));
         }
-        if let Err(wrong) = whole(schema, value, self.room, self.work) {
+        if let Err(wrong) = whole(schema, value, self.budget, self.work) {
             return Err(self.said(path, || wrong));
         }
         let mut here = Here {
@@ -192,7 +192,7 @@ impl<'c> Checker<'c> {
             value,
             path,
             scope: &scope,
-            room: self.room,
+            budget: self.budget,
             work: self.work,
             seen: Seen::default(),
             faults: Vec::new(),
@@ -217,21 +217,21 @@ impl<'c> Checker<'c> {
     }
 
     fn said(&self, path: &Path<'_>, what: impl FnOnce() -> String) -> Failure {
-        self.room
-            .failure(|| path.pointer(), || What::Said(what()), Vec::new())
+        self.budget
+            .failure(|| path.pointer(), || FailureKind::Message(what()), Vec::new())
     }
 
     /// Evaluates without collecting errors: most failures in a combination are never shown.
     fn quietly<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
-        let was_quiet = self.room.be_quiet(true);
+        let was_quiet = self.budget.set_quiet(true);
         let found = look(self);
-        self.room.be_quiet(was_quiet);
+        self.budget.set_quiet(was_quiet);
         found
     }
 
     /// The errors of the same value under each of the schemas.
     fn wrong_by(&mut self, here: &Here<'_, '_>, schemas: &[Id]) -> Vec<Failure> {
-        match self.room.is_quiet() {
+        match self.budget.is_quiet() {
             true => Vec::new(),
             false => schemas
                 .iter()
@@ -263,10 +263,10 @@ impl<'c> Checker<'c> {
             Ok(seen) => here.seen.add(seen),
             Err(fault) => {
                 let causes = match fault.what {
-                    What::Group => fault.causes,
+                    FailureKind::Group => fault.causes,
                     _ => vec![fault],
                 };
-                here.add(|| What::Reference, causes);
+                here.add(|| FailureKind::Reference, causes);
             }
         }
     }
@@ -335,11 +335,11 @@ impl<'c> Checker<'c> {
                 let name = Value::String(key.clone());
                 if let Err(fault) = self.schema(id, &name, &Path::Root, None) {
                     let causes = match fault.what {
-                        What::Group => fault.causes,
+                        FailureKind::Group => fault.causes,
                         _ => vec![fault],
                     };
-                    let what = || What::Said(format!("invalid propertyName {}", quote(key)));
-                    here.faults.push(self.room.failure(String::new, what, causes));
+                    let what = || FailureKind::Message(format!("invalid propertyName {}", quote(key)));
+                    here.faults.push(self.budget.failure(String::new, what, causes));
                 }
             }
         }
@@ -447,7 +447,7 @@ impl<'c> Checker<'c> {
                 .collect()
         });
         let too_few = matched.len() < schema.min_contains.unwrap_or(1);
-        let faults = match too_few && !self.room.is_quiet() {
+        let faults = match too_few && !self.budget.is_quiet() {
             true => each()
                 .filter_map(|(index, item)| holds(self, index, item).err())
                 .collect(),
@@ -577,7 +577,7 @@ impl<'c> Checker<'c> {
 fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
     let Here {
         path,
-        room,
+        budget,
         seen,
         mut faults,
         ..
@@ -587,7 +587,7 @@ fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
         (Some(one), true) => Err(one),
         (Some(last), false) => {
             faults.push(last);
-            Err(room.failure(|| path.pointer(), || What::Group, faults))
+            Err(budget.failure(|| path.pointer(), || FailureKind::Group, faults))
         }
     }
 }
@@ -614,8 +614,8 @@ fn matches(pattern: &Pattern, text: &str, work: &Work) -> bool {
 }
 
 /// Checks a value as a whole; collects no text while quiet.
-fn whole(schema: &Schema, value: &Value, room: &Room, work: &Work) -> Result<(), String> {
-    let wrong = |what: &dyn Fn() -> String| match room.is_quiet() {
+fn whole(schema: &Schema, value: &Value, budget: &ErrorBudget, work: &Work) -> Result<(), String> {
+    let wrong = |what: &dyn Fn() -> String| match budget.is_quiet() {
         true => Err(String::new()),
         false => Err(what()),
     };

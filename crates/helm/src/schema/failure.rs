@@ -9,30 +9,30 @@ use std::cell::Cell;
 #[derive(Debug, Default)]
 pub(super) struct Failure {
     pub(super) at: String,
-    pub(super) what: What,
+    pub(super) what: FailureKind,
     pub(super) causes: Vec<Failure>,
 }
 
 /// The kind of an error.
 #[derive(Debug, Default)]
-pub(super) enum What {
+pub(super) enum FailureKind {
     /// Several errors.
     #[default]
     Group,
     /// A reference; not printed if it has one cause.
     Reference,
     /// An error with a text.
-    Said(String),
+    Message(String),
 }
 
 /// The remaining bytes for errors. An error contains the path of its value, and a long key repeats in all
 /// paths below it, so errors may be larger than the values.
-pub(super) struct Room {
+pub(super) struct ErrorBudget {
     left: Cell<Option<usize>>,
     quiet: Cell<bool>,
 }
 
-impl Room {
+impl ErrorBudget {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             left: Cell::new(Some(bytes_max)),
@@ -51,7 +51,7 @@ impl Room {
     }
 
     /// Sets quiet mode and returns the previous one.
-    pub(super) fn be_quiet(&self, quiet: bool) -> bool {
+    pub(super) fn set_quiet(&self, quiet: bool) -> bool {
         self.quiet.replace(quiet)
     }
 
@@ -59,7 +59,7 @@ impl Room {
     pub(super) fn failure(
         &self,
         at: impl FnOnce() -> String,
-        what: impl FnOnce() -> What,
+        what: impl FnOnce() -> FailureKind,
         causes: Vec<Failure>,
     ) -> Failure {
         if self.is_quiet() || self.is_full() {
@@ -67,8 +67,8 @@ impl Room {
         }
         let (at, what) = (at(), what());
         let said = match &what {
-            What::Said(said) => said.len(),
-            What::Group | What::Reference => 0,
+            FailureKind::Message(said) => said.len(),
+            FailureKind::Group | FailureKind::Reference => 0,
         };
         let bytes = size_of::<Failure>() + at.len() + said;
         self.left
@@ -81,7 +81,7 @@ impl Failure {
     /// An error about the whole value.
     pub(super) fn of_all(said: String) -> Self {
         Self {
-            what: What::Said(said),
+            what: FailureKind::Message(said),
             ..Self::default()
         }
     }
@@ -89,7 +89,7 @@ impl Failure {
     /// All errors, in lines, without a line break at the end.
     pub(super) fn listed(self) -> String {
         let causes = match self.what {
-            What::Group => self.causes,
+            FailureKind::Group => self.causes,
             _ => vec![self],
         };
         let mut out = String::new();
@@ -100,10 +100,10 @@ impl Failure {
     }
 
     fn list(&self, out: &mut String, indent: usize) {
-        let skipped = matches!(self.what, What::Reference) && self.causes.len() == 1;
+        let skipped = matches!(self.what, FailureKind::Reference) && self.causes.len() == 1;
         let said = match &self.what {
-            What::Said(said) => said,
-            What::Group | What::Reference => "validation failed",
+            FailureKind::Message(said) => said,
+            FailureKind::Group | FailureKind::Reference => "validation failed",
         };
         if !skipped {
             out.push('\n');

@@ -44,20 +44,20 @@ const SCHEMA_BYTES_MAX: usize = 32 << 20;
 #[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{}", told(.charts))]
 pub struct SchemaError {
     /// The errors, chart by chart.
-    pub charts: Vec<(String, Wrong)>,
+    pub charts: Vec<(String, InvalidChart)>,
 }
 
-fn told(charts: &[(String, Wrong)]) -> String {
+fn told(charts: &[(String, InvalidChart)]) -> String {
     let told = charts.iter().map(|(chart, wrong)| format!("{chart}:\n{wrong}"));
     told.collect()
 }
 
 /// The values or the schema of a chart are invalid.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Wrong {
+pub enum InvalidChart {
     /// The schema is unusable.
     #[error(transparent)]
-    Schema(#[from] NoSchema),
+    Schema(#[from] UnusableSchema),
     /// The values are invalid: a list of errors, in lines.
     #[error("{0}\n")]
     Values(String),
@@ -68,7 +68,7 @@ pub enum Wrong {
 
 /// A schema is unusable.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum NoSchema {
+pub enum UnusableSchema {
     /// It is too large.
     #[error("the schema takes more than {0} bytes of memory\n")]
     Memory(usize),
@@ -95,7 +95,7 @@ pub fn validate(chart: &Chart, values: &Values) -> Result<(), SchemaError> {
 /// The compiled schemas of a chart and its subcharts.
 pub(crate) struct Schemas {
     chart: String,
-    own: Option<Result<Compiled, NoSchema>>,
+    own: Option<Result<Compiled, UnusableSchema>>,
     below: Vec<Self>,
     weight: usize,
 }
@@ -151,16 +151,16 @@ impl Schemas {
         }
     }
 
-    fn check_below(&self, values: &Value, left: &mut usize, charts: &mut Vec<(String, Wrong)>) {
+    fn check_below(&self, values: &Value, left: &mut usize, charts: &mut Vec<(String, InvalidChart)>) {
         let wrong = match &self.own {
             None => None,
-            Some(Err(fault)) => Some(Wrong::Schema(fault.clone())),
+            Some(Err(fault)) => Some(InvalidChart::Schema(fault.clone())),
             Some(Ok(compiled)) => check::check(compiled, values, *left)
                 .err()
-                .map(|failure| Wrong::Values(failure.listed())),
+                .map(|failure| InvalidChart::Values(failure.listed())),
         };
         if let Some(wrong) = wrong {
-            if let Wrong::Values(told) = &wrong {
+            if let InvalidChart::Values(told) = &wrong {
                 *left = left.saturating_sub(told.len());
             }
             charts.push((self.chart.clone(), wrong));
@@ -178,16 +178,16 @@ impl Schemas {
                 Some(Value::String(_)) => "string",
                 Some(Value::Array(_)) => "[]interface {}",
             };
-            charts.push((below.chart.clone(), Wrong::NoMap(found)));
+            charts.push((below.chart.clone(), InvalidChart::NoMap(found)));
         }
     }
 }
 
-fn read(schema: &[u8]) -> Result<Compiled, NoSchema> {
+fn read(schema: &[u8]) -> Result<Compiled, UnusableSchema> {
     if !json_weight::is_within(schema, SCHEMA_BYTES_MAX) {
-        return Err(NoSchema::Memory(SCHEMA_BYTES_MAX));
+        return Err(UnusableSchema::Memory(SCHEMA_BYTES_MAX));
     }
-    let document: Value = serde_json::from_slice(schema).map_err(|error| NoSchema::Json(Arc::new(error)))?;
+    let document: Value = serde_json::from_slice(schema).map_err(|error| UnusableSchema::Json(Arc::new(error)))?;
     Ok(Compiled::new(&document)?)
 }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_from_elsewhere() {
+    fn schemas_are_not_read_from_network_or_files() {
         let told = check(&json!({"$schema": "https://example.invalid/s"}), &json!({}));
         assert_eq!(
             told,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_and_kept_is_limited() {
+    fn errors_and_memory_are_limited() {
         let key = "k".repeat(100_000);
         let branches = vec![json!({"items": false}); 1_000];
         let deep = |last: serde_json::Value| {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_is_counted() {
+    fn comparisons_are_counted() {
         let many: Vec<_> = (0..20_000).map(|n| json!({ "a": n })).collect();
         let limit = "- at '': holding the schema against values takes more than 10000000 comparisons\n";
         for (schema, told) in [

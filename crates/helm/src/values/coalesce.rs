@@ -6,7 +6,7 @@
 //! other subcharts.
 
 use super::print;
-use super::room::{Room, weight, weight_of_key, weight_of_map, weight_of_nest};
+use super::memory::{MemoryBudget, weight, weight_of_key, weight_of_map, weight_of_nest};
 use crate::chart::{Chart, Values};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -147,7 +147,7 @@ pub enum CoalesceError {
 /// The value under a subchart's name is not a map.
 pub fn coalesce(chart: &Chart, user: &Values) -> Result<(Values, Vec<Warning>), CoalesceError> {
     let mut warnings = Vec::new();
-    let values = coalesced(chart, user, Nulls::Drop, &mut warnings, &mut Room::new())?;
+    let values = coalesced(chart, user, Nulls::Drop, &mut warnings, &mut MemoryBudget::new())?;
     Ok((values, warnings))
 }
 
@@ -165,17 +165,17 @@ pub(crate) fn coalesced(
     user: &Values,
     nulls: Nulls,
     warnings: &mut Vec<Warning>,
-    room: &mut Room,
+    memory: &mut MemoryBudget,
 ) -> Result<Values, CoalesceError> {
-    room.take(weight_of_map(user))?;
+    memory.take(weight_of_map(user))?;
     let mut values = user.clone();
     let mut coalescing = Coalescing {
         nulls,
         warnings,
-        room,
+        memory,
     };
     coalescing.chart(chart, &mut values, "")?;
-    hand_down(chart, &mut values, room)?;
+    hand_down(chart, &mut values, memory)?;
     Ok(values)
 }
 
@@ -184,7 +184,7 @@ const GLOBAL: &str = "global";
 struct Coalescing<'w> {
     nulls: Nulls,
     warnings: &'w mut Vec<Warning>,
-    room: &'w mut Room,
+    memory: &'w mut MemoryBudget,
 }
 
 fn below(prefix: &str, key: &str) -> String {
@@ -202,7 +202,7 @@ impl Coalescing<'_> {
             let name = subchart.name();
             let mut own = match values.get_mut(name) {
                 None => {
-                    self.room.take(weight_of_nest(name) + weight_of_nest(GLOBAL))?;
+                    self.memory.take(weight_of_nest(name) + weight_of_nest(GLOBAL))?;
                     Values::new()
                 }
                 Some(Value::Object(own)) => std::mem::take(own),
@@ -216,7 +216,7 @@ impl Coalescing<'_> {
             let shared = self.globals(&mut own, values, &prefix)?;
             self.chart(subchart, &mut own, &prefix)?;
             if shared {
-                give_back(values, &own, self.room)?;
+                give_back(values, &own, self.memory)?;
             }
             values.insert(name.to_owned(), Value::Object(own));
         }
@@ -234,7 +234,7 @@ impl Coalescing<'_> {
                 Some(Value::Object(table)) => match default {
                     Value::Object(default) => {
                         let is_subchart = chart.dependencies.iter().any(|sub| sub.name() == key);
-                        self.room.take(weight_of_map(default))?;
+                        self.memory.take(weight_of_map(default))?;
                         let nulls = if is_subchart { Nulls::Keep } else { self.nulls };
                         let default = match nulls {
                             Nulls::Drop => without_nulls(default),
@@ -249,7 +249,7 @@ impl Coalescing<'_> {
                 },
                 Some(_) => {}
                 None => {
-                    self.room.take(weight_of_key(key) + weight(default))?;
+                    self.memory.take(weight_of_key(key) + weight(default))?;
                     let default = match (self.nulls, default) {
                         (Nulls::Drop, Value::Null) => continue,
                         (Nulls::Drop, Value::Object(table)) => Value::Object(without_nulls(table)),
@@ -289,7 +289,7 @@ impl Coalescing<'_> {
         for (key, value) in from {
             match (value, into.get_mut(key)) {
                 (Value::Object(table), Some(Value::Object(over))) => {
-                    self.room.take(weight_of_map(table))?;
+                    self.memory.take(weight_of_map(table))?;
                     let under = std::mem::replace(over, table.clone());
                     tables(over, under, &below(prefix, key), Nulls::Keep, self.warnings);
                 }
@@ -300,7 +300,7 @@ impl Coalescing<'_> {
                     self.warnings.push(Warning::GlobalTable { key: key.clone() });
                 }
                 (value, _) => {
-                    self.room.take(weight_of_key(key) + weight(value))?;
+                    self.memory.take(weight_of_key(key) + weight(value))?;
                     into.insert(key.clone(), value.clone());
                 }
             }
@@ -311,17 +311,17 @@ impl Coalescing<'_> {
 }
 
 /// Copies a subchart's values in shared global maps to the parent, so that the next subchart sees them.
-fn give_back(parent: &mut Values, subchart: &Values, room: &mut Room) -> Result<(), CoalesceError> {
+fn give_back(parent: &mut Values, subchart: &Values, memory: &mut MemoryBudget) -> Result<(), CoalesceError> {
     if let (Some(Value::Object(own)), Some(Value::Object(seen))) =
         (parent.get_mut(GLOBAL), subchart.get(GLOBAL))
     {
-        share(own, seen, room)?;
+        share(own, seen, memory)?;
     }
     Ok(())
 }
 
 /// At the end, copies shared global maps to the earlier subcharts.
-fn hand_down(chart: &Chart, values: &mut Values, room: &mut Room) -> Result<(), CoalesceError> {
+fn hand_down(chart: &Chart, values: &mut Values, memory: &mut MemoryBudget) -> Result<(), CoalesceError> {
     for subchart in &chart.dependencies {
         let Some(Value::Object(own)) = values.get_mut(subchart.name()) else {
             continue;
@@ -330,16 +330,16 @@ fn hand_down(chart: &Chart, values: &mut Values, room: &mut Room) -> Result<(), 
         if let (Some(Value::Object(into)), Some(Value::Object(from))) =
             (own.get_mut(GLOBAL), values.get(GLOBAL))
         {
-            share(into, from, room)?;
+            share(into, from, memory)?;
         }
-        hand_down(subchart, &mut own, room)?;
+        hand_down(subchart, &mut own, memory)?;
         values.insert(subchart.name().to_owned(), Value::Object(own));
     }
     Ok(())
 }
 
 /// Merges maps that both have, from the second level on.
-fn share(into: &mut Values, from: &Values, room: &mut Room) -> Result<(), CoalesceError> {
+fn share(into: &mut Values, from: &Values, memory: &mut MemoryBudget) -> Result<(), CoalesceError> {
     for (key, table) in into {
         let (Value::Object(table), Some(Value::Object(from))) = (table, from.get(key)) else {
             continue;
@@ -348,7 +348,7 @@ fn share(into: &mut Values, from: &Values, room: &mut Room) -> Result<(), Coales
             if let (true, Some(from @ Value::Object(_))) = (inner.is_object(), from.get(key))
                 && inner != from
             {
-                room.take(weight(from))?;
+                memory.take(weight(from))?;
                 inner.clone_from(from);
             }
         }

@@ -6,7 +6,7 @@
 //! | `set.rs` | parses `--set` and its variants |
 //! | `user.rs` | precedence of a user's values |
 //! | `coalesce.rs` | the values of a chart's and its subcharts' templates |
-//! | `room.rs` | memory limits |
+//! | `memory.rs` | memory limits |
 //! | `print.rs` | values in messages |
 //!
 //! Everything here is a function from values to values. A null is kept until values are coalesced.
@@ -14,7 +14,7 @@
 pub(crate) mod coalesce;
 mod print;
 mod read;
-pub(crate) mod room;
+pub(crate) mod memory;
 pub mod set;
 mod user;
 

@@ -19,7 +19,7 @@ const INDEX_MAX: i64 = 65_536;
 const NAMES_MAX: usize = 30;
 
 /// The type of a value.
-pub enum How<'r> {
+pub enum SetKind<'r> {
     /// `--set`: numbers, booleans, null or text.
     Typed,
     /// `--set-string`: a text.
@@ -32,7 +32,7 @@ pub enum How<'r> {
     File(&'r mut dyn FnMut(&str) -> io::Result<String>),
 }
 
-impl fmt::Debug for How<'_> {
+impl fmt::Debug for SetKind<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Typed => "Typed",
@@ -126,7 +126,7 @@ fn characters(text: &str) -> String {
 ///
 /// # Errors
 /// Invalid text, a path through a value that is not a list or map, and limits.
-pub fn set(values: &mut Values, text: &str, how: How<'_>, limits: &Limits) -> Result<(), SetError> {
+pub fn set(values: &mut Values, text: &str, how: SetKind<'_>, limits: &Limits) -> Result<(), SetError> {
     let mut parser = Parser {
         rest: text,
         how,
@@ -159,7 +159,7 @@ type Step<T = ()> = Result<T, Stop>;
 
 struct Parser<'t, 'r> {
     rest: &'t str,
-    how: How<'r>,
+    how: SetKind<'r>,
     depth_max: usize,
     elements_max: usize,
     elements_left: usize,
@@ -168,7 +168,7 @@ struct Parser<'t, 'r> {
 impl Parser<'_, '_> {
     /// The characters up to a stop character, and that one; `None` at the end.
     fn until(&mut self, stops: &[char]) -> (String, Option<char>) {
-        let escapes = !matches!(self.how, How::Literal);
+        let escapes = !matches!(self.how, SetKind::Literal);
         let mut found = String::new();
         let mut characters = self.rest.chars();
         let mut stop = None;
@@ -190,7 +190,7 @@ impl Parser<'_, '_> {
     /// `nested` counts names, as Helm does; `depth` counts all enclosing lists and maps.
     fn key(&mut self, data: &mut Values, nested: usize, depth: usize) -> Step {
         let stops: &[char] = match self.how {
-            How::Literal => &['=', '[', '.'],
+            SetKind::Literal => &['=', '[', '.'],
             _ => &['=', '[', ',', '.'],
         };
         let (key, stop) = self.until(stops);
@@ -341,8 +341,8 @@ impl Parser<'_, '_> {
     /// Parses the text after `=`; `None` at the end.
     fn value(&mut self) -> Step<Option<Value>> {
         match self.how {
-            How::Literal => Ok(Some(Value::String(std::mem::take(&mut self.rest).to_owned()))),
-            How::Json => self.json().map(Some),
+            SetKind::Literal => Ok(Some(Value::String(std::mem::take(&mut self.rest).to_owned()))),
+            SetKind::Json => self.json().map(Some),
             _ if self.rest.is_empty() => Ok(None),
             _ => match self.rest.strip_prefix('{') {
                 Some(rest) => {
@@ -396,8 +396,8 @@ impl Parser<'_, '_> {
 
     fn scalar(&mut self, text: String) -> Result<Value, SetError> {
         match &mut self.how {
-            How::Typed => Ok(typed(text)),
-            How::File(read) => match read(&text) {
+            SetKind::Typed => Ok(typed(text)),
+            SetKind::File(read) => match read(&text) {
                 Ok(content) => Ok(Value::String(content)),
                 Err(source) => Err(SetError::File { path: text, source }),
             },

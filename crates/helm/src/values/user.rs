@@ -1,7 +1,7 @@
 //! A user's values, in Helm's order of precedence.
 
 use super::read::{ReadError, floats, merge, read};
-use super::set::{How, SetError, set};
+use super::set::{SetKind, SetError, set};
 use crate::chart::Values;
 use crate::limits::Limits;
 use serde_json::{Map, Value};
@@ -78,21 +78,21 @@ impl UserValues {
                 let object = object.into_iter().map(|(key, value)| (key, floats(value)));
                 values = merge(values, object.collect());
             } else {
-                set(&mut values, text, How::Json, limits).map_err(|_| UserValuesError::Json(text.clone()))?;
+                set(&mut values, text, SetKind::Json, limits).map_err(|_| UserValuesError::Json(text.clone()))?;
             }
         }
         let failed = |flag| move |source| UserValuesError::Set { flag, source };
         for text in &self.set {
-            set(&mut values, text, How::Typed, limits).map_err(failed("--set"))?;
+            set(&mut values, text, SetKind::Typed, limits).map_err(failed("--set"))?;
         }
         for text in &self.set_string {
-            set(&mut values, text, How::Text, limits).map_err(failed("--set-string"))?;
+            set(&mut values, text, SetKind::Text, limits).map_err(failed("--set-string"))?;
         }
         for text in &self.set_file {
-            set(&mut values, text, How::File(read_file), limits).map_err(failed("--set-file"))?;
+            set(&mut values, text, SetKind::File(read_file), limits).map_err(failed("--set-file"))?;
         }
         for text in &self.set_literal {
-            set(&mut values, text, How::Literal, limits).map_err(failed("--set-literal"))?;
+            set(&mut values, text, SetKind::Literal, limits).map_err(failed("--set-literal"))?;
         }
         Ok(values)
     }

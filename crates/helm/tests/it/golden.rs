@@ -216,7 +216,7 @@ fn charts_are_loaded_as_helm_loads_them() {
 }
 
 #[test]
-fn what_a_user_sets_is_what_helm_sets() {
+fn user_values_are_set_as_helm_sets_them() {
     check("set.jsonl");
 }
 

@@ -409,7 +409,7 @@ fn values_that_multiply_in_charts_are_refused() {
 }
 
 #[test]
-fn what_is_set_is_counted() {
+fn set_values_are_counted() {
     let check = |set: String, wanted: &str| {
         let user = UserValues {
             set: vec![set],

@@ -1,7 +1,7 @@
 //! Repositories and registries: `golden/repository.jsonl`, recorded from Helm 4.3's own packages.
 
 use equate_helm::repository::index::{Index, IndexLimits, resolve_url};
-use equate_helm::repository::oci::{self, Reference, Wanted};
+use equate_helm::repository::oci::{self, Reference, Selection};
 use serde_json::{Value, json};
 use std::error::Error;
 
@@ -35,9 +35,9 @@ fn answer(case: &Value) -> Result<Value, Box<dyn Error>> {
             let reference = Reference::parse(&format!("oci://{reference}"))?;
             let place = format!("oci://HOST/{}", reference.repository);
             let url = match reference.wanted(text("version"))? {
-                Wanted::Digest(digest, _) => format!("{place}@{digest}"),
-                Wanted::Tag(tag) => format!("{place}:{}", tag.replace('_', "+")),
-                Wanted::Newest(version) => {
+                Selection::Digest(digest, _) => format!("{place}@{digest}"),
+                Selection::Tag(tag) => format!("{place}:{}", tag.replace('_', "+")),
+                Selection::Newest(version) => {
                     format!("{place}:{}", oci::choose(&oci::versions(tags), &version)?)
                 }
             };

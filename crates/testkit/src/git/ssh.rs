@@ -119,7 +119,7 @@ pub enum SshFault {
 
 /// A received command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SshAsked {
+pub struct SshRequest {
     /// The user.
     pub user: String,
     /// The signature algorithm of the authentication.
@@ -147,7 +147,7 @@ struct Shared {
     git_dir: PathBuf,
     authorized: Mutex<Vec<PublicKey>>,
     fault: watch::Sender<SshFault>,
-    asked: Mutex<Vec<SshAsked>>,
+    asked: Mutex<Vec<SshRequest>>,
     opened: Mutex<Vec<(&'static str, bool)>>,
     connections: AtomicUsize,
 }
@@ -250,7 +250,7 @@ impl SshServer {
     }
 
     /// The commands since the last call.
-    pub fn take(&self) -> Vec<SshAsked> {
+    pub fn take(&self) -> Vec<SshRequest> {
         std::mem::take(&mut *lock(&self.shared.asked))
     }
 
@@ -303,7 +303,7 @@ async fn converse(
     let stream = stream.into_std()?;
     let wire = Arc::new(stream.try_clone()?);
     let stream = tokio::net::TcpStream::from_std(stream)?;
-    let person = Person {
+    let person = Connection {
         shared,
         wire,
         user: String::new(),
@@ -315,7 +315,7 @@ async fn converse(
 }
 
 /// One connection.
-struct Person {
+struct Connection {
     shared: Arc<Shared>,
     /// Drops the connection.
     wire: Arc<std::net::TcpStream>,
@@ -325,7 +325,7 @@ struct Person {
     channels: HashMap<ChannelId, Channel<Msg>>,
 }
 
-impl Handler for Person {
+impl Handler for Connection {
     type Error = russh::Error;
 
     async fn auth_publickey(&mut self, user: &str, key: VerifiedPublicKey<'_>) -> Result<Auth, Self::Error> {
@@ -372,7 +372,7 @@ impl Handler for Person {
             return session.channel_failure(id);
         };
         let command = String::from_utf8_lossy(command).into_owned();
-        lock(&self.shared.asked).push(SshAsked {
+        lock(&self.shared.asked).push(SshRequest {
             user: self.user.clone(),
             algorithm: self.algorithm.clone(),
             command: command.clone(),

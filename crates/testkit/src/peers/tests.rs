@@ -31,7 +31,7 @@ fn a_folder_is_made_once_and_only_when_making_it_succeeded() {
 }
 
 #[test]
-fn only_absent_means_can_be_skipped() {
+fn only_missing_tools_can_be_skipped() {
     let skip = available::<()>(Err(Error::NoGo));
     if in_ci() {
         assert!(matches!(skip, Err(Error::NoGo)));

@@ -42,7 +42,7 @@ fn ids_versions_and_times_become_tokens_numbered_by_appearance() {
 }
 
 #[test]
-fn what_no_server_repeats_is_masked() {
+fn values_that_differ_between_runs_are_masked() {
     check_normal(
         json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "5", "continue": "eyJ"}, "items": [
             {"metadata": {"name": "kube-root-ca.crt"}},

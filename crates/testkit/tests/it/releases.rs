@@ -99,13 +99,13 @@ fn release(chart: &Path, version: u64, status: Status) -> Release {
 }
 
 /// The real programs, in a folder with the chart and a clean environment.
-struct Hands<'c> {
+struct HelmClient<'c> {
     clients: &'c Clients,
     kubeconfig: &'c Path,
     home: TempDir,
 }
 
-impl<'c> Hands<'c> {
+impl<'c> HelmClient<'c> {
     fn new(clients: &'c Clients, kubeconfig: &'c Path) -> Self {
         let home = tempfile::tempdir().unwrap();
         for (name, text) in CHART {
@@ -202,7 +202,7 @@ impl<'c> Hands<'c> {
 }
 
 /// Runs with both helms, each with its own cluster; skipped unless real peers are enabled.
-async fn with_each_helm(check: impl AsyncFn(&Hands<'_>)) {
+async fn with_each_helm(check: impl AsyncFn(&HelmClient<'_>)) {
     if let Err(skip) = peers::wanted() {
         println!("{}", skip.0);
         return;
@@ -217,37 +217,37 @@ async fn with_each_helm(check: impl AsyncFn(&Hands<'_>)) {
             }
         };
         let cluster = Cluster::named("embedded", &mut progress).await.unwrap();
-        let hands = Hands::new(&clients, cluster.kubeconfig());
-        println!("with {}", hands.helm("version --short").await.trim());
-        check(&hands).await;
+        let client = HelmClient::new(&clients, cluster.kubeconfig());
+        println!("with {}", client.helm("version --short").await.trim());
+        check(&client).await;
         cluster.stop().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn helm_goes_on_with_what_equate_recorded() {
-    with_each_helm(async |hands| {
-        let chart = hands.home.path().join("small");
+    with_each_helm(async |client| {
+        let chart = client.home.path().join("small");
         let first = release(&chart, 1, Status::Superseded);
         let second = release(&chart, 2, Status::Deployed);
         for release in [&first, &second] {
             let object = to_object(release, Driver::Secret, "default", Stamp::Created(1_700_000_000));
-            hands.kubectl("create -f -", &object.unwrap().to_string()).await;
+            client.kubectl("create -f -", &object.unwrap().to_string()).await;
         }
         let apply = "apply --server-side --field-manager=helm -f -";
-        hands.kubectl(apply, &second.manifest).await;
-        is_shown(hands, &second).await;
-        is_what_helm_records(hands, &first).await;
-        is_rolled_back(hands, &first).await;
+        client.kubectl(apply, &second.manifest).await;
+        is_shown(client, &second).await;
+        is_what_helm_records(client, &first).await;
+        is_rolled_back(client, &first).await;
 
-        hands.helm("upgrade mine small --set size=9").await;
-        assert_eq!(live_size(hands).await, "9");
-        hands.helm("uninstall mine --keep-history").await;
-        let records = hands.records("default").await;
+        client.helm("upgrade mine small --set size=9").await;
+        assert_eq!(live_size(client).await, "9");
+        client.helm("uninstall mine --keep-history").await;
+        let records = client.records("default").await;
         let last = from_object(&records[&("mine".to_owned(), 4)]).unwrap();
         assert_eq!(last.info.status, Status::Uninstalled);
         assert!(last.info.deleted.is_some());
-        let gone = hands
+        let gone = client
             .kubectl("get configmap mine-map --ignore-not-found", "")
             .await;
         assert_eq!(gone, "");
@@ -256,14 +256,14 @@ async fn helm_goes_on_with_what_equate_recorded() {
 }
 
 /// helm lists and shows the release as recorded.
-async fn is_shown(hands: &Hands<'_>, second: &Release) {
-    let listed = &hands.helm_json("list").await[0];
+async fn is_shown(client: &HelmClient<'_>, second: &Release) {
+    let listed = &client.helm_json("list").await[0];
     let keys = ["name", "namespace", "revision", "status", "chart", "app_version"];
     assert_eq!(
         keys.map(|key| listed[key].clone()),
         ["mine", "default", "2", "deployed", "small-1.2.3+build", "7"].map(Value::from)
     );
-    let history = hands.helm_json("history mine").await;
+    let history = client.helm_json("history mine").await;
     let statuses: Vec<_> = history
         .as_array()
         .unwrap()
@@ -271,33 +271,33 @@ async fn is_shown(hands: &Hands<'_>, second: &Release) {
         .map(|entry| &entry["status"])
         .collect();
     assert_eq!(statuses, ["superseded", "deployed"]);
-    let status = hands.helm_json("status mine").await;
+    let status = client.helm_json("status mine").await;
     assert_eq!(status["info"]["notes"], "Have <3> & more.\n");
     assert_eq!(
-        hands.helm_json("get values mine").await,
+        client.helm_json("get values mine").await,
         json!({"size": 3, "share": 0.5})
     );
     assert_eq!(
-        hands.helm_json("get values mine --all --revision 1").await,
+        client.helm_json("get values mine --all --revision 1").await,
         json!({"size": 2, "share": 0.5, "color": "red", "bad": false, "nested": {"list": [1, null, {"a": true}]}})
     );
-    let manifest = hands.helm("get manifest mine").await;
+    let manifest = client.helm("get manifest mine").await;
     assert_eq!(manifest.trim_end(), second.manifest.trim_end());
-    let notes = hands.helm("get notes mine").await;
+    let notes = client.helm("get notes mine").await;
     assert!(notes.contains("Have <3> & more."), "{notes}");
-    let hooks = hands.helm("get hooks mine").await;
+    let hooks = client.helm("get hooks mine").await;
     assert!(hooks.contains("# Source: small/templates/hook.yaml\n"), "{hooks}");
-    let all = hands.helm("get all mine").await;
+    let all = client.helm("get all mine").await;
     assert!(all.contains("CHART: small") && all.contains("size: 3"), "{all}");
 }
 
 /// helm installs the same chart and records the same.
-async fn is_what_helm_records(hands: &Hands<'_>, ours: &Release) {
-    hands.kubectl("create namespace other", "").await;
-    hands
+async fn is_what_helm_records(client: &HelmClient<'_>, ours: &Release) {
+    client.kubectl("create namespace other", "").await;
+    client
         .helm("install mine small -n other --set-json size=2 --set-json share=0.5 --labels team=x")
         .await;
-    let records = hands.records("other").await;
+    let records = client.records("other").await;
     let helms = from_object(&records[&("mine".to_owned(), 1)]).unwrap();
     let common = |release: &Release| {
         let mut record = serde_json::to_value(release).unwrap();
@@ -327,11 +327,11 @@ async fn is_what_helm_records(hands: &Hands<'_>, ours: &Release) {
     assert_eq!(common(&ours), common(&helms));
 }
 
-async fn is_rolled_back(hands: &Hands<'_>, first: &Release) {
-    assert_eq!(live_size(hands).await, "3");
-    hands.helm("rollback mine 1").await;
-    assert_eq!(live_size(hands).await, "2");
-    let records = hands.records("default").await;
+async fn is_rolled_back(client: &HelmClient<'_>, first: &Release) {
+    assert_eq!(live_size(client).await, "3");
+    client.helm("rollback mine 1").await;
+    assert_eq!(live_size(client).await, "2");
+    let records = client.records("default").await;
     let releases: Vec<Release> = records
         .values()
         .map(|object| from_object(object).unwrap())
@@ -355,26 +355,26 @@ async fn is_rolled_back(hands: &Hands<'_>, first: &Release) {
     records.values().for_each(is_written_as_it_was);
 }
 
-async fn live_size(hands: &Hands<'_>) -> String {
-    let map = hands.kubectl_json("get configmap mine-map").await;
+async fn live_size(client: &HelmClient<'_>) -> String {
+    let map = client.kubectl_json("get configmap mine-map").await;
     map["data"]["size"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn equate_keeps_what_helm_recorded() {
-    with_each_helm(async |hands| {
-        hands.helm("install one small --labels team=x").await;
-        hands
+    with_each_helm(async |client| {
+        client.helm("install one small --labels team=x").await;
+        client
             .helm("upgrade one small --set-json nested={\"a\":1e3} --description larger")
             .await;
-        let told = hands.helm_fails("upgrade one small --set bad=true").await;
+        let told = client.helm_fails("upgrade one small --set bad=true").await;
         assert!(told.contains("Not_A_Name"), "{told}");
-        hands.helm("rollback one 1").await;
-        hands.helm_fails("install two small --set bad=true").await;
-        hands.helm("install three small").await;
-        hands.helm("uninstall three --keep-history").await;
+        client.helm("rollback one 1").await;
+        client.helm_fails("install two small --set bad=true").await;
+        client.helm("install three small").await;
+        client.helm("uninstall three --keep-history").await;
 
-        let records = hands.records("default").await;
+        let records = client.records("default").await;
         let seen: Vec<_> = records
             .iter()
             .map(|((name, version), object)| {
@@ -396,19 +396,19 @@ async fn equate_keeps_what_helm_recorded() {
         let names = ["one", "two", "three"];
         let mut before = Vec::new();
         for name in names {
-            before.push(hands.shown(name).await);
+            before.push(client.shown(name).await);
         }
         for object in records.values() {
             is_written_as_it_was(object);
-            hands.kubectl("replace -f -", &again(object).to_string()).await;
+            client.kubectl("replace -f -", &again(object).to_string()).await;
         }
         for (name, before) in names.iter().zip(before) {
-            assert_eq!(hands.shown(name).await, before);
+            assert_eq!(client.shown(name).await, before);
         }
-        hands.helm("rollback one 2").await;
-        hands.helm("rollback three 1").await;
-        hands.helm("upgrade two small --reset-values").await;
-        let listed = hands.helm_json("list").await;
+        client.helm("rollback one 2").await;
+        client.helm("rollback three 1").await;
+        client.helm("upgrade two small --reset-values").await;
+        let listed = client.helm_json("list").await;
         let statuses: Vec<_> = listed
             .as_array()
             .unwrap()

@@ -1,6 +1,6 @@
 //! `cargo xtask baseline chart`: Helm's answers for charts, values and schemas.
 
-use super::template::{self, Asked};
+use super::template::{self, Reference};
 use std::error::Error;
 
 #[derive(Debug, clap::Args)]
@@ -14,7 +14,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     template::rewrite(
-        &Asked {
+        &Reference {
             cases: "../helm/tests/golden/chart",
             program: "./chart",
             answers: &["output", "error", "warnings"],

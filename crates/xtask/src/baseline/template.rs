@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// A reference program and its cases.
-pub(super) struct Asked {
+pub(super) struct Reference {
     /// The cases, relative to this crate.
     pub(super) cases: &'static str,
     /// The Go package of the program, below `peers/template`.
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
-    let asked = Asked {
+    let asked = Reference {
         cases: "../template/tests/golden",
         program: ".",
         answers: &["output", "bytes", "rendered", "error"],
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 }
 
 /// Gets the answers of all cases in matching files, and writes or compares them.
-pub(super) fn rewrite(asked: &Asked, names: &[String], check: bool) -> Result<(), Box<dyn Error>> {
+pub(super) fn rewrite(asked: &Reference, names: &[String], check: bool) -> Result<(), Box<dyn Error>> {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(crate_dir.join(asked.cases))? {

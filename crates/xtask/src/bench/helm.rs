@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The cost of a render.
 #[derive(Debug, Default)]
-struct Took {
+struct RenderCost {
     wall: f64,
     /// Processor time in seconds, in steps of a hundredth.
     cpu: f64,
@@ -74,7 +74,7 @@ pub(super) fn run(equate: &Path, args: &Args) -> Result<(), Box<dyn Error>> {
 }
 
 /// The end of a render: its exit code and error.
-struct Told {
+struct RenderEnd {
     /// `None` after a signal.
     code: Option<i32>,
     error: String,
@@ -82,9 +82,9 @@ struct Told {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a look at a process is repeated until it ends"
+    reason = "a process is sampled until it ends"
 )]
-fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(Took, Told), Box<dyn Error>> {
+fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(RenderCost, RenderEnd), Box<dyn Error>> {
     let archive = folder.join("chart.tgz");
     let chart = if archive.exists() { &archive } else { folder };
     let said = tempfile::NamedTempFile::new()?;
@@ -97,9 +97,9 @@ fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(Took, Told),
         .stderr(said.reopen()?);
     let began = Instant::now();
     let mut child = launch(&mut command, Command::spawn)?;
-    let mut took = Took::default();
+    let mut took = RenderCost::default();
     let status = loop {
-        took.look(&child);
+        took.sample(&child);
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -111,16 +111,16 @@ fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(Took, Told),
         std::thread::sleep(Duration::from_millis(1));
     };
     took.wall = began.elapsed().as_secs_f64();
-    let told = Told {
+    let told = RenderEnd {
         code: status.code(),
         error: String::from_utf8_lossy(&std::fs::read(said.path())?).into_owned(),
     };
     Ok((took, told))
 }
 
-impl Took {
+impl RenderCost {
     /// Samples a process, which keeps its processor time until it is waited for.
-    fn look(&mut self, child: &Child) {
+    fn sample(&mut self, child: &Child) {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", child.id()));
         if let Ok(status) = read("status") {
             let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -141,7 +141,7 @@ impl Took {
 }
 
 /// The last line of the error, which has the cause.
-fn shown(told: &Told) -> String {
+fn shown(told: &RenderEnd) -> String {
     let why = match told.code {
         Some(0) => "rendered",
         Some(_) => told
@@ -157,7 +157,7 @@ fn shown(told: &Told) -> String {
 }
 
 /// The fault in the end of a hostile chart, if any.
-fn fault(hostile: &Hostile, took: &Took, told: &Told) -> Option<String> {
+fn fault(hostile: &Hostile, took: &RenderCost, told: &RenderEnd) -> Option<String> {
     let name = hostile.name;
     if took.cpu > SECONDS_MAX || took.peak > MB_MAX {
         return Some(format!(

@@ -46,7 +46,7 @@ struct Tree {
 }
 
 /// The cost of a tree for the real engine.
-struct Theirs {
+struct EngineCost {
     milliseconds: f64,
     /// Whether the output is the same.
     same: bool,
@@ -91,7 +91,7 @@ fn ours(folder: &Path) -> Result<Vec<Tree>, Box<dyn Error>> {
 }
 
 /// The fastest of some builds; the pipe is included, which is little beside a build.
-fn theirs(engine: &mut Kustomize, tree: &Tree, rounds: usize) -> Result<Theirs, Box<dyn Error>> {
+fn theirs(engine: &mut Kustomize, tree: &Tree, rounds: usize) -> Result<EngineCost, Box<dyn Error>> {
     let options = KustomizeOptions {
         any_file: true,
         ..KustomizeOptions::default()
@@ -108,13 +108,13 @@ fn theirs(engine: &mut Kustomize, tree: &Tree, rounds: usize) -> Result<Theirs, 
             Err(error) => return Err(format!("kustomize on {}: {error}", tree.name).into()),
         }
     }
-    Ok(Theirs {
+    Ok(EngineCost {
         milliseconds: best.as_secs_f64() * 1000.0,
         same,
     })
 }
 
-fn row(tree: &Tree, theirs: Option<&Theirs>) -> String {
+fn row(tree: &Tree, theirs: Option<&EngineCost>) -> String {
     let Tree {
         name,
         n,
@@ -147,7 +147,7 @@ mod tests {
             folder: String::new(),
             output: String::new(),
         };
-        let theirs = Theirs {
+        let theirs = EngineCost {
             milliseconds: 84.04,
             same: true,
         };

@@ -20,7 +20,7 @@ use crate::bench::process::Process;
 use crate::bench::session::api;
 
 /// The pause between two probes. The cluster stays for three seconds after the last change.
-const LOOK: Duration = Duration::from_millis(100);
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// The timeout of `--once`.
 const TIMEOUT: &str = "60s";
 /// The time after which a process is given up.
@@ -148,7 +148,7 @@ async fn session(command: &mut Command, directory: &Path) -> Result<Answer, Box<
         {
             seen = now;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(PROBE_INTERVAL).await;
     };
     let code = status.code();
     if code == Some(0) {

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_headers_say() {
+    fn headers_are_read() {
         let check = |file: &[u8], expected: &str| {
             let said = match needs(file) {
                 Ok(needs) => needs.to_string(),

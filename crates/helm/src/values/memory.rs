@@ -16,12 +16,12 @@ const BYTES_MAX: usize = 128 << 20;
 const COPIED_MAX: usize = 2 << 30;
 
 /// The remaining bytes.
-pub(crate) struct Room {
+pub(crate) struct MemoryBudget {
     left: usize,
     copies_left: usize,
 }
 
-impl Room {
+impl MemoryBudget {
     pub(crate) fn new() -> Self {
         Self {
             left: BYTES_MAX,
