@@ -62,7 +62,7 @@ pub enum ProvenanceError {
     /// No signature names one of the keys.
     #[error("openpgp: signature made by unknown entity")]
     UnknownSigner,
-    /// The signature proves nothing, whoever made it.
+    /// The signature is invalid, whatever the key.
     #[error("openpgp: {}", of_worthless(.0))]
     Worthless(#[source] Worthless),
     /// The named key did not sign this, or must not.
