@@ -136,7 +136,6 @@ impl Walk {
     }
 }
 
-/// The items by name, if all have unique names.
 fn names(items: &[Value]) -> Option<Vec<(&str, &Value)>> {
     let mut named: Vec<(&str, &Value)> = Vec::with_capacity(items.len());
     for item in items {

@@ -18,7 +18,6 @@ use std::sync::LazyLock;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// The treatment of unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unknown {
     /// Send them: the API server decides.

@@ -110,7 +110,6 @@ impl Pointer {
 /// Ignored pointers during a walk: the remaining path of each.
 pub(crate) type Left<'p> = Vec<&'p [String]>;
 
-/// All pointers, at the root.
 pub(crate) fn left(pointers: &[Pointer]) -> Left<'_> {
     pointers.iter().map(Pointer::steps).collect()
 }
@@ -152,7 +151,6 @@ pub(crate) fn without(value: &Value, left: &[&[String]]) -> Option<Value> {
     }
 }
 
-/// Same as [`without`], for a map.
 pub(crate) fn without_in(map: &Map<String, Value>, left: &[&[String]]) -> Map<String, Value> {
     let each = map.iter();
     each.filter_map(|(key, value)| Some((key.clone(), without(value, &through(left, key)?)?)))

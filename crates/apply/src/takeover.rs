@@ -16,7 +16,6 @@ const ANNOTATIONS: [&str; 3] = [
     "fluxcd.io/sync-checksum",
 ];
 
-/// Labels to remove.
 const LABELS: [&str; 1] = ["fluxcd.io/sync-gc-mark"];
 
 /// Managers whose fields move, besides our own updates: a prefix of the name, and the operation.
@@ -26,7 +25,6 @@ const MANAGERS: [(&str, &str); 3] = [
     ("before-first-apply", "Update"),
 ];
 
-/// Whether the object has anything to take over.
 pub(crate) fn needed(live: &Object, manager: &str) -> bool {
     leftovers(live, "annotations", &ANNOTATIONS).next().is_some()
         || leftovers(live, "labels", &LABELS).next().is_some()

@@ -47,7 +47,6 @@ pub(crate) struct ParsedChart {
 
 /// The most charts, whatever their weight: eviction looks at all of them.
 const CHARTS_MAX: usize = 1_000;
-/// The least weight of an entry.
 const CHART_WEIGHT: usize = 4 << 10;
 
 impl Cache {
@@ -70,7 +69,6 @@ impl Cache {
         self.known(chart).program(self, chart)
     }
 
-    /// The cache entry of a chart with resolved dependencies.
     pub(crate) fn known(&self, chart: &Chart) -> Arc<ParsedChart> {
         let key = key(chart);
         self.lock().known(key)
@@ -88,7 +86,6 @@ impl Default for Cache {
 }
 
 impl ParsedChart {
-    /// The templates of `chart`, which must be the chart of this entry.
     pub(crate) fn program(&self, cache: &Cache, chart: &Chart) -> Result<Arc<Program>, RenderError> {
         let mut is_new = false;
         let program = self.program.get_or_init(|| {
@@ -101,7 +98,6 @@ impl ParsedChart {
         program.clone()
     }
 
-    /// The schemas of `chart` and its subcharts.
     pub(crate) fn schemas(&self, cache: &Cache, chart: &Chart) -> &Schemas {
         let mut is_new = false;
         let schemas = self.schemas.get_or_init(|| {

@@ -7,10 +7,8 @@ use std::fmt;
 /// The Helm version we follow, as in `.Capabilities.HelmVersion.Version`.
 pub const HELM_VERSION: &str = "v4.2";
 
-/// The Kubernetes version assumed without a cluster.
 const KUBERNETES_DEFAULT: &str = "v1.36.0";
 
-/// The API versions assumed without a cluster.
 const API_VERSIONS_DEFAULT: [&str; 55] = [
     "v1",
     "admissionregistration.k8s.io/v1",

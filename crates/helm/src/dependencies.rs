@@ -14,7 +14,6 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The longest path for imported values.
 const PARENT_DEPTH_MAX: usize = 100;
 
 /// The chart with its enabled subcharts, and warnings.

@@ -3,7 +3,6 @@
 //! `*` and `?` stop at a `/`, `[a-z]` and `[^a-z]` are classes, `\` escapes the next character. Matching
 //! is on bytes; an invalid UTF-8 byte is one character.
 
-/// An invalid pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadPattern;
 
@@ -61,7 +60,6 @@ fn one<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Result<Step<'p, 't>, BadPat
     Ok(fits.then_some((rest, left)))
 }
 
-/// The rest after the first pattern element.
 fn after_one(pattern: &[u8]) -> Result<&[u8], BadPattern> {
     match pattern.first() {
         Some(b'[') => {

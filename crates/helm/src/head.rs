@@ -63,7 +63,6 @@ const BYTES_MAX: usize = 64 << 20;
 const NODES_MAX: usize = 200_000;
 
 impl Head {
-    /// Reads the head of the document that starts at this line of its file.
     pub(crate) fn read(document: &str, line: usize) -> Result<Self, HeadError> {
         let options = Options {
             duplicates: Duplicates::Collect,

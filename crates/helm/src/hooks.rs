@@ -158,7 +158,6 @@ pub(crate) enum DocumentKind {
 }
 
 impl Hook {
-    /// Reads the annotations of a document.
     pub(crate) fn find(head: &Head, path: &Arc<str>, manifest: &Arc<str>) -> DocumentKind {
         let Some(events) = head.annotations.get(HOOK) else {
             return DocumentKind::NoHook;
@@ -223,7 +222,6 @@ fn is_zero(weight: &i64) -> bool {
     *weight == 0
 }
 
-/// A null counts as missing.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

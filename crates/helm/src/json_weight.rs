@@ -6,7 +6,6 @@
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// The bytes of a list element.
 const PLACE: usize = size_of::<serde_json::Value>();
 /// The bytes of a map or struct, and of each entry.
 const MAP: usize = 560;
@@ -21,7 +20,6 @@ pub(crate) fn is_within(json: &[u8], bytes_max: usize) -> bool {
     left.is_some()
 }
 
-/// Subtracts from the remaining bytes; `None` once exceeded.
 struct Weigher<'l> {
     left: &'l mut Option<usize>,
 }

@@ -53,7 +53,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// YAML options: as in Helm, the last of repeated keys wins.
     pub(crate) fn yaml(&self) -> yaml::Options {
         yaml::Options {
             duplicates: yaml::Duplicates::Collect,

@@ -190,7 +190,6 @@ fn is_alike(pattern: &str, source: &str) -> bool {
     file_match::matches(pattern.as_bytes(), source.as_bytes()).unwrap_or(false)
 }
 
-/// The matching documents of a listing, in pattern order.
 fn only(listing: &str, patterns: &[String]) -> Result<String, TemplateNotFound> {
     let documents: Vec<(&str, &str)> = split(listing)
         .filter_map(|document| Some((source(document)?, document)))

@@ -79,7 +79,6 @@ pub struct ManifestError {
 /// The most documents of a chart: each takes some hundred bytes besides its text.
 const DOCUMENTS_MAX: usize = 100_000;
 
-/// The file name of notes.
 const NOTES: &str = "NOTES.txt";
 
 /// Splits and sorts rendered templates: pairs of a path and a text. Skips notes, partials (`_*`) and
@@ -128,7 +127,6 @@ pub fn split(text: &str) -> impl Iterator<Item = &str> {
     documents(text).map(|(_, document)| document)
 }
 
-/// The documents and their offsets.
 fn documents(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let first = text.len() - text.trim_start().len();
     // a separator starts a line, and the first line has no line break before it

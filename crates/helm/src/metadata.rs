@@ -152,7 +152,6 @@ fn invalid(what: impl Into<String>) -> ValidationError {
     ValidationError(what.into())
 }
 
-/// Makes every space plain and removes unprintable characters.
 fn sanitize(text: &mut String) {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return;

@@ -111,7 +111,6 @@ impl Order {
         });
     }
 
-    /// The index in the list; for others its end and the name.
     fn key(self, kind: &str) -> (usize, &str) {
         let list = match self {
             Self::Install => &INSTALL,

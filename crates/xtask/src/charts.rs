@@ -28,7 +28,6 @@ pub(crate) struct Args {
     differences: Option<PathBuf>,
 }
 
-/// A chart with values.
 struct Question {
     name: String,
     json: Value,
@@ -95,7 +94,6 @@ fn read(text: &str) -> Result<Vec<[Value; 2]>, serde_json::Error> {
     text.lines().map(serde_json::from_str).collect()
 }
 
-/// The charts in or below a folder, without subcharts.
 fn find(root: &Path, folder: &Path, found: &mut Vec<Question>) -> Result<(), Box<dyn Error>> {
     if folder.join("Chart.yaml").exists() {
         let name = folder.strip_prefix(root)?.to_string_lossy().into_owned();
@@ -156,7 +154,6 @@ fn ours(mode: &str) -> Result<Command, Box<dyn Error>> {
     Ok(command)
 }
 
-/// All answers, in the order of the questions.
 fn ask(mut program: Command, questions: &[Question], more: &Value) -> Result<Vec<Value>, Box<dyn Error>> {
     let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut input = child.stdin.take().ok_or("no input")?;
@@ -187,7 +184,6 @@ fn ask(mut program: Command, questions: &[Question], more: &Value) -> Result<Vec
     Ok(answers)
 }
 
-/// The results of all charts.
 #[derive(Default)]
 struct Table {
     equal: usize,
@@ -294,7 +290,6 @@ fn masked(one: &Texts, two: &Texts) -> Texts {
     one.iter().map(mask).collect()
 }
 
-/// The mask of random lines.
 const RANDOM_LINE: &str = "<chance>\n";
 
 /// Whether masked texts are equal. Where Helm's own renders differ (random map order), ours may match any
@@ -384,7 +379,6 @@ pub(crate) fn bench(folders: &[PathBuf], times: u32) -> Result<(), Box<dyn Error
     Ok(())
 }
 
-/// The median, in milliseconds.
 fn median(times: &Value) -> f64 {
     let mut times: Vec<f64> = times
         .as_array()

@@ -8,7 +8,6 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// cargo-fuzz's flags, without the sanitizer.
 const FLAGS: [&str; 7] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",

@@ -8,7 +8,6 @@ use std::process::Command;
 
 use equate_testkit::peers;
 
-/// The variable with the path of the engine's library.
 const LIBRARY_VARIABLE: &str = "EQUATE_KUSTOMIZE_ORACLE";
 
 #[derive(Debug, Default, clap::Args)]

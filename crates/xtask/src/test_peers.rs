@@ -12,7 +12,6 @@ use equate_testkit::peers::{self, KubectlVersion, RUN_VARIABLE};
 use equate_testkit::real::{Profile, RealCluster};
 use serde_json::Value;
 
-/// The controllers' tests that run on any cluster.
 const ANYWHERE: [&str; 10] = [
     "cves::",
     "escapes::",
@@ -93,7 +92,6 @@ impl Programs {
         Ok(Self(programs))
     }
 
-    /// A program as cargo runs it.
     fn command(&self, package: &str, target: &str) -> Result<Command, String> {
         let key = (package.to_owned(), target.to_owned());
         let found = self.0.get(&key);
@@ -104,7 +102,6 @@ impl Programs {
     }
 }
 
-/// Installation into a cluster, by this program and by kubectl.
 fn installed(programs: &Programs) -> Result<(), Box<dyn Error>> {
     let mut tests = programs.command("equate-cli", "it")?;
     // each starts its own control plane
@@ -164,7 +161,6 @@ fn sops(programs: &Programs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Fetches over ssh, from a real server.
 fn ssh(programs: &Programs) -> Result<(), Box<dyn Error>> {
     /// Debian's path, which is on root's PATH only.
     const SERVER: &str = "/usr/sbin/sshd";
@@ -180,7 +176,6 @@ fn ssh(programs: &Programs) -> Result<(), Box<dyn Error>> {
     succeeds(tests.arg("ssh::"), "the tests against a real ssh server")
 }
 
-/// Installs a package if one command does it.
 pub(crate) fn install(package: &str) {
     for arguments in [
         &["update", "--quiet"][..],

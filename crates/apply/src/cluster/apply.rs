@@ -134,14 +134,12 @@ impl Cluster {
     }
 }
 
-/// The API group of a CustomResourceDefinition's kinds.
 fn group_of(definition: &Object) -> &str {
     let spec = definition.0.get("spec");
     spec.and_then(|spec| spec.get("group")?.as_str())
         .unwrap_or_default()
 }
 
-/// The write of one object.
 struct ObjectWrite<'a> {
     cluster: &'a Cluster,
     endpoint: Endpoint<'a>,
@@ -188,7 +186,6 @@ impl ObjectWrite<'_> {
         }
     }
 
-    /// Applies; recreates if the change is refused and recreation is allowed.
     async fn apply(&self, from: Option<&str>) -> Result<Done, ApplyError> {
         let adjusted = self.adjusted().await?;
         let object = adjusted.as_ref().unwrap_or(&self.desired.object);

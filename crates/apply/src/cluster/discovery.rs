@@ -34,7 +34,6 @@ pub struct Kind {
     pub namespaced: bool,
 }
 
-/// The served kinds of a group version, by name.
 type Kinds = HashMap<String, Kind>;
 
 #[derive(Debug, Default)]
@@ -139,7 +138,6 @@ impl Cache {
         asked.expected.insert(group.to_owned(), Instant::now());
     }
 
-    /// Forgets a kind that is no longer served.
     pub(super) fn forget(&self, gvk: &GroupVersionKind) {
         let key = (gvk.group.clone(), gvk.version.clone());
         self.known
@@ -193,7 +191,6 @@ fn applicable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Optio
     can.then(|| (kind.resource.kind.clone(), kind))
 }
 
-/// The kinds of one group version; empty if it is not served.
 async fn read_one(client: &Client, gvk: &GroupVersionKind) -> Result<Kinds, ResolveError> {
     let answer = if gvk.group.is_empty() {
         client.list_core_api_resources(&gvk.version).await

@@ -204,7 +204,6 @@ impl Cluster {
 /// Part of every authorizer's refusal of a patch; refusals by admission policies have the same code and
 /// reason.
 const NO_RIGHT: &str = " cannot patch resource ";
-/// Part of the refusal to impersonate.
 const NO_IDENTITY: &str = " cannot impersonate";
 
 /// Retries transient failures until success or the end of patience.
@@ -215,7 +214,6 @@ async fn retry_transient<T, F>(patience: Duration, mut attempt: impl FnMut() -> 
 where
     F: Future<Output = Result<T, ApplyError>>,
 {
-    /// The first pause; each next one is twice as long.
     const PAUSE: Duration = Duration::from_millis(50);
     let deadline = Instant::now() + patience;
     let mut pause = PAUSE;

@@ -21,7 +21,6 @@ pub struct Preview {
     pub failures: Vec<Failure>,
 }
 
-/// The expected effect of an apply on one object.
 enum ExpectedEffect {
     Step(Step),
     Fails(Step, Failure),

@@ -13,7 +13,6 @@ use equate_manifest::object::GroupVersionKind;
 /// The most attempts for an object that changes before each deletion.
 const ATTEMPTS: usize = 5;
 
-/// The answer to a deletion.
 enum Deletion {
     Accepted,
     Gone,

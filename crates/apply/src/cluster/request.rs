@@ -33,7 +33,6 @@ const TYPED: [&str; 4] = [
 const WITHHELD: &str = "the values of its data must be strings in base64, of stringData strings \
     (what the API server says is left out, because it may quote the secret)";
 
-/// A request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ObjectRequest<'a> {
     Get,
@@ -61,7 +60,6 @@ pub(super) struct Answer {
     pub(super) created: bool,
 }
 
-/// Sends requests about one object.
 #[derive(Debug)]
 pub(super) struct Endpoint<'a> {
     pub(super) id: &'a ObjectId,

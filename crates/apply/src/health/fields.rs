@@ -6,7 +6,6 @@
 use equate_manifest::object::Object;
 use serde_json::Value;
 
-/// An object whose status cannot be read.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum Malformed {
     /// A field has the wrong type.

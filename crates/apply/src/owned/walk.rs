@@ -10,7 +10,6 @@ use equate_manifest::fieldpath::equal;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-/// The owned part of a value.
 #[derive(Debug)]
 pub(super) enum Tree<'a> {
     /// The whole value.

@@ -364,7 +364,6 @@ fn kept_when_present(desired: &Desired, observed: &Observed, options: &Options<'
     (desired.policy.mode == Mode::IfNotPresent).then_some(KeepReason::Present)
 }
 
-/// An owner of another kind that claims an object.
 fn holder_of_another_kind<'a>(id: &ObjectId, options: &Options<'a>) -> Option<&'a Owner> {
     static LOWEST: OwnerKind = OwnerKind {
         kind: "",
@@ -379,7 +378,6 @@ fn holder_of_another_kind<'a>(id: &ObjectId, options: &Options<'a>) -> Option<&'
     claim.map(|(_, owner)| owner)
 }
 
-/// The reason to apply; `None` if nothing would change.
 fn reason_to_apply(desired: &Desired, observed: &Observed, remembered: Option<Remembered>) -> Option<PatchReason> {
     if observed.kubectl && desired.policy.mode != Mode::Merge {
         return Some(PatchReason::Takeover);

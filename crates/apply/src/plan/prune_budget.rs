@@ -119,7 +119,6 @@ pub struct Exceeded {
 }
 
 impl Exceeded {
-    /// The most names in a message.
     const NAMED: usize = 10;
 
     /// The first names, and the number of others.

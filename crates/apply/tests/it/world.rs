@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest wait.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) struct World {
@@ -78,7 +77,6 @@ impl World {
         }
     }
 
-    /// Plans and applies; returns the plan and, if not empty, the result.
     pub(crate) async fn run(&mut self, manifests: &str) -> String {
         let (plan, desired) = self.plan(manifests).await;
         self.inventory = plan.write_ahead(&desired, &self.inventory);
@@ -176,7 +174,6 @@ impl World {
         }
     }
 
-    /// A request by another client.
     pub(crate) async fn send(&self, method: &str, uri: &str, content_type: &str, body: &str) -> String {
         let request = http::Request::builder()
             .method(method)
@@ -233,7 +230,6 @@ pub(crate) fn objects(manifests: &str) -> Vec<Object> {
         .collect()
 }
 
-/// The result of steps that wrote.
 pub(crate) fn say(text: &mut String, applied: &Applied) {
     for outcome in applied.outcomes() {
         match outcome.result() {
@@ -251,7 +247,6 @@ pub(crate) fn say(text: &mut String, applied: &Applied) {
     }
 }
 
-/// Compares texts and shows both when they differ; the expected one may be indented.
 pub(crate) fn check(what: &str, got: &str, expected: &str) {
     let clean = |text: &str| -> Vec<String> {
         text.lines()

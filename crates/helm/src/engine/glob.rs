@@ -4,7 +4,6 @@ use regex::bytes::Regex;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The longest accepted pattern.
 const PATTERN_BYTES_MAX: usize = 4 << 10;
 
 #[derive(Debug)]
@@ -38,7 +37,6 @@ impl Glob {
     }
 }
 
-/// The pattern as a regular expression; `None` if invalid.
 fn translate(pattern: &str) -> Option<String> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return None;

@@ -12,12 +12,10 @@ use std::collections::BTreeMap;
 
 const GLOBAL: &str = "global";
 
-/// The values of a chart and its subcharts.
 pub(super) fn values(part: &Part, values: &Values) -> Map {
     of_chart(part, values, None)
 }
 
-/// The values of one chart, sharing with its parent's `global`.
 fn of_chart(part: &Part, values: &Values, outer: Option<&Map>) -> Map {
     let global = match (values.get(GLOBAL), outer) {
         (Some(Json::Object(own)), Some(outer)) => Some(globals(own, outer)),

@@ -62,13 +62,11 @@ pub struct Program {
     /// In execution order, without partials.
     runs: Vec<Run>,
     root: Part,
-    /// The number of charts.
     parts: usize,
     /// Approximate bytes of memory.
     weight: usize,
 }
 
-/// A template to execute.
 #[derive(Debug)]
 struct Run {
     name: Arc<str>,
@@ -214,7 +212,6 @@ impl Program {
 }
 
 impl Part {
-    /// Approximate bytes of memory, mostly the chart's files.
     fn weight(&self) -> usize {
         const PART_BYTES: usize = 2 << 10;
         const FILE_BYTES: usize = 100;
@@ -259,7 +256,6 @@ impl Part {
         }
     }
 
-    /// The root data of each chart's templates, by chart index.
     fn data(&self, values: &Map, is_root: bool, shared: &[(&str, Value); 2], data: &mut Vec<Map>) -> Map {
         let subcharts = Map::new();
         let own = Map::new();

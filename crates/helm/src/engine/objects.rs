@@ -43,7 +43,6 @@ impl Files {
         self.0.get(&*name.lossy())
     }
 
-    /// As the `data` of a `ConfigMap` or Secret, keyed by the last path element.
     fn as_data(&self, value: impl Fn(&[u8]) -> String) -> Value {
         let entry = |(name, data): (&Arc<str>, &Str)| {
             let base = name.trim_end_matches('/').rsplit('/').next().unwrap_or_default();

@@ -14,7 +14,6 @@ use tar::{Archive, Entry, EntryType};
 /// Bytes of an entry besides its data and name: headers and padding.
 const OVERHEAD_BYTES: u64 = 4 * 512;
 
-/// The bytes of a gzip header.
 const HEADER_BYTES: usize = 10;
 
 pub(super) fn files(bytes: &[u8], budget: &mut Budget<'_>) -> Result<Vec<File>, ArchiveError> {

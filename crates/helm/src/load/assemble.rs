@@ -83,7 +83,6 @@ fn add(digest: &mut Sha256, bytes: &[u8]) {
     digest.update(bytes);
 }
 
-/// The last of each group of files with one name.
 fn latest(mut files: Vec<File>) -> Vec<File> {
     let mut last: HashMap<Arc<str>, usize> = HashMap::new();
     for (index, file) in files.iter().enumerate() {
@@ -106,7 +105,6 @@ fn in_file(file: &'static str) -> impl Fn(FileError) -> LoadError {
 #[derive(Default)]
 struct Parts {
     metadata: decode::Parsed,
-    /// Whether any metadata file was read.
     described: bool,
     lock: Option<Lock>,
     templates: Vec<File>,

@@ -35,7 +35,6 @@ pub(super) fn version(data: &[u8], limits: &Limits) -> Result<(), LoadError> {
     }
 }
 
-/// Decoded metadata, before validation.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub(super) metadata: Metadata,
@@ -136,7 +135,6 @@ pub(super) fn lock(data: &[u8], limits: &Limits) -> Result<(Option<Lock>, usize)
     Ok((Some(lock), value.as_object().map_or(0, values::nodes)))
 }
 
-/// The first document of a text; null if there is none.
 fn document(data: &[u8], limits: &Limits) -> Result<Value, FileError> {
     let text = std::str::from_utf8(data).map_err(|error| FileError::NotUtf8(error.valid_up_to()))?;
     let documents = yaml::load(text, &limits.yaml()).map_err(FileError::Yaml)?;
@@ -178,7 +176,6 @@ impl Decoder {
         });
     }
 
-    /// Visits the fields of an object, with names in lower case.
     fn object(&mut self, value: &Value, place: Place, mut field: impl FnMut(&mut Self, &str, &Value)) {
         match value {
             Value::Null => {}

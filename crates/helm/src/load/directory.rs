@@ -34,7 +34,6 @@ fn unreadable(path: &Path, source: io::Error) -> LoadError {
     }
 }
 
-/// Reads at most one byte more than the limit.
 fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
     fs::File::open(path)?

@@ -136,7 +136,6 @@ impl Chart {
 const CHART_YAML: &str = "Chart.yaml";
 const HELM_IGNORE: &str = ".helmignore";
 
-/// Checks files against the limits and strips byte order marks.
 fn counted(files: impl IntoIterator<Item = File>, budget: &mut Budget<'_>) -> Result<Vec<File>, LoadError> {
     let mut counted = Vec::new();
     for file in files {
@@ -174,7 +173,6 @@ fn without_mark(data: &[u8]) -> &[u8] {
     data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data)
 }
 
-/// The remaining limits while a chart loads.
 struct Budget<'l> {
     limits: &'l Limits,
     bytes_left: u64,

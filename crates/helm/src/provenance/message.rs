@@ -6,7 +6,6 @@
 const BEGIN: &[u8] = b"-----BEGIN PGP SIGNED MESSAGE-----";
 const SIGNATURE: &[u8] = b"-----BEGIN PGP SIGNATURE-----";
 const END: &str = "\n-----END PGP SIGNATURE-----";
-/// The escape of a line that starts with a dash.
 const ESCAPE: &[u8] = b"- ";
 /// Hashes that a header may name. It is informative: the signature names its own hash.
 const HASHES: [&str; 9] = [
@@ -27,7 +26,6 @@ pub(super) struct Message<'m> {
     pub(super) text: String,
     /// The lines as signed.
     pub(super) signed: Vec<u8>,
-    /// The armored signature.
     pub(super) signature: &'m str,
 }
 
@@ -60,7 +58,6 @@ impl<'m> Message<'m> {
     }
 }
 
-/// The rest after the first header line of a message.
 fn after_begin(file: &[u8]) -> Option<&[u8]> {
     let mut rest = file;
     while !rest.is_empty() {
@@ -71,7 +68,6 @@ fn after_begin(file: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The next line, without its end; `None` at the end of the text.
 fn line<'l>(rest: &mut &'l [u8]) -> Option<&'l [u8]> {
     if rest.is_empty() {
         return None;
@@ -99,7 +95,6 @@ fn is_header(line: &[u8]) -> bool {
     })
 }
 
-/// A line without its dash escape and trailing blanks.
 fn without_escape(line: &[u8]) -> &[u8] {
     let line = line.strip_prefix(ESCAPE).unwrap_or(line);
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');

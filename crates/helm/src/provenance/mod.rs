@@ -29,7 +29,6 @@ pub const EXTENSION: &str = ".prov";
 /// Bytes of a provenance file: Helm's largest `Chart.yaml`, and space for the rest.
 pub const PROVENANCE_BYTES_MAX: usize = 6 << 20;
 
-/// The most sums of one message.
 const SUMS_MAX: usize = 10_000;
 const SUMS_DEPTH_MAX: usize = 10;
 
@@ -187,7 +186,6 @@ fn signer<'k>(
     Err(ProvenanceError::UnknownSigner)
 }
 
-/// The sum of a file in a message.
 fn signed_sum(text: &str, name: &str) -> Result<String, ProvenanceError> {
     let sums = text.split("\n...\n").nth(1).ok_or(ProvenanceError::NoSums)?;
     let options = yaml::Options {
@@ -216,7 +214,6 @@ fn signed_sum(text: &str, name: &str) -> Result<String, ProvenanceError> {
     }
 }
 
-/// A mapping; a missing one is empty.
 fn mapping(value: Option<Value>, wanted: &'static str) -> Result<Map<String, Value>, ProvenanceError> {
     match value {
         None | Some(Value::Null) => Ok(Map::new()),

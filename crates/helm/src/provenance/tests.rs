@@ -9,7 +9,6 @@ fn read(name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
-/// As printed by `helm verify`.
 fn shown(verified: &Verified) -> String {
     let signed: String = verified
         .signed_by
@@ -22,7 +21,6 @@ fn shown(verified: &Verified) -> String {
     format!("{signed}Using Key With Fingerprint: {fingerprint}\nChart Hash Verified: {digest}")
 }
 
-/// Our known differences.
 fn of_ours(case: &Value) -> Option<&'static str> {
     let is = |prov: &str, ring: &str| case["prov"] == prov && case["ring"] == ring;
     // Helm 4.3 loses what comes after the first armored block of a file
@@ -72,7 +70,6 @@ fn is_refused(said: &str) -> bool {
         .any(|words| said.starts_with(&format!("Error: {words}")))
 }
 
-/// The text before the parser's own.
 fn head(said: &str) -> Vec<&str> {
     let words = match said.starts_with("Error: openpgp: ") {
         true => 3,

@@ -27,7 +27,6 @@ pub const MEMORY_BYTES_MAX: usize = 64 << 20;
 const TYPE: &str = "helm.sh/release.v1";
 const PREFIX: &str = "sh.helm.release.v1";
 const OWNER: &str = "helm";
-/// The key of the data.
 const DATA: &str = "release";
 /// Labels reserved by Helm.
 const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];

@@ -39,7 +39,6 @@ impl Default for IndexLimits {
 const ENTRY_NODES_MAX: usize = 20_000;
 /// Values of an index parsed whole, for the same reason.
 const WHOLE_NODES_MAX: usize = 300_000;
-/// Memory of a parsed JSON index.
 const JSON_MEMORY_MAX: usize = 256 << 20;
 
 /// The charts of a repository.
@@ -245,7 +244,6 @@ impl Index {
         index.checked(&map)
     }
 
-    /// The index, if it has an `apiVersion`.
     fn checked(self, head: &Map<String, Value>) -> Result<Self, IndexError> {
         let said = head.iter().find(|(key, _)| key.to_lowercase() == "apiversion");
         match said.and_then(|(_, version)| version.as_str()) {
@@ -254,7 +252,6 @@ impl Index {
         }
     }
 
-    /// A version of a chart, unless it is skipped.
     fn version(&mut self, chart: &str, entry: &Value) -> Result<Option<(Version, Entry)>, IndexError> {
         let read = read_entry(entry).map_err(|source| IndexError::Entry {
             chart: chart.to_owned(),
@@ -320,7 +317,6 @@ fn wrong(place: &str, wanted: &'static str) -> IndexError {
     }
 }
 
-/// The value of a piece; `None` if it is not one complete value.
 fn piece(text: &str, left: &mut usize, limits: &IndexLimits) -> Result<Option<Value>, IndexError> {
     let options = yaml::Options {
         bytes_max: limits.bytes_max,
@@ -345,7 +341,6 @@ fn piece(text: &str, left: &mut usize, limits: &IndexLimits) -> Result<Option<Va
     Ok(Some(document.value))
 }
 
-/// The value of an index, JSON or YAML.
 fn whole(text: &str, limits: &IndexLimits) -> Result<Value, IndexError> {
     if text.trim_start().starts_with('{') {
         if !json_weight::is_within(text.as_bytes(), JSON_MEMORY_MAX) {
@@ -450,7 +445,6 @@ fn has_scheme(reference: &str) -> bool {
     })
 }
 
-/// A path without `.` and `..`, with its spaces escaped.
 fn without_dots(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let names: Vec<&str> = path.split('/').skip(1).collect();

@@ -10,14 +10,11 @@
 pub(super) struct Layout<'t> {
     /// The text outside the entries.
     pub(super) head: String,
-    /// The charts, in order.
     pub(super) charts: Vec<Chart<'t>>,
 }
 
-/// The versions of a chart.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Chart<'t> {
-    /// The line with its name.
     pub(super) name: &'t str,
     /// Its versions, each as a list of one.
     pub(super) versions: Vec<&'t str>,
@@ -56,7 +53,6 @@ impl<'t> Layout<'t> {
     }
 }
 
-/// The lines below `entries:`.
 #[derive(Default)]
 struct Block<'t> {
     charts: Vec<Chart<'t>>,
@@ -101,7 +97,6 @@ impl<'t> Block<'t> {
         self.more(text, place)
     }
 
-    /// Adds a line to the last version, if there is one.
     fn more(&mut self, text: &'t str, place: std::ops::Range<usize>) -> Option<()> {
         let Some(version) = self.charts.last_mut().and_then(|chart| chart.versions.last_mut()) else {
             return Some(());

@@ -7,7 +7,6 @@ pub(super) fn split(address: &str) -> (&str, &str) {
     address.split_once('#').unwrap_or((address, ""))
 }
 
-/// Resolves a reference in a schema.
 pub(super) fn resolved(base: &str, reference: &str) -> String {
     let (path, fragment) = split(reference);
     let whole = if path.is_empty() {
@@ -65,7 +64,6 @@ pub(super) fn pointer(fragment: &str) -> Vec<String> {
     fragment.split('/').skip(1).map(key).collect()
 }
 
-/// Decodes `%..`.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

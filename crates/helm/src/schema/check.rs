@@ -16,13 +16,11 @@ use std::collections::BTreeSet;
 /// The most schema evaluations: combinations multiply.
 const STEPS_MAX: usize = 500_000;
 
-/// The most bytes of error text for the values of a chart.
 pub(super) const FAULTS_BYTES_MAX: usize = 1 << 20;
 
 /// The most nested evaluations: each takes stack.
 const NESTED_MAX: usize = 2_000;
 
-/// Validates values. The error text is limited to this many bytes.
 pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Result<(), Failure> {
     let budget = ErrorBudget::new(bytes_max);
     let work = Work::new();
@@ -50,7 +48,6 @@ pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Re
     result.map(|_| ())
 }
 
-/// The path of a value.
 #[derive(Clone, Copy)]
 enum Path<'p> {
     Root,
@@ -84,7 +81,6 @@ struct Scope<'s> {
     depth: usize,
 }
 
-/// The evaluated parts of a map or list.
 #[derive(Default)]
 struct Seen<'v> {
     keys: BTreeSet<&'v str>,
@@ -109,7 +105,6 @@ struct Checker<'c> {
     exhausted: Option<String>,
 }
 
-/// One schema at one value.
 struct Here<'h, 'v> {
     schema: &'h Schema,
     value: &'v Value,
@@ -229,7 +224,6 @@ impl<'c> Checker<'c> {
         found
     }
 
-    /// The errors of the same value under each of the schemas.
     fn wrong_by(&mut self, here: &Here<'_, '_>, schemas: &[Id]) -> Vec<Failure> {
         match self.budget.is_quiet() {
             true => Vec::new(),
@@ -240,7 +234,6 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// Validates the same value against another schema.
     fn same<'v>(&mut self, here: &Here<'_, 'v>, id: Id) -> Checked<'v> {
         self.schema(id, here.value, here.path, Some(here.scope))
     }
@@ -592,7 +585,6 @@ fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
     }
 }
 
-/// Whether this schema and value are under evaluation already.
 fn is_cycle(scope: &Scope<'_>, work: &Work) -> bool {
     let mut next = scope.parent;
     let mut passed = 0;

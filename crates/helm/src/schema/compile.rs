@@ -15,7 +15,6 @@ const PATTERNS_MAX: usize = 300;
 /// Memory limits of an expression, in bytes, tried in order, each with the cost of a searched byte. With
 /// less memory the regex engine walks every state for each byte.
 const PATTERN_BYTES: [(usize, usize); 3] = [(8 << 10, 5), (32 << 10, 20), (128 << 10, 100)];
-/// The most bytes of all expressions together.
 const PATTERNS_BYTES_MAX: usize = 16 << 20;
 
 /// A schema is invalid or unusable.
@@ -80,7 +79,6 @@ pub(super) enum Draft {
     D2020,
 }
 
-/// An index into [`Compiled::schemas`].
 pub(super) type Id = usize;
 
 /// A schema with all it refers to. It owns its data: the cache outlives the text.
@@ -160,7 +158,6 @@ pub(super) struct Schema {
 }
 
 impl Compiled {
-    /// Approximate bytes of memory.
     pub(super) fn weight(&self) -> usize {
         self.schemas.len().saturating_mul(size_of::<Schema>())
     }
@@ -240,7 +237,6 @@ struct Compiler<'d> {
 const DEPTH_MAX: usize = 200;
 
 impl<'d> Compiler<'d> {
-    /// Collects addresses and anchors.
     fn index(&mut self, value: &'d Value, base: &str, depth: usize) {
         if depth > DEPTH_MAX {
             return;
@@ -303,7 +299,6 @@ impl<'d> Compiler<'d> {
         }
     }
 
-    /// The id of a schema, which is compiled later if new.
     fn id(&mut self, value: &'d Value, base: &str) -> Result<Id, SchemaFault> {
         if let Some(id) = self.known.get(&address(value)) {
             return Ok(*id);
@@ -323,7 +318,6 @@ impl<'d> Compiler<'d> {
         Ok(id)
     }
 
-    /// The schema that accepts everything.
     fn anything(&mut self) -> Id {
         self.out.schemas.push(Schema {
             always: Some(true),

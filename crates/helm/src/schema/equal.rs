@@ -14,7 +14,6 @@ use std::hash::{BuildHasher as _, Hash as _, Hasher, RandomState};
 pub(super) const WORK_MAX: usize = 10_000_000;
 const PIECE: usize = 64;
 
-/// The remaining budget.
 pub(super) struct Work(Cell<Option<usize>>);
 
 impl Work {
@@ -33,7 +32,6 @@ impl Work {
         self.spend((text.len() / PIECE).saturating_mul(times).saturating_add(times))
     }
 
-    /// Whether the budget is spent.
     pub(super) fn is_done(&self) -> bool {
         self.0.get().is_none()
     }

@@ -5,7 +5,6 @@ use equate_template::quote as go_quote;
 use serde_json::Value;
 use std::cell::Cell;
 
-/// An error and its causes.
 #[derive(Debug, Default)]
 pub(super) struct Failure {
     pub(super) at: String,
@@ -13,7 +12,6 @@ pub(super) struct Failure {
     pub(super) causes: Vec<Failure>,
 }
 
-/// The kind of an error.
 #[derive(Debug, Default)]
 pub(super) enum FailureKind {
     /// Several errors.
@@ -45,12 +43,10 @@ impl ErrorBudget {
         self.left.get().is_none()
     }
 
-    /// Whether errors are not collected.
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet.get()
     }
 
-    /// Sets quiet mode and returns the previous one.
     pub(super) fn set_quiet(&self, quiet: bool) -> bool {
         self.quiet.replace(quiet)
     }
@@ -78,7 +74,6 @@ impl ErrorBudget {
 }
 
 impl Failure {
-    /// An error about the whole value.
     pub(super) fn of_all(said: String) -> Self {
         Self {
             what: FailureKind::Message(said),

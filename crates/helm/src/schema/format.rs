@@ -2,7 +2,6 @@
 
 use super::address;
 
-/// The error of a text in a format.
 pub(super) fn wrong(format: &str, text: &str) -> Option<String> {
     let checked = match format {
         "ipv4" => ipv4(text),
@@ -178,7 +177,6 @@ fn identifier(text: &str, what: &str) -> Checked {
     }
 }
 
-/// Two times, or a time and a duration.
 fn period(text: &str) -> Checked {
     let (start, end) = text.split_once('/').ok_or("missing slash")?;
     if start.starts_with('P') {

@@ -92,7 +92,6 @@ pub fn validate(chart: &Chart, values: &Values) -> Result<(), SchemaError> {
     }
 }
 
-/// The compiled schemas of a chart and its subcharts.
 pub(crate) struct Schemas {
     chart: String,
     own: Option<Result<Compiled, UnusableSchema>>,
@@ -126,7 +125,6 @@ impl Schemas {
         }
     }
 
-    /// Approximate bytes of memory.
     pub(crate) fn weight(&self) -> usize {
         self.weight
     }

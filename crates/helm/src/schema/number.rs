@@ -35,7 +35,6 @@ impl Decimal {
         }
     }
 
-    /// The digits of both at the same exponent.
     fn aligned(self, other: Self) -> Option<(i128, i128)> {
         let exponent = self.exponent.min(other.exponent);
         let at = |number: Self| {
@@ -81,7 +80,6 @@ impl Decimal {
     }
 }
 
-/// A count with thousands separators.
 pub(super) fn count(count: usize) -> String {
     grouped(&count.to_string())
 }

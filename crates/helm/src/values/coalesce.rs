@@ -151,7 +151,6 @@ pub fn coalesce(chart: &Chart, user: &Values) -> Result<(Values, Vec<Warning>), 
     Ok((values, warnings))
 }
 
-/// The treatment of nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nulls {
     /// Remove the null and the chart's value.
@@ -223,7 +222,6 @@ impl Coalescing<'_> {
         Ok(())
     }
 
-    /// Adds the chart's own values under those present.
     fn own(&mut self, chart: &Chart, values: &mut Values, prefix: &str) -> Result<(), CoalesceError> {
         let prefix = below(prefix, chart.name());
         for (key, default) in chart.values.iter() {
@@ -356,7 +354,6 @@ fn share(into: &mut Values, from: &Values, memory: &mut MemoryBudget) -> Result<
     Ok(())
 }
 
-/// Merges a map under another.
 pub(crate) fn tables(
     over: &mut Values,
     under: Values,

@@ -15,7 +15,6 @@ const BYTES_MAX: usize = 128 << 20;
 /// The most copied bytes in total, which bounds the time.
 const COPIED_MAX: usize = 2 << 30;
 
-/// The remaining bytes.
 pub(crate) struct MemoryBudget {
     left: usize,
     copies_left: usize,
@@ -29,7 +28,6 @@ impl MemoryBudget {
         }
     }
 
-    /// Reserves memory for a copy.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), CoalesceError> {
         self.left = self
             .left
@@ -46,7 +44,6 @@ impl MemoryBudget {
         self.left
     }
 
-    /// Returns the memory of dropped copies.
     pub(crate) fn free(&mut self, bytes: usize) {
         self.left += bytes;
     }

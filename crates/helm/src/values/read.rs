@@ -97,7 +97,6 @@ fn parts(text: &str) -> impl Iterator<Item = Result<(usize, &str), ReadError>> {
     })
 }
 
-/// The number of values in a map.
 pub(crate) fn nodes(map: &Values) -> usize {
     map.values().map(|value| 1 + below(value)).sum()
 }

@@ -13,9 +13,7 @@ use equate_template::quote;
 use serde_json::{Map, Value};
 use std::{fmt, io};
 
-/// The largest index.
 const INDEX_MAX: i64 = 65_536;
-/// The deepest nesting of names.
 const NAMES_MAX: usize = 30;
 
 /// The type of a value.
@@ -257,7 +255,6 @@ impl Parser<'_, '_> {
         Ok(text.parse().map_err(|_| SetError::NoIndex { text, why })?)
     }
 
-    /// Parses the text after an index.
     fn item(&mut self, list: &mut Vec<Value>, index: i64, nested: usize, depth: usize) -> Step {
         let Ok(at) = usize::try_from(index) else {
             return Err(SetError::Negative(index).into());

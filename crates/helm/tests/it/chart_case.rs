@@ -5,13 +5,10 @@ use super::format::{Case, Content};
 use std::io;
 use std::path::Path;
 
-/// The default `Chart.yaml` of a case.
 const CHART: &str = "apiVersion: v2\nname: demo\nversion: 0.1.0\n";
 
-/// The default arguments of a case.
 const ARGS: &str = "demo .";
 
-/// Writes the files of a case into a folder.
 pub(crate) fn write(case: &Case, root: &Path) -> io::Result<()> {
     for file in &case.files {
         let path = root.join(&file.path);
@@ -30,7 +27,6 @@ pub(crate) fn write(case: &Case, root: &Path) -> io::Result<()> {
     }
 }
 
-/// The arguments of a case: split at blanks, except inside of quotes.
 pub(crate) fn arguments(case: &Case) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in case.args.as_deref().unwrap_or(ARGS).chars() {
@@ -48,13 +44,11 @@ pub(crate) fn arguments(case: &Case) -> Vec<String> {
     words
 }
 
-/// The environment variables of a case.
 pub(crate) fn environment(case: &Case) -> impl Iterator<Item = (&str, &str)> {
     let words = case.env.as_deref().unwrap_or_default().split(' ');
     words.filter_map(|word| word.split_once('='))
 }
 
-/// The files that a command left in the folder, by path.
 pub(crate) fn left(case: &Case, root: &Path) -> io::Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];

@@ -228,7 +228,6 @@ impl fmt::Debug for Script {
     }
 }
 
-/// The length of the log.
 const LOG_CALLS_MAX: usize = 100_000;
 
 /// Scripted faults; clones share them.
@@ -361,7 +360,6 @@ impl Faults {
         Ok(answer.map(|body| self.body(body, fault)))
     }
 
-    /// Logs the request and selects its fault.
     fn fate(&self, mut call: Call) -> Fate {
         let mut script = self.script();
         if self.is_dead() {
@@ -502,7 +500,6 @@ impl Passage {
         }
     }
 
-    /// The part of the data that the client receives.
     fn let_through(&mut self, data: Bytes) -> Bytes {
         let data = match self.fault {
             Some(Fault::EndAfterLines(lines) | Fault::SilentAfterLines(lines)) => {

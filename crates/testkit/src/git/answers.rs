@@ -8,14 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Larger than any request head of these tests.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// The part of a request that was read.
 pub(super) struct Request {
-    /// The request line and the headers, with the empty line.
     pub(super) head: String,
-    /// The bytes read after the head.
     pub(super) rest: Vec<u8>,
 }
 
@@ -28,7 +24,6 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Serves each connection in its own thread.
     pub(super) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -68,7 +63,6 @@ impl Drop for Listening {
     }
 }
 
-/// A server that answers HTTP requests.
 #[derive(Debug)]
 pub(super) struct Answers {
     listening: Listening,
@@ -76,7 +70,6 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Answers one request per connection.
     pub(super) fn start(answer: impl Fn(TcpStream, Request) + Send + Sync + 'static) -> io::Result<Self> {
         let heads = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&heads);
@@ -95,7 +88,6 @@ impl Answers {
         format!("http://{}", self.listening.address())
     }
 
-    /// The heads of all requests.
     pub(super) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -116,7 +108,6 @@ fn read(stream: &mut TcpStream) -> Option<Request> {
     }
 }
 
-/// Answers and closes the connection.
 pub(super) fn say(stream: &mut TcpStream, status: &str, body: &str) {
     let length = body.len();
     let text = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");

@@ -10,7 +10,6 @@ use base64::engine::general_purpose::STANDARD;
 use super::answers::{Answers, Listening, Request, say};
 use super::{Error, HttpServer, SshServer};
 
-/// The fixed target of a proxy.
 #[derive(Debug, Clone)]
 struct Upstream {
     authority: String,

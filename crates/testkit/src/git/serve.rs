@@ -28,7 +28,6 @@ use tokio::{
 
 use super::tls::{self, Identity};
 
-/// Larger than any request of these tests.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 
 /// The required credentials.
@@ -174,7 +173,6 @@ impl HttpServer {
         format!("{scheme}://{}/fleet.git", self.authority())
     }
 
-    /// Its host and port.
     pub(super) fn authority(&self) -> String {
         format!("localhost:{}", self.address.port())
     }
@@ -339,7 +337,6 @@ enum End {
     Broken,
 }
 
-/// The answer without faults.
 async fn whole(
     shared: &Shared,
     method: &Method,
@@ -403,7 +400,6 @@ async fn whole(
     }
 }
 
-/// The refusal of missing credentials.
 fn refuse(guard: &Guard, headers: &HeaderMap) -> Option<Response> {
     let wanted = match guard {
         // a client without a certificate fails in the TLS handshake

@@ -314,7 +314,6 @@ async fn converse(
     russh::server::run_stream(config, stream, person).await?.await
 }
 
-/// One connection.
 struct Connection {
     shared: Arc<Shared>,
     /// Drops the connection.

@@ -15,11 +15,8 @@ pub struct Identity {
     pub key: String,
 }
 
-/// The TLS configuration of a server.
 pub(super) struct Server {
-    /// The certificate to trust, PEM.
     pub(super) certificate: String,
-    /// The required client certificate.
     pub(super) client: Option<Identity>,
     pub(super) acceptor: tokio_rustls::TlsAcceptor,
 }
@@ -54,7 +51,6 @@ pub(super) fn server(clients: bool) -> io::Result<Server> {
     })
 }
 
-/// A CA for clients, and a client certificate.
 fn client() -> Result<(rustls::pki_types::CertificateDer<'static>, Identity), rcgen::Error> {
     let named = |name: &str| {
         let mut params = CertificateParams::default();

@@ -102,7 +102,6 @@ pub fn control_plane(progress: Progress<'_>) -> Result<ControlPlane, Error> {
     Ok(ControlPlane { folder })
 }
 
-/// The tools module in this checkout.
 pub(super) fn module() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/peers")
 }

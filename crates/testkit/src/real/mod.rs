@@ -28,7 +28,6 @@ pub use files::{ADMIN_TOKEN, ADMIN_UID, ALICE_TOKEN, ALICE_UID};
 /// The limit for a full start; a busy two-core machine takes five seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The pause between two probes.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A free port may be taken before its owner binds it, and a slow server may give up before it wrote its
@@ -262,7 +261,6 @@ impl RealCluster {
         self.wait_until(path, user, |_| true).await
     }
 
-    /// Waits until a node is simulated and schedulable.
     async fn wait_for_node(&mut self, node: &str) -> Result<(), Error> {
         self.wait_until(&format!("/api/v1/nodes/{node}"), None, takes_pods)
             .await
@@ -296,7 +294,6 @@ impl RealCluster {
     }
 }
 
-/// Whether a node is ready and untainted.
 fn takes_pods(node: &str) -> bool {
     let Ok(node) = serde_json::from_str::<Value>(node) else {
         return false;
@@ -307,7 +304,6 @@ fn takes_pods(node: &str) -> bool {
         && taints.is_none_or(Vec::is_empty)
 }
 
-/// The first object that every component reads.
 const DELEGATED_AUTHENTICATION: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 

@@ -15,7 +15,6 @@ use crate::wire::Answer;
 /// Differences shown per answer; the others are counted.
 const SHOWN_MAX: usize = 12;
 
-/// Characters shown of a value.
 const VALUE_CHARS_MAX: usize = 240;
 
 /// Characters shown before the first difference of long texts.

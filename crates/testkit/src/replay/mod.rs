@@ -30,7 +30,6 @@ const AWAIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long to repeat a step with an explicit condition: longer, for busy machines.
 const UNTIL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The pause between two attempts.
 const AWAIT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A scenario was not loaded or played.
@@ -372,7 +371,6 @@ impl Scenario {
 }
 
 impl Step {
-    /// The request with captured values in its path and body.
     fn call(&self, captured: &[(String, String)]) -> Call {
         let fill = |text: &str| {
             captured

@@ -12,10 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::wire::Answer;
 
-/// ConfigMaps that the recorded server adds to every namespace.
 const FOREIGN_CONFIG_MAPS: [&str; 2] = ["openshift-service-ca.crt", "kube-root-ca.crt"];
 
-/// Table columns with ages.
 const AGE_COLUMNS: [&str; 6] = [
     "Age",
     "Last Seen",
@@ -212,7 +210,6 @@ fn mask_address(address: &mut String) {
     }
 }
 
-/// Masks times and places in a row.
 fn mask_cells(table: &mut Map<String, Value>) {
     let columns: Vec<usize> = match table.get("columnDefinitions") {
         Some(Value::Array(columns)) => columns

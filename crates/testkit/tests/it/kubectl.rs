@@ -118,7 +118,6 @@ colour: red
 /// The deadline for asynchronous work of a server on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A command line, split at spaces, and its stdin.
 type Line = (&'static str, &'static str);
 
 const COMMANDS: &[Line] = &[
@@ -252,7 +251,6 @@ const COMMANDS: &[Line] = &[
     ("delete configmap --dry-run=server -l all=yes", ""),
 ];
 
-/// The output of a command.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     code: Option<i32>,
@@ -260,7 +258,6 @@ struct Outcome {
     stderr: String,
 }
 
-/// One kubectl with one cluster and its own home.
 struct Shell<'a> {
     kubectl: &'a Path,
     kubeconfig: &'a Path,
@@ -374,7 +371,6 @@ fn is_published(line: &str) -> bool {
 }
 
 impl Outcome {
-    /// The differences between the reference's outcome and another.
     fn compare(&self, actual: &Outcome) -> Vec<Difference> {
         let code = |outcome: &Outcome| format!("{:?}", outcome.code);
         [
@@ -388,7 +384,6 @@ impl Outcome {
     }
 }
 
-/// Runs every command on both clusters and records the differences.
 async fn compare(version: KubectlVersion, expected: &Cluster, actual: &Cluster, outcomes: &mut Outcomes) {
     let clients = peers::kubectl(version, &mut |line: &str| println!("peers: {line}")).unwrap();
     let namespace = format!("kubectl-{}", version.number().replace('.', "-"));

@@ -14,7 +14,6 @@ use equate_testkit::wire::{Answer, Sender};
 
 use crate::peer::real_cluster;
 
-/// The least number of requests in all scripts.
 const REQUESTS_MIN: usize = 150;
 
 fn folder(name: &str) -> PathBuf {

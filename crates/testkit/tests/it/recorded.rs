@@ -15,10 +15,8 @@ use equate_testkit::wire::{Answer, Sender};
 
 use crate::peer::real_cluster;
 
-/// The most recorded steps that may be skipped.
 const LEFT_OUT_MAX: usize = 45;
 
-/// The least percentage of equal steps.
 const EQUAL_PERCENT_MIN: f64 = 95.0;
 
 fn recordings() -> Option<Vec<Scenario>> {
@@ -40,7 +38,6 @@ fn list(name: &str) -> Vec<ratchet::Entry> {
     .unwrap()
 }
 
-/// Replays a scenario and compares every step.
 async fn replay(sender: &Sender, scenario: &Scenario, outcomes: &mut Outcomes) {
     let judge = RefCell::new(Judge::default());
     let played = replay::play(

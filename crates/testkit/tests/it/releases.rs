@@ -54,7 +54,6 @@ const CHART: [(&str, &str); 8] = [
     ("templates/NOTES.txt", "Have <{{ .Values.size }}> & more.\n"),
 ];
 
-/// A revision as Equate makes and records it.
 fn release(chart: &Path, version: u64, status: Status) -> Release {
     let chart = Chart::from_path(chart, &Limits::default()).unwrap();
     let config = json!({"size": version + 1, "share": 0.5})
@@ -120,7 +119,6 @@ impl<'c> HelmClient<'c> {
         }
     }
 
-    /// The output of a program, or its error.
     async fn run(&self, program: &Path, arguments: &str, input: &str) -> Result<String, String> {
         let mut child = Command::new(program)
             .args(arguments.split(' '))
@@ -169,7 +167,6 @@ impl<'c> HelmClient<'c> {
         serde_json::from_str(&self.kubectl(&format!("{arguments} -o json"), "").await).unwrap()
     }
 
-    /// The record objects, by release name and revision.
     async fn records(&self, namespace: &str) -> BTreeMap<(String, u64), Value> {
         let list = self
             .kubectl_json(&format!("get secret -l owner=helm -n {namespace}"))
@@ -183,7 +180,6 @@ impl<'c> HelmClient<'c> {
             .collect()
     }
 
-    /// All output of helm about a release.
     async fn shown(&self, name: &str) -> Vec<String> {
         let mut all = vec![self.helm(&format!("history {name} -o json")).await];
         for revision in self
@@ -255,7 +251,6 @@ async fn helm_goes_on_with_what_equate_recorded() {
     .await;
 }
 
-/// helm lists and shows the release as recorded.
 async fn is_shown(client: &HelmClient<'_>, second: &Release) {
     let listed = &client.helm_json("list").await[0];
     let keys = ["name", "namespace", "revision", "status", "chart", "app_version"];
@@ -291,7 +286,6 @@ async fn is_shown(client: &HelmClient<'_>, second: &Release) {
     assert!(all.contains("CHART: small") && all.contains("size: 3"), "{all}");
 }
 
-/// helm installs the same chart and records the same.
 async fn is_what_helm_records(client: &HelmClient<'_>, ours: &Release) {
     client.kubectl("create namespace other", "").await;
     client

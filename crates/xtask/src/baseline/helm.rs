@@ -13,7 +13,6 @@ use equate_testkit::peers::{self, KubectlVersion};
 use super::kustomize::cases_in;
 use super::{chart_case, format};
 
-/// The cases, relative to this crate.
 const CASES: &str = "../helm/tests/cases";
 
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,6 @@ use tempfile::TempDir;
 
 use super::format::{Case, Content, SPEC};
 
-/// The cases, relative to this crate.
 const CASES: &str = "../kustomize/tests/cases";
 
 #[derive(Debug, clap::Args)]
@@ -83,12 +82,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// All case files, sorted.
 pub(crate) fn cases() -> Result<Vec<PathBuf>, std::io::Error> {
     cases_in(CASES)
 }
 
-/// The case files of a folder, sorted.
 pub(super) fn cases_in(folder: &str) -> Result<Vec<PathBuf>, std::io::Error> {
     let mut found = Vec::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -104,7 +101,6 @@ pub(super) fn cases_in(folder: &str) -> Result<Vec<PathBuf>, std::io::Error> {
     Ok(found)
 }
 
-/// The tools to render charts.
 struct Charts {
     /// Contains `helm`.
     folder: TempDir,
@@ -128,7 +124,6 @@ impl Charts {
         })
     }
 
-    /// The answer of kubectl's kustomize with command line options.
     fn by_command(&self, directory: &Path, words: &str) -> Result<KustomizeAnswer, std::io::Error> {
         let output = Command::new(&self.kubectl)
             .arg("kustomize")
@@ -148,7 +143,6 @@ impl Charts {
         })
     }
 
-    /// The text without temporary paths.
     fn hidden(&self, text: &str) -> String {
         const MADE: &str = "kustomize-helm-";
         let text = text.replace(&*self.folder.path().to_string_lossy(), "<HELM>");
@@ -203,7 +197,6 @@ fn answers(
     Ok(answers)
 }
 
-/// The text without the digits of addresses.
 fn without_addresses(text: &str) -> String {
     let mut pieces = text.split("0x");
     let mut hidden = pieces.next().unwrap_or_default().to_owned();

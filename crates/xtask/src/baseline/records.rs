@@ -119,7 +119,6 @@ fn live(clients: &peers::Clients, kubeconfig: &Path, driver: &str) -> Result<Vec
     Ok(objects.iter().map(record).collect())
 }
 
-/// An object without server-side fields.
 fn record(object: &Value) -> Value {
     let metadata = &object["metadata"];
     let mut record = json!({

@@ -10,13 +10,10 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// A reference program and its cases.
 pub(super) struct Reference {
-    /// The cases, relative to this crate.
     pub(super) cases: &'static str,
     /// The Go package of the program, below `peers/template`.
     pub(super) program: &'static str,
-    /// The fields it answers.
     pub(super) answers: &'static [&'static str],
     /// Its subcommand of `baseline`.
     pub(super) command: &'static str,

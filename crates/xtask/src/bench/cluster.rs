@@ -300,7 +300,6 @@ async fn furnish(client: &Client, count: usize) -> Outcome {
     Ok(())
 }
 
-/// Patches the same objects into other namespaces.
 async fn bare_loop(client: &Client, count: usize) -> Outcome {
     let params = PatchParams::apply("kustomize-controller").force();
     let mut patches = Vec::new();
@@ -345,7 +344,6 @@ fn bare(number: usize) -> String {
     format!("bare-{number:04}")
 }
 
-/// The files of one Kustomization.
 fn files(number: usize, round: &str) -> [(String, String); 2] {
     let name = app(number);
     let documents: Vec<String> = objects(number, round).iter().map(Value::to_string).collect();
@@ -361,7 +359,6 @@ fn files(number: usize, round: &str) -> [(String, String); 2] {
     ]
 }
 
-/// The objects of one Kustomization, with variables, without a namespace.
 fn objects(number: usize, round: &str) -> [Value; 4] {
     let name = app(number);
     let labels = json!({ "app.kubernetes.io/name": name });
@@ -443,7 +440,6 @@ fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Watches until an object passes.
 async fn wait_for(
     objects: &Api<DynamicObject>,
     name: &str,

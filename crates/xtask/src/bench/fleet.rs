@@ -6,14 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A repository in a temporary directory.
 #[derive(Debug)]
 pub(super) struct Fleet {
     directory: tempfile::TempDir,
 }
 
 impl Fleet {
-    /// A copy of a directory, committed.
     pub(super) fn copy_of(source: &Path) -> Result<Self, Box<dyn Error>> {
         let fleet = Self::empty()?;
         copy(source, fleet.path())?;
@@ -113,7 +111,6 @@ pub(super) fn objects(name: &str, value: &str) -> String {
     )
 }
 
-/// The same without the ConfigMap.
 pub(super) fn objects_without_map(name: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n---\n\

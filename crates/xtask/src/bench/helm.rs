@@ -29,13 +29,11 @@ pub(super) struct Args {
     pub(super) equate: Option<PathBuf>,
 }
 
-/// The limit for a hostile chart.
 const SECONDS_MAX: f64 = 1.0;
 const MB_MAX: f64 = 200.0;
 /// The time after which a render is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The cost of a render.
 #[derive(Debug, Default)]
 struct RenderCost {
     wall: f64,

@@ -9,9 +9,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// A hostile chart.
 pub(super) struct Hostile {
-    /// The attack.
     pub(super) name: &'static str,
     /// Writes it into a folder; returns more arguments for the render.
     pub(super) write: fn(&Path) -> io::Result<Vec<String>>,
@@ -368,7 +366,6 @@ fn importing(at: &Path) -> Written {
     Ok(Vec::new())
 }
 
-/// Packs files and links under any names.
 fn archive(at: &Path, files: &[(String, Vec<u8>)], links: &[(&str, &str)]) -> Written {
     let file = std::fs::File::create(at.join("chart.tgz"))?;
     let mut zip = GzEncoder::new(file, Compression::fast());

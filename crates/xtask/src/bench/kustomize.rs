@@ -36,7 +36,6 @@ pub(super) fn run(args: &KustomizeArgs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A tree on disk, and its cost for our engine.
 struct Tree {
     name: String,
     n: u64,
@@ -45,7 +44,6 @@ struct Tree {
     output: String,
 }
 
-/// The cost of a tree for the real engine.
 struct EngineCost {
     milliseconds: f64,
     /// Whether the output is the same.

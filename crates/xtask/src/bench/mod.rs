@@ -91,7 +91,6 @@ fn workspace() -> Result<&'static Path, Box<dyn Error>> {
     root.ok_or_else(|| "the workspace root was moved".into())
 }
 
-/// Builds the release binary.
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let root = workspace()?;
     let mut command = Command::new(env!("CARGO"));

@@ -16,7 +16,6 @@ impl Process {
         Ok(Self { child })
     }
 
-    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Box<dyn Error>> {
         Ok(self.child.try_wait()?)
     }

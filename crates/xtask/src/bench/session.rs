@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The longest wait of a benchmark.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A running `equate up`; dropping it stops it.
@@ -21,11 +20,9 @@ pub(super) struct Session {
     pub(super) started: Instant,
 }
 
-/// Metrics by name.
 pub(super) type Counters = BTreeMap<String, f64>;
 
 impl Session {
-    /// Starts it in a repository and waits for its kubeconfig.
     pub(super) async fn start(
         binary: &Path,
         directory: &Path,
@@ -74,13 +71,11 @@ impl Session {
         }
     }
 
-    /// The current metrics.
     pub(super) async fn counters(&self) -> Result<Counters, Box<dyn Error>> {
         counters(&self.metrics).await
     }
 }
 
-/// The metrics of a page.
 pub(super) async fn counters(page: &http::Uri) -> Result<Counters, Box<dyn Error>> {
     // the client puts the path of its base before that of the request
     let base = page.to_string();
@@ -90,7 +85,6 @@ pub(super) async fn counters(page: &http::Uri) -> Result<Counters, Box<dyn Error
     Ok(read(&client.request_text(request).await?))
 }
 
-/// Parses a metrics page.
 pub(super) fn read(page: &str) -> Counters {
     page.lines()
         .filter(|line| !line.starts_with('#'))

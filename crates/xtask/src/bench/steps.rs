@@ -50,7 +50,6 @@ fn start_of_the_example(binary: &Path, rounds: usize) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-/// Commit to applied, drift to corrected.
 async fn small_repository(binary: &Path, args: &LoopArgs) -> Result<(), Box<dyn Error>> {
     let fleet = Fleet::small(args.rounds)?;
     let (_session, client) = Session::start(binary, fleet.path(), "./").await?;
@@ -175,7 +174,6 @@ async fn all_prune_one(
     Ok(())
 }
 
-/// Waits until the ConfigMap of every Kustomization is gone.
 async fn gone(client: &Client, count: usize) -> Result<(), Box<dyn Error>> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
     let maps: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
@@ -216,7 +214,6 @@ async fn gone(client: &Client, count: usize) -> Result<(), Box<dyn Error>> {
     waited.map_err(|_elapsed| format!("not all {count} ConfigMaps are gone after {PATIENCE:?}"))?
 }
 
-/// The increase of a metric.
 pub(super) fn grown(before: &Counters, after: &Counters, name: &str) -> f64 {
     after.get(name).unwrap_or(&0.0) - before.get(name).unwrap_or(&0.0)
 }

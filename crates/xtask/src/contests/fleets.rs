@@ -9,19 +9,16 @@ pub(super) const OTHER_URL: &str = "https://example.org/other.git";
 /// Files of one commit: path and text.
 pub(super) type Files = Vec<(String, String)>;
 
-/// A fleet and its expected owner.
 #[derive(Debug)]
 pub(super) struct Fleet {
     pub(super) name: &'static str,
     /// The commits, each run by its own session on kept state. The last one is judged.
     pub(super) commits: Vec<Files>,
-    /// The second repository, if any.
     pub(super) other: Option<Files>,
     /// The Kustomization that must own the object; `None` where the first holder keeps it.
     pub(super) owner: Option<&'static str>,
 }
 
-/// The root path of every fleet.
 pub(super) const ROOT: &str = "clusters";
 
 /// All fleets, the most common cases first.
@@ -171,7 +168,6 @@ fn held_since_an_earlier_commit() -> Fleet {
     }
 }
 
-/// A Kustomization declared by the root, with its own directory.
 struct Member {
     namespace: &'static str,
     name: &'static str,
@@ -181,7 +177,6 @@ struct Member {
     broken: bool,
 }
 
-/// A member that declares the object.
 fn contender(name: &'static str) -> Member {
     Member {
         namespace: "flux-system",

@@ -59,7 +59,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The count of each answer.
 type Answers = BTreeMap<Answer, usize>;
 
 async fn answers(binary: &Path, fleet: &Fleet, args: &Args) -> Result<Answers, Box<dyn Error>> {
@@ -72,7 +71,6 @@ async fn answers(binary: &Path, fleet: &Fleet, args: &Args) -> Result<Answers, B
     Ok(answers)
 }
 
-/// The fault in the answers of a fleet, if any.
 fn judge(fleet: &Fleet, answers: &Answers) -> Option<String> {
     if let Some(answer) = answers.keys().find(|answer| answer.code != Some(1)) {
         return Some(format!("the exit code is not 1: {answer}"));

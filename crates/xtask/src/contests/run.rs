@@ -31,7 +31,6 @@ const OWNER: [&str; 2] = [
     "kustomize.toolkit.fluxcd.io/name",
 ];
 
-/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Answer {
     pub(super) code: Option<i32>,
@@ -79,7 +78,6 @@ struct Seen {
     ready: BTreeMap<String, String>,
 }
 
-/// Runs a fleet once.
 pub(super) async fn once(binary: &Path, fleet: &Fleet) -> Result<Answer, Box<dyn Error>> {
     let repository = Repository::init()?;
     let other = match &fleet.other {
@@ -126,7 +124,6 @@ fn commit(repository: &Repository, files: &Files) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Runs to the end, probing the cluster.
 async fn session(command: &mut Command, directory: &Path) -> Result<Answer, Box<dyn Error>> {
     let begun = Instant::now();
     let mut process = Process::start(command)?;
@@ -164,7 +161,6 @@ async fn session(command: &mut Command, directory: &Path) -> Result<Answer, Box<
     })
 }
 
-/// A client, once the process has written its address.
 async fn connect(directory: &Path) -> Option<Client> {
     let kubeconfig = Kubeconfig::read_from(directory.join(".equate/kubeconfig")).ok()?;
     let options = KubeConfigOptions::default();

@@ -2,7 +2,6 @@
 //!
 //! The texts have different prefixes, and Go's change between releases; the class does not.
 
-/// A class of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// A remote resource is not available.
@@ -79,7 +78,6 @@ const WORDS: [(Class, &[&str]); 13] = [
 ];
 
 impl Class {
-    /// The class of an error text.
     pub(super) fn of(text: &str) -> Self {
         let found = WORDS
             .iter()

@@ -8,7 +8,6 @@ use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// A directory of the file system.
 pub(super) struct Disk {
     root: PathBuf,
 }

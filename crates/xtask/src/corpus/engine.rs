@@ -11,13 +11,11 @@ use sha2::Digest as _;
 /// Builds per engine process: an engine keeps the schema set by a build.
 const BUILDS_MAX: usize = 100;
 
-/// The engine's answer for a directory.
 pub(super) struct Answer {
     pub(super) result: Result<String, String>,
     pub(super) took: Duration,
 }
 
-/// The engine and its cache.
 pub(super) struct Engine {
     process: Kustomize,
     builds: usize,
@@ -46,7 +44,6 @@ impl Engine {
         })
     }
 
-    /// Builds a directory unless cached.
     pub(super) fn build(&mut self, directory: &Path) -> Result<Answer, Box<dyn Error>> {
         let kept = self
             .answers

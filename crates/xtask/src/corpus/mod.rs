@@ -106,7 +106,6 @@ fn compare(
     Ok(())
 }
 
-/// Our build and its time, text output included.
 fn build(repository: &Path, directory: &str, any_file: bool) -> (Result<String, String>, Duration) {
     let options = Options {
         restriction: if any_file {

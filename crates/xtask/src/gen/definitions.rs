@@ -257,7 +257,6 @@ fn derived(node: &Value) -> String {
     }
 }
 
-/// The encoding of an empty struct.
 fn zero_struct(path: &str, ty: &str, sources: &mut Sources) -> Result<Map<String, Value>, Error> {
     let mut zero = Map::new();
     for Flat { field, .. } in fields(path, ty, sources)? {

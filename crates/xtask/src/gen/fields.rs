@@ -17,7 +17,6 @@ use super::Error;
 
 const PAGE: &str = "../../docs/compatibility.d/fields.md";
 const TESTS: &str = "../controllers/tests/it/fields";
-/// The suffix of tests that show a refusal.
 const REFUSAL: &str = "_is_refused";
 
 const HEADER: &str = "\
@@ -201,7 +200,6 @@ const MISSING: &[(&str, &str, &str)] = &[
 ];
 const CLOUD: &str = "refused by name: the clouds' own identities are not asked for tokens yet";
 
-/// A kind on the page.
 struct Kind {
     name: &'static str,
     /// The folder of its tests.
@@ -314,7 +312,6 @@ fn proves(test: &str, row: &Row, rows: &[Row]) -> bool {
     named(row) && !rows.iter().any(closer)
 }
 
-/// The test names of a folder, sorted.
 fn tests(folder: &str) -> Result<BTreeSet<String>, Error> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(TESTS).join(folder);
     let mut names = BTreeSet::new();
@@ -370,7 +367,6 @@ fn rows(kind: &Kind) -> Vec<Row> {
     rows
 }
 
-/// A row and its variants.
 fn forms(kind: &Kind, row: Row) -> Vec<Row> {
     let forms = FORMS
         .iter()

@@ -47,7 +47,6 @@ struct Package {
     enums: HashMap<String, Vec<String>>,
 }
 
-/// The packages of some modules, read lazily.
 #[derive(Debug)]
 pub(super) struct Sources {
     modules: Vec<(String, PathBuf)>,
@@ -234,7 +233,6 @@ fn string_constant(line: &str) -> Option<(String, Option<String>)> {
     Some((ty.to_owned(), value.map(str::to_owned)))
 }
 
-/// A line's code, without a trailing comment.
 fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or_default().trim()
 }
@@ -256,7 +254,6 @@ fn without_block_comments(text: &str) -> String {
     }
 }
 
-/// Local name to import path.
 fn imports(text: &str) -> HashMap<String, String> {
     let mut imports = HashMap::new();
     let mut inside = false;

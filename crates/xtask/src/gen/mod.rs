@@ -27,7 +27,6 @@ const LIBRARIES: &str = "v0.36.3";
 const TABLE: &str = "kubernetes-1.36.json.gz";
 const ATTRIBUTION: &str = "kubernetes-1.36.NOTICE";
 
-/// A file was not generated.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("cannot run `go mod download -json {module}`")]

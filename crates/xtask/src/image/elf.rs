@@ -10,7 +10,6 @@ const DT_NULL: u64 = 0;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 
-/// The headers are invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ElfError {
     /// It is another kind of file.
@@ -21,12 +20,9 @@ pub(crate) enum ElfError {
     Short(&'static str),
 }
 
-/// The dependencies of a program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// The loader.
     pub(crate) loader: Option<String>,
-    /// The shared libraries.
     pub(crate) libraries: Vec<String>,
 }
 
@@ -55,7 +51,6 @@ struct Segment {
     bytes: u64,
 }
 
-/// Reads a program's dependencies.
 pub(crate) fn needs(file: &[u8]) -> Result<Needs, ElfError> {
     if file.get(..6) != Some(b"\x7fELF\x02\x01") {
         return Err(ElfError::Kind);
@@ -120,7 +115,6 @@ fn libraries(file: &[u8], dynamic: &Segment, segments: &[Segment]) -> Result<Vec
     names.into_iter().map(name).collect()
 }
 
-/// The file offset of a virtual address.
 fn offset(address: u64, segments: &[Segment]) -> Option<u64> {
     let mapped = segments.iter().filter(|segment| segment.kind == PT_LOAD);
     mapped

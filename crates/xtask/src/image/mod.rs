@@ -60,7 +60,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Builds the program and returns its path.
 fn build(profile: &str, root: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["rustc", "--package", "equate-cli", "--bin", "equate", "--locked"]);
@@ -80,7 +79,6 @@ fn build(profile: &str, root: &Path) -> Result<PathBuf, Box<dyn Error>> {
         .ok_or("cargo does not say where the program is")?)
 }
 
-/// The folder that the Dockerfile copies from.
 fn context(folder: &Path, program: &Path, certificates: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let context = folder.join("context");
     std::fs::create_dir_all(&context)?;
