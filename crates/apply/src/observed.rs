@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_owner_sees_its_own_fields_and_the_other_as_a_stranger() {
+    fn each_kind_of_owner_sees_its_own_fields() {
         let entry = |manager: &str, field: &str, time: &str| {
             json!({ "manager": manager, "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
                     "fieldsV1": { "f:data": { field: {} } }, "time": time })

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectl_s_bookings_become_ours() {
+    fn kubectl_entries_become_ours() {
         check(
             json!({
                 "resourceVersion": "7",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn bookings_are_united() {
+    fn entries_are_merged() {
         check(
             json!({ "managedFields": [
                 entry("kubectl", "Apply", json!({ "f:data": { "f:a": {} } })),

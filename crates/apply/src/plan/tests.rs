@@ -491,7 +491,7 @@ fn an_empty_render_stops_unless_it_is_confirmed_for_this_revision() {
 }
 
 #[test]
-fn nothing_to_prune_is_no_empty_render() {
+fn renders_without_objects_to_prune_are_not_blocked() {
     let me = me();
     let options = Options::new(&me, "main@sha1:1");
     let mut inventory = Inventory::default();

@@ -159,7 +159,7 @@ async fn permanent_failures_are_reported_and_not_retried() {
 
 /// Admission policies refuse with the same code and reason.
 #[tokio::test(start_paused = true)]
-async fn a_right_is_missing_where_the_authorizer_says_so() {
+async fn missing_rights_are_the_authorizers_refusals() {
     let world = World::start().await;
     let id = ObjectId::new("", "ConfigMap", "default", "a");
     let check_one = async |message: &'static str, expected: Result<bool, &str>| {
@@ -189,7 +189,7 @@ async fn a_right_is_missing_where_the_authorizer_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_does_not_answer_is_not_asked_for_every_object() {
+async fn unresponsive_api_servers_are_not_asked_for_every_object() {
     let mut world = World::start().await;
     let (cluster, requests) = faulty(&world, vec![Fault::Dropped; 10_000], "/configmaps/");
     let many: String = (0..40)

@@ -51,7 +51,7 @@ async fn if_not_present_creates_once() {
 }
 
 #[tokio::test]
-async fn ignored_objects_are_left_alone_whoever_says_so() {
+async fn ignored_objects_are_left_alone() {
     let mut world = World::start().await;
     for mode in [
         "kustomize.toolkit.fluxcd.io/ssa: Ignore",

@@ -100,7 +100,7 @@ async fn unobserved_objects_are_read_before_pruning() {
 }
 
 #[tokio::test]
-async fn an_object_made_anew_by_somebody_else_is_not_pruned() {
+async fn recreated_objects_are_not_pruned() {
     let mut world = World::start().await;
     world.run(&maps(&["a", "b"])).await;
     let (plan, desired) = world.plan(&maps(&["a"])).await;

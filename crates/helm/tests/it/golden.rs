@@ -221,11 +221,11 @@ fn user_values_are_set_as_helm_sets_them() {
 }
 
 #[test]
-fn values_are_put_together_as_helm_puts_them_together() {
+fn values_are_coalesced_as_helm_does() {
     check("values.jsonl");
 }
 
 #[test]
-fn schemas_say_what_helm_says() {
+fn schemas_have_helms_errors() {
     check("schema.jsonl");
 }

@@ -51,7 +51,7 @@ fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
-fn archives_that_unpack_to_much_are_refused() {
+fn large_archives_are_refused() {
     let limits = Limits {
         archive_bytes_max: 1 << 20,
         file_bytes_max: 600 << 10,
@@ -82,7 +82,7 @@ fn archives_that_unpack_to_much_are_refused() {
 }
 
 #[test]
-fn a_header_that_lies_takes_no_memory() {
+fn false_sizes_take_no_memory() {
     let mut archive = Vec::new();
     let mut header = tar::Header::new_gnu();
     header.set_path("demo/Chart.yaml").unwrap();

@@ -142,7 +142,7 @@ fn is_alike(got: &str, wanted: &str) -> bool {
 }
 
 #[test]
-fn lists_what_helm_lists() {
+fn lists_as_helm_does() {
     let mut failures = Vec::new();
     let mut count = 0;
     for line in include_str!("../golden/listings.jsonl").lines() {

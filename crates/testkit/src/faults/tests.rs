@@ -169,7 +169,7 @@ async fn rules_take_turns_and_the_seed_decides() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_client_is_answered_no_more() {
+async fn dead_clients_get_no_answers() {
     for death in [Death::Before, Death::After] {
         let (cluster, plain) = cluster().await;
         let faults = Faults::default();

@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 
 #[test]
-fn a_folder_is_made_once_and_only_when_making_it_succeeded() {
+fn folders_are_made_once_and_only_on_success() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("peer");
     let mut lines = Vec::new();

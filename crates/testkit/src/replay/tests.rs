@@ -149,7 +149,7 @@ fn the_ratchet_complains_in_both_directions() {
 }
 
 #[test]
-fn a_body_goes_over_the_wire_in_its_own_bytes_with_captures_filled_in() {
+fn bodies_are_sent_verbatim_with_captures() {
     let step: Step = serde_json::from_str(
         r#"{"desc": "d", "method": "POST", "path": "/x/{{ID}}", "body": {"b": 1,  "a": "{{ID}}"}}"#,
     )

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_tells_both_and_how_many_times_faster() {
+    fn rows_show_both_times_and_the_factor() {
         let tree = Tree {
             name: "list".into(),
             n: 10,
