@@ -152,14 +152,8 @@ mod tests {
             "a_b_c",
             "inventory entry `a_b_c` is invalid: it is not <namespace>_<name>_<group>_<kind>",
         );
-        check(
-            "a__g_K",
-            "inventory entry `a__g_K` is invalid: the name is empty",
-        );
-        check(
-            "a_b_g_",
-            "inventory entry `a_b_g_` is invalid: the kind is empty",
-        );
+        check("a__g_K", "inventory entry `a__g_K` is invalid: the name is empty");
+        check("a_b_g_", "inventory entry `a_b_g_` is invalid: the kind is empty");
     }
 
     #[test]

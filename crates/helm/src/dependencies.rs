@@ -242,7 +242,11 @@ fn table<'v>(values: &'v Values, path: &str) -> Result<&'v Values, String> {
 }
 
 /// Subcharts first, so that a parent can import their imports.
-fn import(chart: &mut Chart, warnings: &mut Vec<Warning>, memory: &mut MemoryBudget) -> Result<(), CoalesceError> {
+fn import(
+    chart: &mut Chart,
+    warnings: &mut Vec<Warning>,
+    memory: &mut MemoryBudget,
+) -> Result<(), CoalesceError> {
     for subchart in &mut chart.dependencies {
         if has_imports(subchart) {
             import(Arc::make_mut(subchart), warnings, memory)?;

@@ -2,7 +2,7 @@
 
 use super::applied::{Action, Applied, Done, Outcome};
 use super::error::{ApplyError, Failure};
-use super::request::{ObjectRequest, Endpoint};
+use super::request::{Endpoint, ObjectRequest};
 use super::{Cluster, Execution, Unresponsive, retry_transient, run_concurrently};
 use crate::desired::Desired;
 use crate::id::ObjectId;
@@ -274,7 +274,11 @@ impl ObjectWrite<'_> {
             let Some(patch) = takeover::patch(&live, self.by().field_manager) else {
                 return Ok(());
             };
-            match self.endpoint.ask(caller, ObjectRequest::JsonPatch(self.by(), &patch)).await {
+            match self
+                .endpoint
+                .ask(caller, ObjectRequest::JsonPatch(self.by(), &patch))
+                .await
+            {
                 Ok(_) => return Ok(()),
                 Err(error @ ApplyError::Conflict { .. }) => match self.get().await? {
                     Some(newer) => live = newer,

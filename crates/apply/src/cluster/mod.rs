@@ -38,7 +38,7 @@ use discovery::Cache;
 use equate_manifest::object::{GroupVersionKind, Object};
 use futures::stream::{self, StreamExt as _};
 use kube::Client;
-use request::{ObjectRequest, Endpoint};
+use request::{Endpoint, ObjectRequest};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

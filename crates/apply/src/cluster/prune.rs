@@ -2,7 +2,7 @@
 
 use super::applied::{Action, Applied, Done, Outcome};
 use super::error::{ApplyError, Failure};
-use super::request::{ObjectRequest, Endpoint};
+use super::request::{Endpoint, ObjectRequest};
 use super::{Cluster, Execution, Unresponsive, retry_transient, run_concurrently};
 use crate::id::ObjectId;
 use crate::observed::Observed;
@@ -41,7 +41,12 @@ impl Cluster {
         applied
     }
 
-    async fn prune_outcome(&self, step: &Step, execution: &Execution<'_>, unresponsive: &Unresponsive) -> Outcome {
+    async fn prune_outcome(
+        &self,
+        step: &Step,
+        execution: &Execution<'_>,
+        unresponsive: &Unresponsive,
+    ) -> Outcome {
         let result = match step {
             Step::Keep(_, reason) => Ok(Done::kept(reason.clone(), None)),
             Step::Prune { id, version, from } => {

@@ -378,7 +378,11 @@ fn holder_of_another_kind<'a>(id: &ObjectId, options: &Options<'a>) -> Option<&'
     claim.map(|(_, owner)| owner)
 }
 
-fn reason_to_apply(desired: &Desired, observed: &Observed, remembered: Option<Remembered>) -> Option<PatchReason> {
+fn reason_to_apply(
+    desired: &Desired,
+    observed: &Observed,
+    remembered: Option<Remembered>,
+) -> Option<PatchReason> {
     if observed.kubectl && desired.policy.mode != Mode::Merge {
         return Some(PatchReason::Takeover);
     }

@@ -222,7 +222,9 @@ metadata: {name: b, namespace: nowhere}
         .collect();
     assert_eq!(
         failures,
-        ["ConfigMap/nowhere/b from apps.yaml: namespace nowhere does not exist; create it, or declare it in git"]
+        [
+            "ConfigMap/nowhere/b from apps.yaml: namespace nowhere does not exist; create it, or declare it in git"
+        ]
     );
     assert_eq!(
         world

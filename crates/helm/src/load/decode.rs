@@ -72,7 +72,9 @@ pub(crate) struct EntryFields {
 }
 
 /// Decodes an index entry. Duplicate dependency names are not checked there.
-pub(crate) fn index_entry(entry: &Value) -> Result<Result<(Metadata, EntryFields), ValidationError>, FileError> {
+pub(crate) fn index_entry(
+    entry: &Value,
+) -> Result<Result<(Metadata, EntryFields), ValidationError>, FileError> {
     let (mut parsed, mut offer) = (Parsed::default(), EntryFields::default());
     let mut decoder = Decoder::default();
     decoder.object(

@@ -5,7 +5,7 @@
 
 use super::compile::{Compiled, Dependency, Id, Pattern, Schema};
 use super::equal::{WORK_MAX, Work, equal, equal_items};
-use super::failure::{Failure, ErrorBudget, FailureKind, all_quoted, quote, shown};
+use super::failure::{ErrorBudget, Failure, FailureKind, all_quoted, quote, shown};
 use super::format;
 use super::number::{Decimal, count};
 use crate::chart::Values;

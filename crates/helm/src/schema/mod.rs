@@ -185,7 +185,8 @@ fn read(schema: &[u8]) -> Result<Compiled, UnusableSchema> {
     if !json_weight::is_within(schema, SCHEMA_BYTES_MAX) {
         return Err(UnusableSchema::Memory(SCHEMA_BYTES_MAX));
     }
-    let document: Value = serde_json::from_slice(schema).map_err(|error| UnusableSchema::Json(Arc::new(error)))?;
+    let document: Value =
+        serde_json::from_slice(schema).map_err(|error| UnusableSchema::Json(Arc::new(error)))?;
     Ok(Compiled::new(&document)?)
 }
 

@@ -5,8 +5,8 @@
 //! maps two levels below `global` are shared: a subchart's values there are visible to the parent and all
 //! other subcharts.
 
-use super::print;
 use super::memory::{MemoryBudget, weight, weight_of_key, weight_of_map, weight_of_nest};
+use super::print;
 use crate::chart::{Chart, Values};
 use serde_json::{Map, Value};
 use std::fmt;

@@ -12,9 +12,9 @@
 //! Everything here is a function from values to values. A null is kept until values are coalesced.
 
 pub(crate) mod coalesce;
+pub(crate) mod memory;
 mod print;
 mod read;
-pub(crate) mod memory;
 pub mod set;
 mod user;
 

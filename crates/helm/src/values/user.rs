@@ -1,7 +1,7 @@
 //! A user's values, in Helm's order of precedence.
 
 use super::read::{ReadError, floats, merge, read};
-use super::set::{SetKind, SetError, set};
+use super::set::{SetError, SetKind, set};
 use crate::chart::Values;
 use crate::limits::Limits;
 use serde_json::{Map, Value};
@@ -78,7 +78,8 @@ impl UserValues {
                 let object = object.into_iter().map(|(key, value)| (key, floats(value)));
                 values = merge(values, object.collect());
             } else {
-                set(&mut values, text, SetKind::Json, limits).map_err(|_| UserValuesError::Json(text.clone()))?;
+                set(&mut values, text, SetKind::Json, limits)
+                    .map_err(|_| UserValuesError::Json(text.clone()))?;
             }
         }
         let failed = |flag| move |source| UserValuesError::Set { flag, source };

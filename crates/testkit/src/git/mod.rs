@@ -29,7 +29,7 @@ mod tls;
 pub use github::GithubApi;
 pub use proxy::{Proxy, SocksProxy};
 pub use serve::{Answered, Fault, Guard, HttpServer};
-pub use ssh::{SshRequest, SshFault, SshKey, SshServer};
+pub use ssh::{SshFault, SshKey, SshRequest, SshServer};
 pub use tls::Identity;
 
 /// The time of the first commit; each later one adds a second.

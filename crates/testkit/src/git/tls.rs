@@ -9,9 +9,12 @@ use rcgen::{
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
+/// A certificate and its key, PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
+    /// The certificate.
     pub certificate: String,
+    /// Its key.
     pub key: String,
 }
 

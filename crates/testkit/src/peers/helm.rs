@@ -11,12 +11,14 @@ use super::{Error, Progress, cache_folder, once, run, runs};
 /// The reference version of Helm.
 pub const HELM_VERSION: &str = "4.2.3";
 
+/// Helm as a program.
 #[derive(Debug, Clone)]
 pub struct Helm {
     program: PathBuf,
 }
 
 impl Helm {
+    /// Helm's own command line; the caller adds arguments.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("helm");

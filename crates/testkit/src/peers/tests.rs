@@ -36,7 +36,12 @@ fn only_missing_tools_can_be_skipped() {
     if in_ci() {
         assert!(matches!(skip, Err(Error::NoGo)));
     } else {
-        assert!(skip.unwrap().unwrap_err().0.starts_with("cannot build the peers: "));
+        assert!(
+            skip.unwrap()
+                .unwrap_err()
+                .0
+                .starts_with("cannot build the peers: ")
+        );
     }
     let failed = available::<()>(Err(Error::NoCacheFolder));
     assert!(matches!(failed, Err(Error::NoCacheFolder)));

@@ -78,10 +78,7 @@ struct RenderEnd {
     error: String,
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a process is sampled until it ends"
-)]
+#[expect(clippy::disallowed_methods, reason = "a process is sampled until it ends")]
 fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(RenderCost, RenderEnd), Box<dyn Error>> {
     let archive = folder.join("chart.tgz");
     let chart = if archive.exists() { &archive } else { folder };
@@ -168,6 +165,9 @@ fn fault(hostile: &Hostile, took: &RenderCost, told: &RenderEnd) -> Option<Strin
         Some(0) if hostile.said.is_empty() => None,
         Some(0) => Some(format!("{name}: rendered")),
         Some(_) if told.error.contains(hostile.said) => None,
-        Some(_) => Some(format!("{name}: {} is missing from the error: {}", hostile.said, told.error)),
+        Some(_) => Some(format!(
+            "{name}: {} is missing from the error: {}",
+            hostile.said, told.error
+        )),
     }
 }

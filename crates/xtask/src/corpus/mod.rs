@@ -53,9 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     println!("{table}");
     match table.failures() {
         0 => Ok(()),
-        failures => {
-            Err(format!("{failures} directories build differently with the real engine").into())
-        }
+        failures => Err(format!("{failures} directories build differently with the real engine").into()),
     }
 }
 

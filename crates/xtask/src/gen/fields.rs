@@ -259,8 +259,7 @@ fn page() -> Result<String, Error> {
             }
         }
         let stray = tests.iter().filter(|test| !proven.contains(*test));
-        faults
-            .extend(stray.map(|test| format!("the test {test} of {} does not name a field", kind.folder)));
+        faults.extend(stray.map(|test| format!("the test {test} of {} does not name a field", kind.folder)));
     }
     match faults.is_empty() {
         true => Ok(text),
