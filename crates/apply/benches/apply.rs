@@ -1,4 +1,5 @@
-//! What a reconciliation without changes costs: the digest of a Deployment, and a plan of 10,000 objects.
+//! The cost of a reconciliation without changes: the digest of a Deployment, and a plan of 10,000
+//! objects.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 

@@ -1,12 +1,12 @@
-//! Objects that take others with them when they are deleted: a Namespace the objects in it, a
-//! CustomResourceDefinition the objects of its kind.
+//! Objects that contain others: deleting a Namespace deletes its objects, deleting a
+//! CustomResourceDefinition deletes the objects of its kind.
 //!
-//! They are often declared elsewhere than what is in them, and often leave git in another commit.
+//! Containers are often declared elsewhere than their contents, and often leave git in another commit.
 
 use crate::id::ObjectId;
 use crate::plan::Presence;
 
-/// What else goes when an object is deleted.
+/// The objects that are deleted with another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Container {
     /// Every object in this namespace.
@@ -15,18 +15,18 @@ pub enum Container {
     Kind {
         /// The kind's group.
         group: String,
-        /// The kind; while it is not known, any kind of the group may be meant.
+        /// The kind; `None` if unknown, which means any kind of the group.
         kind: Option<String>,
     },
 }
 
 impl Container {
-    /// What an object takes with it; `None` where it goes alone.
+    /// The container that an object is, if any.
     pub fn of(id: &ObjectId, presence: &Presence) -> Option<Self> {
         match (&*id.group, &*id.kind) {
             ("", "Namespace") => Some(Self::Namespace(id.name.to_string())),
             ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-                // its name is `<plural>.<group>`, which does not tell the kind
+                // its name is `<plural>.<group>`, without the kind
                 let (_, group) = id.name.split_once('.')?;
                 let kind = match presence {
                     Presence::Present(observed) => observed.defines.clone(),
@@ -41,7 +41,7 @@ impl Container {
         }
     }
 
-    /// Whether an object would go with it.
+    /// Whether an object is inside.
     pub fn contains(&self, id: &ObjectId) -> bool {
         match self {
             Self::Namespace(name) => *id.namespace == **name,
@@ -63,7 +63,7 @@ mod tests {
     use crate::observed::Observed;
 
     #[test]
-    fn what_goes_with_it() {
+    fn containers_contain_their_objects() {
         let widgets = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": { "name": "widgets.example.org", "uid": "u" },
@@ -95,7 +95,7 @@ mod tests {
         check(definition, &seen, "web_x_example.org_Widget", Some(true));
         check(definition, &seen, "web_x_example.org_Gadget", Some(false));
         check(definition, &seen, "web_x_example.com_Widget", Some(false));
-        // not seen, it may be any of the group
+        // unobserved, it may define any kind of the group
         check(definition, unknown, "web_x_example.org_Gadget", Some(true));
         check("web_x_apps_Deployment", unknown, "web_x_apps_Deployment", None);
         check("web_x_example.org_Namespace", unknown, "x_y__ConfigMap", None);

@@ -1,4 +1,4 @@
-//! An object as git wants it, ready to be sent.
+//! A desired object, ready to be sent.
 
 use crate::id::ObjectId;
 use crate::normal;
@@ -10,22 +10,24 @@ use crate::rules::OwnerRules;
 use equate_manifest::object::Object;
 use std::fmt;
 
-/// An object to apply. `Debug` leaves out the object: it may be a Secret.
+/// An object to apply. `Debug` omits the object: it may be a Secret.
 #[derive(Clone, PartialEq)]
 pub struct Desired {
-    /// What it is called.
+    /// Its id.
     pub id: ObjectId,
-    /// What is sent: in normal form, with the owner's labels.
+    /// The object to send: in normal form, with the owner's labels.
     pub object: Object,
-    /// The digest of `object` without what is ignored, to be held against [`crate::observed::Observed::owned`].
+    /// The digest of `object` without ignored fields, comparable with
+    /// [`crate::observed::Observed::owned`].
     pub digest: Digest,
-    /// The file it comes from, for errors.
+    /// Its file, for errors.
     pub origin: Option<String>,
-    /// The fields that its owner does not mind others changing.
+    /// The fields whose drift its owner ignores.
     pub ignored: Vec<Pointer>,
-    /// Its own wishes.
+    /// Its annotations for apply and prune.
     pub policy: Policy,
-    /// Whether it is part of the loop that applies it (`flux-system` in `equate up`) and so is kept as it is.
+    /// Whether it belongs to the bootstrap that applies it (`flux-system` in `equate up`) and is not
+    /// applied.
     pub own_loop: bool,
 }
 
@@ -52,14 +54,14 @@ impl fmt::Debug for Desired {
 }
 
 impl Desired {
-    /// Makes an object ready for its owner: normal form, labels, digest, policy.
+    /// Prepares an object for its owner: normal form, labels, digest, policy.
     ///
-    /// The namespace is taken as it is written.
+    /// The namespace is taken as written.
     pub fn new(object: Object, owner: &Owner, origin: Option<String>) -> Desired {
         Self::under(object, owner, origin, &())
     }
 
-    /// The same under the owner's rules.
+    /// Same as [`Desired::new`], under the owner's rules.
     pub fn under(
         mut object: Object,
         owner: &Owner,
@@ -80,7 +82,7 @@ impl Desired {
         }
     }
 
-    /// Marks it as part of the loop that applies it.
+    /// Marks it as part of the bootstrap that applies it.
     #[must_use]
     pub fn of_own_loop(mut self) -> Desired {
         self.own_loop = true;

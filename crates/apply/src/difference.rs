@@ -1,26 +1,26 @@
-//! Which fields differ between two states of one object.
+//! The fields in which two states of one object differ.
 
 use equate_manifest::object::Object;
 use serde_json::Value;
 use std::fmt;
 
-/// One field that differs. A value that must not be shown is [`Shown::Masked`].
+/// One differing field. A secret value is [`Shown::Masked`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Where: `.spec.template.spec.containers[0].image`, `.metadata.labels["a.b/c"]`.
+    /// The path: `.spec.template.spec.containers[0].image`, `.metadata.labels["a.b/c"]`.
     pub path: String,
-    /// What it was; `None` if it was not there.
+    /// The old value, if any.
     pub before: Option<Shown>,
-    /// What it becomes; `None` if it goes away.
+    /// The new value, if any.
     pub after: Option<Shown>,
 }
 
-/// A value that may be a secret.
+/// A value for display.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shown {
-    /// It may be shown.
+    /// A plain value.
     Value(Value),
-    /// It belongs to a Secret.
+    /// A secret value.
     Masked,
 }
 
@@ -53,9 +53,11 @@ const UNSTABLE: [&str; 5] = [
     "uid",
 ];
 
-/// The fields in which two states of one object differ, in order of their paths; not status, nor what the API server keeps.
+/// The differing fields of two states of one object, sorted by path; without status and metadata of the
+/// API server.
 ///
-/// Lists are compared by position, items that have a `name` by name. The values of a Secret's `data` are masked.
+/// Lists are compared by position, items with a `name` by name. The values of a Secret's `data` are
+/// masked.
 pub fn differences(before: &Object, after: &Object) -> Vec<Difference> {
     let mut walk = Walk {
         secret: before.kind() == "Secret" || after.kind() == "Secret",
@@ -97,7 +99,7 @@ impl Walk {
             (Some(Value::Array(b)), Some(Value::Array(a))) => self.lists(path, root, b, a),
             (b, a) if b == a || (!present(b) && !present(a)) => {}
             (b, a) => {
-                // kubectl keeps a copy of the whole object in an annotation
+                // kubectl stores a copy of the whole object in an annotation
                 let masked = self.secret
                     && (matches!(root, "data" | "stringData") || path.contains("last-applied-configuration"));
                 let show = |value: Option<&Value>| {
@@ -134,7 +136,6 @@ impl Walk {
     }
 }
 
-/// The items by name, if every item has one of its own.
 fn names(items: &[Value]) -> Option<Vec<(&str, &Value)>> {
     let mut named: Vec<(&str, &Value)> = Vec::with_capacity(items.len());
     for item in items {

@@ -1,27 +1,27 @@
-//! What a managed object is called, and how an inventory writes that down.
+//! Object ids, and their form in an inventory.
 
 use equate_manifest::object::Object;
 use std::fmt;
 use std::sync::Arc;
 
-/// An object by group, kind, namespace and name: the version is not part of its identity.
+/// An object by group, kind, namespace and name, without the version.
 ///
-/// Prints as `Deployment/shop/web`, or `Namespace/shop` without a namespace. Cheap to clone. The
-/// order is that of the fields; the order of applying is [`crate::order`]'s.
+/// Prints as `Deployment/shop/web`, or `Namespace/shop` without a namespace. Cheap to clone. Sorted by
+/// field; [`crate::order`] has the order of apply.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
     /// The API group; empty for the core group.
     pub group: Arc<str>,
     /// The kind, `Deployment`.
     pub kind: Arc<str>,
-    /// The namespace; empty where the kind has none.
+    /// The namespace; empty for cluster-scoped kinds.
     pub namespace: Arc<str>,
     /// The name.
     pub name: Arc<str>,
 }
 
 impl ObjectId {
-    /// From its four parts.
+    /// Makes an id from its four parts.
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
         Self {
             group: group.into(),
@@ -31,7 +31,7 @@ impl ObjectId {
         }
     }
 
-    /// The id of an object as it is written; a namespace that is not written is empty here.
+    /// The id of an object as written; a missing namespace is empty.
     pub fn of(object: &Object) -> Self {
         let group = object
             .api_version()
@@ -40,9 +40,9 @@ impl ObjectId {
         Self::new(group, object.kind(), object.namespace(), object.name())
     }
 
-    /// The text of Flux's inventory: `<namespace>_<name>_<group>_<kind>`, empty parts included.
+    /// The id in Flux's inventory: `<namespace>_<name>_<group>_<kind>`, empty parts included.
     ///
-    /// A `:` in the name of an RBAC object is written `__`, as cli-utils does (`object/objmetadata.go`).
+    /// A `:` in the name of an RBAC object becomes `__`, as in cli-utils (`object/objmetadata.go`).
     pub fn to_inventory(&self) -> String {
         let rbac = &*self.group == "rbac.authorization.k8s.io"
             && matches!(
@@ -57,13 +57,13 @@ impl ObjectId {
         format!("{}_{name}_{}_{}", self.namespace, self.group, self.kind)
     }
 
-    /// Reads the text of Flux's inventory.
+    /// Parses an id of Flux's inventory.
     ///
-    /// `__` in a name is read as `:`, whoever wrote it: an RBAC object whose name really has two
-    /// underscores cannot be told apart. A single underscore, which Flux refuses, is read as itself.
+    /// `__` in a name always becomes `:`, so an RBAC name with two underscores is ambiguous. A single
+    /// underscore, which Flux refuses, is itself.
     ///
     /// # Errors
-    /// When there are not four parts, or name or kind is empty.
+    /// There are not four parts, or name or kind is empty.
     pub fn from_inventory(text: &str) -> Result<Self, ParseIdError> {
         let bad = |why| ParseIdError {
             text: text.to_owned(),
@@ -93,9 +93,9 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// An inventory entry that names no object.
+/// An inventory entry that is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("inventory entry `{text}` names no object: {why}")]
+#[error("inventory entry `{text}` is invalid: {why}")]
 pub struct ParseIdError {
     text: String,
     why: &'static str,
@@ -146,20 +146,14 @@ mod tests {
         };
         check(
             "",
-            "inventory entry `` names no object: it is not <namespace>_<name>_<group>_<kind>",
+            "inventory entry `` is invalid: it is not <namespace>_<name>_<group>_<kind>",
         );
         check(
             "a_b_c",
-            "inventory entry `a_b_c` names no object: it is not <namespace>_<name>_<group>_<kind>",
+            "inventory entry `a_b_c` is invalid: it is not <namespace>_<name>_<group>_<kind>",
         );
-        check(
-            "a__g_K",
-            "inventory entry `a__g_K` names no object: the name is empty",
-        );
-        check(
-            "a_b_g_",
-            "inventory entry `a_b_g_` names no object: the kind is empty",
-        );
+        check("a__g_K", "inventory entry `a__g_K` is invalid: the name is empty");
+        check("a_b_g_", "inventory entry `a_b_g_` is invalid: the kind is empty");
     }
 
     #[test]

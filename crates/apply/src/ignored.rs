@@ -1,15 +1,15 @@
-//! Sending an object although others may change some of its fields (`ignore`).
+//! Applying an object with ignored fields (`ignore`).
 //!
-//! What Flux does: an object that is created has all its fields. When one that is there is applied, of
-//! each ignored field that differs in the cluster either nothing is sent, where somebody else applies
-//! it, so that it becomes theirs alone; or, where nobody else does, what is there is sent, so that it
-//! stays (`pkg/ssa` 0.76, `manager_apply.go`).
+//! As in Flux, a created object has all its fields. On a later apply, each ignored field that differs in
+//! the cluster is treated in one of two ways. If another manager applies it, it is not sent, so that the
+//! other owns it alone. Otherwise the live value is sent, so that it stays (`pkg/ssa` 0.76,
+//! `manager_apply.go`).
 
 use crate::owned;
 use crate::pointer::Pointer;
 use equate_manifest::object::Object;
 
-/// An object as it is sent in place of one that is there; none where that is as it is wanted.
+/// The object to send in place of the desired one; `None` if nothing is to be adjusted.
 pub(crate) fn adjusted(
     desired: &Object,
     live: &Object,
@@ -24,7 +24,7 @@ pub(crate) fn adjusted(
         return None;
     }
     let mut object = desired.clone();
-    // items from the end of a list on, so that the others stay where they are
+    // list items from the end on, so that indices stay valid
     differing.sort_by(|a, b| deepest_last(a, b).reverse());
     differing.dedup();
     for pointer in differing {
@@ -50,7 +50,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn what_is_sent_of_a_field_that_others_may_change() {
+    fn ignored_fields_are_adjusted_before_an_apply() {
         let check = |paths: &[&str], live: Value, managers: Value, expected: Option<Value>| {
             let object = |spec: &Value, managers: &Value| {
                 Object::from_value(json!({
@@ -79,10 +79,9 @@ mod tests {
         let containers = json!([{ "name": "a", "image": "one" }, { "name": "b", "image": "one" }]);
         let live = |replicas: u32| json!({ "replicas": replicas, "paused": false, "containers": containers });
         let replicas = || json!({ "f:replicas": {} });
-        // as it is wanted: sent as it is
         check(&["/spec/replicas"], live(1), json!([]), None);
         check(&["/spec/other"], live(5), json!([]), None);
-        // an update owns, but does not apply
+        // an update owns a field, but does not apply it
         for managers in [
             json!([]),
             apply("scaler", "Update", replicas()),
@@ -96,14 +95,14 @@ mod tests {
             apply("scaler", "Apply", replicas()),
             Some(json!({ "paused": false, "containers": containers })),
         );
-        // what was taken away stays away
+        // a field that others removed stays removed
         check(
             &["/spec/replicas"],
             json!({ "paused": false, "containers": containers }),
             json!([]),
             Some(json!({ "paused": false, "containers": containers })),
         );
-        // items by their keys, whoever has them at which place
+        // items by their keys, at any index
         let two = json!([{ "name": "a", "image": "two" }, { "name": "b", "image": "two" }]);
         let live = json!({ "replicas": 1, "paused": false, "containers": two });
         check(
@@ -118,7 +117,7 @@ mod tests {
                 { "name": "a", "image": "two" }, { "name": "b" },
             ] })),
         );
-        // two items go, each the one that is meant
+        // two items are removed, each the right one
         check(
             &["/spec/containers/0", "/spec/containers/1"],
             json!({ "replicas": 1, "paused": false }),

@@ -1,7 +1,7 @@
-//! What was applied, so that what git no longer holds can be pruned.
+//! The applied objects, so that those which git no longer declares can be pruned.
 //!
-//! An inventory is a set of ids with the version each was applied in. It is
-//! kept in a Kustomization's status, in Flux's format, and nowhere else.
+//! An inventory is a set of ids, each with the version it was applied in. It is stored in a
+//! Kustomization's status, in Flux's format, and nowhere else.
 
 use crate::id::{ObjectId, ParseIdError};
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Reads the `id` and `v` of `status.inventory.entries`.
+    /// Parses the `id` and `v` of `status.inventory.entries`.
     ///
     /// # Errors
-    /// When an id names no object: whoever forgets it would never prune it, so nothing is guessed.
+    /// An id is invalid: skipping it would mean that its object is never pruned.
     pub fn parse<'a>(
         entries: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Inventory, ParseIdError> {
@@ -27,7 +27,7 @@ impl Inventory {
             .collect()
     }
 
-    /// The `id` and `v` of each entry, sorted by `id`, so that the same inventory is the same text.
+    /// The `id` and `v` of each entry, sorted by `id`, so that equal inventories are equal texts.
     pub fn entries(&self) -> Vec<(String, String)> {
         let mut entries: Vec<_> = self
             .entries
@@ -38,32 +38,32 @@ impl Inventory {
         entries
     }
 
-    /// Adds an object; an object that is in already gets the version.
+    /// Adds an object, or updates its version.
     pub fn insert(&mut self, id: ObjectId, version: impl Into<String>) {
         self.entries.insert(id, version.into());
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub fn remove(&mut self, id: &ObjectId) -> bool {
         self.entries.remove(id).is_some()
     }
 
-    /// Whether it holds the object.
+    /// Whether it contains the object.
     pub fn contains(&self, id: &ObjectId) -> bool {
         self.entries.contains_key(id)
     }
 
-    /// The version the object was applied in.
+    /// The version of an object.
     pub fn version(&self, id: &ObjectId) -> Option<&str> {
         self.entries.get(id).map(String::as_str)
     }
 
-    /// How many objects it holds.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -78,7 +78,7 @@ impl Inventory {
         self.entries.iter().map(|(id, version)| (id, version.as_str()))
     }
 
-    /// Objects in either; where both have one, the other's version counts.
+    /// The objects in either; the other's versions win.
     #[must_use]
     pub fn union(&self, other: &Inventory) -> Inventory {
         let mut union = self.clone();
@@ -88,7 +88,7 @@ impl Inventory {
         union
     }
 
-    /// Objects in this one but not in the other.
+    /// The objects in this one but not in the other.
     #[must_use]
     pub fn difference(&self, other: &Inventory) -> Inventory {
         self.iter()
@@ -97,7 +97,7 @@ impl Inventory {
             .collect()
     }
 
-    /// Whether the other holds every object of this one.
+    /// Whether the other contains every object of this one.
     pub fn is_subset(&self, other: &Inventory) -> bool {
         self.ids().all(|id| other.contains(id))
     }
@@ -151,7 +151,7 @@ mod tests {
             "_a__N",
             false,
         );
-        // the version does not tell objects apart
+        // the version is not part of the identity
         let (mut old, mut new) = (Inventory::default(), Inventory::default());
         old.insert(ObjectId::new("g", "D", "n", "c"), "v1beta1");
         new.insert(ObjectId::new("g", "D", "n", "c"), "v1");
@@ -167,7 +167,7 @@ mod tests {
         let error = Inventory::parse([("_a__N", "v1"), ("nonsense", "v1")]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "inventory entry `nonsense` names no object: it is not <namespace>_<name>_<group>_<kind>"
+            "inventory entry `nonsense` is invalid: it is not <namespace>_<name>_<group>_<kind>"
         );
     }
 }

@@ -1,24 +1,24 @@
 //! Plan, inventory, prune and health; and the executor that talks to the cluster.
 //!
-//! Planning is pure: what git wants, what was applied before and what the cluster holds go in, a
-//! [`plan::Plan`] comes out, which is plain data and says for every object what happens to it and
-//! why. Only [`cluster`] does anything, and only it can say that something was applied. This crate
-//! refuses to know where objects come from, to keep them, and to watch: its callers do.
+//! Planning is pure. Its inputs are the desired objects, the inventory and the observed cluster. Its
+//! output is a [`plan::Plan`]: plain data with a step and a reason for every object. Only [`cluster`]
+//! acts, and only it can report an object as applied. This crate neither loads, stores nor watches
+//! objects: its callers do.
 //!
-//! | module | what it answers |
+//! | module | contents |
 //! |---|---|
-//! | [`id`], [`inventory`] | what an object is called; what was applied |
-//! | [`owner`], [`policy`] | whose it is; how it wants to be treated |
-//! | [`desired`], [`observed`] | an object as git wants it; as the cluster has it |
-//! | [`owned`] | the digest of the fields that are ours |
-//! | [`health`] | whether an object does what it was applied for |
-//! | [`rules`], [`pointer`](mod@pointer) | an owner's own words for that, and the fields it does not mind |
-//! | [`order`] | what is applied before what |
-//! | [`container`] | what else goes when an object is deleted |
-//! | [`plan`] | what to do, and why |
-//! | [`difference`] | which fields would change |
-//! | [`segment`] | a name in the address of a request |
-//! | [`cluster`] | doing it |
+//! | [`id`], [`inventory`] | object ids; applied objects |
+//! | [`owner`], [`policy`] | owner labels; annotations for apply and prune |
+//! | [`desired`], [`observed`] | desired and live objects |
+//! | [`owned`] | the digest of the fields we own |
+//! | [`health`] | kstatus |
+//! | [`rules`], [`pointer`](mod@pointer) | an owner's own health checks and ignored fields |
+//! | [`order`] | the order of apply |
+//! | [`container`] | objects deleted with another |
+//! | [`plan`] | steps and their reasons |
+//! | [`difference`] | differing fields |
+//! | [`segment`] | names in URL paths |
+//! | [`cluster`] | execution |
 
 pub mod cluster;
 pub mod container;

@@ -1,14 +1,12 @@
-//! The form in which objects are sent: what a Go client that knows their types would send.
+//! The normal form of objects: the output of a Go client that knows their types.
 //!
-//! Flux reads every built-in object into its Go type and writes it out again
-//! (`pkg/ssa/normalize`), so what it owns in a cluster is owned in that form: no nulls, no zero
-//! values of fields that leave them out, quantities as Kubernetes writes them, `stringData` as
-//! `data`, ports with a protocol. A drop-in must send the same; it also makes the digest of what
-//! is sent equal to that of what is stored.
+//! Flux decodes every built-in object into its Go type and encodes it again (`pkg/ssa/normalize`), so it
+//! owns fields in that form: no nulls, no zero values of `omitempty` fields, canonical quantities,
+//! `stringData` as `data`, ports with a protocol. A drop-in must send the same. It also makes the digest
+//! of the sent object equal to that of the stored one.
 //!
-//! Unlike Flux it does not add the empty structures that Go writes for fields nobody set, and it
-//! does not drop fields the type does not have: the API server is asked first, because it may be
-//! newer than our table.
+//! Unlike Flux it does not add Go's empty structures for unset fields. It also keeps unknown fields for
+//! the API server to judge, which may be newer than our table.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,18 +18,18 @@ use std::sync::LazyLock;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// What becomes of fields that the type does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// They are sent, and the API server judges.
+    /// Send them: the API server decides.
     Keep,
-    /// They are dropped, as Flux does.
+    /// Drop them, as Flux does.
     Drop,
 }
 
-/// Brings an object to normal form; answers the fields that its type does not have.
+/// Brings an object to normal form; returns its unknown fields.
 ///
-/// An object that is not of its type stays as it is, so that the API server's error is about what is written.
+/// An object that does not match its type is unchanged, so that the API server's error is about the
+/// written form.
 pub(crate) fn normalise(object: &mut Object, unknown: Unknown) -> Vec<String> {
     object.0.remove("status");
     string_data(object);
@@ -54,7 +52,6 @@ pub(crate) fn normalise(object: &mut Object, unknown: Unknown) -> Vec<String> {
     unknowns
 }
 
-/// The definitions of the built-in kinds.
 static DEFINITIONS: LazyLock<HashMap<(&str, &str, &str), &str>> = LazyLock::new(|| {
     schema::kubernetes_resources()
         .iter()
@@ -76,7 +73,7 @@ fn decoded(map: &mut Map<String, Value>, definition: &str, unknown: Unknown) -> 
     decoded.unknown
 }
 
-/// Takes out what decoding added: what is null, or what nobody wrote.
+/// Removes what decoding added: nulls, and fields that were not written.
 fn only_written(normal: &mut Map<String, Value>, written: &Map<String, Value>) {
     normal.retain(|key, value| match (value, written.get(key)) {
         (Value::Null, _) | (_, None | Some(Value::Null)) => false,
@@ -96,7 +93,7 @@ fn only_written(normal: &mut Map<String, Value>, written: &Map<String, Value>) {
     });
 }
 
-/// A Secret's `stringData` is for writing only: it is never read back, so nobody can tell whether it changed.
+/// A Secret's `stringData` is write-only: changes to it cannot be detected.
 fn string_data(object: &mut Object) {
     if object.api_version() != "v1" || object.kind() != "Secret" {
         return;
@@ -125,7 +122,7 @@ fn string_data(object: &mut Object) {
     }
 }
 
-/// Definitions in the wild carry a placeholder (`Cg==`) where a CA will be injected; API servers since 1.31 refuse it.
+/// Some definitions have a placeholder (`Cg==`) for an injected CA; API servers since 1.31 refuse it.
 fn ca_bundle(object: &mut Object) {
     if object.kind() != "CustomResourceDefinition" {
         return;
@@ -151,7 +148,7 @@ fn ca_bundle(object: &mut Object) {
     }
 }
 
-/// The protocol is part of a port's key: without it, two bookings of one port would be two ports.
+/// The protocol is part of a port's key: without it, one port owned twice would be two ports.
 fn protocols(object: &mut Object) {
     let template: &[&str] = match (object.api_version(), object.kind()) {
         ("v1", "Service") => {
@@ -345,7 +342,7 @@ spec:
     }
 
     #[test]
-    fn what_is_not_of_its_type_is_left_to_the_api_server() {
+    fn objects_of_a_wrong_type_are_unchanged() {
         check(
             "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: text}}",
             "

@@ -1,15 +1,15 @@
-//! What is remembered of a live object: a few words instead of all of it.
+//! The facts kept about a live object, instead of the whole object.
 
 use crate::health::{self, Health};
 use crate::owned::{self, Digest};
 use crate::owner::{Owner, OwnerKind};
 use crate::policy::Policy;
-use crate::rules::{Judgement, OwnerRules, Stamp};
+use crate::rules::{OwnerHealth, OwnerRules, Stamp};
 use crate::takeover;
 use equate_manifest::object::Object;
 use serde_json::Value;
 
-/// A live object, as far as planning and reporting need it, as owners of one kind see it.
+/// A live object, reduced to what planning and reporting need, for owners of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     /// `metadata.uid`.
@@ -20,35 +20,35 @@ pub struct Observed {
     pub created: Option<jiff::Timestamp>,
     /// `metadata.generation`; 0 where the kind has none.
     pub generation: i64,
-    /// Whose its labels say it is, among the owners of that kind.
+    /// The owner in its labels, among owners of that kind.
     pub owner: Option<Owner>,
-    /// The digest of what that kind's field manager holds of it, without the fields that its owner does not mind.
+    /// The digest of the fields owned by that kind's field manager, without ignored ones.
     pub owned: Digest,
-    /// The rules of its owner when that was looked at.
+    /// The version of its owner's rules at that time.
     pub stamp: Stamp,
-    /// Whether it does what it was applied for.
+    /// Its health.
     pub health: Health,
-    /// The same in the words of those who have their own.
-    pub judged: Vec<Judgement>,
+    /// Its health by the rules of owners that have their own.
+    pub judged: Vec<OwnerHealth>,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Its own wishes, as they are in the cluster: anyone may set them there.
+    /// Its annotations for apply and prune, as they are in the cluster, where anyone may set them.
     pub policy: Policy,
-    /// Whether it carries what `kubectl` left behind and an apply takes over.
+    /// Whether `kubectl` owns fields that an apply takes over.
     pub kubectl: bool,
-    /// The other manager that wrote it last: who to name when our fields were overwritten.
+    /// The last other manager that wrote it, named when our fields were overwritten.
     pub other_writer: Option<String>,
-    /// The kind it defines, if it is a definition.
+    /// The kind it defines, if it is a CustomResourceDefinition.
     pub defines: Option<String>,
 }
 
 impl Observed {
-    /// Observes an object that came from the cluster, with its `managedFields`, for owners of a kind.
+    /// Observes a live object with its `managedFields`, for owners of a kind.
     pub fn of(live: &Object, kind: &'static OwnerKind) -> Observed {
         Self::under(live, kind, &())
     }
 
-    /// The same under the rules of its owner.
+    /// Same as [`Observed::of`], under its owner's rules.
     pub fn under(live: &Object, kind: &'static OwnerKind, rules: &dyn OwnerRules) -> Observed {
         let text = |key: &str| {
             let value = live.metadata().and_then(|m| m.get(key));
@@ -83,14 +83,14 @@ impl Observed {
         observed
     }
 
-    /// Asks somebody how healthy the object is.
+    /// Adds the health by an owner's rules.
     pub fn judge(&mut self, live: &Object, by: &Owner, rules: &dyn OwnerRules) {
         let stamp = rules.stamp(by);
         if stamp == 0 || self.judged.iter().any(|judged| judged.by == *by) {
             return;
         }
         if let Some(health) = rules.judge(by, live) {
-            self.judged.push(Judgement {
+            self.judged.push(OwnerHealth {
                 by: by.clone(),
                 stamp,
                 health,
@@ -98,8 +98,8 @@ impl Observed {
         }
     }
 
-    /// How healthy it is for somebody.
-    pub fn judged_by(&self, by: &Owner) -> Option<&Judgement> {
+    /// The health by an owner's rules.
+    pub fn judged_by(&self, by: &Owner) -> Option<&OwnerHealth> {
         self.judged.iter().find(|judged| judged.by == *by)
     }
 }
@@ -111,8 +111,8 @@ fn defines(live: &Object) -> Option<String> {
     definition.then(|| kind.to_owned())
 }
 
-/// The latest entry that is not our manager's and not about status; autoscalers write through `scale`. Times are RFC 3339 in
-/// UTC, so text order is time order.
+/// The latest entry that is neither our manager's nor about status; autoscalers write through `scale`.
+/// Times are RFC 3339 in UTC, so text order is time order.
 fn other_writer(live: &Object, manager: &str) -> Option<String> {
     let entries = live.metadata()?.get("managedFields")?.as_array()?;
     let text = |entry: &Value, key: &str| {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_of_an_object() {
+    fn observed_fields() {
         let bare = observed(&json!({ "name": "a" }));
         assert_eq!((bare.owner, bare.deleting, bare.kubectl), (None, false, false));
         assert_eq!(
@@ -166,13 +166,13 @@ mod tests {
         );
         assert!(full.deleting && full.kubectl);
         assert_eq!(full.created.unwrap().to_string(), "2026-01-02T03:04:05Z");
-        // one label alone names nobody
+        // one label alone is not an owner
         let half = observed(&json!({ "labels": { "kustomize.toolkit.fluxcd.io/name": "apps" } }));
         assert_eq!(half.owner, None);
     }
 
     #[test]
-    fn each_kind_of_owner_sees_its_own_fields_and_the_other_as_a_stranger() {
+    fn each_kind_of_owner_sees_its_own_fields() {
         let entry = |manager: &str, field: &str, time: &str| {
             json!({ "manager": manager, "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
                     "fieldsV1": { "f:data": { field: {} } }, "time": time })
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote_it_last() {
+    fn the_last_other_writer_is_named() {
         let check = |entries: &[(&str, &str, &str)], expected: Option<&str>| {
             let entries: Vec<_> = entries
                 .iter()

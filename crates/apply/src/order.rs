@@ -1,15 +1,15 @@
-//! What is applied before what.
+//! The order of apply.
 //!
-//! Stages come one after the other, and a stage waits for the one before it to be healthy. Inside a
-//! stage kinds have ranks; objects of one rank may be applied at the same time. Both are Flux's
-//! (`pkg/ssa/sort.go`, `utils/is.go`). Objects are deleted in the reverse order.
+//! Stages run one after another; a stage waits until the one before is healthy. Inside a stage kinds have
+//! ranks; objects of one rank may be applied concurrently. Both are Flux's (`pkg/ssa/sort.go`,
+//! `utils/is.go`). Deletion uses the reverse order.
 
 use crate::id::ObjectId;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Kinds that come before all that are not named, in this order.
+/// Kinds before all unlisted ones, in this order.
 const FIRST: [&str; 23] = [
     "CustomResourceDefinition",
     "Namespace",
@@ -36,7 +36,7 @@ const FIRST: [&str; 23] = [
     "PodDisruptionBudget",
 ];
 
-/// Kinds that come last: a webhook that is not served yet would refuse everything after it.
+/// Kinds after all others: a webhook that is not served yet would refuse everything after it.
 const LAST: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 
 /// A stage of an apply, in order.
@@ -46,7 +46,7 @@ pub enum StageKind {
     Definitions,
     /// Kinds whose name ends in `Class`.
     Classes,
-    /// Kinds that the engine was told to apply before the rest.
+    /// Kinds that the engine is configured to apply before the rest.
     Custom,
     /// Everything else.
     Rest,
@@ -85,7 +85,7 @@ pub fn stage(id: &ObjectId, custom: &BTreeSet<GroupKind>) -> StageKind {
     }
 }
 
-/// The rank of a kind inside its stage: negative before, 0 for all that are not named, positive after.
+/// The rank of a kind inside its stage: negative for first, 0 for unlisted, positive for last.
 pub fn rank(kind: &str) -> i32 {
     let at = |list: &[&str]| {
         let found = list.iter().position(|k| *k == kind)?;
@@ -98,7 +98,7 @@ pub fn rank(kind: &str) -> i32 {
     }
 }
 
-/// The order of applying inside a stage: rank, group, kind, namespace, name.
+/// The order inside a stage: rank, group, kind, namespace, name.
 pub fn compare(a: &ObjectId, b: &ObjectId) -> Ordering {
     rank(&a.kind).cmp(&rank(&b.kind)).then_with(|| a.cmp(b))
 }
@@ -151,7 +151,7 @@ mod tests {
              _m_admissionregistration.k8s.io_MutatingWebhookConfiguration \
              _v_admissionregistration.k8s.io_ValidatingWebhookConfiguration",
         );
-        // the same kind name in two groups has one rank; the group decides
+        // kinds of one name in two groups have one rank; the group decides
         check(
             "n_a_z.org_Deployment n_b_apps_Deployment",
             "n_b_apps_Deployment n_a_z.org_Deployment",

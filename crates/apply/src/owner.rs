@@ -1,17 +1,17 @@
-//! Whose an object is: the labels and the field manager that say so.
+//! Ownership marks of an object: labels and field manager.
 
 use equate_manifest::object::Object;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// How the owners of one kind mark what they apply. A controller states it once, as a constant.
+/// The marks of one kind of owner. A controller declares it once, as a constant.
 ///
-/// An object may carry the labels of several kinds at once; each kind sees only its own.
+/// An object may carry the labels of several kinds; each kind reads only its own.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerKind {
     /// The kind, as in the owner's manifest.
     pub kind: &'static str,
-    /// The field manager of all that such an owner applies; goes into query strings as it is.
+    /// The field manager of its applies; used in query strings unescaped.
     pub field_manager: &'static str,
     /// The label that holds the owner's name.
     pub name_label: &'static str,
@@ -19,7 +19,7 @@ pub struct OwnerKind {
     pub namespace_label: &'static str,
 }
 
-/// The object that another object belongs to; prints as `namespace/name`.
+/// The owner of an object; prints as `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
     /// Its kind.
@@ -31,7 +31,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// From kind, namespace and name.
+    /// Makes an owner from kind, namespace and name.
     pub fn new(kind: &'static OwnerKind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             kind,
@@ -40,7 +40,7 @@ impl Owner {
         }
     }
 
-    /// Reads the owner labels of a kind; none unless both are there.
+    /// Reads the owner labels of a kind; `None` unless both are present.
     pub fn of(object: &Object, kind: &'static OwnerKind) -> Option<Owner> {
         let labels = object.metadata()?.get("labels")?;
         Some(Self::new(
@@ -50,7 +50,7 @@ impl Owner {
         ))
     }
 
-    /// Writes the owner labels. Metadata or labels that are no maps give way.
+    /// Writes the owner labels. Replaces metadata or labels that are not maps.
     pub fn label(&self, object: &mut Object) {
         let mut metadata = take_map(&mut object.0, "metadata");
         let mut labels = take_map(&mut metadata, "labels");

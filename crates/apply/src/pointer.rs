@@ -1,23 +1,23 @@
-//! A place in an object, as a JSON pointer (RFC 6901), and objects without what stands there.
+//! JSON pointers (RFC 6901), and objects without the values at some of them.
 
 use serde_json::{Map, Value};
 use std::fmt;
 use std::str::FromStr;
 
-/// A place below the root.
+/// A pointer below the root.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pointer {
     steps: Vec<String>,
 }
 
-/// What is no pointer.
+/// An invalid pointer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PointerError {
-    /// It is the root, or does not begin there.
-    #[error("{0:?} is no JSON pointer to a field: it has to begin with a slash, as in /spec/replicas")]
+    /// It is the root, or does not start there.
+    #[error("invalid JSON pointer {0:?}: a pointer to a field starts with a slash, as in /spec/replicas")]
     Start(String),
-    /// A tilde that stands for nothing.
-    #[error("{0:?} is no JSON pointer: a ~ is written ~0, and a / in a name ~1")]
+    /// An invalid `~` escape.
+    #[error("invalid JSON pointer {0:?}: write ~ as ~0, and / in a name as ~1")]
     Tilde(String),
 }
 
@@ -47,19 +47,19 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// How deep an index may be: `01` is none, as in a patch.
+/// An array index: `01` is none, as in a patch.
 pub(crate) fn index(step: &str) -> Option<usize> {
     let plain = step == "0" || !step.starts_with(['0', '+']);
     plain.then(|| step.parse().ok()).flatten()
 }
 
 impl Pointer {
-    /// The names and indices on the way.
+    /// The keys and indices of the path.
     pub fn steps(&self) -> &[String] {
         &self.steps
     }
 
-    /// What stands there.
+    /// The value at the pointer.
     pub fn get<'v>(&self, object: &'v Map<String, Value>) -> Option<&'v Value> {
         let (first, rest) = self.steps.split_first()?;
         rest.iter().try_fold(object.get(first)?, |at, step| match at {
@@ -78,14 +78,14 @@ impl Pointer {
         })
     }
 
-    /// Puts another value in the place of what stands there; nothing where nothing does.
+    /// Replaces the value at the pointer, if there is one.
     pub fn replace(&self, object: &mut Map<String, Value>, value: Value) {
         if let Some(place) = self.get_mut(object) {
             *place = value;
         }
     }
 
-    /// Takes out what stands there.
+    /// Removes the value at the pointer.
     pub fn remove(&self, object: &mut Map<String, Value>) {
         let Some((last, way)) = self.steps.split_last() else {
             return;
@@ -107,15 +107,14 @@ impl Pointer {
     }
 }
 
-/// Places that are left out, on the way down: of each what is left to go.
+/// Ignored pointers during a walk: the remaining path of each.
 pub(crate) type Left<'p> = Vec<&'p [String]>;
 
-/// All of them, at the root.
 pub(crate) fn left(pointers: &[Pointer]) -> Left<'_> {
     pointers.iter().map(Pointer::steps).collect()
 }
 
-/// Those that lead on through a step; none where one of them ends there.
+/// The pointers that continue through a step; `None` if one ends there.
 pub(crate) fn through<'p>(left: &[&'p [String]], step: &str) -> Option<Left<'p>> {
     let mut further = Vec::new();
     for way in left {
@@ -130,8 +129,8 @@ pub(crate) fn through<'p>(left: &[&'p [String]], step: &str) -> Option<Left<'p>>
     Some(further)
 }
 
-/// A value without what is left out; none where nothing remains of it. What becomes empty goes too: an
-/// owner that lost all fields of a map does not own the map either.
+/// A value without the ignored parts; `None` if nothing remains. Empty maps are removed too: an owner
+/// that lost all fields of a map does not own the map.
 pub(crate) fn without(value: &Value, left: &[&[String]]) -> Option<Value> {
     if left.is_empty() {
         return Some(value.clone());
@@ -152,7 +151,6 @@ pub(crate) fn without(value: &Value, left: &[&[String]]) -> Option<Value> {
     }
 }
 
-/// The same of a map.
 pub(crate) fn without_in(map: &Map<String, Value>, left: &[&[String]]) -> Map<String, Value> {
     let each = map.iter();
     each.filter_map(|(key, value)| Some((key.clone(), without(value, &through(left, key)?)?)))
@@ -172,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_pointer() {
+    fn pointers_are_parsed() {
         for good in [
             "/spec/replicas",
             "/metadata/annotations/a.b~1c",
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_there_is_found_replaced_removed_and_left_out() {
+    fn values_at_pointers_are_found_replaced_and_removed() {
         let list = json!([{ "name": "a", "image": "x" }, { "name": "b" }]);
         let spec = |list: &Value| json!({ "spec": { "replicas": 3, "list": list, "only": { "one": 1 } } });
         let original = map(spec(&list));
@@ -219,7 +217,7 @@ mod tests {
             json!({ "name": "b" }),
             spec(&json!([{ "name": "a", "image": "x" }])),
         );
-        // what becomes empty is left out as well
+        // empty maps are removed too
         check(
             "/spec/only/one",
             Some(json!(1)),

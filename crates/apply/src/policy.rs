@@ -1,7 +1,6 @@
-//! What an object says about how it wants to be treated.
+//! The annotations and labels of an object that control apply and prune.
 //!
-//! Flux looks for these keys in labels and annotations alike and compares
-//! values without regard to case (`pkg/ssa/utils/meta.go`); so does this.
+//! As in Flux, labels and annotations count alike and values ignore case (`pkg/ssa/utils/meta.go`).
 
 use equate_manifest::object::Object;
 use serde_json::Value;
@@ -9,17 +8,17 @@ use std::fmt;
 
 const PREFIX: &str = "kustomize.toolkit.fluxcd.io";
 
-/// `kustomize.toolkit.fluxcd.io/ssa`: how an object is applied.
+/// `kustomize.toolkit.fluxcd.io/ssa`: the mode of apply.
 ///
-/// All modes that write do so as the owner of what they write: conflicts are forced, as Flux does.
+/// As in Flux, every mode that writes forces conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Fields that `kubectl` set are taken over, so that what git does not have goes away.
+    /// Takes over fields that `kubectl` set, so that those not in git are removed.
     #[default]
     Override,
-    /// Fields that others set and git does not have stay, also `kubectl`'s.
+    /// Keeps fields that others set and git does not have, also `kubectl`'s.
     Merge,
-    /// Created when it is not there, and then left alone. It is still pruned.
+    /// Creates the object if it does not exist, and never changes it. It is still pruned.
     IfNotPresent,
     /// Neither applied nor pruned.
     Ignore,
@@ -36,16 +35,16 @@ impl fmt::Display for Mode {
     }
 }
 
-/// An object's wishes.
+/// The policy of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// How it is applied.
+    /// The mode of apply.
     pub mode: Mode,
-    /// `force: Enabled`: recreated when a change to it is refused.
+    /// `force: Enabled`: recreate when a change is refused.
     pub force: bool,
-    /// Whether it may be pruned; not with `prune: Disabled`.
+    /// Whether it may be pruned; false with `prune: Disabled`.
     pub prune: bool,
-    /// Whether it is reconciled at all; not with `reconcile: disabled`.
+    /// Whether it is reconciled; false with `reconcile: disabled`.
     pub reconcile: bool,
 }
 
@@ -61,7 +60,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Reads labels and annotations. A value that means nothing changes nothing, as in Flux.
+    /// Reads labels and annotations. As in Flux, unknown values are ignored.
     pub fn of(object: &Object) -> Policy {
         let says = |key: &str, value: &str| {
             let key = format!("{PREFIX}/{key}");
@@ -75,7 +74,7 @@ impl Policy {
                     .is_some_and(|v| v.eq_ignore_ascii_case(value))
             })
         };
-        // in the order in which Flux asks, so that contradictions end the same way
+        // in Flux's order, so that contradictions have the same result
         let mode = [Mode::Ignore, Mode::IfNotPresent, Mode::Merge]
             .into_iter()
             .find(|mode| says("ssa", &mode.to_string()))

@@ -1,11 +1,10 @@
-//! How the owner of an object looks at it, where that is not how everybody does.
+//! An owner's own rules for its objects.
 //!
-//! An owner may have words of its own for when an object is healthy (`healthCheckExprs`), and fields
-//! that it does not mind others changing (`ignore`). Both are asked of the whole object, which is
-//! there only when a watch or an answer brings it, so they are asked then, and what comes of it is
-//! kept with what is [observed](crate::observed).
+//! An owner may have its own health checks (`healthCheckExprs`) and ignored fields (`ignore`). Both need
+//! the whole object, which exists only in a watch event or an answer. So they are evaluated then, and the
+//! result is kept in [observed](crate::observed).
 //!
-//! What was observed under other rules says nothing: each [`Stamp`] is used once.
+//! An observation under other rules is void: each [`Stamp`] is used once.
 
 use crate::health::Health;
 use crate::owner::Owner;
@@ -13,22 +12,22 @@ use crate::pointer::Pointer;
 use equate_manifest::object::Object;
 use std::fmt::Debug;
 
-/// Tells rules apart; 0 are those of everybody.
+/// The version of rules; 0 for the default.
 pub type Stamp = u64;
 
 /// The rules of all owners.
 pub trait OwnerRules: Debug + Send + Sync {
-    /// Which rules an owner has.
+    /// The version of an owner's rules.
     fn stamp(&self, owner: &Owner) -> Stamp;
 
-    /// The fields of an object that an owner does not mind others changing.
+    /// The fields of an object whose drift an owner ignores.
     fn ignored(&self, owner: &Owner, object: &Object) -> Vec<Pointer>;
 
-    /// How healthy an object is in the words of an owner; none where it has none for it.
+    /// The health of an object by an owner's rules; `None` without a rule for it.
     fn judge(&self, owner: &Owner, object: &Object) -> Option<Health>;
 }
 
-/// Nobody has rules of its own.
+/// No owner has rules of its own.
 impl OwnerRules for () {
     fn stamp(&self, _: &Owner) -> Stamp {
         0
@@ -43,13 +42,13 @@ impl OwnerRules for () {
     }
 }
 
-/// How healthy an object is in somebody's words.
+/// The health of an object by an owner's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
-    /// Whose.
+pub struct OwnerHealth {
+    /// The owner.
     pub by: Owner,
-    /// Under which rules.
+    /// The version of the rules.
     pub stamp: Stamp,
-    /// How.
+    /// The health.
     pub health: Health,
 }

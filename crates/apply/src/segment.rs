@@ -1,15 +1,14 @@
-//! A name as a part of an address.
+//! Names as path segments of a URL.
 //!
-//! Names of managed objects stand in files that others write, and become parts of the path of a request. One
-//! with a `/` or of dots alone would be the address of something else than what it names: of another
-//! namespace, of a subresource. Such a name is refused before anything is sent, in the words of Kubernetes'
-//! own clients; what else a path cannot hold as it is, a `?` or a space, is escaped. Whether an object may be
-//! called so, the API server says.
+//! Names come from manifests and become parts of request paths. A name with a `/`, or of dots alone,
+//! would address another object: in another namespace, or a subresource. It is refused before the
+//! request, with the text of Kubernetes' own clients. Other special characters, such as `?` or a space,
+//! are escaped. The API server validates the name itself.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A name that no path can hold.
+/// A name that cannot be a path segment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {what} {name:?}: [{why}]")]
 pub struct SegmentError {
@@ -18,10 +17,10 @@ pub struct SegmentError {
     why: &'static str,
 }
 
-/// A name as it stands in a path; `what` it is a name of is for the error.
+/// A name as a path segment; `what` describes it in the error.
 ///
 /// # Errors
-/// When it is empty, `.` or `..`, or has a `/` or a `%`.
+/// It is empty, `.` or `..`, or has a `/` or a `%`.
 pub fn segment<'n>(what: &'static str, name: &'n str) -> Result<Cow<'n, str>, SegmentError> {
     let why = match name {
         "" => Some("may not be empty"),
@@ -43,14 +42,14 @@ pub fn segment<'n>(what: &'static str, name: &'n str) -> Result<Cow<'n, str>, Se
         if stands(byte) {
             escaped.push(char::from(byte));
         } else {
-            // writing to a String does not fail
+            // writing to a String cannot fail
             let _ = write!(escaped, "%{byte:02X}");
         }
     }
     Ok(Cow::Owned(escaped))
 }
 
-/// Whether a path holds a byte as it is (RFC 3986, `pchar` without escapes).
+/// Whether a byte needs no escape (RFC 3986, `pchar`).
 fn stands(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte)
 }
@@ -69,7 +68,7 @@ mod tests {
         check("web", Ok("web"));
         check("system:node-proxier", Ok("system:node-proxier"));
         check("..a", Ok("..a"));
-        // a query, a fragment, a header of its own: all of it is the name
+        // a query, a fragment: all of it is the name
         check("a?dryRun=All#b", Ok("a%3FdryRun=All%23b"));
         check("a b\r\nc", Ok("a%20b%0D%0Ac"));
         check("\\ä", Ok("%5C%C3%A4"));

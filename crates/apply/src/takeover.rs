@@ -1,42 +1,39 @@
-//! Taking over what `kubectl` left on an object.
+//! Takeover of fields that `kubectl` owns.
 //!
-//! Server-side apply removes only what its own manager set before. Fields that `kubectl apply` or a
-//! person with `kubectl edit` set would stay for ever, so their bookings are moved to ours before an
-//! apply, and its annotation is dropped. The managers and keys are Flux's
-//! (`internal/controller/kustomization_controller.go`, `pkg/ssa/patch.go`).
+//! Server-side apply removes only fields of its own manager. Fields set by `kubectl apply` or `kubectl
+//! edit` would stay for ever, so their ownership moves to ours before an apply, and kubectl's annotation
+//! is removed. Managers and keys are Flux's (`internal/controller/kustomization_controller.go`,
+//! `pkg/ssa/patch.go`).
 
 use equate_manifest::fieldpath::Set;
 use equate_manifest::object::Object;
 use serde_json::{Value, json};
 
-/// Annotations that go: kubectl's, and those of Flux before version 2.
+/// Annotations to remove: kubectl's, and those of Flux before version 2.
 const ANNOTATIONS: [&str; 3] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "kustomize.toolkit.fluxcd.io/checksum",
     "fluxcd.io/sync-checksum",
 ];
 
-/// Labels that go.
 const LABELS: [&str; 1] = ["fluxcd.io/sync-gc-mark"];
 
-/// Whose fields are taken over, besides what our own manager wrote by update: a prefix of the manager's
-/// name, and the operation.
+/// Managers whose fields move, besides our own updates: a prefix of the name, and the operation.
 const MANAGERS: [(&str, &str); 3] = [
     ("kubectl", "Apply"),
     ("kubectl", "Update"),
     ("before-first-apply", "Update"),
 ];
 
-/// Whether the object carries anything that a field manager takes over.
 pub(crate) fn needed(live: &Object, manager: &str) -> bool {
     leftovers(live, "annotations", &ANNOTATIONS).next().is_some()
         || leftovers(live, "labels", &LABELS).next().is_some()
         || bookings(live).iter().any(|entry| is_taken(entry, manager))
 }
 
-/// The JSON patch that takes over; `None` if there is nothing to take.
+/// The JSON patch of the takeover; `None` if there is nothing to take.
 ///
-/// It is conditional on the resource version: bookings that changed meanwhile must be read again.
+/// It requires the resource version: changed entries must be read again.
 pub(crate) fn patch(live: &Object, manager: &str) -> Option<Vec<Value>> {
     let mut patch = Vec::new();
     for (place, keys) in [("annotations", &ANNOTATIONS[..]), ("labels", &LABELS[..])] {
@@ -86,7 +83,7 @@ fn is_taken(entry: &Value, manager: &str) -> bool {
         })
 }
 
-/// All entries, with those that are taken added to our own, which comes last; `None` if none is taken.
+/// All entries, with the taken ones merged into our own, which comes last; `None` if none is taken.
 fn merged(entries: &[Value], manager: &str) -> Option<Vec<Value>> {
     let (taken, rest): (Vec<&Value>, Vec<&Value>) =
         entries.iter().partition(|entry| is_taken(entry, manager));
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_take() {
+    fn objects_without_kubectl_fields_need_no_takeover() {
         check(json!({}), Value::Null);
         check(
             json!({ "annotations": { "a": "b" }, "managedFields": [
@@ -139,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectl_s_bookings_become_ours() {
+    fn kubectl_entries_become_ours() {
         check(
             json!({
                 "resourceVersion": "7",
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn bookings_are_united() {
+    fn entries_are_merged() {
         check(
             json!({ "managedFields": [
                 entry("kubectl", "Apply", json!({ "f:data": { "f:a": {} } })),

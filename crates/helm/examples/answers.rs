@@ -1,8 +1,8 @@
-//! What a chart renders to, for who compares: reads questions, a JSON object a line, and answers each in a
-//! line, as the judge of `cargo xtask charts` does.
+//! Renders charts for `cargo xtask charts`: reads questions, a JSON object per line, and prints an answer per
+//! line.
 //!
-//! `answers render` tells the text of each template, or the error; `answers bench` how long it took to
-//! read the chart, and to render it: for the first time, and with its templates read already.
+//! `answers render` prints the text of each template, or the error. `answers bench` prints the times of loading
+//! the chart, of the first render, and of renders from the cache.
 
 use equate_helm::cache::Cache;
 use equate_helm::capabilities::Capabilities;
@@ -79,7 +79,7 @@ fn render(
         skip_schema: false,
         subchart_notes: false,
     };
-    // two seeds are at least a second apart, as two runs of the judge are
+    // two seeds are at least a second apart, like two runs of Helm
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let now = (since_1970 + Duration::from_secs(seed)).as_nanos();
     let world = Box::new(Seeded::new(&seed.to_be_bytes(), i128::try_from(now)?));

@@ -1,7 +1,7 @@
-//! Charts that were read, kept by what is in them.
+//! Cache of parsed charts.
 //!
-//! Reading the templates costs more than running them for most charts. What was read depends on the
-//! bytes of the charts and on which subcharts take part under which name, not on other values.
+//! Parsing the templates costs more than executing them for most charts. The result depends on the bytes
+//! of the charts and on the enabled subcharts and their names, not on other values.
 
 use crate::chart::Chart;
 use crate::engine::{Program, RenderError};
@@ -11,20 +11,20 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// What was read of charts, by what it was read from. A clone shares it.
+/// Cache of parsed charts, keyed by content. Clones share it.
 ///
-/// It is bounded by what things weigh in memory, nearly, not by the texts they were read from; what is
-/// given to `tpl` and the regular expressions of all charts have bounds of their own, all together.
+/// The bound is the approximate memory of the entries, not the length of their source. The texts given to
+/// `tpl` and the regular expressions of all charts have shared bounds of their own.
 #[derive(Debug, Clone)]
 pub struct Cache(Arc<Mutex<Kept>>, RenderCache);
 
 #[derive(Debug)]
 struct Kept {
     slots: HashMap<Key, Slot>,
-    /// Of all that is kept.
+    /// Sum over all entries.
     weight: usize,
     weight_max: usize,
-    /// Counts uses: who was used longest ago goes first.
+    /// Counts uses: the least recently used entry is evicted first.
     clock: u64,
 }
 
@@ -32,27 +32,25 @@ type Key = [u8; 32];
 
 #[derive(Debug)]
 struct Slot {
-    known: Arc<Known>,
-    /// Grows as more of the chart is read.
+    known: Arc<ParsedChart>,
     weight: usize,
     used: u64,
 }
 
-/// What was read of a chart. Who comes while another reads waits for it.
+/// The parsed parts of a chart. Concurrent readers wait for the first one.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct ParsedChart {
     key: Key,
     schemas: OnceLock<Schemas>,
     program: OnceLock<Result<Arc<Program>, RenderError>>,
 }
 
-/// The most charts, whatever they weigh: to find the oldest all are looked at.
+/// The most charts, whatever their weight: eviction looks at all of them.
 const CHARTS_MAX: usize = 1_000;
-/// What any chart takes.
 const CHART_WEIGHT: usize = 4 << 10;
 
 impl Cache {
-    /// Keeps what takes so many bytes of memory.
+    /// A cache bounded to this many bytes of memory.
     pub fn new(bytes_max: usize) -> Self {
         let kept = Kept {
             slots: HashMap::new(),
@@ -63,16 +61,15 @@ impl Cache {
         Self(Arc::new(Mutex::new(kept)), RenderCache::default())
     }
 
-    /// The program of a chart whose dependencies are settled: kept, or read now.
+    /// The program of a chart with resolved dependencies, from the cache or parsed now.
     ///
     /// # Errors
-    /// A template that cannot be read.
+    /// A template does not parse.
     pub fn program(&self, chart: &Chart) -> Result<Arc<Program>, RenderError> {
         self.known(chart).program(self, chart)
     }
 
-    /// What is known of a chart whose dependencies are settled.
-    pub(crate) fn known(&self, chart: &Chart) -> Arc<Known> {
+    pub(crate) fn known(&self, chart: &Chart) -> Arc<ParsedChart> {
         let key = key(chart);
         self.lock().known(key)
     }
@@ -83,14 +80,12 @@ impl Cache {
 }
 
 impl Default for Cache {
-    /// Room for some hundred large charts.
     fn default() -> Self {
         Self::new(256 << 20)
     }
 }
 
-impl Known {
-    /// The templates of the chart that this is known of.
+impl ParsedChart {
     pub(crate) fn program(&self, cache: &Cache, chart: &Chart) -> Result<Arc<Program>, RenderError> {
         let mut is_new = false;
         let program = self.program.get_or_init(|| {
@@ -103,7 +98,6 @@ impl Known {
         program.clone()
     }
 
-    /// The schemas of the chart that this is known of, and of the charts in it.
     pub(crate) fn schemas(&self, cache: &Cache, chart: &Chart) -> &Schemas {
         let mut is_new = false;
         let schemas = self.schemas.get_or_init(|| {
@@ -118,13 +112,13 @@ impl Known {
 }
 
 impl Kept {
-    fn known(&mut self, key: Key) -> Arc<Known> {
+    fn known(&mut self, key: Key) -> Arc<ParsedChart> {
         self.clock += 1;
         if let Some(slot) = self.slots.get_mut(&key) {
             slot.used = self.clock;
             return Arc::clone(&slot.known);
         }
-        let known = Arc::new(Known {
+        let known = Arc::new(ParsedChart {
             key,
             schemas: OnceLock::new(),
             program: OnceLock::new(),
@@ -139,15 +133,15 @@ impl Kept {
         known
     }
 
-    /// Adds to the weight of what is kept under a key, and forgets what there is no room for.
+    /// Adds to the weight of an entry and evicts others until the rest fits.
     fn weigh(&mut self, key: &Key, weight: usize) {
-        // it may have been forgotten meanwhile
+        // the entry may have been evicted meanwhile
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
         slot.weight += weight;
         self.weight += weight;
-        // one too large for all of it is not worth the others
+        // an entry larger than the whole cache must not evict the others
         if slot.weight > self.weight_max {
             self.forget(*key);
         }
@@ -166,7 +160,7 @@ impl Kept {
     }
 }
 
-/// What the templates of a chart depend on: its bytes, and which charts take part under which names.
+/// The inputs of a chart's templates: its bytes, and the enabled subcharts and their names.
 fn key(chart: &Chart) -> Key {
     fn add(chart: &Chart, hash: &mut Sha256) {
         hash.update(chart.digest);
@@ -235,7 +229,7 @@ mod tests {
             &programs[0],
             &cache.program(&chart("b", "{{ 1 }}")).unwrap()
         ));
-        // what cannot be read is not read again either
+        // parse errors are cached too
         let broken = chart("c", "{{");
         assert_eq!(
             cache.program(&broken).unwrap_err(),
@@ -244,11 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_by_weight_and_number() {
+    fn cache_is_bounded_by_weight_and_number() {
         let cache = Cache::new(1 << 20);
         let long = "{{ .Values.a }} ".repeat(100);
         for number in 0..2 * CHARTS_MAX {
-            // no templates weigh as little as may be
             let text = if number % 2 == 0 { "" } else { &long };
             cache.program(&chart(&number.to_string(), text)).unwrap();
             assert!(is_sound(&cache.lock()), "after {number}");

@@ -1,17 +1,14 @@
-//! What a chart may know of the cluster it is for: the version of Kubernetes and the API versions served.
+//! Cluster facts for a chart: the Kubernetes version and the served API versions.
 //!
-//! Without a cluster, the answers are those of the Helm we follow: the API versions its client
-//! library knows, and the version of Kubernetes it was made for.
+//! Without a cluster, the defaults are those of the Helm version we follow and its client library.
 
 use std::fmt;
 
-/// The Helm whose behaviour this is, as `.Capabilities.HelmVersion.Version` says it.
+/// The Helm version we follow, as in `.Capabilities.HelmVersion.Version`.
 pub const HELM_VERSION: &str = "v4.2";
 
-/// The Kubernetes that is assumed where nobody says which.
 const KUBERNETES_DEFAULT: &str = "v1.36.0";
 
-/// The API versions that are assumed where nobody says which.
 const API_VERSIONS_DEFAULT: [&str; 55] = [
     "v1",
     "admissionregistration.k8s.io/v1",
@@ -88,16 +85,16 @@ impl Default for Capabilities {
     }
 }
 
-/// A version of Kubernetes.
+/// A Kubernetes version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubeVersion {
-    /// As the cluster says it: `v1.33.4-gke.1245000`.
+    /// As the cluster reports it: `v1.33.4-gke.1245000`.
     pub version: String,
-    /// The numbers alone, which is what charts compare: `v1.33.4`.
+    /// The numbers alone, which charts compare: `v1.33.4`.
     pub normalized: String,
-    /// The first number.
+    /// The major version.
     pub major: String,
-    /// The second number.
+    /// The minor version.
     pub minor: String,
 }
 
@@ -118,16 +115,16 @@ impl fmt::Display for KubeVersion {
     }
 }
 
-/// A text is no version of Kubernetes.
+/// The text is not a Kubernetes version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KubeVersionError {
-    /// It does not begin with a number.
+    /// It does not start with a number.
     #[error("could not parse {0:?} as version")]
     Unreadable(String),
-    /// It has no second number, or one is too large.
+    /// The minor version is missing, or a number is too large.
     #[error("illegal version string {0:?}")]
     Illegal(String),
-    /// It could be read as octal.
+    /// A leading zero makes it look octal.
     #[error("illegal zero-prefixed version component {0:?} in {1:?}")]
     Zero(String, String),
     /// A number is too large.
@@ -140,7 +137,7 @@ pub enum KubeVersionError {
 impl std::str::FromStr for KubeVersion {
     type Err = KubeVersionError;
 
-    /// Takes `v1.29`, `1.29.3` and what vendors append: `v1.33.4-gke.1245000`.
+    /// Parses `v1.29`, `1.29.3` and vendors' forms such as `v1.33.4-gke.1245000`.
     fn from_str(text: &str) -> Result<Self, KubeVersionError> {
         let trimmed = text.trim_start();
         let bare = trimmed.strip_prefix('v').unwrap_or(trimmed);
@@ -151,11 +148,11 @@ impl std::str::FromStr for KubeVersion {
         if !numbers.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(KubeVersionError::Unreadable(text.to_owned()));
         }
-        // what follows an empty number belongs to the rest
+        // after an empty number everything belongs to the suffix
         let numbers = numbers.split("..").next().unwrap_or(numbers);
         let mut parts = Vec::new();
         for part in numbers.split('.') {
-            // zeros before a number are passed over but in the first
+            // leading zeros are skipped in all numbers but the first
             if parts.is_empty() && part.len() > 1 && part.starts_with('0') {
                 return Err(KubeVersionError::Zero(part.to_owned(), text.to_owned()));
             }

@@ -1,38 +1,35 @@
-//! Which of a chart's subcharts take part, under which names, and what values they hand up.
+//! Selection of a chart's subcharts, their names, and the values they export.
 //!
-//! Decided for each set of values anew, before values are coalesced: [`process`] leaves the chart that it
-//! is given as it is and answers another. Conditions go over tags; a chart in `charts/` that `Chart.yaml`
-//! does not list always takes part.
+//! Runs for each set of values, before they are coalesced: [`process`] returns a new chart. Conditions
+//! override tags. A chart in `charts/` that `Chart.yaml` does not list is always enabled.
 //!
-//! Where two imports meet in one map, Helm changes the values of the subchart that came first as well;
-//! here they stay what they are.
+//! Where two imports meet in one map, Helm also changes the values of the first subchart; we do not.
 
 use crate::chart::{Chart, Values};
 use crate::metadata::{Dependency, Metadata};
 use crate::values::coalesce::{CoalesceError, Nulls, Warning, coalesced, tables};
-use crate::values::room::{Room, weight_of_map, weight_of_metadata, weight_of_nest};
+use crate::values::memory::{MemoryBudget, weight_of_map, weight_of_metadata, weight_of_nest};
 use equate_template::{Constraint, Version};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The longest path to which values are imported.
 const PARENT_DEPTH_MAX: usize = 100;
 
-/// A chart with the subcharts that take part, and what was passed over on the way.
+/// The chart with its enabled subcharts, and warnings.
 ///
 /// # Errors
-/// Something that is no map under a subchart's name.
+/// The value under a subchart's name is not a map.
 pub fn process(chart: &Chart, user: &Values) -> Result<(Chart, Vec<Warning>), CoalesceError> {
     let mut warnings = Vec::new();
     let mut chart = chart.clone();
-    let mut room = Room::new();
-    enable(&mut chart, user, "", &mut warnings, &mut room)?;
-    import(&mut chart, &mut warnings, &mut room)?;
+    let mut memory = MemoryBudget::new();
+    enable(&mut chart, user, "", &mut warnings, &mut memory)?;
+    import(&mut chart, &mut warnings, &mut memory)?;
     Ok((chart, warnings))
 }
 
-/// Subcharts that `Chart.yaml` lists and that are not there.
+/// Subcharts listed in `Chart.yaml` and missing from `charts/`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("found in Chart.yaml, but missing in charts/ directory: {}", names.join(", "))]
 pub struct MissingDependencies {
@@ -40,10 +37,10 @@ pub struct MissingDependencies {
     pub names: Vec<String>,
 }
 
-/// That all subcharts that `Chart.yaml` lists are there. Asked before anything else is done with the chart.
+/// Checks that all listed subcharts are present. Call it before anything else.
 ///
 /// # Errors
-/// The names of those that are not.
+/// The names of the missing subcharts.
 pub fn check_present(chart: &Chart) -> Result<(), MissingDependencies> {
     let present: BTreeSet<&str> = chart.dependencies.iter().map(|chart| chart.name()).collect();
     let listed = chart.metadata.dependencies.iter().map(|listed| &listed.name);
@@ -57,20 +54,20 @@ pub fn check_present(chart: &Chart) -> Result<(), MissingDependencies> {
     }
 }
 
-/// A chart that is not for this version of Kubernetes.
+/// The chart does not support this Kubernetes version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {found}")]
 pub struct IncompatibleKubernetes {
-    /// What the chart wants, a constraint.
+    /// The chart's constraint.
     pub wanted: String,
-    /// The version there is.
+    /// The cluster's version.
     pub found: String,
 }
 
-/// That a chart is for a version of Kubernetes, written `v1.36.0`.
+/// Checks that a chart supports a Kubernetes version, written `v1.36.0`.
 ///
 /// # Errors
-/// The version is not what the chart wants, or the chart wants something that is no constraint.
+/// The version does not meet the chart's constraint, or the constraint does not parse.
 pub fn check_kubernetes(chart: &Chart, version: &str) -> Result<(), IncompatibleKubernetes> {
     let wanted = &chart.metadata.kube_version;
     if wanted.is_empty() || is_compatible(wanted, version) {
@@ -82,18 +79,18 @@ pub fn check_kubernetes(chart: &Chart, version: &str) -> Result<(), Incompatible
     })
 }
 
-/// A chart that is only for other charts.
+/// The chart is a library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} charts are not installable")]
 pub struct NotInstallable {
-    /// Its type.
+    /// The chart's type.
     pub kind: String,
 }
 
-/// That a chart can be installed by itself.
+/// Checks that a chart can be installed by itself.
 ///
 /// # Errors
-/// It is a library.
+/// The chart is a library.
 pub fn check_installable(chart: &Chart) -> Result<(), NotInstallable> {
     match chart.metadata.kind.as_str() {
         "" | "application" => Ok(()),
@@ -103,7 +100,7 @@ pub fn check_installable(chart: &Chart) -> Result<(), NotInstallable> {
     }
 }
 
-/// Whether a version meets a constraint. What is no version or no constraint does not.
+/// Whether a version meets a constraint; false if either does not parse.
 pub fn is_compatible(constraint: &str, version: &str) -> bool {
     match (Constraint::parse(constraint), Version::parse(version)) {
         (Ok(constraint), Ok(version)) => constraint.allows(&version),
@@ -115,28 +112,28 @@ fn is_listed_as(chart: &Chart, listed: &Dependency) -> bool {
     chart.name() == listed.name && is_compatible(&listed.version, &chart.metadata.version)
 }
 
-/// `values` are those of the chart above, put together; `path` leads to the chart in them, with a dot at its end.
+/// `values` are the parent's coalesced values; `path` leads to this chart in them and ends with a dot.
 fn enable(
     chart: &mut Chart,
     values: &Values,
     path: &str,
     warnings: &mut Vec<Warning>,
-    room: &mut Room,
+    memory: &mut MemoryBudget,
 ) -> Result<(), CoalesceError> {
     if chart.metadata.dependencies.is_empty() {
         return Ok(());
     }
-    room.take(weight_of_metadata(&chart.metadata))?;
+    memory.take(weight_of_metadata(&chart.metadata))?;
     let mut metadata = Metadata::clone(&chart.metadata);
-    chart.dependencies = named(&chart.dependencies, &metadata.dependencies, room)?;
+    chart.dependencies = named(&chart.dependencies, &metadata.dependencies, memory)?;
     for listed in &mut metadata.dependencies {
         if !listed.alias.is_empty() {
             listed.name.clone_from(&listed.alias);
         }
     }
-    let before = room.left();
-    let values = coalesced(chart, values, Nulls::Drop, warnings, room)?;
-    let taken = before - room.left();
+    let before = memory.left();
+    let values = coalesced(chart, values, Nulls::Drop, warnings, memory)?;
+    let taken = before - memory.left();
     for listed in &mut metadata.dependencies {
         listed.enabled = true;
         by_tags(listed, &values, warnings);
@@ -154,19 +151,19 @@ fn enable(
         .retain(|subchart| !disabled.contains(subchart.name()));
     for subchart in &mut chart.dependencies {
         let path = format!("{path}{}.", subchart.name());
-        enable(Arc::make_mut(subchart), &values, &path, warnings, room)?;
+        enable(Arc::make_mut(subchart), &values, &path, warnings, memory)?;
     }
-    room.free(taken);
+    memory.free(taken);
     metadata.dependencies = enabled;
     chart.metadata = Arc::new(metadata);
     Ok(())
 }
 
-/// The subcharts that are not listed, then those that are, each under the name it is to have.
+/// The unlisted subcharts, then the listed ones under their names or aliases.
 fn named(
     present: &[Arc<Chart>],
     listed: &[Dependency],
-    room: &mut Room,
+    memory: &mut MemoryBudget,
 ) -> Result<Vec<Arc<Chart>>, CoalesceError> {
     let is_listed = |chart: &Chart| listed.iter().any(|listed| is_listed_as(chart, listed));
     let mut charts: Vec<Arc<Chart>> = present
@@ -180,7 +177,7 @@ fn named(
         };
         let mut chart = Arc::clone(found);
         if !listed.alias.is_empty() {
-            room.take(weight_of_metadata(&found.metadata) + size_of_val(found.dependencies.as_slice()))?;
+            memory.take(weight_of_metadata(&found.metadata) + size_of_val(found.dependencies.as_slice()))?;
             let renamed = Arc::make_mut(&mut Arc::make_mut(&mut chart).metadata);
             renamed.name.clone_from(&listed.alias);
         }
@@ -189,7 +186,7 @@ fn named(
     Ok(charts)
 }
 
-/// Any tag that is on enables; else any that is off disables.
+/// One true tag enables; otherwise one false tag disables.
 fn by_tags(listed: &mut Dependency, values: &Values, warnings: &mut Vec<Warning>) {
     let Some(Value::Object(tags)) = values.get("tags") else {
         return;
@@ -209,7 +206,7 @@ fn by_tags(listed: &mut Dependency, values: &Values, warnings: &mut Vec<Warning>
     listed.enabled = on || !off;
 }
 
-/// The first path that leads to a boolean decides.
+/// The first path to a boolean decides.
 fn by_conditions(listed: &mut Dependency, values: &Values, path: &str, warnings: &mut Vec<Warning>) {
     let conditions = listed.condition.trim().to_owned();
     for condition in conditions.split(',').filter(|condition| !condition.is_empty()) {
@@ -235,7 +232,7 @@ fn at_path<'v>(values: &'v Values, path: &str) -> Option<&'v Value> {
     tables.get(key)
 }
 
-/// The map that a path leads to, or the key that leads to none.
+/// The map at a path, or the key that is not a map.
 fn table<'v>(values: &'v Values, path: &str) -> Result<&'v Values, String> {
     path.split('.')
         .try_fold(values, |table, key| match table.get(key) {
@@ -244,22 +241,26 @@ fn table<'v>(values: &'v Values, path: &str) -> Result<&'v Values, String> {
         })
 }
 
-/// Subcharts first, so that what one imports can be imported from it.
-fn import(chart: &mut Chart, warnings: &mut Vec<Warning>, room: &mut Room) -> Result<(), CoalesceError> {
+/// Subcharts first, so that a parent can import their imports.
+fn import(
+    chart: &mut Chart,
+    warnings: &mut Vec<Warning>,
+    memory: &mut MemoryBudget,
+) -> Result<(), CoalesceError> {
     for subchart in &mut chart.dependencies {
         if has_imports(subchart) {
-            import(Arc::make_mut(subchart), warnings, room)?;
+            import(Arc::make_mut(subchart), warnings, memory)?;
         }
     }
     if chart.metadata.dependencies.is_empty() {
         return Ok(());
     }
-    let mut values = coalesced(chart, &Values::new(), Nulls::Keep, warnings, room)?;
-    room.take(weight_of_metadata(&chart.metadata))?;
+    let mut values = coalesced(chart, &Values::new(), Nulls::Keep, warnings, memory)?;
+    memory.take(weight_of_metadata(&chart.metadata))?;
     let mut metadata = Metadata::clone(&chart.metadata);
     let mut imported = Values::new();
     for listed in &mut metadata.dependencies {
-        import_from(listed, &values, &mut imported, warnings, room)?;
+        import_from(listed, &values, &mut imported, warnings, memory)?;
     }
     tables(&mut values, imported, "", Nulls::Keep, warnings);
     chart.values = Arc::new(values);
@@ -267,18 +268,17 @@ fn import(chart: &mut Chart, warnings: &mut Vec<Warning>, room: &mut Room) -> Re
     Ok(())
 }
 
-/// Whether there is anything to do for a chart and those in it.
 fn has_imports(chart: &Chart) -> bool {
     !chart.metadata.dependencies.is_empty() || chart.dependencies.iter().any(|chart| has_imports(chart))
 }
 
-/// What one dependency hands up, under what others did. What is asked for is written out in full.
+/// The exports of one dependency, under those of others. Writes the full form back to `import-values`.
 fn import_from(
     listed: &mut Dependency,
     values: &Values,
     imported: &mut Values,
     warnings: &mut Vec<Warning>,
-    room: &mut Room,
+    memory: &mut MemoryBudget,
 ) -> Result<(), CoalesceError> {
     let mut asked = Vec::new();
     for one in &listed.import_values {
@@ -293,7 +293,7 @@ fn import_from(
         match table(values, &format!("{}.{child}", listed.name)) {
             Ok(found) => {
                 let around: usize = parent.split('.').map(weight_of_nest).sum();
-                room.take(around + weight_of_map(found))?;
+                memory.take(around + weight_of_map(found))?;
                 let found = nested(&parent, found.clone());
                 tables(imported, found, "", Nulls::Keep, warnings);
             }
@@ -316,7 +316,6 @@ fn text(value: Option<&Value>) -> String {
     crate::values::plain_text(value.unwrap_or(&Value::Null))
 }
 
-/// A map below a path.
 fn nested(path: &str, map: Values) -> Values {
     if path == "." {
         return map;

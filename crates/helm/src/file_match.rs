@@ -1,16 +1,15 @@
-//! A path against a pattern, as Go's `filepath.Match` compares them: in `.helmignore` and for `--show-only`.
+//! Go's `filepath.Match`, for `.helmignore` and `--show-only`.
 //!
-//! `*` and `?` stop at a `/`, `[a-z]` and `[^a-z]` are classes, `\` takes the next character as it is. A
-//! pattern is tried on bytes; those that are no character stand for themselves.
+//! `*` and `?` stop at a `/`, `[a-z]` and `[^a-z]` are classes, `\` escapes the next character. Matching
+//! is on bytes; an invalid UTF-8 byte is one character.
 
-/// A pattern that is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadPattern;
 
-/// Whether a shell pattern describes the whole text. `*` and `?` match no slash.
+/// Whether a shell pattern matches the whole text. `*` and `?` do not match a slash.
 ///
-/// When a piece does not fit, the last star takes one character more: the time is bounded by the product
-/// of the lengths. As in Go, a pattern that does not match is read to its end all the same.
+/// On a mismatch the last star takes one more character: the time is bounded by the product of the
+/// lengths. As in Go, the rest of a pattern is validated after a mismatch.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> Result<bool, BadPattern> {
     let (mut pattern, mut text) = (pattern, text);
     let mut star: Option<(&[u8], &[u8])> = None;
@@ -46,7 +45,7 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> Result<bool, BadPattern> {
 
 type Step<'p, 't> = Option<(&'p [u8], &'t [u8])>;
 
-/// Matches one piece of a pattern that is no star with one character.
+/// Matches one character against one pattern element other than a star.
 fn one<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Result<Step<'p, 't>, BadPattern> {
     let rest = after_one(pattern)?;
     let Some((found, left)) = character(text) else {
@@ -61,7 +60,6 @@ fn one<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Result<Step<'p, 't>, BadPat
     Ok(fits.then_some((rest, left)))
 }
 
-/// What follows the first piece of a pattern.
 fn after_one(pattern: &[u8]) -> Result<&[u8], BadPattern> {
     match pattern.first() {
         Some(b'[') => {
@@ -94,7 +92,6 @@ fn in_class(class: &[u8], found: char) -> Result<bool, BadPattern> {
     Ok(within != negated)
 }
 
-/// One range of a class, `a` or `a-z`.
 fn range(text: &[u8]) -> Result<((char, char), &[u8]), BadPattern> {
     let (low, rest) = class_character(text)?;
     match rest.strip_prefix(b"-") {
@@ -113,13 +110,13 @@ fn class_character(text: &[u8]) -> Result<(char, &[u8]), BadPattern> {
         Some(_) => text,
     };
     match character(text) {
-        // the class has to go on: at least its bracket is missing
+        // the class must go on: at least its bracket is missing
         Some((c, rest)) if !rest.is_empty() => Ok((c, rest)),
         _ => Err(BadPattern),
     }
 }
 
-/// The first character; a byte that is none stands for itself.
+/// The first character; an invalid byte counts as itself.
 fn character(text: &[u8]) -> Option<(char, &[u8])> {
     let length = match text.first()? {
         0xc0..=0xdf => 2,
@@ -164,7 +161,7 @@ mod tests {
         for pattern in ["templates/[a", "x[]", "x[a-]", "x\\"] {
             assert_eq!(matches(pattern.as_bytes(), b"x"), Err(BadPattern), "{pattern}");
         }
-        // in time that grows with the lengths, not with their power
+        // time must not grow exponentially
         let pattern = format!("{}b", "a*".repeat(60));
         assert_eq!(matches(pattern.as_bytes(), &[b'a'; 5_000]), Ok(false));
     }

@@ -1,16 +1,15 @@
-//! The head of a manifest: what Helm looks at before it knows what the object is.
+//! The head of a manifest: the fields Helm reads before it knows the kind.
 //!
-//! A document has to be sound as a whole, but only its head is kept, so a definition of a megabyte costs
-//! one pass over its text. Read as Helm reads it: YAML 1.1, the last of repeated keys counts, numbers and
-//! booleans are texts where a text is wanted, the case of keys does not matter, and what comes after an
-//! end marker (`...`) is not looked at.
+//! The whole document must parse, but only its head is kept, so a large definition costs one pass over
+//! its text. Reading follows Helm: YAML 1.1, the last of repeated keys wins, numbers and booleans become
+//! strings where a string is expected, keys ignore case, and text after an end marker (`...`) is ignored.
 
 use equate_manifest::json::go_float;
 use equate_manifest::yaml::{self, Duplicates, Keep, Options, YamlError};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// What a manifest says about itself. What it does not say is empty.
+/// The identifying fields of a manifest; missing ones are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Head {
     /// `apiVersion`.
@@ -23,28 +22,28 @@ pub struct Head {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Why a document is no manifest.
+/// A document that is not a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// It is not YAML.
+    /// Invalid YAML.
     #[error("error converting YAML to JSON: yaml: line {line}, column {column}: {fault}")]
     Yaml {
         /// The line of the file, from 1.
         line: usize,
         /// Its column, from 1.
         column: usize,
-        /// What is wrong.
+        /// The cause.
         fault: yaml::Fault,
     },
-    /// There are too many of them.
+    /// Too many documents.
     #[error("the chart has more than {0} documents")]
     Documents(usize),
-    /// It, or something in its head, is of another kind than it has to be.
+    /// A field has the wrong type.
     #[error("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go {place}")]
     Type {
-        /// What it is.
+        /// The actual type.
         found: &'static str,
-        /// Where, and what it should be, in Helm's words.
+        /// The field and the expected type, in Helm's words.
         place: String,
     },
 }
@@ -60,11 +59,10 @@ const WANTED: Keep = Keep::Keys(&[
 
 /// The longest document, in bytes.
 const BYTES_MAX: usize = 64 << 20;
-/// The most values in a document that has forms which are not skimmed, so that all of it is kept for a moment.
+/// The most values in a document with forms that cannot be skimmed, which is parsed whole.
 const NODES_MAX: usize = 200_000;
 
 impl Head {
-    /// Reads the head of the document that begins in this line of its file.
     pub(crate) fn read(document: &str, line: usize) -> Result<Self, HeadError> {
         let options = Options {
             duplicates: Duplicates::Collect,
@@ -139,7 +137,7 @@ impl Head {
     }
 }
 
-/// How Go calls the type of metadata that Helm declares without a name.
+/// Go's name of the anonymous type of metadata.
 const METADATA: &str =
     r#"struct { Name string "json:\"name\""; Annotations map[string]string "json:\"annotations\"" }"#;
 
@@ -169,7 +167,6 @@ fn wrong(value: &Value, place: String) -> HeadError {
     HeadError::Type { found, place }
 }
 
-/// The document without what comes after its end marker.
 fn up_to_end_marker(document: &str) -> &str {
     let is_marker = |at: &usize| {
         let rest = &document.as_bytes()[at + 4..];

@@ -1,7 +1,7 @@
-//! Objects that are not part of a release but run at some point of its life.
+//! Hooks: objects outside a release that run at some point of its life.
 //!
-//! A hook is recognised by its annotations and stands in the record of its release, in the form that is
-//! declared here. What an annotation says beyond Helm's words is kept where Helm keeps it.
+//! Annotations mark a hook. The release record stores it in the form declared here. Unknown annotation
+//! values are kept in Helm's places.
 
 use crate::head::Head;
 use crate::open::open_words;
@@ -9,15 +9,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// Makes an object a hook: events, separated by commas.
+/// Marks an object as a hook: events, separated by commas.
 pub const HOOK: &str = "helm.sh/hook";
-/// In which order hooks of one event run: a number.
+/// The order among hooks of one event: a number.
 pub const HOOK_WEIGHT: &str = "helm.sh/hook-weight";
 /// When a hook is deleted: policies, separated by commas.
 pub const HOOK_DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
-/// When the logs of a hook are shown: policies, separated by commas.
+/// When the logs of a hook are printed: policies, separated by commas.
 pub const HOOK_OUTPUT_LOG_POLICY: &str = "helm.sh/hook-output-log-policy";
-/// What happens to an object that is no longer wanted: `keep`.
+/// Whether an obsolete object is kept: `keep`.
 pub const RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 
 open_words! {
@@ -25,11 +25,11 @@ open_words! {
     Event {
         /// Before the first objects are created.
         PreInstall = "pre-install",
-        /// After all objects are there.
+        /// After all objects are created.
         PostInstall = "post-install",
         /// Before objects are deleted.
         PreDelete = "pre-delete",
-        /// After they are gone.
+        /// After they are deleted.
         PostDelete = "post-delete",
         /// Before an upgrade changes anything.
         PreUpgrade = "pre-upgrade",
@@ -45,21 +45,21 @@ open_words! {
 }
 
 open_words! {
-    /// When a hook is deleted. A hook without a policy is deleted before it is created again.
+    /// When a hook is deleted. The default is before it is created again.
     DeletePolicy {
-        /// When it has ended well.
+        /// When it has succeeded.
         HookSucceeded = "hook-succeeded",
         /// When it has failed.
         HookFailed = "hook-failed",
-        /// Before it runs the next time.
+        /// Before its next run.
         BeforeHookCreation = "before-hook-creation",
     }
 }
 
 open_words! {
-    /// When the logs of a hook are shown.
+    /// When the logs of a hook are printed.
     OutputLogPolicy {
-        /// When it has ended well.
+        /// When it has succeeded.
         HookSucceeded = "hook-succeeded",
         /// When it has failed.
         HookFailed = "hook-failed",
@@ -67,17 +67,17 @@ open_words! {
 }
 
 open_words! {
-    /// How far a run of a hook has come.
+    /// The phase of a hook's run.
     #[derive(Default)]
     Phase {
         /// It has not run.
         #[default]
         Never = "",
-        /// Nobody knows.
+        /// The phase is unknown.
         Unknown = "Unknown",
-        /// It runs.
+        /// It is running.
         Running = "Running",
-        /// It has ended well.
+        /// It has succeeded.
         Succeeded = "Succeeded",
         /// It has failed.
         Failed = "Failed",
@@ -94,16 +94,16 @@ pub struct Hook {
     /// The object's kind.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The template it comes from: `CHART/templates/job.yaml`.
+    /// Its template: `CHART/templates/job.yaml`.
     #[serde(skip_serializing_if = "str::is_empty", with = "crate::open::shared_text")]
     pub path: Arc<str>,
-    /// The object, as it was rendered.
+    /// The rendered object.
     #[serde(skip_serializing_if = "str::is_empty", with = "crate::open::shared_text")]
     pub manifest: Arc<str>,
     /// When it runs.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub events: Vec<Event>,
-    /// How its last run ended.
+    /// Its last run.
     #[serde(deserialize_with = "or_default")]
     pub last_run: LastRun,
     /// Lower ones run first.
@@ -112,7 +112,7 @@ pub struct Hook {
     /// When it is deleted.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub delete_policies: Vec<DeletePolicy>,
-    /// When its logs are shown.
+    /// When its logs are printed.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub output_log_policies: Vec<OutputLogPolicy>,
 }
@@ -132,7 +132,7 @@ impl fmt::Debug for Hook {
     }
 }
 
-/// How the last run of a hook ended. Times are RFC 3339.
+/// The last run of a hook. Times are RFC 3339.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LastRun {
@@ -142,38 +142,37 @@ pub struct LastRun {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "time")]
     pub completed_at: Option<Box<str>>,
-    /// How far it came.
+    /// Its phase.
     #[serde(deserialize_with = "or_default")]
     pub phase: Phase,
 }
 
-/// What makes a document a hook, or none.
-pub(crate) enum Found {
+/// The classification of a document.
+pub(crate) enum DocumentKind {
     /// An object of the release.
     NoHook,
-    /// A hook for events that Helm does not know: nobody gets it.
+    /// A hook for unknown events, which is ignored.
     Unknown(String),
     /// A hook.
     Hook(Box<Hook>),
 }
 
 impl Hook {
-    /// Reads the annotations of a document.
-    pub(crate) fn find(head: &Head, path: &Arc<str>, manifest: &Arc<str>) -> Found {
+    pub(crate) fn find(head: &Head, path: &Arc<str>, manifest: &Arc<str>) -> DocumentKind {
         let Some(events) = head.annotations.get(HOOK) else {
-            return Found::NoHook;
+            return DocumentKind::NoHook;
         };
         let mut known = Vec::new();
         for word in words(events) {
             match Event::from(word.as_str()) {
                 Event::Other(word) if &*word == "test-success" => known.push(Event::Test),
-                Event::Other(_) => return Found::Unknown(events.clone()),
+                Event::Other(_) => return DocumentKind::Unknown(events.clone()),
                 event => known.push(event),
             }
         }
         let annotated = |name: &str| head.annotations.get(name).map(|text| words(text));
         let weight = head.annotations.get(HOOK_WEIGHT);
-        Found::Hook(Box::new(Self {
+        DocumentKind::Hook(Box::new(Self {
             name: head.name.clone(),
             kind: head.kind.clone(),
             path: Arc::clone(path),
@@ -195,8 +194,8 @@ impl Hook {
         self.events.contains(event)
     }
 
-    /// Whether it is deleted at this point. A definition of a kind never is: all objects of that kind would
-    /// go with it.
+    /// Whether it is deleted at this point. A CustomResourceDefinition never is: that would delete all
+    /// its objects.
     pub fn is_deleted_on(&self, policy: &DeletePolicy) -> bool {
         if self.kind == "CustomResourceDefinition" {
             return false;
@@ -208,8 +207,7 @@ impl Hook {
     }
 }
 
-/// The hooks that run on an event, in the order in which they run: by weight, then by name, then as they
-/// stand, which is by kind.
+/// The hooks of an event in execution order: by weight, then name, then kind.
 pub fn of_event<'h>(hooks: &'h [Hook], event: &Event) -> Vec<&'h Hook> {
     let mut hooks: Vec<_> = hooks.iter().filter(|hook| hook.runs_on(event)).collect();
     hooks.sort_by_key(|hook| (hook.weight, hook.name.as_str()));
@@ -224,7 +222,6 @@ fn is_zero(weight: &i64) -> bool {
     *weight == 0
 }
 
-/// A null is what is not there.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -233,7 +230,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A time. Helm 3 writes an empty text, others the year 1, where there is none.
+/// A time. Helm 3 writes an empty text for none, others the year 1.
 pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
     let text: Option<Box<str>> = Option::deserialize(deserializer)?;
     Ok(text.filter(|text| !text.is_empty() && !text.starts_with("0001-01-01T00:00:00Z")))

@@ -1,27 +1,25 @@
-//! What a JSON text takes once it is read, told before it is.
+//! The memory of a JSON text, computed before it is parsed.
 //!
-//! A map of one entry takes a hundred times its text, so the length of a text says little. Here it is read
-//! once without keeping anything. Whoever reads JSON of strangers into memory asks first.
+//! A map with one entry takes a hundred times the memory of its text. This pass keeps nothing. Use it
+//! before parsing untrusted JSON into memory.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// What a place in a list takes.
 const PLACE: usize = size_of::<serde_json::Value>();
-/// What a map takes, or a struct that is made of one, and what each entry takes besides.
+/// The bytes of a map or struct, and of each entry.
 const MAP: usize = 560;
 const ENTRY: usize = 100;
 
-/// Whether a text takes at most so many bytes once it is read. What is no JSON is said by whoever reads it.
+/// Whether a text takes at most this many bytes once parsed. The parser reports invalid JSON.
 pub(crate) fn is_within(json: &[u8], bytes_max: usize) -> bool {
     let mut left = Some(bytes_max);
     let mut reader = serde_json::Deserializer::from_slice(json);
-    // the only error that counts is the one that leaves nothing
+    // the only error that counts is exhaustion, which leaves `None`
     let _ = Weigher { left: &mut left }.deserialize(&mut reader);
     left.is_some()
 }
 
-/// Takes from what is left; nothing once there is too much.
 struct Weigher<'l> {
     left: &'l mut Option<usize>,
 }

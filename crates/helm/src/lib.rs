@@ -1,32 +1,32 @@
 //! Helm charts, from the bytes of a chart to the objects and records of a release.
 //!
-//! What is here is pure: bytes, values and answers in, texts, objects and records out. There is no
-//! network, no cluster and no clock; the only files that are read are those of a chart directory a caller
-//! names. Charts come from strangers, so everything has a limit ([`Limits`]) and ends in an error that names it.
+//! The crate is pure: bytes, values and answers in, texts, objects and records out. It has no network, no
+//! cluster and no clock. It only reads files of a chart directory that a caller names. Charts are
+//! untrusted, so everything has a limit ([`Limits`]) and an error that names it.
 //!
-//! The judge is Helm 4.2: the same texts, the same order, the same refusals. What differs is listed in
-//! `docs/compatibility.d/helm.md`.
+//! The reference is Helm 4.2: the same texts, order and errors. `docs/compatibility.d/helm.md` lists the
+//! differences.
 //!
-//! | module | what it answers |
+//! | module | contents |
 //! |---|---|
-//! | [`chart`] | what a chart is in memory |
-//! | [`metadata`] | what `Chart.yaml` says |
-//! | [`capabilities`] | what a chart may know of the cluster |
-//! | [`engine`] | the texts of its templates |
-//! | [`cache`] | templates that were read, kept |
-//! | [`render`] | all of it: a chart and values in, objects, hooks and notes out |
-//! | [`manifests`] | which objects and hooks rendered templates hold |
-//! | [`order`] | in which order kinds are installed and uninstalled |
-//! | [`hooks`] | what a hook is, and when it runs |
-//! | [`release`] | what is on record of a release, and where it stands |
-//! | [`provenance`] | whether a packed chart is what somebody signed |
-//! | [`repository`] | what a repository's index offers, and what an `oci://` reference names |
-//! | [`listing`] | what `helm template` prints and writes |
-//! | [`limits`] | how much a stranger's chart may be |
-//! | [`load`] | a chart out of an archive, a directory, files |
-//! | [`dependencies`] | which subcharts take part, and what values they hand up |
-//! | [`schema`] | whether values are what a chart wants |
-//! | [`values`] | values read, overridden and put together with a chart's own |
+//! | [`chart`] | a chart in memory |
+//! | [`metadata`] | the fields of `Chart.yaml` |
+//! | [`capabilities`] | facts about the cluster |
+//! | [`engine`] | template execution |
+//! | [`cache`] | parsed charts |
+//! | [`render`] | a chart and values in; objects, hooks and notes out |
+//! | [`manifests`] | objects and hooks of rendered templates |
+//! | [`order`] | install and uninstall order of kinds |
+//! | [`hooks`] | hooks and their events |
+//! | [`release`] | release records and state |
+//! | [`provenance`] | signature verification of packed charts |
+//! | [`repository`] | repository indexes and `oci://` references |
+//! | [`listing`] | the output of `helm template` |
+//! | [`limits`] | limits on untrusted charts |
+//! | [`load`] | loading from archives, directories and files |
+//! | [`dependencies`] | enabled subcharts and their exported values |
+//! | [`schema`] | schema validation of values |
+//! | [`values`] | reading, overriding and coalescing values |
 
 pub mod cache;
 pub mod capabilities;

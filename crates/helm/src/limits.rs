@@ -1,40 +1,40 @@
-//! How much a stranger's chart may be.
+//! Limits on untrusted charts.
 //!
-//! Two of these are Helm's own, with its texts ([`Limits::archive_bytes_max`], [`Limits::file_bytes_max`]);
-//! the others stand where Helm has none and stop what would take the process with it.
+//! [`Limits::archive_bytes_max`] and [`Limits::file_bytes_max`] are Helm's own, with its texts. The
+//! others are ours and prevent memory exhaustion.
 
 use equate_manifest::yaml;
 
-/// The most of everything. The limits hold for one chart with all charts in it.
+/// The limits for one chart with all its subcharts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that one archive unpacks to. Helm's own: 100 MiB.
+    /// Unpacked bytes of one archive. Helm's own: 100 MiB.
     pub archive_bytes_max: u64,
     /// Bytes of one file. Helm's own: 5 MiB.
     pub file_bytes_max: u64,
-    /// Bytes of all archives in one another, unpacked.
+    /// Unpacked bytes of all nested archives.
     pub total_bytes_max: u64,
-    /// Bytes of all templates. Read, a template takes some forty times its length.
+    /// Bytes of all templates. A parsed template takes about forty times its length.
     pub templates_bytes_max: u64,
-    /// Files, those in packed subcharts included; in an archive also what is no file.
+    /// Files, those of packed subcharts included; in an archive all entries.
     pub files_max: usize,
-    /// Bytes of a file's path.
+    /// Bytes of a file path.
     pub path_bytes_max: usize,
-    /// Charts, the outermost included.
+    /// Charts, including the root.
     pub charts_max: usize,
-    /// Charts within one another.
+    /// Nesting of charts.
     pub depth_max: usize,
-    /// Directories within one another, links followed.
+    /// Nesting of directories, links followed.
     pub directories_depth_max: usize,
-    /// Values within one another, in a `values.yaml` and when values are put together.
+    /// Nesting of values, in a `values.yaml` and after coalescing.
     pub values_depth_max: usize,
-    /// Values in all texts, those that aliases repeat included: those of `values.yaml`, `Chart.yaml` and
-    /// locks of all charts together; of a user's values, in each text. Each may be a map that takes 700 bytes.
+    /// Values in all texts, with expanded aliases: `values.yaml`, `Chart.yaml` and locks of all charts
+    /// together; a user's values for each text. Each may be a map of 700 bytes.
     pub values_nodes_max: usize,
 }
 
 impl Default for Limits {
-    /// Far above what charts are: the largest of a thousand public ones has 160 charts and 3 MiB.
+    /// Far above real charts: the largest of a thousand public ones has 160 charts and 3 MiB.
     fn default() -> Self {
         Self {
             archive_bytes_max: 100 << 20,
@@ -53,7 +53,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How YAML is read: a repeated key's last value counts, as for Helm.
     pub(crate) fn yaml(&self) -> yaml::Options {
         yaml::Options {
             duplicates: yaml::Duplicates::Collect,
@@ -65,13 +64,13 @@ impl Limits {
     }
 }
 
-/// A limit that was reached.
+/// An exceeded limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitExceeded {
     /// [`Limits::archive_bytes_max`], in Helm's words.
     #[error("decompressed chart is larger than the maximum size {0}")]
     ArchiveBytes(u64),
-    /// [`Limits::file_bytes_max`], in Helm's words for an entry of an archive.
+    /// [`Limits::file_bytes_max`], in Helm's words for an archive entry.
     #[error(
         "decompressed chart file {} is larger than the maximum file size {max}",
         equate_template::quote(name)
@@ -82,7 +81,7 @@ pub enum LimitExceeded {
         /// The most bytes.
         max: u64,
     },
-    /// [`Limits::file_bytes_max`], in Helm's words for a file of a directory.
+    /// [`Limits::file_bytes_max`], in Helm's words for a file in a directory.
     #[error(
         "chart file {} is larger than the maximum file size {max}",
         equate_template::quote(name)
@@ -94,13 +93,13 @@ pub enum LimitExceeded {
         max: u64,
     },
     /// [`Limits::total_bytes_max`].
-    #[error("the chart and the charts packed in it are larger than {0} bytes")]
+    #[error("the chart and its subcharts are larger than {0} bytes")]
     TotalBytes(u64),
     /// [`Limits::templates_bytes_max`].
-    #[error("the templates of the chart and of the charts in it are larger than {0} bytes")]
+    #[error("the templates of the chart and its subcharts are larger than {0} bytes")]
     TemplatesBytes(u64),
     /// [`Limits::values_nodes_max`].
-    #[error("the chart and the charts in it have more than {0} values")]
+    #[error("the chart and its subcharts have more than {0} values")]
     Values(usize),
     /// [`Limits::files_max`].
     #[error("the chart has more than {0} files")]
@@ -112,7 +111,7 @@ pub enum LimitExceeded {
     #[error("the chart has more than {0} charts in it")]
     Charts(usize),
     /// [`Limits::depth_max`].
-    #[error("charts are in one another more than {0} deep")]
+    #[error("charts are nested more than {0} deep")]
     Depth(usize),
     /// Bytes of a `.helmignore`.
     #[error(".helmignore is larger than {0} bytes")]
@@ -121,6 +120,6 @@ pub enum LimitExceeded {
     #[error(".helmignore has more than {0} rules")]
     IgnoreRules(usize),
     /// [`Limits::directories_depth_max`].
-    #[error("directories are in one another more than {0} deep")]
+    #[error("directories are nested more than {0} deep")]
     Directories(usize),
 }

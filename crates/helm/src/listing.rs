@@ -1,8 +1,7 @@
-//! What `helm template` prints, and which files it writes instead.
+//! The output of `helm template`, on standard output or as files.
 //!
-//! The texts of a release in the order in which Helm shows them: definitions of kinds, if they are asked
-//! for, objects, then hooks. Byte for byte what Helm 4.3's command writes. Nothing is written here: files
-//! are a plan.
+//! Order: CRDs if requested, objects, then hooks. Byte for byte the output of Helm 4.3. This module
+//! writes nothing: files are a plan.
 
 use crate::chart::Chart;
 use crate::file_match;
@@ -12,54 +11,54 @@ use equate_template::clean_path;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// What is shown.
+/// The flags that select the output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choices {
-    /// No hooks.
+    /// Omit hooks.
     pub no_hooks: bool,
-    /// No hooks that are tests.
+    /// Omit test hooks.
     pub skip_tests: bool,
-    /// Only what comes from templates whose paths below the chart match one of these patterns.
+    /// Only templates whose path below the chart matches one of these patterns.
     pub show_only: Vec<String>,
 }
 
-/// A file of `crds/`: it is not rendered.
+/// A file of `crds/`, which is not rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crd<'c> {
     /// Its path: `CHART/charts/SUBCHART/crds/widgets.yaml`.
     pub source: String,
-    /// What is in it.
+    /// Its content.
     pub content: Cow<'c, str>,
 }
 
 /// No template matches a pattern of [`Choices::show_only`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not find template {0} in chart")]
-pub struct NoTemplate(pub String);
+pub struct TemplateNotFound(pub String);
 
-/// A file to write, in its turn.
+/// A file to write, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileWrite {
-    /// Where: the directory that was named, and the template's path below it.
+    /// The path: the output directory and the template's path.
     pub path: String,
-    /// What.
+    /// The content.
     pub text: String,
-    /// Whether what is there is kept.
+    /// The treatment of an existing file.
     pub mode: WriteMode,
 }
 
-/// What happens to a file that is there.
+/// The treatment of an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteMode {
-    /// It is replaced.
+    /// Replace it.
     Replace,
-    /// It is continued.
+    /// Append to it.
     Append,
-    /// It is continued, if it is there: hooks never replace a file.
+    /// Append if it exists: hooks never replace a file.
     AppendIfThere,
 }
 
-/// The definitions of kinds that a chart and its subcharts bring, the chart's own first.
+/// The CRDs of a chart and its subcharts, the chart's own first.
 pub fn crds(chart: &Chart) -> Vec<Crd<'_>> {
     let mut found = Vec::new();
     collect_crds(chart, chart.name(), &mut found);
@@ -87,7 +86,7 @@ fn is_crd(name: &str) -> bool {
         })
 }
 
-/// The manifest of a release, as its record holds it: all objects, no hooks.
+/// The manifest of a release as its record holds it: all objects, no hooks.
 pub fn manifest(crds: &[Crd<'_>], manifests: &[Manifest]) -> String {
     let mut text = String::new();
     for crd in crds {
@@ -99,11 +98,11 @@ pub fn manifest(crds: &[Crd<'_>], manifests: &[Manifest]) -> String {
     text
 }
 
-/// What is shown of files that could not be sorted.
+/// The output for files that failed to parse.
 pub fn unsorted<'f>(
     files: impl IntoIterator<Item = (&'f str, &'f str)>,
     choices: &Choices,
-) -> Result<String, NoTemplate> {
+) -> Result<String, TemplateNotFound> {
     let mut text = String::new();
     for (path, content) in files {
         if !content.trim().is_empty() {
@@ -117,8 +116,8 @@ pub fn unsorted<'f>(
     }
 }
 
-/// What `helm template` prints.
-pub fn text(crds: &[Crd<'_>], sorted: &Sorted, choices: &Choices) -> Result<String, NoTemplate> {
+/// The output of `helm template`.
+pub fn text(crds: &[Crd<'_>], sorted: &Sorted, choices: &Choices) -> Result<String, TemplateNotFound> {
     let mut text = format!("{}\n", manifest(crds, &sorted.manifests).trim());
     for hook in shown_hooks(sorted, choices) {
         push(&mut text, &hook.path, &hook.manifest);
@@ -129,8 +128,8 @@ pub fn text(crds: &[Crd<'_>], sorted: &Sorted, choices: &Choices) -> Result<Stri
     }
 }
 
-/// The files `helm template --output-dir` writes; below a directory with the release's name, if it is
-/// given, but for definitions of kinds. After them Helm prints an empty line: [`text`] of nothing.
+/// The files of `helm template --output-dir`, below a directory with the release's name if given, except
+/// for CRDs. After them Helm prints an empty line: [`text`] of nothing.
 pub fn files(
     directory: &str,
     release: Option<&str>,
@@ -186,13 +185,12 @@ fn push(text: &mut String, source: &str, content: &str) {
     }
 }
 
-/// A malformed pattern matches nothing.
+/// An invalid pattern matches nothing.
 fn is_alike(pattern: &str, source: &str) -> bool {
     file_match::matches(pattern.as_bytes(), source.as_bytes()).unwrap_or(false)
 }
 
-/// The documents of a listing whose source matches, in the order of the patterns.
-fn only(listing: &str, patterns: &[String]) -> Result<String, NoTemplate> {
+fn only(listing: &str, patterns: &[String]) -> Result<String, TemplateNotFound> {
     let documents: Vec<(&str, &str)> = split(listing)
         .filter_map(|document| Some((source(document)?, document)))
         .collect();
@@ -205,24 +203,23 @@ fn only(listing: &str, patterns: &[String]) -> Result<String, NoTemplate> {
             }
         }
         if text.len() == before {
-            return Err(NoTemplate(pattern.clone()));
+            return Err(TemplateNotFound(pattern.clone()));
         }
     }
     Ok(text)
 }
 
-/// The path below the chart in the first comment that names a source. It may be any comment: a document
-/// that does not begin with its own is judged by what is in it.
+/// The path below the chart in the first `# Source` comment. As in Helm, that comment may be anywhere in
+/// the document.
 fn source(document: &str) -> Option<&str> {
     document.match_indices("# Source: ").find_map(|(at, mark)| {
         let line = document[at + mark.len()..].lines().next()?;
-        // a template is below its chart, and both have names
         let (chart, path) = line.split_once('/')?;
         (!chart.is_empty() && !path.is_empty()).then_some(path)
     })
 }
 
-/// As Go's `filepath.Join` joins two paths.
+/// Go's `filepath.Join`.
 fn joined(directory: &str, name: &str) -> String {
     match directory.is_empty() {
         true => clean_path(name),

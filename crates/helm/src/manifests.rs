@@ -1,10 +1,9 @@
-//! From rendered templates to objects: documents split, hooks set apart, both in the order of their kinds.
+//! Objects and hooks of rendered templates, both in the order of their kinds.
 //!
-//! Texts are not rewritten: what a manifest holds is what its template said, comments included. The cost
-//! is one pass over the text. Documents are split as Helm 4.2.4 and later split them: at every line that
-//! begins with `---`, whatever comes after it.
+//! Manifests keep the text of their template, comments included. The cost is one pass over the text. As
+//! in Helm 4.2.4 and later, every line that starts with `---` separates documents, whatever follows.
 
-use crate::hooks::{Found, Hook};
+use crate::hooks::{DocumentKind, Hook};
 use crate::order::Order;
 use std::fmt;
 use std::sync::Arc;
@@ -14,11 +13,11 @@ pub use crate::head::{Head, HeadError};
 /// An object of a release, as text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// The template it comes from: `CHART/templates/service.yaml`.
+    /// Its template: `CHART/templates/service.yaml`.
     pub source: Arc<str>,
     /// The document.
     pub content: Arc<str>,
-    /// What it says about itself.
+    /// Its identifying fields.
     pub head: Head,
 }
 
@@ -47,7 +46,7 @@ pub struct Sorted {
     pub hooks: Vec<Hook>,
     /// The objects.
     pub manifests: Vec<Manifest>,
-    /// Documents that nobody gets: hooks for events that Helm does not know.
+    /// Hooks for unknown events, which are ignored.
     pub ignored: Vec<Ignored>,
 }
 
@@ -57,34 +56,33 @@ impl Sorted {
     }
 }
 
-/// A hook for an event that Helm does not know.
+/// A hook for an unknown event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
-    /// The template it comes from.
+    /// Its template.
     pub source: Arc<str>,
-    /// What its annotation says.
+    /// Its annotation.
     pub events: String,
 }
 
-/// A rendered template holds something that is no manifest.
+/// A rendered template contains an invalid manifest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("YAML parse error on {path}")]
 pub struct ManifestError {
     /// The template.
     pub path: Arc<str>,
-    /// What is wrong.
+    /// The cause.
     #[source]
     pub fault: HeadError,
 }
 
-/// The most documents of a chart: each takes some hundred bytes beside its text.
+/// The most documents of a chart: each takes some hundred bytes besides its text.
 const DOCUMENTS_MAX: usize = 100_000;
 
-/// What the name of a file with notes ends with.
 const NOTES: &str = "NOTES.txt";
 
-/// Splits and sorts rendered templates: pairs of a path and a text. Notes, partials (`_*`) and blank
-/// files are passed over.
+/// Splits and sorts rendered templates: pairs of a path and a text. Skips notes, partials (`_*`) and
+/// blank files.
 pub fn sort<'f>(
     files: impl IntoIterator<Item = (&'f str, &'f str)>,
     order: Order,
@@ -102,7 +100,7 @@ pub fn sort<'f>(
     Ok(sorted)
 }
 
-/// The notes of a chart, with those of its subcharts if that is asked for. They may be empty.
+/// The notes of a chart, with those of its subcharts if requested; may be empty.
 pub fn notes<'f>(
     files: impl IntoIterator<Item = (&'f str, &'f str)>,
     chart: &str,
@@ -124,15 +122,14 @@ pub fn notes<'f>(
     text
 }
 
-/// The documents of a text that are not blank, without the blanks before them.
+/// The documents of a text that are not blank, without leading blanks.
 pub fn split(text: &str) -> impl Iterator<Item = &str> {
     documents(text).map(|(_, document)| document)
 }
 
-/// The same, and where each begins.
 fn documents(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let first = text.len() - text.trim_start().len();
-    // a separator has to begin a line, which at the beginning no line break tells
+    // a separator starts a line, and the first line has no line break before it
     let mut from = Some(match text[first..].starts_with("---") {
         true => first + 3,
         false => first,
@@ -164,12 +161,12 @@ fn take_file(sorted: &mut Sorted, path: &Arc<str>, text: &str) -> Result<(), Man
         let head = Head::read(document, line).map_err(wrong)?;
         let content: Arc<str> = document.into();
         match Hook::find(&head, path, &content) {
-            Found::Hook(hook) => sorted.hooks.push(*hook),
-            Found::Unknown(events) => sorted.ignored.push(Ignored {
+            DocumentKind::Hook(hook) => sorted.hooks.push(*hook),
+            DocumentKind::Unknown(events) => sorted.ignored.push(Ignored {
                 source: Arc::clone(path),
                 events,
             }),
-            Found::NoHook => sorted.manifests.push(Manifest {
+            DocumentKind::NoHook => sorted.manifests.push(Manifest {
                 source: Arc::clone(path),
                 content,
                 head,

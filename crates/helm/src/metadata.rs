@@ -1,15 +1,15 @@
-//! What `Chart.yaml` and `Chart.lock` say.
+//! The fields of `Chart.yaml` and `Chart.lock`.
 
 use equate_template::{Version, is_printable, quote};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What `Chart.yaml` says that cannot be, in Helm's words.
+/// `Chart.yaml` is invalid; in Helm's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("validation: {0}")]
 pub struct ValidationError(String);
 
-/// `Chart.yaml`. Fields that Helm does not know are ignored.
+/// `Chart.yaml`. Unknown fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
@@ -19,56 +19,56 @@ pub struct Metadata {
     /// The project's page.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub home: String,
-    /// Where the source is.
+    /// URLs of the source code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// The chart's version, a semantic version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// One sentence.
+    /// A one-sentence description.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Words to find it by.
+    /// Search keywords.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
-    /// Who looks after it.
+    /// The maintainers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub maintainers: Vec<Maintainer>,
-    /// The URL of a picture.
+    /// The URL of an icon.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub icon: String,
-    /// The version of the format: `v1` or `v2`.
+    /// The version of the chart format: `v1` or `v2`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// The path of a value that says whether the chart takes part.
+    /// The path of a value that enables the chart.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub condition: String,
     /// Tags, separated by commas.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tags: String,
-    /// The version of what is in the chart.
+    /// The version of the packaged application.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub app_version: String,
-    /// Whether one should choose another.
+    /// Whether the chart is deprecated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
-    /// Anything else.
+    /// Free-form annotations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The versions of Kubernetes it is for, a constraint.
+    /// The supported Kubernetes versions, a constraint.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kube_version: String,
     /// The charts it needs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<Dependency>,
-    /// `application`, `library`, or nothing.
+    /// `application`, `library`, or empty.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
 }
 
 impl Metadata {
-    /// Takes what does not print out of the texts, and checks what there is to check. A null stands among
-    /// the maintainers, or before the dependency with that index.
+    /// Removes unprintable characters and validates. The arguments tell of a null among the maintainers,
+    /// or before the dependency with that index.
     pub(crate) fn sanitize_and_validate(
         &mut self,
         null_maintainer: bool,
@@ -130,7 +130,7 @@ impl Metadata {
             let name = quote(name);
             return Err(invalid(format!("chart.metadata.name {name} is not allowed")));
         }
-        // the base of a path of nothing but slashes is a slash
+        // the base of `/` is a slash
         if name.contains('/') && name != "/" {
             return Err(invalid(format!("chart.metadata.name {} is invalid", quote(name))));
         }
@@ -152,7 +152,6 @@ fn invalid(what: impl Into<String>) -> ValidationError {
     ValidationError(what.into())
 }
 
-/// Every space is a plain one, and what does not print is gone.
 fn sanitize(text: &mut String) {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return;
@@ -166,7 +165,7 @@ fn sanitize(text: &mut String) {
         .collect();
 }
 
-/// Who looks after a chart.
+/// A maintainer of a chart.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Maintainer {
@@ -187,30 +186,30 @@ pub struct Maintainer {
 pub struct Dependency {
     /// Its name.
     pub name: String,
-    /// Which versions will do, a constraint.
+    /// The accepted versions, a constraint.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Where it is found.
+    /// Its repository.
     pub repository: String,
-    /// Paths of values, separated by commas; the first that is a boolean decides whether it takes part.
+    /// Paths of values, separated by commas; the first boolean decides whether it is enabled.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub condition: String,
-    /// Tags that may be turned on and off together.
+    /// Tags that enable or disable it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Whether it takes part. Decided anew for each render.
+    /// Whether it is enabled. Decided for each render.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub enabled: bool,
-    /// Values of it that the parent takes over: a text, or a map with `child` and `parent`.
+    /// Values that the parent imports: a text, or a map with `child` and `parent`.
     #[serde(rename = "import-values", skip_serializing_if = "Vec::is_empty")]
     pub import_values: Vec<serde_json::Value>,
-    /// The name under which it takes part.
+    /// Its name in the parent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub alias: String,
 }
 
 impl Dependency {
-    /// The name under which it takes part.
+    /// Its alias, or its name.
     pub fn known_as(&self) -> &str {
         match self.alias.as_str() {
             "" => &self.name,
@@ -239,14 +238,14 @@ impl Dependency {
     }
 }
 
-/// `Chart.lock`: which versions were chosen.
+/// `Chart.lock`: the resolved versions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lock {
-    /// When, RFC 3339.
+    /// Its time, RFC 3339.
     pub generated: String,
-    /// A digest of the dependencies that were asked for.
+    /// A digest of the requested dependencies.
     pub digest: String,
-    /// What was chosen.
+    /// The resolved dependencies.
     pub dependencies: Vec<Dependency>,
 }

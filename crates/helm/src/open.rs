@@ -1,6 +1,6 @@
-//! Words that Helm knows, in places where its records may hold others; and texts that are shared.
+//! Open enums for records: known words and unknown ones; and shared texts.
 
-/// An enum of known words that keeps unknown ones, so that what is read is written again.
+/// An enum of known words that keeps unknown ones, so that a record is written as it was read.
 macro_rules! open_words {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$about])*
@@ -8,7 +8,7 @@ macro_rules! open_words {
         #[serde(from = "String", into = "String")]
         pub enum $name {
             $($(#[$doc])* $variant,)+
-            /// A word that Helm 4.2 does not know.
+            /// A word unknown to Helm 4.2.
             Other(Box<str>),
         }
 
@@ -53,7 +53,7 @@ macro_rules! open_words {
 
 pub(crate) use open_words;
 
-/// Texts of records that several values share. A null is the empty text.
+/// Shared texts of records. A null is the empty text.
 pub(crate) mod shared_text {
     use serde::{Deserialize as _, Deserializer, Serializer};
     use std::sync::Arc;

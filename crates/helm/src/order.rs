@@ -1,16 +1,15 @@
-//! In which order kinds are installed and uninstalled.
+//! The order in which kinds are installed and uninstalled.
 //!
-//! Helm 4's two lists. Kinds that are on neither come last, by name. Within a kind what came first
-//! stays first: the sort is stable.
+//! Helm 4's two lists. Kinds on neither come last, by name. The sort is stable.
 
 use std::cmp::Ordering;
 
-/// Which of the two orders.
+/// One of the two orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// What others need comes first.
+    /// Dependencies first.
     Install,
-    /// What needs others goes first.
+    /// Dependents first.
     Uninstall,
 }
 
@@ -55,7 +54,7 @@ const INSTALL: [&str; 38] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// The reverse, but for services: they go before what serves them.
+/// The reverse of installation, except that services go before their pods.
 const UNINSTALL: [&str; 38] = [
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -98,21 +97,20 @@ const UNINSTALL: [&str; 38] = [
 ];
 
 impl Order {
-    /// How two kinds stand to each other.
+    /// Compares two kinds.
     pub fn compare(self, a: &str, b: &str) -> Ordering {
         self.key(a).cmp(&self.key(b))
     }
 
-    /// Sorts by kind and leaves the order within a kind.
+    /// Sorts by kind, stably.
     pub fn sort<T>(self, items: &mut [T], kind: impl Fn(&T) -> &str) {
-        // the lists are walked once for each item, not once for each comparison
+        // one list lookup per item, not per comparison
         items.sort_by_cached_key(|item| {
             let (place, name) = self.key(kind(item));
             (place, name.to_owned())
         });
     }
 
-    /// The place in the list; for others the end of it and the name.
     fn key(self, kind: &str) -> (usize, &str) {
         let list = match self {
             Self::Install => &INSTALL,

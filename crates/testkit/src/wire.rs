@@ -1,8 +1,7 @@
-//! One way to send a request to either cluster and to read what came back.
+//! Sends requests to either kind of cluster and reads the answers.
 //!
-//! No credentials, headers or retries are added: what the caller writes is what the server
-//! sees, and what the server says is what the caller reads. Answers are read whole, up to
-//! [`BODY_BYTES_MAX`]; a watch is read as events until it ends or its time is over.
+//! No credentials, headers or retries are added. Answers are read whole, up to [`BODY_BYTES_MAX`]; a
+//! watch is read as events until it ends or its time is over.
 
 use std::time::Duration;
 
@@ -14,16 +13,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
-/// No answer of the tests is near this; a server that streams without end is.
+/// Far above any answer of the tests; stops endless streams.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Bytes = axum::body::Bytes;
 
-/// Why a request had no answer.
+/// A request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The request is not one that can be sent.
+    /// The request is invalid.
     #[error("cannot make the request {request}")]
     Request {
         /// Method and path.
@@ -31,15 +30,15 @@ pub enum Error {
         /// The cause.
         source: http::Error,
     },
-    /// The server could not be reached or broke off.
-    #[error("{request} has no answer")]
+    /// The connection failed.
+    #[error("{request} got no answer")]
     Transport {
         /// Method and path.
         request: String,
         /// The cause.
         source: BoxError,
     },
-    /// The body is longer than any answer should be.
+    /// The body is too long.
     #[error("the answer to {request} is longer than {BODY_BYTES_MAX} bytes")]
     TooLong {
         /// Method and path.
@@ -47,12 +46,12 @@ pub enum Error {
     },
 }
 
-/// Where requests go.
+/// A connection to a cluster.
 #[derive(Clone)]
 pub enum Sender {
-    /// Over TLS, by a client that has no credentials of its own.
+    /// Over TLS, without credentials.
     Remote(kube::Client),
-    /// Straight into the service, with no socket.
+    /// Directly to the service, without a socket.
     Router(axum::Router),
 }
 
@@ -65,28 +64,28 @@ impl std::fmt::Debug for Sender {
     }
 }
 
-/// A request in words.
+/// A request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Call {
     /// The HTTP method.
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// The body, as it goes over the wire.
+    /// The body, verbatim.
     pub body: Option<Vec<u8>>,
     /// `Content-Type`, when there is a body.
     pub content_type: Option<String>,
     /// `Accept`.
     pub accept: Option<String>,
-    /// Bearer token; none is anonymous.
+    /// Bearer token; `None` for anonymous.
     pub token: Option<String>,
-    /// Anything else.
+    /// Other headers.
     pub headers: Vec<(String, String)>,
-    /// Read the answer as a stream of events for at most this long.
+    /// Read the answer as events for at most this long.
     pub watch: Option<Duration>,
 }
 
-/// What the server said.
+/// An answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The status code.
@@ -100,10 +99,10 @@ pub struct Answer {
 }
 
 impl Sender {
-    /// Sends a request and gives the raw response.
+    /// Sends a request and returns the raw response.
     ///
     /// # Errors
-    /// When there is no response; one of any status is a response.
+    /// There is no response; any status is a response.
     pub async fn send(
         &self,
         request: Request<Vec<u8>>,
@@ -115,7 +114,7 @@ impl Sender {
             }
             Sender::Router(router) => {
                 let mut request = request;
-                // a client that has a socket names the host it connected to
+                // a client with a socket sends the host it connected to
                 request
                     .headers_mut()
                     .entry(HOST)
@@ -129,10 +128,10 @@ impl Sender {
         }
     }
 
-    /// Makes the call and reads its answer.
+    /// Sends the call and reads its answer.
     ///
     /// # Errors
-    /// When there is no whole answer; one of any status is an answer.
+    /// The answer is incomplete; any status is an answer.
     pub async fn call(&self, call: &Call) -> Result<Answer, Error> {
         let name = || format!("{} {}", call.method, call.path);
         let request = request(call).map_err(|source| Error::Request {
@@ -150,7 +149,7 @@ impl Sender {
         loop {
             let frame = match deadline {
                 None => body.frame().await,
-                // a watch that outlives its time is broken off, as a client would
+                // a watch that exceeds its time is dropped, as a client would
                 Some(deadline) => match tokio::time::timeout_at(deadline, body.frame()).await {
                     Ok(frame) => frame,
                     Err(_) => break,
@@ -202,7 +201,7 @@ fn document(bytes: &[u8]) -> Value {
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// The whole documents of a stream; what was cut off at its end is no event.
+/// The complete documents of a stream; a truncated one is not an event.
 fn events(bytes: &[u8]) -> Value {
     let stream = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
     Value::Array(stream.map_while(Result::ok).collect())

@@ -1,9 +1,9 @@
 //! `cargo xtask charts`: public charts, rendered by us and by Helm itself.
 //!
 //! Every chart below the folders is rendered with its own values, and once with each of its
-//! `ci/*-values.yaml`. Both sides render twice: what differs between two renders of one side (passwords,
-//! certificates, dates) is chance, and lines that hold it are compared by their place alone. `cargo xtask
-//! bench helm` times both instead.
+//! `ci/*-values.yaml`. Both sides render twice: lines that differ between two renders of one side
+//! (passwords, certificates, dates) are random and compared by position only. `cargo xtask bench helm`
+//! measures both.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -15,27 +15,25 @@ use std::time::Duration;
 use equate_testkit::peers;
 use serde_json::{Value, json};
 
-/// What `charts` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folders with charts in them.
+    /// Folders with charts
     #[arg(required = true)]
     folders: Vec<PathBuf>,
-    /// Where Helm's answers are kept and looked for. Those of another day hold another date.
+    /// Folder of Helm's answers, written and reused; they contain the date of their day
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
-    /// Where both texts go that differ.
+    /// Folder for pairs of texts that differ
     #[arg(long, value_name = "FOLDER")]
     differences: Option<PathBuf>,
 }
 
-/// A chart with values.
 struct Question {
     name: String,
     json: Value,
 }
 
-/// Helm itself; `None`, with a line, where it cannot be had.
+/// Helm itself; `None`, with a printed line, if unavailable.
 fn judge() -> Result<Option<peers::Helm>, Box<dyn Error>> {
     let mut progress = |line: &str| eprintln!("peers: {line}");
     Ok(match peers::available(peers::helm(&mut progress))? {
@@ -79,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     table.print();
     match table.differ + table.fail_otherwise {
         0 => Ok(()),
-        count => Err(format!("{count} renders are not as Helm's").into()),
+        count => Err(format!("{count} renders differ from Helm's").into()),
     }
 }
 
@@ -96,7 +94,6 @@ fn read(text: &str) -> Result<Vec<[Value; 2]>, serde_json::Error> {
     text.lines().map(serde_json::from_str).collect()
 }
 
-/// Charts in or below a folder, not those within another chart.
 fn find(root: &Path, folder: &Path, found: &mut Vec<Question>) -> Result<(), Box<dyn Error>> {
     if folder.join("Chart.yaml").exists() {
         let name = folder.strip_prefix(root)?.to_string_lossy().into_owned();
@@ -136,7 +133,7 @@ fn find(root: &Path, folder: &Path, found: &mut Vec<Question>) -> Result<(), Box
     below.iter().try_for_each(|path| find(root, path, found))
 }
 
-/// Our side: the example of the crate, compiled as releases are.
+/// Our side: the crate's example, compiled with the release profile.
 fn ours(mode: &str) -> Result<Command, Box<dyn Error>> {
     let status = Command::new(env!("CARGO"))
         .args([
@@ -157,7 +154,6 @@ fn ours(mode: &str) -> Result<Command, Box<dyn Error>> {
     Ok(command)
 }
 
-/// All answers, in the order of the questions.
 fn ask(mut program: Command, questions: &[Question], more: &Value) -> Result<Vec<Value>, Box<dyn Error>> {
     let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut input = child.stdin.take().ok_or("no input")?;
@@ -178,7 +174,7 @@ fn ask(mut program: Command, questions: &[Question], more: &Value) -> Result<Vec
         .map(|line| Ok(serde_json::from_str(&line?)?))
         .collect();
     let answers = answers?;
-    // a program that ended early is seen in the number of its answers
+    // a program that ended early shows in the number of its answers
     drop(writer.join());
     child.wait()?;
     if answers.len() != questions.len() {
@@ -188,7 +184,6 @@ fn ask(mut program: Command, questions: &[Question], more: &Value) -> Result<Vec
     Ok(answers)
 }
 
-/// How the renders of all charts came out.
 #[derive(Default)]
 struct Table {
     equal: usize,
@@ -196,7 +191,7 @@ struct Table {
     differ: usize,
     fail_alike: usize,
     fail_otherwise: usize,
-    /// Lines of what is equal but for chance, and how many of them are chance.
+    /// Equal lines, and the random ones among them.
     lines: usize,
     masked: usize,
 }
@@ -224,7 +219,7 @@ impl Table {
                     self.equal_but_chance += 1;
                     let lines = || ours.values().flat_map(|text| text.split_inclusive('\n'));
                     self.lines += lines().count();
-                    self.masked += lines().filter(|line| *line == CHANCE).count();
+                    self.masked += lines().filter(|line| *line == RANDOM_LINE).count();
                 } else {
                     self.differ += 1;
                     tell(&question.name, &theirs, &ours, folder)?;
@@ -251,7 +246,7 @@ impl Table {
     }
 
     fn print(&self) {
-        println!("| equal | equal but for chance | differ | fail alike | fail otherwise |");
+        println!("| equal | equal except random lines | differ | fail alike | fail differently |");
         println!("|---|---|---|---|---|");
         println!(
             "| {} | {} | {} | {} | {} |",
@@ -271,7 +266,7 @@ fn texts(answer: &Value) -> Result<Texts, String> {
     }
 }
 
-/// The texts with chance masked: lines that two renders of one side do not agree on.
+/// The texts with random lines masked: those in which two renders of one side differ.
 fn masked(one: &Texts, two: &Texts) -> Texts {
     let mask = |(path, text): (&String, &String)| {
         let other = two.get(path).map_or("", String::as_str);
@@ -282,10 +277,10 @@ fn masked(one: &Texts, two: &Texts) -> Texts {
         for change in similar::TextDiff::from_lines(text.as_str(), other).iter_all_changes() {
             match change.tag() {
                 similar::ChangeTag::Equal => lines.push(change.value().to_owned()),
-                // a key in base64 has another number of lines each time
+                // a random key in base64 varies in its number of lines
                 similar::ChangeTag::Delete | similar::ChangeTag::Insert => {
-                    if lines.last().is_none_or(|last| last != CHANCE) {
-                        lines.push(CHANCE.to_owned());
+                    if lines.last().is_none_or(|last| last != RANDOM_LINE) {
+                        lines.push(RANDOM_LINE.to_owned());
                     }
                 }
             }
@@ -295,11 +290,10 @@ fn masked(one: &Texts, two: &Texts) -> Texts {
     one.iter().map(mask).collect()
 }
 
-/// What stands for lines of chance.
-const CHANCE: &str = "<chance>\n";
+const RANDOM_LINE: &str = "<chance>\n";
 
-/// Whether masked texts are the same. Where Helm's own renders do not agree (maps have no order there), ours may
-/// say one of these things each time.
+/// Whether masked texts are equal. Where Helm's own renders differ (random map order), ours may match any
+/// of them.
 fn alike(theirs: &Texts, ours: &Texts) -> bool {
     let same = |(path, theirs): (&String, &String)| {
         ours.get(path).is_some_and(|ours| {
@@ -310,7 +304,7 @@ fn alike(theirs: &Texts, ours: &Texts) -> bool {
                 equal
                     || op.tag() == similar::DiffTag::Replace
                         && masked.all(|change| {
-                            change.tag() == similar::ChangeTag::Insert || change.value() == CHANCE
+                            change.tag() == similar::ChangeTag::Insert || change.value() == RANDOM_LINE
                         })
             })
         })
@@ -353,8 +347,7 @@ fn tell(name: &str, theirs: &Texts, ours: &Texts, folder: Option<&Path>) -> Resu
     Ok(())
 }
 
-/// Times both on the charts below the folders, so many times each: read, rendered for the first time, and
-/// again with what was read.
+/// Measures both on the charts below the folders: loading, the first render, and renders from the cache.
 pub(crate) fn bench(folders: &[PathBuf], times: u32) -> Result<(), Box<dyn Error>> {
     let Some(helm) = judge()? else {
         return Ok(());
@@ -386,7 +379,6 @@ pub(crate) fn bench(folders: &[PathBuf], times: u32) -> Result<(), Box<dyn Error
     Ok(())
 }
 
-/// The middle one, in milliseconds.
 fn median(times: &Value) -> f64 {
     let mut times: Vec<f64> = times
         .as_array()

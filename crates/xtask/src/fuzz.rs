@@ -1,15 +1,13 @@
-//! `cargo xtask fuzz`: every fuzz target for a while, on the toolchain that is there.
+//! `cargo xtask fuzz`: runs every fuzz target for a while, with the installed toolchain.
 //!
-//! The targets are cargo-fuzz's, but neither it nor a nightly compiler is needed: coverage comes
-//! from flags that the stable compiler takes, and the address sanitizer, which does not, would
-//! find little in a workspace without unsafe code. What a run finds interesting is kept under
-//! `target/`, the committed seeds are only read.
+//! The targets are cargo-fuzz's, but need neither it nor a nightly compiler: the stable compiler accepts
+//! the coverage flags. It does not accept the address sanitizer, which would find little in a workspace
+//! without unsafe code. New corpus entries go below `target/`; the committed seeds are only read.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What cargo-fuzz passes on, but for the sanitizer.
 const FLAGS: [&str; 7] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -20,19 +18,18 @@ const FLAGS: [&str; 7] = [
     "-Clink-dead-code",
 ];
 
-/// Longer inputs find little that shorter ones do not.
+/// Longer inputs find little more.
 const INPUT_BYTES_MAX: usize = 8 << 10;
 
-/// One input that takes longer, or needs more memory, is a finding.
+/// An input that exceeds this time or memory is a finding.
 const INPUT_SECONDS_MAX: usize = 20;
 const MEMORY_MIB_MAX: usize = 2_048;
 
-/// What `fuzz` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The targets, all if none is named.
+    /// The targets; by default all
     targets: Vec<String>,
-    /// For how long all of them together are run.
+    /// The total time of all targets, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: usize,
 }
@@ -45,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let targets = if args.targets.is_empty() {
         all
     } else if let Some(unknown) = args.targets.iter().find(|name| !all.contains(name)) {
-        return Err(format!("there is no target {unknown}: there are {}", all.join(", ")).into());
+        return Err(format!("unknown target {unknown}; choose from {}", all.join(", ")).into());
     } else {
         args.targets.clone()
     };
@@ -58,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The names of the targets: a folder of seeds for each.
+/// The target names: each has a folder of seeds.
 fn targets(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(root.join("fuzz/seeds"))? {
@@ -68,14 +65,14 @@ fn targets(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(names)
 }
 
-/// Builds all targets: where their programs are.
+/// Builds all targets; returns the folder of their programs.
 fn build(root: &Path, folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let host = host()?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .current_dir(root.join("fuzz"))
         .args(["build", "--quiet", "--locked", "--release", "--bins"])
-        // with a target named, the flags are not for build scripts
+        // with `--target`, the flags do not apply to build scripts
         .args(["--target", &host])
         .arg("--target-dir")
         .arg(folder)

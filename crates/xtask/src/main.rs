@@ -1,6 +1,6 @@
-//! The repository's own commands: what is too long for a shell line and must run the same
-//! on a laptop and in CI. This file only dispatches; each command is a file or a folder of
-//! its own, returns an error that names the step, and nothing here is part of the product.
+//! The repository's own commands: too long for a shell line, and the same on a laptop and in CI. This
+//! file only dispatches. Each command is a file or folder and returns an error that names the step.
+//! Nothing here is part of the product.
 
 #![expect(clippy::print_stdout, reason = "what a command prints is its result")]
 
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Generated files, baselines from the real tools, real peers, repository checks.
+/// Generated files, baselines from the real tools, real peers, repository checks
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", version, about)]
 struct Cli {
@@ -33,31 +33,31 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Records what a real tool answers.
+    /// Record the answers of a real tool
     Baseline(baseline::Args),
-    /// Times the whole product, with the release binary.
+    /// Time the whole product, with the release binary
     Bench(bench::Args),
-    /// Renders public charts and compares with Helm itself.
+    /// Render public charts and compare with Helm itself
     Charts(charts::Args),
-    /// Runs fleets with contested objects many times: each has one answer.
+    /// Run fleets with contested objects many times: each has one answer
     Contests(contests::Args),
-    /// Builds whole repositories and compares with the real kustomize.
+    /// Build whole repositories and compare with the real kustomize
     Corpus(corpus::Args),
-    /// Runs the fuzz targets for a while.
+    /// Run the fuzz targets for a while
     Fuzz(fuzz::Args),
-    /// Regenerates the committed tables from the pinned upstream module.
+    /// Regenerate the committed tables from the pinned upstream modules
     Gen(r#gen::Args),
-    /// Builds the program without need of another file, and an image of it.
+    /// Build the statically linked program, and an image of it
     Image(image::Args),
-    /// Builds or starts the real Kubernetes control plane the tests are held against.
+    /// Build or start the real Kubernetes control plane of the tests
     Peers(peers::Args),
-    /// Draws docs/equate-up.svg from a real run of `equate up --once`.
+    /// Draw docs/equate-up.svg from a real run of `equate up --once`
     Picture(picture::Args),
-    /// Holds random kustomizations against the real engine.
+    /// Compare random kustomizations with the real engine
     Property(property::Args),
-    /// Runs the tests that hold the embedded API against the real tools.
+    /// Run the tests that compare with the real tools
     TestPeers(test_peers::Args),
-    /// Checks what the compiler does not: headers, names, sizes, links, edges.
+    /// Check the rules that the compiler does not know: headers, names, sizes, links, edges, words
     Tidy(tidy::Args),
 }
 
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The one place where an error and its causes are written out.
+/// The only place that prints an error and its causes.
 fn print_chain(error: &(dyn Error + 'static)) {
     eprintln!("error: {error}");
     let mut cause = error.source();

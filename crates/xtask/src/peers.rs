@@ -1,11 +1,10 @@
-//! `cargo xtask peers`: the real control plane, built or started for a person.
+//! `cargo xtask peers`: the real control plane for people.
 
 use std::error::Error;
 
 use equate_testkit::peers::{self, KubectlVersion};
 use equate_testkit::real::{Profile, RealCluster};
 
-/// What `peers` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -14,11 +13,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Builds the control plane and fetches the clients into the cache folder.
+    /// Build the control plane and fetch the clients into the cache folder
     Build,
-    /// Starts a control plane, prints its kubeconfig's path, serves until interrupted.
+    /// Start a control plane, print its kubeconfig's path, serve until interrupted
     Start {
-        /// Which controllers run beside the API server.
+        /// The controllers beside the API server
         #[arg(long, value_enum, default_value = "full")]
         profile: ProfileName,
     },
@@ -26,9 +25,9 @@ enum Command {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum ProfileName {
-    /// Only the controllers the embedded API stands in for; no scheduler, no nodes.
+    /// Only the controllers that the embedded API replaces; no scheduler, no nodes
     Differential,
-    /// Every controller, the scheduler, and kwok for nodes.
+    /// Every controller, the scheduler, and kwok for nodes
     Full,
 }
 
@@ -42,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Everything the real-peer tests need; a machine without the means is told so and passes.
+/// Everything the tests with real peers need; a machine without the tools prints so and passes.
 fn build() -> Result<(), Box<dyn Error>> {
     let mut progress = |line: &str| eprintln!("peers: {line}");
     match peers::available(peers::control_plane(&mut progress))? {

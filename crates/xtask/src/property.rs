@@ -1,32 +1,30 @@
 //! `cargo xtask property`: random kustomizations, built here and by the real engine.
 //!
-//! The cases and the comparison are tests of the kustomize crate (`tests/it/property`); this
-//! fetches the engine, says where it is, and passes on what is asked for.
+//! The cases and the comparison are tests of the kustomize crate (`tests/it/property`); this command
+//! fetches the engine and passes on its path and the options.
 
 use std::error::Error;
 use std::process::Command;
 
 use equate_testkit::peers;
 
-/// Where the tests look for the engine's library.
 const LIBRARY_VARIABLE: &str = "EQUATE_KUSTOMIZE_ORACLE";
 
-/// What `property` is asked to do.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// How many cases, all families together [default: 600].
+    /// The number of cases, all families together [default: 600]
     #[arg(long)]
     cases: Option<u64>,
-    /// What all cases follow from [default: 1].
+    /// The seed of all cases [default: 1]
     #[arg(long)]
     seed: Option<u64>,
-    /// Only this family: scalars, patches, stacks or texts.
+    /// Only this family: scalars, patches, stacks or texts
     #[arg(long)]
     family: Option<String>,
-    /// Only the case of this number; needs a family.
+    /// Only the case of this number; needs a family
     #[arg(long, requires = "family")]
     case: Option<u64>,
-    /// How many failing cases of a family are shown before it is given up [default: 5].
+    /// The failing cases shown of a family before it ends [default: 5]
     #[arg(long)]
     failures: Option<usize>,
 }
@@ -68,6 +66,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if status.success() {
         Ok(())
     } else {
-        Err(format!("random kustomizations come out differently ({status})").into())
+        Err(format!("random kustomizations build differently with the real engine ({status})").into())
     }
 }

@@ -1,7 +1,7 @@
-//! `cargo xtask test-peers`: the tests that hold what is ours against the real tools.
+//! `cargo xtask test-peers`: the tests that compare with the real tools.
 //!
-//! The test programs are those of `cargo test --workspace`, built in one go and then run one after another:
-//! another selection of packages has other features, and half of the dependencies would be built again for each.
+//! The test programs are those of `cargo test --workspace`, built at once and run one after another:
+//! another selection of packages has other features and would rebuild half of the dependencies.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,7 +12,6 @@ use equate_testkit::peers::{self, KubectlVersion, RUN_VARIABLE};
 use equate_testkit::real::{Profile, RealCluster};
 use serde_json::Value;
 
-/// The tests of the controllers that run on any cluster.
 const ANYWHERE: [&str; 10] = [
     "cves::",
     "escapes::",
@@ -26,10 +25,9 @@ const ANYWHERE: [&str; 10] = [
     "tenancy::",
 ];
 
-/// What `test-peers` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Passed on to the test program, after `--`.
+    /// Arguments for the test program, after `--`
     #[arg(last = true)]
     arguments: Vec<String>,
 }
@@ -48,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
     }
-    // a control plane takes half a gigabyte and both cores to start
+    // a control plane needs half a gigabyte and both cores to start
     let mut tests = programs.command("equate-testkit", "it")?;
     tests
         .args(["--test-threads=1", "--nocapture"])
@@ -59,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     ssh(&programs)
 }
 
-/// The test programs of the workspace: package and target, folder of the package and path.
+/// The test programs of the workspace: package and target, the package's folder and the path.
 struct Programs(BTreeMap<(String, String), (PathBuf, PathBuf)>);
 
 impl Programs {
@@ -94,7 +92,6 @@ impl Programs {
         Ok(Self(programs))
     }
 
-    /// A program as cargo runs it.
     fn command(&self, package: &str, target: &str) -> Result<Command, String> {
         let key = (package.to_owned(), target.to_owned());
         let found = self.0.get(&key);
@@ -105,15 +102,14 @@ impl Programs {
     }
 }
 
-/// What is installed in a cluster, by this program and by kubectl.
 fn installed(programs: &Programs) -> Result<(), Box<dyn Error>> {
     let mut tests = programs.command("equate-cli", "it")?;
-    // each starts a control plane of its own
+    // each starts its own control plane
     tests.args(["install::", "--test-threads=1"]);
     succeeds(tests.env(RUN_VARIABLE, "1"), "the tests of what is installed")
 }
 
-/// What holds on the embedded API, on a real one with all its controllers.
+/// Tests for any cluster, on a real one with all controllers.
 fn anywhere(programs: &Programs) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut progress = |line: &str| eprintln!("peers: {line}");
@@ -127,14 +123,14 @@ fn anywhere(programs: &Programs) -> Result<(), Box<dyn Error>> {
             .env("EQUATE_TEST_KUBECONFIG", cluster.kubeconfig_path());
         succeeds(&mut tests, "the tests on the real API")
     };
-    // the API server has the same two cores
+    // the API server shares the two cores
     let outcome = tests("equate-controllers", "--test-threads=4", &ANYWHERE)
         .and_then(|()| tests("equate-cli", "--test-threads=1", &["controllers::"]));
     runtime.block_on(cluster.stop())?;
     outcome
 }
 
-/// Secrets, both ways, with the real sops and a real transit engine.
+/// Secrets in both directions, with the real sops and a real transit engine.
 fn sops(programs: &Programs) -> Result<(), Box<dyn Error>> {
     let mut progress = |line: &str| eprintln!("peers: {line}");
     let peers = [
@@ -165,23 +161,21 @@ fn sops(programs: &Programs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Fetching over ssh, from a real server.
 fn ssh(programs: &Programs) -> Result<(), Box<dyn Error>> {
-    /// Where its package puts it: it is on nobody's PATH but root's.
+    /// Debian's path, which is on root's PATH only.
     const SERVER: &str = "/usr/sbin/sshd";
-    // nothing is installed on a person's machine unasked
+    // never install on a person's machine unasked
     if !Path::new(SERVER).exists() && std::env::var("CI").is_ok_and(|value| value == "true") {
         install("openssh-server");
     }
     if !Path::new(SERVER).exists() {
-        println!("skipped: ssh, for no server is installed (openssh-server)");
+        println!("skipped: ssh, no server is installed (openssh-server)");
         return Ok(());
     }
     let mut tests = programs.command("equate-git", "it")?;
     succeeds(tests.arg("ssh::"), "the tests against a real ssh server")
 }
 
-/// Installs a package where that is a matter of one command.
 pub(crate) fn install(package: &str) {
     for arguments in [
         &["update", "--quiet"][..],

@@ -1,4 +1,4 @@
-//! What was done, object by object.
+//! The result of every step.
 
 use super::error::Failure;
 use crate::id::ObjectId;
@@ -6,51 +6,51 @@ use crate::observed::Observed;
 use crate::plan::{KeepReason, Memory, Remembered};
 use std::fmt;
 
-/// What came of the steps of a stage, or of pruning. Made by the executor only.
+/// The results of a stage or of pruning. Only the executor constructs it.
 #[derive(Debug, Default)]
 pub struct Applied {
     pub(super) outcomes: Vec<Outcome>,
 }
 
-/// What came of one step.
+/// The result of one step.
 #[derive(Debug)]
 pub struct Outcome {
     pub(super) id: ObjectId,
     pub(super) result: Result<Done, Failure>,
 }
 
-/// One object that is dealt with.
+/// A step that succeeded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
-    /// What was done.
+    /// The action taken.
     pub action: Action,
-    /// The object as the API server answered it; none when it was not asked about, or is gone.
+    /// The object from the API server's answer; `None` if there was no request, or the object is gone.
     pub observed: Option<Observed>,
-    /// What was sent and what we held afterwards, when something was applied.
+    /// The digests of the apply, if there was one.
     pub remembered: Option<Remembered>,
-    /// What a reader of the manifest should know although it was applied.
+    /// Warnings about an object that was applied.
     pub warnings: Vec<String>,
 }
 
-/// What was done to an object.
+/// The action taken on an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// It was not there.
+    /// The object was created.
     Created,
-    /// It was changed.
+    /// The object was changed.
     Configured,
-    /// It was applied, and that changed nothing.
+    /// The apply changed nothing.
     Unchanged,
-    /// It was deleted and created anew.
+    /// The object was deleted and created anew.
     Recreated,
-    /// Its deletion was accepted. It may still be there for its finalizers.
+    /// The deletion was accepted. Finalizers may still keep the object.
     Pruned,
-    /// It was left alone.
+    /// The object was left alone.
     Kept(KeepReason),
 }
 
 impl fmt::Display for Action {
-    /// Flux's words where it has one.
+    /// Flux's word where it has one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Created => f.write_str("created"),
@@ -80,10 +80,10 @@ impl Outcome {
         &self.id
     }
 
-    /// What was done, or why it was not.
+    /// The completed step.
     ///
     /// # Errors
-    /// Why it was not.
+    /// The failure of the step.
     pub fn result(&self) -> Result<&Done, &Failure> {
         self.result.as_ref()
     }
@@ -107,7 +107,7 @@ impl Applied {
         self.outcomes.iter().all(|outcome| outcome.result.is_ok())
     }
 
-    /// The objects that were written: created, configured, recreated, pruned.
+    /// The written objects: created, configured, recreated, pruned.
     pub fn changes(&self) -> impl Iterator<Item = (&ObjectId, &Action)> {
         self.outcomes.iter().filter_map(|outcome| {
             let action = &outcome.result.as_ref().ok()?.action;
@@ -115,8 +115,8 @@ impl Applied {
         })
     }
 
-    /// Remembers what was applied.
-    pub fn note_in(&self, memory: &mut Memory) {
+    /// Stores the digests of what was applied.
+    pub fn remember_in(&self, memory: &mut Memory) {
         for outcome in &self.outcomes {
             if let Ok(Done {
                 remembered: Some(remembered),

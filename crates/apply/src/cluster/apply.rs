@@ -1,9 +1,9 @@
-//! Applying a stage.
+//! Server-side apply of a stage.
 
 use super::applied::{Action, Applied, Done, Outcome};
 use super::error::{ApplyError, Failure};
-use super::request::{Ask, Endpoint};
-use super::{Cluster, Execution, Silence, persist, together};
+use super::request::{Endpoint, ObjectRequest};
+use super::{Cluster, Execution, Unresponsive, retry_transient, run_concurrently};
 use crate::desired::Desired;
 use crate::id::ObjectId;
 use crate::ignored;
@@ -19,14 +19,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As often are kubectl's leftovers read again when somebody changes the object meanwhile.
+/// The most attempts to move kubectl's fields while others change the object.
 const TAKEOVER_ATTEMPTS: usize = 5;
 
 impl Cluster {
-    /// Carries out the steps of a stage: rank after rank, the objects of one rank several at a time.
+    /// Executes the steps of a stage: rank after rank, objects of one rank concurrently.
     ///
-    /// Every step has an outcome. When one fails the others are still tried, unless the API server
-    /// does not answer; the caller then leaves out the later stages.
+    /// Every step has an outcome. After a failure the other steps still run, unless the API server does
+    /// not answer. The caller then skips the later stages.
     pub async fn apply_stage(
         &self,
         stage: &Stage,
@@ -37,7 +37,7 @@ impl Cluster {
         for desired in desired {
             given.entry(&desired.id).or_insert(desired);
         }
-        let silence = Silence::default();
+        let unresponsive = Unresponsive::default();
         let mut applied = Applied::default();
         for rank in stage
             .steps
@@ -46,11 +46,11 @@ impl Cluster {
             let mut steps = Vec::with_capacity(rank.len());
             for step in rank {
                 let desired = given.get(step.id()).copied();
-                steps.push(self.apply_outcome(step, desired, execution, &silence));
+                steps.push(self.apply_outcome(step, desired, execution, &unresponsive));
             }
             applied
                 .outcomes
-                .extend(together(steps, execution.concurrency).await);
+                .extend(run_concurrently(steps, execution.concurrency).await);
         }
         applied
     }
@@ -60,12 +60,12 @@ impl Cluster {
         step: &Step,
         desired: Option<&Desired>,
         execution: &Execution<'_>,
-        silence: &Silence,
+        unresponsive: &Unresponsive,
     ) -> Outcome {
         let result = match (step, desired) {
             (Step::Keep(_, reason), _) => Ok(Done::kept(reason.clone(), None)),
             (_, None) => Err(ApplyError::NotGiven),
-            (_, Some(desired)) => silence.guard(self.apply_one(step, desired, execution)).await,
+            (_, Some(desired)) => unresponsive.guard(self.apply_one(step, desired, execution)).await,
         };
         Outcome {
             id: step.id().clone(),
@@ -83,11 +83,11 @@ impl Cluster {
         desired: &Desired,
         execution: &Execution<'_>,
     ) -> Result<Done, ApplyError> {
-        let resolving = persist(execution.patience, async || {
+        let resolving = retry_transient(execution.patience, async || {
             self.endpoint(desired, execution.timeout).await
         });
         let endpoint = resolving.await?;
-        let cx = Writing {
+        let cx = ObjectWrite {
             cluster: self,
             endpoint,
             desired,
@@ -98,8 +98,8 @@ impl Cluster {
             Step::Patch {
                 reason: PatchReason::NotSeen,
                 ..
-            } => cx.look_and_apply().await,
-            Step::Create(_) if desired.policy.mode == Mode::IfNotPresent => cx.look_and_apply().await,
+            } => cx.read_and_apply().await,
+            Step::Create(_) if desired.policy.mode == Mode::IfNotPresent => cx.read_and_apply().await,
             Step::Patch { from, .. } => cx.apply(from.as_deref()).await,
             Step::Create(_) | Step::Prune { .. } | Step::Keep(..) => cx.apply(None).await,
         };
@@ -134,38 +134,36 @@ impl Cluster {
     }
 }
 
-/// The group that a CustomResourceDefinition defines kinds in.
 fn group_of(definition: &Object) -> &str {
     let spec = definition.0.get("spec");
     spec.and_then(|spec| spec.get("group")?.as_str())
         .unwrap_or_default()
 }
 
-/// Writing one object.
-struct Writing<'a> {
+struct ObjectWrite<'a> {
     cluster: &'a Cluster,
     endpoint: Endpoint<'a>,
     desired: &'a Desired,
     execution: &'a Execution<'a>,
 }
 
-impl Writing<'_> {
+impl ObjectWrite<'_> {
     fn by(&self) -> &'static OwnerKind {
         self.execution.by()
     }
 
-    async fn ask(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
+    async fn ask(&self, ask: ObjectRequest<'_>) -> Result<super::request::Answer, ApplyError> {
         let caller = &self.cluster.caller;
-        persist(self.execution.patience, || self.endpoint.ask(caller, ask)).await
+        retry_transient(self.execution.patience, || self.endpoint.ask(caller, ask)).await
     }
 
     async fn get(&self) -> Result<Option<Object>, ApplyError> {
         let caller = &self.cluster.caller;
-        persist(self.execution.patience, || self.endpoint.get(caller)).await
+        retry_transient(self.execution.patience, || self.endpoint.get(caller)).await
     }
 
-    /// Decides again with the object at hand: when it was planned, nobody had seen it.
-    async fn look_and_apply(&self) -> Result<Done, ApplyError> {
+    /// Decides again with the live object, which the plan did not have.
+    async fn read_and_apply(&self) -> Result<Done, ApplyError> {
         let Some(live) = self.get().await? else {
             return self.apply(None).await;
         };
@@ -188,7 +186,6 @@ impl Writing<'_> {
         }
     }
 
-    /// Applies; recreates if the change is refused and that is allowed.
     async fn apply(&self, from: Option<&str>) -> Result<Done, ApplyError> {
         let adjusted = self.adjusted().await?;
         let object = adjusted.as_ref().unwrap_or(&self.desired.object);
@@ -197,14 +194,14 @@ impl Writing<'_> {
             other => return other,
         };
         let (message, fields) = refused;
-        // a field that no type has is refused before anything is validated, without naming fields
+        // an unknown field is refused before validation, without naming fields
         if fields.is_empty()
             && let Some((object, warnings)) = without_unknown_fields(object)
         {
             return self.apply_object(&object, from, warnings).await;
         }
-        // An object that could be created as it is wanted is valid: what is refused is the change.
-        // Flux would delete before it knows (`pkg/ssa/errors/immutable.go`).
+        // If the object could be created, it is valid, and only the change is refused. Flux deletes
+        // without this check (`pkg/ssa/errors/immutable.go`).
         if !self.could_be_created().await {
             return Err(ApplyError::Invalid { message, fields });
         }
@@ -214,8 +211,7 @@ impl Writing<'_> {
         Err(ApplyError::Immutable { message, fields })
     }
 
-    /// What is sent, if that is not all that is wanted: fields that others may change are looked at
-    /// first.
+    /// The object to send if it differs from the desired one: ignored fields depend on the live object.
     async fn adjusted(&self) -> Result<Option<Object>, ApplyError> {
         if self.desired.ignored.is_empty() {
             return Ok(None);
@@ -237,7 +233,7 @@ impl Writing<'_> {
         from: Option<&str>,
         warnings: Vec<String>,
     ) -> Result<Done, ApplyError> {
-        let apply = Ask::Apply {
+        let apply = ObjectRequest::Apply {
             by: self.by(),
             object,
             dry_run: false,
@@ -264,7 +260,7 @@ impl Writing<'_> {
         })
     }
 
-    /// The digest of the object as planned, also if less was sent: it is what the next plan compares.
+    /// The digest of the planned object, also if less was sent: the next plan compares with it.
     fn remembered(&self, observed: &Observed) -> Remembered {
         Remembered {
             desired: self.desired.digest,
@@ -278,7 +274,11 @@ impl Writing<'_> {
             let Some(patch) = takeover::patch(&live, self.by().field_manager) else {
                 return Ok(());
             };
-            match self.endpoint.ask(caller, Ask::JsonPatch(self.by(), &patch)).await {
+            match self
+                .endpoint
+                .ask(caller, ObjectRequest::JsonPatch(self.by(), &patch))
+                .await
+            {
                 Ok(_) => return Ok(()),
                 Err(error @ ApplyError::Conflict { .. }) => match self.get().await? {
                     Some(newer) => live = newer,
@@ -292,20 +292,20 @@ impl Writing<'_> {
         })
     }
 
-    /// A dry run of a creation validates before it finds that the name is taken.
+    /// A dry-run creation validates before it reports that the name is taken.
     async fn could_be_created(&self) -> bool {
         let asked = self
-            .ask_once(Ask::CreateDryRun(self.by(), &self.desired.object))
+            .ask_once(ObjectRequest::CreateDryRun(self.by(), &self.desired.object))
             .await;
         matches!(asked, Err(ApplyError::Conflict { .. }))
     }
 
-    async fn ask_once(&self, ask: Ask<'_>) -> Result<super::request::Answer, ApplyError> {
+    async fn ask_once(&self, ask: ObjectRequest<'_>) -> Result<super::request::Answer, ApplyError> {
         self.endpoint.ask(&self.cluster.caller, ask).await
     }
 
-    /// Deletes and creates anew. One that has to be waited for is not: whoever called hears of its
-    /// going, and comes again.
+    /// Deletes and creates anew. Does not wait for finalizers: the caller learns of the deletion and
+    /// retries.
     async fn recreate(&self) -> Result<Done, ApplyError> {
         let Some(live) = self.get().await? else {
             return self.apply_object(&self.desired.object, None, Vec::new()).await;
@@ -317,8 +317,8 @@ impl Writing<'_> {
         if deleting {
             return Err(still_there(uid, &live));
         }
-        // whatever it is by now, what git wants could be created in its place
-        let delete = Ask::Delete {
+        // whatever the live object is by now, the desired one could be created in its place
+        let delete = ObjectRequest::Delete {
             uid: &uid,
             version: None,
         };
@@ -336,7 +336,7 @@ impl Writing<'_> {
     }
 }
 
-/// As Flux, which drops fields that its types do not have without a word. Here they are named.
+/// Flux silently drops fields unknown to its types. Here they are named in a warning.
 fn without_unknown_fields(object: &Object) -> Option<(Object, Vec<String>)> {
     let mut object = object.clone();
     let unknown = normal::normalise(&mut object, normal::Unknown::Drop);

@@ -1,36 +1,34 @@
-//! Who asks: a client, and whom it acts as.
+//! A client and the identity it impersonates.
 //!
-//! To act as another is one header of a request, not another client: a thousand identities share the
-//! connections and cost nothing while they are not used. What a header may hold is all that is
-//! checked here; whether the one behind the client may act as another, the API server decides.
+//! Impersonation is one header of a request, not another client: a thousand identities share connections.
+//! Only the header's syntax is checked here; the API server authorises the impersonation.
 
 use http::HeaderValue;
 use kube::Client;
 use kube::client::Body;
 
-/// The header that names whom to act as. Groups are left out: the API server knows those of a
-/// ServiceAccount, and who may impersonate one need not be allowed groups.
+/// The impersonation header. Groups are omitted: the API server knows those of a ServiceAccount, and
+/// impersonating it must not require the right to impersonate groups.
 const ACTS_AS: &str = "impersonate-user";
 
-/// Sends requests.
 #[derive(Clone)]
 pub(super) struct Caller {
     pub(super) client: Client,
     user: Option<HeaderValue>,
 }
 
-/// A name that no header can hold.
+/// A name that an HTTP header cannot hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} cannot be acted as: it is no name")]
-pub struct NoSuchName(pub String);
+#[error("cannot impersonate {0:?}: the name does not fit into a header")]
+pub struct InvalidUserName(pub String);
 
 impl Caller {
     pub(super) fn new(client: Client) -> Self {
         Self { client, user: None }
     }
 
-    pub(super) fn acting_as(&self, user: &str) -> Result<Self, NoSuchName> {
-        let value = HeaderValue::from_str(user).map_err(|_| NoSuchName(user.to_owned()))?;
+    pub(super) fn acting_as(&self, user: &str) -> Result<Self, InvalidUserName> {
+        let value = HeaderValue::from_str(user).map_err(|_| InvalidUserName(user.to_owned()))?;
         Ok(Self {
             client: self.client.clone(),
             user: Some(value),

@@ -1,8 +1,8 @@
-//! Which kinds the cluster serves, where, and whether they live in namespaces.
+//! Discovery: served kinds, their resources and scope.
 //!
-//! All of it is read once, with the two requests of aggregated discovery. A kind that is missing is
-//! asked for again by its group and version alone, at most once a second however many ask: kinds
-//! appear when their CustomResourceDefinition is established, often one that was just applied.
+//! Everything is read once, with the two requests of aggregated discovery. A missing kind is looked up
+//! again by its group and version, at most once a second for all callers: kinds appear when their
+//! CustomResourceDefinition is established, often one applied just before.
 
 use super::error::ResolveError;
 use equate_manifest::object::GroupVersionKind;
@@ -15,43 +15,42 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// A group and version that lacks a kind is asked again only after this.
+/// The pause between two lookups of a missing kind's group and version.
 const REFRESH_AFTER: Duration = Duration::from_secs(1);
 
-/// So long after a definition was written its kinds are expected: who misses one waits for it, and asks
-/// again this often. A definition is established before discovery shows its kinds.
+/// The time after the write of a definition during which its kinds are expected. Lookups of a missing
+/// kind repeat at this pace: a definition is established before discovery serves its kinds.
 const EXPECTED_FOR: Duration = Duration::from_secs(5);
 const EXPECTED_AFTER: Duration = Duration::from_millis(50);
-/// But nobody waits longer than this.
+/// The longest wait of one caller.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// A kind as the cluster serves it.
+/// A served kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Kind {
-    /// Where it is served.
+    /// Its API resource.
     pub resource: ApiResource,
-    /// Whether its objects live in namespaces.
+    /// Whether it is namespaced.
     pub namespaced: bool,
 }
 
-/// The served kinds of a group version, by name.
 type Kinds = HashMap<String, Kind>;
 
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     /// By group and version. Readers never wait for a request.
     known: RwLock<HashMap<(String, String), Arc<Kinds>>>,
-    /// Held while asking: whoever waits for it finds the answer of who was first.
+    /// Locked during a request: later callers find its answer.
     asking: Mutex<Asked>,
 }
 
 #[derive(Debug, Default)]
 struct Asked {
-    /// Whether all was read once.
+    /// Whether everything was read once.
     all: bool,
-    /// When a group version was asked for last.
+    /// The last lookup of a group version.
     last: HashMap<(String, String), Instant>,
-    /// When a definition of a group was written last.
+    /// The last write of a definition, by group.
     expected: HashMap<String, Instant>,
 }
 
@@ -77,7 +76,8 @@ impl Cache {
         }
     }
 
-    /// Asks for what may have the kind, unless that was done just now; answers whether it is expected to come.
+    /// Looks up the group version of a kind, unless that was done just now. Returns whether the kind is
+    /// expected.
     async fn ask(&self, client: &Client, gvk: &GroupVersionKind) -> Result<bool, ResolveError> {
         let mut asked = self.asking.lock().await;
         if !asked.all {
@@ -89,7 +89,7 @@ impl Cache {
         let distance = if expected { EXPECTED_AFTER } else { REFRESH_AFTER };
         let key = (gvk.group.clone(), gvk.version.clone());
         let recent = asked.last.get(&key).is_some_and(|at| at.elapsed() < distance);
-        // whoever held the lock before may have found it
+        // the previous holder of the lock may have found it
         if self.get(gvk).is_none() && !recent {
             let kinds = read_one(client, gvk).await?;
             asked.last.insert(key, Instant::now());
@@ -98,8 +98,7 @@ impl Cache {
         Ok(expected)
     }
 
-    /// The kind in whatever version the cluster serves, the one asked for first; none is asked for where
-    /// it is empty.
+    /// The kind in any served version, preferably the given one; an empty version has no preference.
     pub(super) async fn resolve_any_version(
         &self,
         client: &Client,
@@ -133,13 +132,12 @@ impl Cache {
             .ok_or(missing)
     }
 
-    /// Expects kinds of the group to come: a definition was written.
+    /// Expects new kinds of the group: a definition was written.
     pub(super) async fn expect_change(&self, group: &str) {
         let mut asked = self.asking.lock().await;
         asked.expected.insert(group.to_owned(), Instant::now());
     }
 
-    /// Forgets a kind that turned out not to be served any more.
     pub(super) fn forget(&self, gvk: &GroupVersionKind) {
         let key = (gvk.group.clone(), gvk.version.clone());
         self.known
@@ -153,7 +151,7 @@ impl Cache {
             .known
             .read()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        // borrowing a pair of strings needs a pair of strings; resolving is once per object and apply
+        // a lookup by pair needs owned strings; this runs once per object and apply
         let kinds = known.get(&(gvk.group.clone(), gvk.version.clone()))?;
         kinds.get(&gvk.kind).cloned()
     }
@@ -193,7 +191,6 @@ fn applicable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Optio
     can.then(|| (kind.resource.kind.clone(), kind))
 }
 
-/// The kinds of one group version; none if it is not served.
 async fn read_one(client: &Client, gvk: &GroupVersionKind) -> Result<Kinds, ResolveError> {
     let answer = if gvk.group.is_empty() {
         client.list_core_api_resources(&gvk.version).await

@@ -1,4 +1,4 @@
-//! Why something was not done, and when it is worth trying again.
+//! Errors of applying and pruning, and their retry policy.
 
 use crate::id::ObjectId;
 use crate::segment::SegmentError;
@@ -6,7 +6,7 @@ use equate_manifest::object::GroupVersionKind;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a kind was not resolved.
+/// A kind was not resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// The cluster does not serve it.
@@ -15,19 +15,19 @@ pub enum ResolveError {
         /// The kind.
         gvk: GroupVersionKind,
     },
-    /// The cluster did not say.
-    #[error("the cluster does not say which kinds it has")]
+    /// Discovery failed.
+    #[error("cannot discover the kinds of the cluster")]
     Unreachable(#[source] kube::Error),
 }
 
-/// Something that was not done to an object; prints which, and where it comes from.
+/// A failed object; displays its id and file.
 #[derive(Debug, thiserror::Error)]
 pub struct Failure {
     /// The object.
     pub id: ObjectId,
-    /// The file it comes from.
+    /// Its file.
     pub origin: Option<String>,
-    /// Why.
+    /// The cause.
     #[source]
     pub error: ApplyError,
 }
@@ -41,7 +41,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Why an object was not applied or deleted.
+/// An object was not applied or deleted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
@@ -51,84 +51,84 @@ pub enum ApplyError {
         /// The kind.
         gvk: GroupVersionKind,
     },
-    /// It has no `apiVersion` that could be one.
-    #[error("`{api_version}` is no apiVersion")]
+    /// Its `apiVersion` is invalid.
+    #[error("invalid apiVersion `{api_version}`")]
     ApiVersion {
-        /// What it has.
+        /// The value.
         api_version: String,
     },
-    /// Its name or namespace cannot stand in an address.
+    /// Its name or namespace is invalid in a URL path.
     #[error(transparent)]
     Name(#[from] SegmentError),
-    /// Its namespace is not there.
-    #[error("namespace {namespace} is not there; create it, or let git hold it")]
+    /// Its namespace does not exist.
+    #[error("namespace {namespace} does not exist; create it, or declare it in git")]
     NamespaceMissing {
         /// The namespace.
         namespace: String,
     },
-    /// Its namespace is going away.
+    /// Its namespace is being deleted.
     #[error("namespace {namespace} is being deleted; nothing can be created in it until it is gone")]
     NamespaceTerminating {
         /// The namespace.
         namespace: String,
     },
-    /// Somebody else changed it at the same time, or holds it.
+    /// A concurrent change, or a conflict with its owner.
     #[error("conflict: {message}")]
     Conflict {
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// The API server does not accept it.
+    /// The API server rejects it as invalid.
     #[error("not valid: {}", InvalidText(.message, .fields))]
     Invalid {
-        /// The API server's words.
+        /// The API server's message.
         message: String,
-        /// What is wrong where, if it said so.
+        /// The invalid fields, if the API server names them.
         fields: Vec<FieldCause>,
     },
-    /// It cannot be changed to what git wants, but it could be created so.
+    /// An immutable field would change; the object could be created.
     #[error(
         "a field cannot be changed: {}; allow recreating it with `kustomize.toolkit.fluxcd.io/force: Enabled`",
         InvalidText(.message, .fields)
     )]
     Immutable {
-        /// The API server's words.
+        /// The API server's message.
         message: String,
-        /// What is refused where, if it said so.
+        /// The refused fields, if the API server names them.
         fields: Vec<FieldCause>,
     },
-    /// It may not be done by whom it was tried as.
+    /// The identity has no permission.
     #[error("not allowed: {message}")]
     Forbidden {
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// The API server does not know who asks.
+    /// The API server does not accept the credentials.
     #[error("not authenticated: {message}")]
     Unauthorized {
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// A quota is used up.
-    #[error("quota used up: {message}")]
+    /// A quota is exceeded.
+    #[error("quota exceeded: {message}")]
     Quota {
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// An admission webhook denied it, or did not answer.
+    /// An admission webhook denied it or did not answer.
     #[error("admission webhook: {message}")]
     Webhook {
-        /// The API server's words.
+        /// The API server's message.
         message: String,
         /// Whether it answered.
         answered: bool,
     },
-    /// The API server has too much to do.
-    #[error("the API server asks to come back later: {message}")]
+    /// The API server is overloaded.
+    #[error("the API server asks to retry later: {message}")]
     TooManyRequests {
-        /// The API server's words.
+        /// The API server's message.
         message: String,
-        /// When, if it said so.
+        /// The `Retry-After` of the answer.
         retry_after: Option<Duration>,
     },
     /// The API server failed.
@@ -136,70 +136,71 @@ pub enum ApplyError {
     Server {
         /// The HTTP status.
         code: u16,
-        /// Its words.
+        /// Its message.
         message: String,
     },
-    /// The API server answered something else.
+    /// Any other refusal.
     #[error("the API server answered {code}: {message}")]
     Refused {
         /// The HTTP status.
         code: u16,
-        /// Its words.
+        /// Its message.
         message: String,
     },
-    /// No answer.
+    /// The request failed.
     #[error("the API server cannot be reached")]
     Unreachable(#[source] kube::Error),
-    /// No answer in time.
+    /// The request timed out.
     #[error("the API server did not answer within {after:?}")]
     Timeout {
-        /// How long was waited.
+        /// The timeout.
         after: Duration,
     },
-    /// An answer that is no object.
-    #[error("the API server answered with something that is no object")]
+    /// The answer is not an object.
+    #[error("the API server's answer is not an object")]
     Answer(#[source] serde_json::Error),
-    /// An answer larger than any object.
+    /// The answer is larger than any object.
     #[error("the API server answered with more than {limit} bytes")]
     AnswerSize {
-        /// How much is read.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// It is deleted and has not gone yet. When it has, the object can be created.
-    #[error("it was deleted to be created anew, but is still there{}", Finalizers(.finalizers))]
+    /// Its deletion is in progress. Once it is gone, the object can be created.
+    #[error("its deletion has not finished, so it cannot be created anew{}", Finalizers(.finalizers))]
     StillThere {
-        /// Which it is: another of its name is not.
+        /// Its uid: a new object of the same name has another.
         uid: String,
-        /// What it waits for.
+        /// Its finalizers.
         finalizers: Vec<String>,
     },
-    /// It was not tried, because the API server had just not answered for another one.
-    #[error("not tried: the API server does not answer")]
+    /// It was skipped after the API server did not answer for another object.
+    #[error("skipped: the API server does not answer")]
     NotTried,
-    /// The caller planned a step for an object it did not give.
-    #[error("it is in the plan but was not given to be applied")]
+    /// The plan has a step for an object that the caller did not pass.
+    #[error("it is in the plan, but was not passed to the apply")]
     NotGiven,
 }
 
-/// One field that is wrong.
+/// One invalid field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldCause {
-    /// Where, `spec.template.spec.containers[0].image`.
+    /// The path, `spec.template.spec.containers[0].image`.
     pub field: String,
-    /// What.
+    /// The message.
     pub message: String,
 }
 
-/// When it is worth trying again.
+/// When a retry makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Now: somebody was faster.
+    /// Now: there was a concurrent change.
     Now,
-    /// After this long: the API server said so.
+    /// After this time, which the API server asked for.
     After(Duration),
-    /// Later, with growing distance: it is not about the object.
+    /// Later, with backoff: the error is not about the object.
     Later,
-    /// When git, the cluster's configuration or another object changes. Trying again without is for safety only.
+    /// When git, the cluster's configuration or another object changes. Earlier retries are for safety
+    /// only.
     OnChange,
 }
 
@@ -227,7 +228,7 @@ impl ApplyError {
         }
     }
 
-    /// When it is worth trying again.
+    /// When a retry makes sense.
     pub fn retry(&self) -> Retry {
         match self {
             Self::Conflict { .. } => Retry::Now,
@@ -262,8 +263,8 @@ impl ApplyError {
         }
     }
 
-    /// Whether the API server did not answer at all, so that the next object need not be tried.
-    pub(super) fn is_silence(&self) -> bool {
+    /// Whether the API server did not answer at all, so that further objects are skipped.
+    pub(super) fn is_unresponsive(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Timeout { .. })
     }
 }
@@ -277,7 +278,6 @@ impl From<ResolveError> for ApplyError {
     }
 }
 
-/// The fields if there are some, else the message.
 struct InvalidText<'a>(&'a str, &'a [FieldCause]);
 
 impl fmt::Display for InvalidText<'_> {

@@ -1,16 +1,16 @@
-//! Doing what a plan says: the only place that writes managed objects.
+//! Execution of plans: the only place that writes managed objects.
 //!
-//! | module | what it does |
+//! | module | task |
 //! |---|---|
-//! | [`apply`](self) | stages: objects of one rank at a time, several at once |
-//! | `request` | one request, and what its answer means |
-//! | `caller` | with whose rights requests are made |
-//! | `discovery` | which kinds the cluster serves |
-//! | `preview` | the plan as the API server would carry it out, without doing so |
+//! | [`apply`](self) | stages: objects of one rank concurrently |
+//! | `request` | one request, and the meaning of its answer |
+//! | `caller` | the identity of requests |
+//! | `discovery` | served kinds |
+//! | `preview` | the dry run of a plan |
 //!
-//! An object that fails stops neither its stage nor the objects beside it, so that one bad manifest
-//! costs one object; the caller does not go on to the next stage. Only this module can make an
-//! [`Applied`]: what was intended cannot be reported as done.
+//! A failed object stops neither its stage nor the objects beside it: one bad manifest costs one object.
+//! The caller does not continue with the next stage. Only this module constructs an [`Applied`]:
+//! intentions cannot be reported as done.
 
 mod applied;
 mod apply;
@@ -23,7 +23,7 @@ mod prune;
 mod request;
 
 pub use applied::{Action, Applied, Done, Outcome};
-pub use caller::NoSuchName;
+pub use caller::InvalidUserName;
 pub use discovery::Kind;
 pub use error::{ApplyError, Failure, FieldCause, ResolveError, Retry};
 pub use namespaces::NamespaceError;
@@ -38,14 +38,14 @@ use discovery::Cache;
 use equate_manifest::object::{GroupVersionKind, Object};
 use futures::stream::{self, StreamExt as _};
 use kube::Client;
-use request::{Ask, Endpoint};
+use request::{Endpoint, ObjectRequest};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A cluster that objects are applied to. Cheap to clone; clones share what is known of its kinds.
+/// A cluster to apply objects to. Cheap to clone; clones share discovery.
 #[derive(Clone)]
 pub struct Cluster {
     caller: Caller,
@@ -58,30 +58,29 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// How steps are carried out.
+/// Options of an execution.
 #[derive(Debug, Clone)]
 pub struct Execution<'a> {
-    /// What the plan was made with: what was not seen then is judged by it when it is seen.
+    /// The options of the plan, for decisions about objects that were not known then.
     pub options: &'a Options<'a>,
-    /// How owners look at their objects.
+    /// The rules of owners for their objects.
     pub rules: &'a dyn OwnerRules,
-    /// Whether any object may be recreated when a change to it is refused, not only those that say so.
+    /// Whether every object may be recreated when a change is refused, not only those that ask for it.
     pub force: bool,
-    /// How many objects are written at once.
+    /// The most concurrent writes.
     pub concurrency: usize,
-    /// How long one answer is waited for.
+    /// The timeout of one request.
     pub timeout: Duration,
-    /// How long failures that pass (conflicts, 429, 5xx, no answer) are tried again for one object.
+    /// The longest retry of transient failures (conflicts, 429, 5xx, no answer) of one object.
     pub patience: Duration,
 }
 
 impl<'a> Execution<'a> {
-    /// The kind of owner that acts.
     fn by(&self) -> &'static OwnerKind {
         self.options.owner.kind
     }
 
-    /// Eight objects at once, 30 seconds for an answer, 3 seconds of patience.
+    /// Eight concurrent objects, 30 seconds for a request, 3 seconds of retries.
     pub fn new(options: &'a Options<'a>) -> Self {
         Self {
             options,
@@ -95,7 +94,7 @@ impl<'a> Execution<'a> {
 }
 
 impl Cluster {
-    /// A cluster by its client. Nothing is asked until something is needed.
+    /// A cluster by its client. Sends no request.
     pub fn new(client: Client) -> Self {
         Self {
             caller: Caller::new(client),
@@ -103,53 +102,51 @@ impl Cluster {
         }
     }
 
-    /// The same cluster with the rights of another, whom the client's own identity has to be allowed
-    /// to impersonate. Which kinds are served is asked and kept for all of them together, with the
-    /// client's own rights.
+    /// The same cluster, impersonating a user. The client's own identity needs the right to impersonate.
+    /// Discovery uses the client's own identity and is shared.
     ///
     /// # Errors
-    /// When no header can hold the name.
-    pub fn acting_as(&self, user: &str) -> Result<Self, NoSuchName> {
+    /// The name does not fit into a header.
+    pub fn acting_as(&self, user: &str) -> Result<Self, InvalidUserName> {
         Ok(Self {
             caller: self.caller.acting_as(user)?,
             kinds: Arc::clone(&self.kinds),
         })
     }
 
-    /// The client, which acts as nobody else.
+    /// The client, without impersonation.
     pub fn client(&self) -> &Client {
         &self.caller.client
     }
 
-    /// A kind as it is served.
+    /// Resolves a kind.
     ///
     /// # Errors
-    /// When the cluster does not serve it, or does not say.
+    /// The cluster does not serve it, or discovery failed.
     pub async fn resolve(&self, gvk: &GroupVersionKind) -> Result<Kind, ResolveError> {
         self.kinds.resolve(self.client(), gvk).await
     }
 
-    /// A kind in the version an inventory names, or in another if that one is not served any more.
+    /// Resolves a kind in the version of an inventory entry, or in any other served version.
     ///
     /// # Errors
-    /// When the cluster serves it in no version, or does not say.
+    /// The cluster serves no version, or discovery failed.
     pub async fn resolve_any_version(&self, gvk: &GroupVersionKind) -> Result<Kind, ResolveError> {
         self.kinds.resolve_any_version(self.client(), gvk).await
     }
 
-    /// Says that kinds of a group are about to come (a CustomResourceDefinition was written or
-    /// established): whoever misses one in the next seconds waits for it, for two seconds at most.
+    /// Expects new kinds of a group, because a CustomResourceDefinition was written or established. A
+    /// lookup of a missing kind in the next seconds waits for it, for two seconds at most.
     pub async fn expect_change(&self, group: &str) {
         self.kinds.expect_change(group).await;
     }
 
-    /// Whether an object may be written, as the API server says: its authorizer has nothing against an
-    /// empty patch of it as a dry run. One that is not there may; what admission says of the object is no
-    /// matter of rights. Where the version is empty, any does. It is asked for an owner of a kind, whose
-    /// field manager the patch names.
+    /// Whether the authorizer allows writing an object: it is asked with a dry run of an empty patch,
+    /// with the field manager of an owner's kind. A missing object may be written; admission does not
+    /// count. An empty version means any.
     ///
     /// # Errors
-    /// When the API server does not say.
+    /// The API server does not answer the question.
     pub async fn may_write(
         &self,
         by: &OwnerKind,
@@ -164,11 +161,11 @@ impl Cluster {
             Err(error) => return Err(error.into()),
         };
         match (Endpoint { id, kind, timeout })
-            .ask(&self.caller, Ask::Touch(by))
+            .ask(&self.caller, ObjectRequest::Touch(by))
             .await
         {
             Err(ApplyError::Forbidden { message }) if message.contains(NO_RIGHT) => Ok(false),
-            // that somebody may not be asked as says nothing of what that one may
+            // a missing right to impersonate is not a missing right to write
             Err(error @ ApplyError::Forbidden { .. }) if error.to_string().contains(NO_IDENTITY) => {
                 Err(error)
             }
@@ -179,15 +176,16 @@ impl Cluster {
                 | ApplyError::TooManyRequests { .. }
                 | ApplyError::Server { .. }),
             ) => Err(error),
-            // whatever else is wrong with it, it is not a right that is missing
+            // any other error is not about permissions
             Ok(_) | Err(_) => Ok(true),
         }
     }
 
-    /// One object as it is, in the version an inventory names; `None` if it or its kind is not there.
+    /// The live object, in the version of an inventory entry; `None` if it does not exist or its kind is
+    /// not served.
     ///
     /// # Errors
-    /// When the cluster does not say.
+    /// The request failed.
     pub async fn get(
         &self,
         id: &ObjectId,
@@ -203,19 +201,19 @@ impl Cluster {
     }
 }
 
-/// How every authorizer's refusal of a patch is worded; an admission policy's has the same code and reason.
+/// Part of every authorizer's refusal of a patch; refusals by admission policies have the same code and
+/// reason.
 const NO_RIGHT: &str = " cannot patch resource ";
-/// How it is worded that an identity may not be taken.
 const NO_IDENTITY: &str = " cannot impersonate";
 
-/// Repeats what fails in passing until it succeeds or patience ends.
+/// Retries transient failures until success or the end of patience.
 ///
-/// Takes a closure that gives futures, not an async one: those are not known to be `Send`.
-async fn persist<T, F>(patience: Duration, mut attempt: impl FnMut() -> F) -> Result<T, ApplyError>
+/// Takes a closure that returns futures, because the futures of an async closure are not known to be
+/// `Send`.
+async fn retry_transient<T, F>(patience: Duration, mut attempt: impl FnMut() -> F) -> Result<T, ApplyError>
 where
     F: Future<Output = Result<T, ApplyError>>,
 {
-    /// The first pause; each is twice the one before.
     const PAUSE: Duration = Duration::from_millis(50);
     let deadline = Instant::now() + patience;
     let mut pause = PAUSE;
@@ -241,11 +239,11 @@ where
     }
 }
 
-/// Does several at a time; the answers come in the order given, whichever is there first.
+/// Runs futures concurrently and returns their results in order.
 ///
-/// The futures are made before, because those of a closure over references are not known to be
-/// `Send` for all lifetimes.
-async fn together<F: Future>(work: Vec<F>, concurrency: usize) -> Vec<F::Output> {
+/// Takes futures, because those of a closure over references are not known to be `Send` for all
+/// lifetimes.
+async fn run_concurrently<F: Future>(work: Vec<F>, concurrency: usize) -> Vec<F::Output> {
     let numbered = work.into_iter().enumerate();
     let mut done: Vec<(usize, F::Output)> =
         stream::iter(numbered.map(|(at, work)| async move { (at, work.await) }))
@@ -256,18 +254,18 @@ async fn together<F: Future>(work: Vec<F>, concurrency: usize) -> Vec<F::Output>
     done.into_iter().map(|(_, done)| done).collect()
 }
 
-/// Whether the API server answers at all; shared by the objects that are written together.
+/// Whether the API server stopped answering; shared by concurrent writes.
 #[derive(Debug, Default)]
-struct Silence(AtomicBool);
+struct Unresponsive(AtomicBool);
 
-impl Silence {
-    /// Tries one object, unless another has just had no answer.
+impl Unresponsive {
+    /// Runs an attempt, unless another one just got no answer.
     async fn guard<T>(&self, attempt: impl Future<Output = Result<T, ApplyError>>) -> Result<T, ApplyError> {
         if self.0.load(Ordering::Relaxed) {
             return Err(ApplyError::NotTried);
         }
         let result = attempt.await;
-        if result.as_ref().is_err_and(ApplyError::is_silence) {
+        if result.as_ref().is_err_and(ApplyError::is_unresponsive) {
             self.0.store(true, Ordering::Relaxed);
         }
         result
@@ -280,7 +278,7 @@ mod tests {
     use crate::desired::Desired;
     use crate::plan::{Plan, Stage, Step};
 
-    /// The futures cross threads: a controller's worker holds them.
+    /// A controller's worker moves the futures between threads.
     #[test]
     fn futures_are_send() {
         fn send<T: Send>(_: impl FnOnce() -> T) {}

@@ -1,4 +1,4 @@
-//! Where objects live: decided before they are planned, because it is part of what they are called.
+//! Namespaces of objects: decided before planning, because a namespace is part of the id.
 
 use super::Cluster;
 use super::error::ResolveError;
@@ -7,31 +7,31 @@ use equate_manifest::object::{GroupVersionKind, Object};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Why it is not known where an object lives.
+/// The namespace of an object is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
-    /// It lives in a namespace, and none is named.
+    /// Its kind is namespaced, and no namespace is given.
     #[error("{id} namespace not specified")]
     NotSpecified {
         /// The object.
         id: ObjectId,
-        /// Its place among those given.
+        /// Its index among the given objects.
         index: usize,
     },
-    /// The cluster does not say which kinds it has.
-    #[error("it is not known which kinds live in namespaces")]
+    /// Discovery failed.
+    #[error("cannot discover which kinds are namespaced")]
     Resolve(#[source] ResolveError),
 }
 
 impl Cluster {
-    /// Gives objects without a namespace the default one, and takes it from those whose kind has none.
+    /// Gives namespaced objects the default namespace, and removes the namespace of cluster-scoped ones.
     ///
-    /// Kinds that the same objects define count as served. A kind nobody knows is left as it is: it
-    /// fails by name when it is applied.
+    /// Kinds defined by the same objects count as served. An object of an unknown kind is unchanged: its
+    /// apply reports it.
     ///
     /// # Errors
-    /// When an object needs a namespace and there is no default, as in Flux; when the cluster does not answer.
-    pub async fn settle_namespaces<'o>(
+    /// An object needs a namespace and there is no default, as in Flux; or discovery failed.
+    pub async fn assign_namespaces<'o>(
         &self,
         objects: impl IntoIterator<Item = &'o mut Object>,
         default: Option<&str>,
@@ -89,7 +89,7 @@ fn set_namespace(object: &mut Object, namespace: Option<&str>) {
     }
 }
 
-/// Whether the kinds that the objects define live in namespaces, by group and kind.
+/// Whether the kinds defined by these objects are namespaced, by group and kind.
 fn definitions(objects: &[&mut Object]) -> HashMap<(String, String), bool> {
     let definitions = objects
         .iter()

@@ -1,8 +1,8 @@
-//! A plan as the API server would carry it out, without doing so: what `equate diff` shows.
+//! The dry run of a plan: `equate diff` shows it.
 
 use super::error::{ApplyError, Failure};
-use super::request::Ask;
-use super::{Cluster, Execution, together};
+use super::request::ObjectRequest;
+use super::{Cluster, Execution, run_concurrently};
 use crate::desired::Desired;
 use crate::difference;
 use crate::id::ObjectId;
@@ -12,26 +12,25 @@ use crate::plan::{self, KeepReason, Memory, PatchReason, Plan, Presence, Stage, 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A plan with every field that would change, and what would fail.
+/// A plan with all field changes, and the expected failures.
 #[derive(Debug, Default)]
 pub struct Preview {
-    /// The plan. Objects that would fail have the step they had.
+    /// The plan. A failing object keeps its step.
     pub plan: Plan,
-    /// What would fail.
+    /// The expected failures.
     pub failures: Vec<Failure>,
 }
 
-/// What an apply would do to one object.
-enum Foreseen {
+enum ExpectedEffect {
     Step(Step),
     Fails(Step, Failure),
 }
 
 impl Cluster {
-    /// Holds a plan against the API server: reads every object, and applies it as a dry run.
+    /// Reads every object of a plan and applies it as a dry run.
     ///
-    /// Objects whose namespace or kind the plan itself creates cannot be tried; they are foreseen to
-    /// be created.
+    /// Objects whose namespace or kind the plan itself creates cannot be tried: they are shown as
+    /// created.
     pub async fn preview(&self, plan: &Plan, desired: &[Desired], execution: &Execution<'_>) -> Preview {
         let given: HashMap<&ObjectId, &Desired> = desired.iter().map(|d| (&d.id, d)).collect();
         let mut preview = Preview {
@@ -42,18 +41,18 @@ impl Cluster {
             },
             failures: Vec::new(),
         };
-        let coming = Coming::of(desired);
+        let planned = PlannedContainers::of(desired);
         for stage in &plan.stages {
             let mut trials = Vec::with_capacity(stage.steps.len());
             for step in &stage.steps {
                 let desired = given.get(step.id()).copied();
-                trials.push(self.foresee(step, desired, &coming, execution));
+                trials.push(self.foresee(step, desired, &planned, execution));
             }
             let mut steps = Vec::with_capacity(stage.steps.len());
-            for foreseen in together(trials, execution.concurrency).await {
-                match foreseen {
-                    Foreseen::Step(step) => steps.push(step),
-                    Foreseen::Fails(step, failure) => {
+            for expected in run_concurrently(trials, execution.concurrency).await {
+                match expected {
+                    ExpectedEffect::Step(step) => steps.push(step),
+                    ExpectedEffect::Fails(step, failure) => {
                         steps.push(step);
                         preview.failures.push(failure);
                     }
@@ -71,23 +70,23 @@ impl Cluster {
         &self,
         step: &Step,
         desired: Option<&Desired>,
-        coming: &Coming<'_>,
+        planned: &PlannedContainers<'_>,
         execution: &Execution<'_>,
-    ) -> Foreseen {
+    ) -> ExpectedEffect {
         let Some(desired) = desired.filter(|_| step.acts()) else {
-            return Foreseen::Step(step.clone());
+            return ExpectedEffect::Step(step.clone());
         };
         match self.try_step(desired, execution).await {
-            Ok(step) => Foreseen::Step(step),
-            Err(ApplyError::NamespaceMissing { namespace }) if coming.namespaces.contains(&*namespace) => {
-                Foreseen::Step(Step::Create(desired.id.clone()))
+            Ok(step) => ExpectedEffect::Step(step),
+            Err(ApplyError::NamespaceMissing { namespace }) if planned.namespaces.contains(&*namespace) => {
+                ExpectedEffect::Step(Step::Create(desired.id.clone()))
             }
             Err(ApplyError::NoSuchKind { gvk })
-                if coming.kinds.contains(&(gvk.group.as_str(), gvk.kind.as_str())) =>
+                if planned.kinds.contains(&(gvk.group.as_str(), gvk.kind.as_str())) =>
             {
-                Foreseen::Step(Step::Create(desired.id.clone()))
+                ExpectedEffect::Step(Step::Create(desired.id.clone()))
             }
-            Err(error) => Foreseen::Fails(
+            Err(error) => ExpectedEffect::Fails(
                 step.clone(),
                 Failure {
                     id: desired.id.clone(),
@@ -112,13 +111,13 @@ impl Cluster {
         };
         let planned = plan::apply_step(desired, &presence, &Memory::default(), execution.options);
         let Step::Patch { reason, .. } = planned else {
-            // also a creation is tried, so that what the API server refuses is seen
+            // creations are tried too, to find what the API server refuses
             if let Step::Create(_) = planned {
                 let object = &desired.object;
                 endpoint
                     .ask(
                         &self.caller,
-                        Ask::Apply {
+                        ObjectRequest::Apply {
                             by: execution.by(),
                             object,
                             dry_run: true,
@@ -140,7 +139,7 @@ impl Cluster {
         let tried = endpoint
             .ask(
                 &self.caller,
-                Ask::Apply {
+                ObjectRequest::Apply {
                     by: execution.by(),
                     object,
                     dry_run: true,
@@ -150,7 +149,7 @@ impl Cluster {
         let answer = match tried {
             Err(ApplyError::Invalid { message, fields }) => {
                 let creatable = endpoint
-                    .ask(&self.caller, Ask::CreateDryRun(execution.by(), object))
+                    .ask(&self.caller, ObjectRequest::CreateDryRun(execution.by(), object))
                     .await;
                 let creatable = matches!(creatable, Err(ApplyError::Conflict { .. }));
                 return match (creatable, execution.force || desired.policy.force) {
@@ -174,13 +173,13 @@ impl Cluster {
     }
 }
 
-/// What the plan's own objects bring into being.
-struct Coming<'a> {
+/// Namespaces and kinds that the plan itself creates.
+struct PlannedContainers<'a> {
     namespaces: HashSet<&'a str>,
     kinds: HashSet<(&'a str, &'a str)>,
 }
 
-impl<'a> Coming<'a> {
+impl<'a> PlannedContainers<'a> {
     fn of(desired: &'a [Desired]) -> Self {
         let namespaces = desired
             .iter()

@@ -1,54 +1,57 @@
-//! Deleting what git no longer holds.
+//! Deletion of objects that git no longer declares.
 
 use super::applied::{Action, Applied, Done, Outcome};
 use super::error::{ApplyError, Failure};
-use super::request::{Ask, Endpoint};
-use super::{Cluster, Execution, Silence, persist, together};
+use super::request::{Endpoint, ObjectRequest};
+use super::{Cluster, Execution, Unresponsive, retry_transient, run_concurrently};
 use crate::id::ObjectId;
 use crate::observed::Observed;
 use crate::order;
 use crate::plan::{self, KeepReason, Step};
 use equate_manifest::object::GroupVersionKind;
 
-/// An object that changes each time it is to be deleted is given up after so many looks.
+/// The most attempts for an object that changes before each deletion.
 const ATTEMPTS: usize = 5;
 
-/// What the API server makes of a deletion.
 enum Deletion {
     Accepted,
     Gone,
-    /// It was changed since, or another object has the name now.
+    /// The object changed, or another one has its name.
     Changed,
 }
 
 impl Cluster {
-    /// Carries out prune steps in their order, those of one rank several at a time.
+    /// Executes prune steps in order, those of one rank concurrently.
     ///
-    /// An object is deleted in the background, and only as it was seen: one that was changed since,
-    /// or created anew under the same name, is looked at first, for it may be another's by now, or
-    /// not to be pruned. What fails stays in the
-    /// inventory: it is for the caller to keep it there.
+    /// Deletes in the background, with preconditions on what was observed. An object that changed or was
+    /// recreated since is read again first: it may belong to another owner or be protected by now. A
+    /// failed object stays in the inventory; the caller keeps it there.
     pub async fn prune(&self, steps: &[Step], execution: &Execution<'_>) -> Applied {
-        let silence = Silence::default();
+        let unresponsive = Unresponsive::default();
         let mut applied = Applied::default();
         for rank in steps.chunk_by(|a, b| order::rank(&a.id().kind) == order::rank(&b.id().kind)) {
             let mut steps = Vec::with_capacity(rank.len());
             for step in rank {
-                steps.push(self.prune_outcome(step, execution, &silence));
+                steps.push(self.prune_outcome(step, execution, &unresponsive));
             }
             applied
                 .outcomes
-                .extend(together(steps, execution.concurrency).await);
+                .extend(run_concurrently(steps, execution.concurrency).await);
         }
         applied
     }
 
-    async fn prune_outcome(&self, step: &Step, execution: &Execution<'_>, silence: &Silence) -> Outcome {
+    async fn prune_outcome(
+        &self,
+        step: &Step,
+        execution: &Execution<'_>,
+        unresponsive: &Unresponsive,
+    ) -> Outcome {
         let result = match step {
             Step::Keep(_, reason) => Ok(Done::kept(reason.clone(), None)),
             Step::Prune { id, version, from } => {
                 let pruning = self.prune_one(id, version, from.as_ref(), execution);
-                silence.guard(pruning).await
+                unresponsive.guard(pruning).await
             }
             Step::Create(_) | Step::Patch { .. } | Step::Recreate { .. } => Err(ApplyError::NotGiven),
         };
@@ -70,7 +73,7 @@ impl Cluster {
         execution: &Execution<'_>,
     ) -> Result<Done, ApplyError> {
         let gvk = GroupVersionKind::new(&*id.group, version, &*id.kind);
-        let resolving = persist(execution.patience, async || {
+        let resolving = retry_transient(execution.patience, async || {
             Ok(self.resolve_any_version(&gvk).await?)
         });
         let kind = match resolving.await {
@@ -94,11 +97,11 @@ impl Cluster {
                 },
             };
             let endpoint = &endpoint;
-            let ask = Ask::Delete {
+            let ask = ObjectRequest::Delete {
                 uid: &uid,
                 version: Some(&version),
             };
-            let deletion = persist(execution.patience, || async move {
+            let deletion = retry_transient(execution.patience, || async move {
                 match endpoint.ask(&self.caller, ask).await {
                     Ok(_) => Ok(Deletion::Accepted),
                     Err(ApplyError::Refused { code: 404, .. } | ApplyError::NoSuchKind { .. }) => {
@@ -126,13 +129,13 @@ impl Cluster {
         })
     }
 
-    /// An object that may be pruned, as it is now; what is kept instead, if it may not.
+    /// The live object if it may be pruned; otherwise the reason to keep it.
     async fn prunable(
         &self,
         endpoint: &Endpoint<'_>,
         execution: &Execution<'_>,
     ) -> Result<Result<Observed, Done>, ApplyError> {
-        let live = persist(execution.patience, || endpoint.get(&self.caller)).await?;
+        let live = retry_transient(execution.patience, || endpoint.get(&self.caller)).await?;
         let Some(live) = live else {
             return Ok(Err(Done::kept(KeepReason::Gone, None)));
         };

@@ -1,7 +1,7 @@
-//! One request to the API server, and what its answer means.
+//! One request to the API server, and the meaning of its answer.
 //!
-//! Requests are built here rather than through `kube::Api`, because two things it hides decide what
-//! happens next: whether an apply created the object (201), and the `Retry-After` header.
+//! Requests are built here because `kube::Api` hides two things that decide the next step: whether an
+//! apply created the object (201), and the `Retry-After` header.
 
 use super::caller::Caller;
 use super::discovery::Kind;
@@ -17,10 +17,11 @@ use kube::core::{DynamicObject, Resource as _, Status};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// As much of an answer is read; etcd holds objects of 1.5 MiB, managed fields included.
+/// The largest accepted answer; etcd holds objects of 1.5 MiB, managed fields included.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What structured merge and decoding say of an object that is not of its type; it comes with status 500.
+/// Messages of structured merge and decoding for an object that does not match its type; their status is
+/// 500.
 const TYPED: [&str; 4] = [
     "field not declared in schema",
     "failed to create typed patch object",
@@ -28,40 +29,37 @@ const TYPED: [&str; 4] = [
     "failed to convert new object",
 ];
 
-/// Said of a Secret instead of the API server's words.
+/// Replaces the API server's message for a Secret.
 const WITHHELD: &str = "the values of its data must be strings in base64, of stringData strings \
     (what the API server says is left out, because it may quote the secret)";
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Ask<'a> {
+pub(super) enum ObjectRequest<'a> {
     Get,
-    /// The others that write say for which kind of owner: its field manager is who did it.
+    /// Writes name the kind of owner: its field manager is the author.
     Apply {
         by: &'a OwnerKind,
         object: &'a Object,
         dry_run: bool,
     },
-    /// Creates nothing: says whether the object could be created.
+    /// A dry run: whether the object could be created.
     CreateDryRun(&'a OwnerKind, &'a Object),
     JsonPatch(&'a OwnerKind, &'a [Value]),
-    /// Changes nothing: says whether the object could be changed.
+    /// A dry run: whether the object may be changed.
     Touch(&'a OwnerKind),
-    /// In the background, if it still has this uid, and this resource version.
+    /// In the background, with preconditions on the uid and, if given, the resource version.
     Delete {
         uid: &'a str,
         version: Option<&'a str>,
     },
 }
 
-/// The object that was answered.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) object: Object,
     pub(super) created: bool,
 }
 
-/// Talks to the API server about one object.
 #[derive(Debug)]
 pub(super) struct Endpoint<'a> {
     pub(super) id: &'a ObjectId,
@@ -70,16 +68,16 @@ pub(super) struct Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    /// The object as it is; `None` if it is not there, which it also is not when its kind is not served.
+    /// The live object; `None` if it does not exist or its kind is not served.
     pub(super) async fn get(&self, caller: &Caller) -> Result<Option<Object>, ApplyError> {
-        match self.ask(caller, Ask::Get).await {
+        match self.ask(caller, ObjectRequest::Get).await {
             Ok(answer) => Ok(Some(answer.object)),
             Err(ApplyError::NoSuchKind { .. } | ApplyError::Refused { code: 404, .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    pub(super) async fn ask(&self, caller: &Caller, ask: Ask<'_>) -> Result<Answer, ApplyError> {
+    pub(super) async fn ask(&self, caller: &Caller, ask: ObjectRequest<'_>) -> Result<Answer, ApplyError> {
         let request = self.request(ask)?;
         let exchange = async {
             let response = caller.send(request).await.map_err(ApplyError::Unreachable)?;
@@ -106,7 +104,7 @@ impl Endpoint<'_> {
         Err(self.refusal(head.status.as_u16(), &status, retry_after))
     }
 
-    fn request(&self, ask: Ask<'_>) -> Result<http::Request<Body>, ApplyError> {
+    fn request(&self, ask: ObjectRequest<'_>) -> Result<http::Request<Body>, ApplyError> {
         let namespace = self.kind.namespaced.then_some(&*self.id.namespace);
         let namespace = namespace.map(|namespace| segment("namespace", namespace));
         let namespace = namespace.transpose()?;
@@ -114,8 +112,8 @@ impl Endpoint<'_> {
         let item = format!("{collection}/{}", segment("resource name", &self.id.name)?);
         let dry = |dry_run: bool| if dry_run { "&dryRun=All" } else { "" };
         let (method, uri, content_type, body) = match ask {
-            Ask::Get => (Method::GET, item, "application/json", Ok(Vec::new())),
-            Ask::Apply { by, object, dry_run } => (
+            ObjectRequest::Get => (Method::GET, item, "application/json", Ok(Vec::new())),
+            ObjectRequest::Apply { by, object, dry_run } => (
                 Method::PATCH,
                 format!(
                     "{item}?fieldManager={}&force=true{}",
@@ -125,25 +123,25 @@ impl Endpoint<'_> {
                 "application/apply-patch+yaml",
                 serde_json::to_vec(object),
             ),
-            Ask::CreateDryRun(by, object) => (
+            ObjectRequest::CreateDryRun(by, object) => (
                 Method::POST,
                 format!("{collection}?fieldManager={}&dryRun=All", by.field_manager),
                 "application/json",
                 serde_json::to_vec(object),
             ),
-            Ask::JsonPatch(by, patch) => (
+            ObjectRequest::JsonPatch(by, patch) => (
                 Method::PATCH,
                 format!("{item}?fieldManager={}", by.field_manager),
                 "application/json-patch+json",
                 serde_json::to_vec(patch),
             ),
-            Ask::Touch(by) => (
+            ObjectRequest::Touch(by) => (
                 Method::PATCH,
                 format!("{item}?fieldManager={}&dryRun=All", by.field_manager),
                 "application/merge-patch+json",
                 Ok(b"{}".to_vec()),
             ),
-            Ask::Delete { uid, version } => (
+            ObjectRequest::Delete { uid, version } => (
                 Method::DELETE,
                 item,
                 "application/json",
@@ -167,17 +165,17 @@ impl Endpoint<'_> {
             .map_err(|error| ApplyError::Unreachable(kube::Error::HttpError(error)))
     }
 
-    /// What a refusal is about. Texts are looked at only where the API server gives nothing else.
+    /// Classifies a refusal. Matches on texts only where the API server gives nothing else.
     fn refusal(&self, code: u16, status: &Status, retry_after: Option<Duration>) -> ApplyError {
         let text = status.message.as_str();
         let typed = TYPED.iter().any(|words| text.contains(words));
         let secret = &*self.id.kind == "Secret" && self.id.group.is_empty();
         let message = match code {
-            // it may quote the values it does not like
+            // the message may quote secret values
             400 | 422 | 500 if secret && (code != 500 || typed) => WITHHELD.to_owned(),
             _ => text.to_owned(),
         };
-        // a webhook says what it likes, also about values
+        // a webhook's message may quote values
         let quoted = || if secret { WITHHELD } else { text }.to_owned();
         let details = status.details.as_ref();
         let causes = details.map_or(&[][..], |details| &details.causes);

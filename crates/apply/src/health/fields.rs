@@ -1,19 +1,17 @@
-//! Fields of an object as the rules read them.
+//! Typed access to fields for the health rules.
 //!
-//! Two manners, both upstream's: what decides for every kind must have its
-//! type, else the object is [`Malformed`]; a counter of the wrong type reads
-//! as if it were absent. `null` is absent in both.
+//! As upstream, fields that decide for every kind must have their type, else the object is [`Malformed`].
+//! A counter of the wrong type counts as absent. `null` is absent in both cases.
 
 use equate_manifest::object::Object;
 use serde_json::Value;
 
-/// An object whose status cannot be read.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum Malformed {
-    /// A field of another type.
+    /// A field has the wrong type.
     #[error("{field} is not {expected}")]
     Type { field: String, expected: &'static str },
-    /// A pod phase that Kubernetes does not have.
+    /// A pod phase unknown to Kubernetes.
     #[error("unknown phase {0}")]
     Phase(String),
 }
@@ -42,22 +40,18 @@ pub(super) fn at<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
     (!found.is_null()).then_some(found)
 }
 
-/// A counter, or its default when it is absent.
 pub(super) fn count(object: &Object, path: &[&str], default: i64) -> i64 {
     at(object, path).and_then(Value::as_i64).unwrap_or(default)
 }
 
-/// A text, or its default when it is absent.
 pub(super) fn text<'a>(object: &'a Object, path: &[&str], default: &'a str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or(default)
 }
 
-/// `metadata.generation`.
 pub(super) fn generation(object: &Object) -> Result<Option<i64>, Malformed> {
     integer(object, &["metadata", "generation"])
 }
 
-/// `status.observedGeneration`.
 pub(super) fn observed_generation(object: &Object) -> Result<Option<i64>, Malformed> {
     integer(object, &["status", "observedGeneration"])
 }
@@ -72,7 +66,6 @@ fn integer(object: &Object, path: &[&str]) -> Result<Option<i64>, Malformed> {
     }
 }
 
-/// Whether `metadata.deletionTimestamp` is set.
 pub(super) fn deleting(object: &Object) -> Result<bool, Malformed> {
     match at(object, &["metadata", "deletionTimestamp"]) {
         None => Ok(false),
@@ -81,7 +74,6 @@ pub(super) fn deleting(object: &Object) -> Result<bool, Malformed> {
     }
 }
 
-/// `status.conditions`, in their order.
 pub(super) fn conditions(object: &Object) -> Result<Vec<Condition<'_>>, Malformed> {
     match at(object, &["status"]) {
         None | Some(Value::Object(_)) => {}

@@ -1,14 +1,12 @@
-//! Whether an object does what it was applied for, read from the object alone.
+//! Health of an object, computed from the object alone.
 //!
-//! The rules are kstatus's (fluxcd/cli-utils 1.2, `pkg/kstatus/status`), with
-//! the Job rule of Flux's controllers (fluxcd/pkg `runtime/statusreaders`): a
-//! Job is current when it has completed, not when it has started. Messages are
-//! theirs too, because alerts and tests are written against them.
+//! The rules are kstatus's (fluxcd/cli-utils 1.2, `pkg/kstatus/status`), with the Job rule of Flux's
+//! controllers (fluxcd/pkg `runtime/statusreaders`): a Job is current when it has completed, not when it
+//! has started. Messages are theirs too: alerts and tests match on them.
 //!
-//! Nothing here asks the cluster, waits or keeps state. A kind without a rule
-//! of its own is judged by the conditions every controller may set
-//! (`Reconciling`, `Stalled`, `Ready`), and is current when it has none:
-//! APIService is such a kind, its `Available` condition is not read.
+//! This module sends no request, does not wait and keeps no state. A kind without its own rule is judged
+//! by its `Reconciling`, `Stalled` and `Ready` conditions, and is current without them. APIService is
+//! such a kind: its `Available` condition is not read.
 
 mod fields;
 mod rules;
@@ -20,20 +18,20 @@ use fields::{Condition, Malformed, conditions, generation, observed_generation};
 use jiff::Timestamp;
 use std::fmt;
 
-/// What kstatus calls the state of an object.
+/// The status of an object, in kstatus's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Status {
-    /// It is as its specification says.
+    /// The object matches its spec.
     Current,
-    /// Its controller is on the way, or has not begun.
+    /// Its controller is working, or has not started.
     InProgress,
-    /// Its controller gave up, or cannot get there.
+    /// Its controller has failed.
     Failed,
     /// It is being deleted.
     Terminating,
-    /// It does not exist. [`compute`] never says so: it is given an object.
+    /// It does not exist. [`compute`] never returns it.
     NotFound,
-    /// It cannot be read: its status does not have the shape of its kind.
+    /// Its status does not have the shape of its kind.
     Unknown,
 }
 
@@ -50,18 +48,17 @@ impl fmt::Display for Status {
     }
 }
 
-/// A status and the sentence that explains it; the sentence may be empty where a controller's
-/// own condition has no message.
+/// A status and its message; empty if a controller's own condition has no message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Health {
-    /// The verdict.
+    /// The status.
     pub status: Status,
-    /// Why.
+    /// The message.
     pub message: String,
 }
 
 impl Health {
-    /// The health of an object that is not there.
+    /// The health of a missing object.
     pub fn not_found() -> Self {
         Self::new(Status::NotFound, "Resource not found")
     }
@@ -88,14 +85,13 @@ impl Health {
 
 /// The health of an object.
 ///
-/// A pod that no node takes is `InProgress` here, however old it is: whether it has waited too
-/// long is a matter of time, see [`compute_at`].
+/// An unschedulable pod is `InProgress` at any age; [`compute_at`] takes the time into account.
 pub fn compute(object: &Object) -> Health {
     judge(object, None)
 }
 
-/// The health of an object at a time: a pod that no node has taken for 15 seconds is `Failed`.
-/// All other verdicts are those of [`compute`].
+/// The health of an object at a time: a pod that was unschedulable for 15 seconds is `Failed`. All other
+/// results are those of [`compute`].
 pub fn compute_at(object: &Object, now: Timestamp) -> Health {
     judge(object, Some(now))
 }
@@ -109,7 +105,7 @@ fn judge(object: &Object, now: Option<Timestamp>) -> Health {
         .unwrap_or_else(|malformed| Health::new(Status::Unknown, malformed.to_string()))
 }
 
-/// What holds for every kind; `None` when it decides nothing.
+/// The rules for every kind; `None` if they do not decide.
 fn generic(object: &Object) -> Result<Option<Health>, Malformed> {
     if fields::deleting(object)? {
         return Ok(Some(Health::new(
@@ -117,7 +113,7 @@ fn generic(object: &Object) -> Result<Option<Health>, Malformed> {
             "Resource scheduled for deletion",
         )));
     }
-    // A kind without the field is not asked to have it; Flux's kinds start at -1.
+    // Kinds without the field are exempt; Flux's kinds start at -1.
     if let (Some(generation), Some(observed)) = (generation(object)?, observed_generation(object)?)
         && generation != observed
     {
@@ -150,7 +146,7 @@ fn by_kind(object: &Object, now: Option<Timestamp>) -> Result<Health, Malformed>
         ("apps" | "extensions", "DaemonSet") => rules::daemon_set(object),
         ("apps" | "extensions", "Deployment") => rules::deployment(object),
         ("apps" | "extensions", "ReplicaSet") => rules::replica_set(object),
-        // Its observed generation is all there is to see.
+        // Only its observed generation counts.
         ("policy", "PodDisruptionBudget") => Ok(Health::current("AllowedDisruptions has been computed.")),
         ("batch", "Job") => rules::job(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => rules::definition(object),

@@ -1,5 +1,4 @@
-//! The rules of single kinds. Each asks its questions in upstream's order: the first that is
-//! not answered well gives the verdict, so a message names what is missing first.
+//! The rules of single kinds. Checks follow upstream's order, so that messages name the same cause.
 
 use super::Health;
 use super::fields::{Condition, Malformed, at, conditions, count, generation, observed_generation, text};
@@ -7,12 +6,12 @@ use equate_manifest::object::Object;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// How long a pod may look for a node.
+/// The time until an unscheduled pod counts as failed.
 const SCHEDULE_WINDOW: SignedDuration = SignedDuration::from_secs(15);
-/// What `progressDeadlineSeconds` is when there is no deadline; then no condition tells of progress.
+/// The value of `progressDeadlineSeconds` without a deadline; then no condition reports progress.
 const NO_DEADLINE: i64 = i32::MAX as i64;
 
-/// A LoadBalancer without a cluster IP is being set up. Its external address is not waited for.
+/// A LoadBalancer without a cluster IP is in progress. Its external address does not count.
 pub(super) fn service(object: &Object) -> Health {
     let is_balancer = text(object, &["spec", "type"], "ClusterIP") == "LoadBalancer";
     if is_balancer && text(object, &["spec", "clusterIP"], "").is_empty() {
@@ -114,7 +113,7 @@ pub(super) fn stateful_set(object: &Object) -> Health {
 }
 
 pub(super) fn daemon_set(object: &Object) -> Result<Health, Malformed> {
-    // Its controller always sets both: without them it has not looked yet.
+    // Its controller always sets both: without them it has not run yet.
     let kind = object.kind();
     if generation(object)?.is_none() {
         return Ok(Health::in_progress(format!(
@@ -207,7 +206,7 @@ pub(super) fn replica_set(object: &Object) -> Result<Health, Malformed> {
     )
 }
 
-/// Flux's rule: a Job that runs is in progress.
+/// Flux's rule: a running Job is in progress.
 pub(super) fn job(object: &Object) -> Result<Health, Malformed> {
     let parallelism = count(object, &["spec", "parallelism"], 1);
     let completions = count(object, &["spec", "completions"], parallelism);

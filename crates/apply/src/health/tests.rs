@@ -1,5 +1,5 @@
-//! Verdicts by kind. The cases are those of kstatus's own tests (`status_compute_test.go`), in
-//! this table's words, and what they leave open: the messages, malformed objects, Flux's kinds.
+//! Health by kind. The cases of kstatus's tests (`status_compute_test.go`) in this table's form, and
+//! more: messages, malformed objects, Flux's kinds.
 
 use super::{Health, Status, compute, compute_at};
 use equate_manifest::object::Object;

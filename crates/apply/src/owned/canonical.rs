@@ -1,7 +1,7 @@
-//! One hash for all ways to write a value.
+//! One hash for all forms of a value.
 //!
-//! Nulls in maps count as absent, because the API server drops them; a number has one form however
-//! it was written. The order of maps does not count, that of lists does.
+//! Nulls in maps count as absent, because the API server drops them; a number has one form. The order of
+//! maps does not count, that of lists does.
 
 use serde_json::{Number, Value};
 use sha2::{Digest as _, Sha256};
@@ -31,14 +31,14 @@ impl fmt::Display for Digest {
 }
 
 impl fmt::Debug for Digest {
-    /// The first bytes only: enough to tell two apart in a failing test.
+    /// The first bytes only: enough for a failing test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, ..] = self.0;
         write!(f, "{a:02x}{b:02x}{c:02x}{d:02x}…")
     }
 }
 
-/// Every value begins with a tag and says its length or where it ends, so that no two read alike.
+/// Every value starts with a tag and its length or an end mark, so that encodings are unambiguous.
 pub(super) fn hash(hash: &mut Sha256, value: &Value) {
     match value {
         Value::Null => hash.update(b"n"),
@@ -55,7 +55,7 @@ pub(super) fn hash(hash: &mut Sha256, value: &Value) {
     }
 }
 
-/// A map of sorted entries; those that are null are left out.
+/// A map of sorted entries; nulls are skipped.
 pub(super) fn hash_map<'a>(
     hash: &mut Sha256,
     entries: impl Iterator<Item = (&'a String, &'a Value)>,
@@ -84,7 +84,7 @@ fn hash_text(hash: &mut Sha256, tag: &[u8], text: &str) {
 }
 
 fn hash_number(hash: &mut Sha256, number: &Number) {
-    /// Up to here every whole float is exact.
+    /// Below this every whole float is exact.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let whole = match number.as_f64() {
         _ if number.is_i64() || number.is_u64() => Some(number.to_string()),

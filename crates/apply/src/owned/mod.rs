@@ -1,16 +1,16 @@
-//! What we own of an object, as a digest: how unchanged and drifted objects are told without asking.
+//! The digest of the fields we own: it detects unchanged and drifted objects without a request.
 //!
-//! The API server books in `metadata.managedFields` which fields our applies set. [`owned`] takes
-//! exactly those fields out of a live object and hashes them; [`desired`] hashes an object as git
-//! wants it, in the same canonical form. Equal digests mean that an apply would change nothing. It
-//! needs no schema: `FieldsV1` says how lists and maps are owned.
+//! The API server records in `metadata.managedFields` which fields our applies set. [`owned`] hashes
+//! those fields of a live object; [`desired`] hashes the desired object in the same canonical form. Equal
+//! digests mean that an apply would change nothing. No schema is needed: `FieldsV1` describes the
+//! ownership of lists and maps.
 //!
-//! The digests may differ although nothing would change, where the API server stores a value in
-//! another form than it was sent in, or fills in an empty map. So the digest of an answer to our own
-//! apply is remembered ([`crate::plan::Memory`]) and compared first. The other error is impossible
-//! but for a collision of hashes: what an apply would change is in the digest.
+//! Digests may differ although nothing would change, where the API server stores a value in another form
+//! or fills in an empty map. So the digest of the answer to our own apply is remembered
+//! ([`crate::plan::Memory`]) and compared first. The opposite error needs a hash collision: the digest
+//! covers everything an apply would change.
 //!
-//! It refuses to say which field differs: for that both objects are needed ([`crate::difference`]).
+//! It does not tell which field differs: that needs both objects ([`crate::difference`]).
 
 mod canonical;
 mod walk;
@@ -25,7 +25,7 @@ use crate::pointer::{self, Pointer};
 use equate_manifest::object::Object;
 use serde_json::{Map, Value};
 
-/// Metadata that the API server never books as anybody's field.
+/// Metadata that the API server never records in `managedFields`.
 const UNBOOKED: [&str; 9] = [
     "name",
     "namespace",
@@ -38,12 +38,12 @@ const UNBOOKED: [&str; 9] = [
     "resourceVersion",
 ];
 
-/// The digest of the fields that a field manager holds by apply; that of nothing if it holds none.
+/// The digest of the fields a manager owns by apply; of nothing if it owns none.
 pub fn owned(live: &Object, manager: &str) -> Digest {
     owned_but(live, manager, &[])
 }
 
-/// The same without some of them.
+/// Same as [`owned`], without the ignored fields.
 pub fn owned_but(live: &Object, manager: &str, ignored: &[Pointer]) -> Digest {
     Digest::of(|hash| match walk::extract(&live.0, manager, ignored) {
         Some(tree) => tree.hash(hash),
@@ -51,17 +51,17 @@ pub fn owned_but(live: &Object, manager: &str, ignored: &[Pointer]) -> Digest {
     })
 }
 
-/// The fields that a field manager holds by apply, with their live values. Lists hold only its items.
+/// The fields a manager owns by apply, with their live values. Lists have only its items.
 pub fn owned_fields(live: &Object, manager: &str) -> Value {
     walk::extract(&live.0, manager, &[]).map_or_else(|| Value::Object(Map::new()), |tree| tree.to_value())
 }
 
-/// Whether somebody but a field manager applies what stands at a place.
+/// Whether another manager applies the field at a pointer.
 pub(crate) fn applied_by_another(live: &Object, manager: &str, pointer: &Pointer) -> bool {
     walk::applied_by_another(&live.0, manager, pointer.steps())
 }
 
-/// The digest of an object as it is sent, without some of its fields.
+/// The digest of a desired object without the ignored fields.
 pub fn desired_but(object: &Object, ignored: &[Pointer]) -> Digest {
     match ignored {
         [] => desired(object),
@@ -69,7 +69,7 @@ pub fn desired_but(object: &Object, ignored: &[Pointer]) -> Digest {
     }
 }
 
-/// The digest of an object as it is sent.
+/// The digest of a desired object.
 pub fn desired(object: &Object) -> Digest {
     let sent = |(key, value): &(&String, &Value)| match (key.as_str(), value) {
         ("apiVersion" | "kind" | "status", _) => false,

@@ -1,5 +1,5 @@
-//! Examples of every shape of `FieldsV1`, and the two properties the digest is for, on random objects
-//! that go through the same structured merge as in the API server.
+//! Examples of every shape of `FieldsV1`. Two properties of the digest, on random objects that pass the
+//! API server's structured merge.
 
 #![allow(clippy::needless_pass_by_value, reason = "tables of values")]
 
@@ -32,7 +32,7 @@ fn shapes() {
         assert_eq!(owned_fields(&live, FIELD_MANAGER), expected);
     };
     let empty = || json!({});
-    // maps, keys with dots, a map that is owned itself
+    // maps, keys with dots, an owned map
     check(
         json!({ "data": { "a.b": "1", "c": "2", "d": "3" } }),
         json!({ "f:data": { ".": {}, "f:a.b": {}, "f:c": {} } }),
@@ -49,13 +49,13 @@ fn shapes() {
         json!({ "f:spec": { "f:selector": {} } }),
         json!({ "spec": { "selector": { "a": "b" } } }),
     );
-    // what was taken away, or is null
+    // removed and null fields
     check(
         json!({ "spec": { "a": null } }),
         json!({ "f:spec": { "f:a": {}, "f:b": {} } }),
         json!({ "spec": {} }),
     );
-    // keyed lists, in the live order; two keys; a key whose default is not written
+    // keyed lists in live order; two keys; an unwritten key with a default
     check(
         json!({ "l": [{ "name": "b", "v": 1, "w": 1 }, { "name": "x" }, { "name": "a", "v": 2 }] }),
         json!({ "f:l": { "k:{\"name\":\"a\"}": { ".": {}, "f:name": {}, "f:v": {} }, "k:{\"name\":\"b\"}": { "f:v": {} } } }),
@@ -83,7 +83,7 @@ fn shapes() {
         json!({ "f:s": {} }),
         json!({ "s": ["c", "a"] }),
     );
-    // what is no longer of the type that was applied, and what is malformed
+    // fields of another type than applied, and malformed fields
     check(
         json!({ "s": "text", "t": [1], "u": { "a": 1 } }),
         json!({ "f:s": { "f:a": {} }, "f:t": { "f:a": {}, "k:no": {} }, "f:u": { "k:{}": {}, "x": {} }, "f:v": 1 }),
@@ -146,14 +146,13 @@ static DEPLOYMENT: LazyLock<Type> = LazyLock::new(|| {
     })
 });
 
-/// What is booked as nobody's.
+/// Metadata without owner.
 static UNBOOKED: LazyLock<Set> = LazyLock::new(|| {
     let paths = ["name", "namespace", "managedFields"].map(|key| Path::fields(&["metadata", key]));
     let roots = ["apiVersion", "kind", "metadata"].map(|key| Path::fields(&[key]));
     Set::of(paths.iter().chain(&roots[..2]))
 });
 
-/// An object and who owns what of it.
 #[derive(Debug, Clone)]
 struct Stored {
     value: Value,
@@ -177,7 +176,6 @@ impl Stored {
         }
     }
 
-    /// Whether it changed; not at all if there is a conflict.
     fn apply(&mut self, manager: &str, config: &Value, force: bool) -> bool {
         let request = Self::request(manager);
         let Ok((new, managers)) = merge::apply(&request, &self.value, config, self.managers.clone(), force)
@@ -209,7 +207,7 @@ fn object(config: &Value) -> Object {
     Object::from_value(config.clone()).unwrap()
 }
 
-/// Some entries of a map that is not there at all when there are none.
+/// Some entries of a map; the map is absent if there are none.
 fn entries(keys: &'static [&'static str], value: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
     prop::collection::btree_map(prop::sample::select(keys), value, 0..=keys.len())
         .prop_map(|map| {
@@ -225,7 +223,6 @@ fn some(values: &[Value]) -> BoxedStrategy<Value> {
     prop::sample::select(values.to_vec()).boxed()
 }
 
-/// A map with each of these fields or without it.
 fn fields(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let all: Vec<_> = fields
         .into_iter()
@@ -241,7 +238,7 @@ fn fields(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Va
     .boxed()
 }
 
-/// A list of items with different keys, in any order; never empty, because normal form drops empty lists.
+/// A list of items with distinct keys, in any order; never empty, because normal form drops empty lists.
 fn keyed(key: &'static str, names: Vec<Value>, item: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
     let count = names.len();
     prop::sample::subsequence(names, 1..=count)
@@ -337,23 +334,23 @@ fn config() -> BoxedStrategy<Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// After an apply, with whatever was there before, we own what we want: nothing is sent again.
+    /// After an apply over any state, we own the desired fields: nothing is sent again.
     #[test]
-    fn what_is_applied_is_known(before in config(), wanted in config(), after in config()) {
+    fn applied_objects_are_recognised(before in config(), wanted in config(), after in config()) {
         let mut stored = Stored::new();
         stored.apply("other", &before, false);
         stored.apply(FIELD_MANAGER, &wanted, true);
         prop_assert_eq!(owned(&stored.live(), FIELD_MANAGER), desired(&object(&wanted)), "{:#}", owned_fields(&stored.live(), FIELD_MANAGER));
-        // and what others add without touching ours is not our concern; a new order of our items is
+        // additions by others that leave ours alone do not count; a new order of our items does
         stored.apply("third", &after, false);
         let known = owned(&stored.live(), FIELD_MANAGER) == desired(&object(&wanted));
         let before = stored.clone();
         prop_assert_eq!(known, !stored.apply(FIELD_MANAGER, &wanted, true), "{:#?}", before);
     }
 
-    /// Equal digests mean that an apply changes nothing: neither the object nor who owns what of it.
+    /// Equal digests mean that an apply changes neither the object nor its ownership.
     #[test]
-    fn what_is_known_needs_no_apply(
+    fn recognised_objects_need_no_apply(
         wanted in config(), forced in config(), updated in config(), again in config(), same in any::<bool>(),
     ) {
         let mut stored = Stored::new();
@@ -369,9 +366,9 @@ proptest! {
         prop_assert_eq!(known, !changed, "{:#?}\n{:#?}", before, stored);
     }
 
-    /// Whatever the API server books, and whatever the object is, there is an answer.
+    /// Any `managedFields` of any object yield a digest.
     #[test]
-    fn nothing_is_too_odd(value in json_value(), fields in json_value(), others in json_value()) {
+    fn any_managed_fields_have_a_digest(value in json_value(), fields in json_value(), others in json_value()) {
         let mut object = json!({ "spec": value });
         object["metadata"] = json!({});
         let entries = vec![
@@ -383,7 +380,7 @@ proptest! {
     }
 }
 
-/// Any JSON, with keys that mean something more often than not.
+/// Any JSON, mostly with meaningful keys.
 fn json_value() -> BoxedStrategy<Value> {
     let key = prop_oneof![
         prop::sample::select(vec![

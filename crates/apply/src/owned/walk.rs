@@ -1,8 +1,8 @@
-//! Taking a manager's fields out of a live object.
+//! Extracts a manager's fields from a live object.
 //!
-//! `FieldsV1` is walked as the JSON it is: `f:name` goes into a map, `k:{...}` and `v:...` pick items
-//! of a list, `.` is the place itself, an empty object ends a path. Nothing is copied: the tree
-//! borrows from the object. Whatever is malformed picks nothing.
+//! `FieldsV1` is walked as JSON: `f:name` enters a map, `k:{...}` and `v:...` select list items, `.` is
+//! the place itself, an empty object ends a path. Nothing is copied: the tree borrows from the object.
+//! Malformed entries select nothing.
 
 use super::canonical;
 use crate::pointer::{self, Left, Pointer, through};
@@ -10,16 +10,15 @@ use equate_manifest::fieldpath::equal;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-/// The owned part of a value.
 #[derive(Debug)]
 pub(super) enum Tree<'a> {
-    /// All of it.
+    /// The whole value.
     Whole(&'a Value),
-    /// All of it but what is left out.
+    /// The whole value without the ignored parts.
     Rest(Value),
     /// Some entries of a map, sorted by key.
     Map(Vec<(&'a str, Tree<'a>)>),
-    /// Some items of a list, in their order.
+    /// Some items of a list, in order.
     List(Vec<Tree<'a>>),
 }
 
@@ -66,7 +65,7 @@ impl Tree<'_> {
     }
 }
 
-/// What the manager's applies hold of the object, but what is left out; `None` if it has no entry.
+/// The fields the manager's applies own, without the ignored ones; `None` without an entry.
 pub(super) fn extract<'a>(
     object: &'a Map<String, Value>,
     manager: &str,
@@ -88,13 +87,13 @@ pub(super) fn extract<'a>(
     Some(walk.map(object, fields, &pointer::left(ignored)))
 }
 
-/// Whether an entry of `managedFields` is what the manager applied to the object itself.
+/// Whether an entry of `managedFields` is the manager's apply to the object itself.
 pub(crate) fn is_apply_of(entry: &Value, manager: &str) -> bool {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
     text("manager") == manager && text("operation") == "Apply" && text("subresource").is_empty()
 }
 
-/// Whether the applies of anybody but the manager hold what stands at a place.
+/// Whether the apply of another manager owns the field at a pointer.
 pub(super) fn applied_by_another(object: &Map<String, Value>, manager: &str, way: &[String]) -> bool {
     let entries = object
         .get("metadata")
@@ -146,14 +145,14 @@ fn holds(live: Option<&Value>, fields: &Map<String, Value>, way: &[String]) -> b
 }
 
 struct Walk<'a> {
-    /// The fields of everybody else.
+    /// The fields of all other managers.
     others: Vec<&'a Value>,
-    /// The keys of `FieldsV1` that lead to where the walk is.
+    /// The `FieldsV1` keys of the current position.
     path: Vec<&'a str>,
 }
 
 impl<'a> Walk<'a> {
-    /// None where nothing remains because of what is left out.
+    /// `None` if only ignored parts are owned.
     fn value(
         &mut self,
         live: &'a Value,
@@ -169,7 +168,7 @@ impl<'a> Walk<'a> {
             },
             Value::Object(map) => self.map(map, fields, left),
             Value::Array(items) => self.list(items, fields, left),
-            // we own fields inside of what is no longer a map or list: all of it is news
+            // we own fields inside of a former map or list: the whole value is new
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Tree::Whole(live),
         };
         (left.is_empty() || !tree.is_empty()).then_some(tree)
@@ -199,7 +198,7 @@ impl<'a> Walk<'a> {
         Tree::Map(entries)
     }
 
-    /// Items in the order of the live list: its order is part of what an apply decides.
+    /// Items in live order: an apply determines their order.
     fn list(&mut self, live: &'a [Value], fields: &'a Map<String, Value>, left: &Left<'_>) -> Tree<'a> {
         let picks: Vec<_> = fields
             .iter()
@@ -208,7 +207,7 @@ impl<'a> Walk<'a> {
         let mut items = Vec::with_capacity(picks.len());
         for (at, item) in live.iter().enumerate() {
             let exact = picks.iter().find(|(_, pick, _)| pick.takes(at, item));
-            // a key that is not written stands for the default that the schema gives it
+            // an unwritten key stands for its default in the schema
             let found = exact.or_else(|| picks.iter().find(|(_, pick, _)| pick.takes_with_defaults(item)));
             let left = match left.is_empty() {
                 true => Some(Vec::new()),
@@ -241,7 +240,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Which items of a list an element of `FieldsV1` stands for.
+/// The list items selected by a `FieldsV1` element.
 enum Pick {
     Key(Map<String, Value>),
     Value(Value),

@@ -1,4 +1,4 @@
-//! A plan as people read it: one line per step, and one per field where fields are known.
+//! Plans as text: one line per step, and one per known field change.
 
 use super::{EmptyRender, Guard, KeepReason, PatchReason, Plan, Step};
 use std::fmt;
@@ -47,32 +47,32 @@ impl fmt::Display for KeepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unchanged => f.write_str("unchanged"),
-            Self::Ignored => f.write_str("ignored, as its annotations say"),
-            Self::Present => f.write_str("present, and to be created only"),
+            Self::Ignored => f.write_str("ignored by its annotations"),
+            Self::Present => f.write_str("exists, and is never changed"),
             Self::Deleting => f.write_str("being deleted"),
-            Self::HeldBy(owner) => write!(f, "held by {} {owner}", owner.kind.kind),
-            Self::OwnLoop => f.write_str("part of this very loop"),
+            Self::HeldBy(owner) => write!(f, "owned by {} {owner}", owner.kind.kind),
+            Self::OwnLoop => f.write_str("part of the bootstrap itself"),
             Self::DriftBackoff { writer: Some(writer) } => {
-                write!(f, "{writer} keeps changing it, correction waits")
+                write!(f, "{writer} keeps changing it, correction is delayed")
             }
-            Self::DriftBackoff { writer: None } => f.write_str("it keeps changing, correction waits"),
+            Self::DriftBackoff { writer: None } => f.write_str("it keeps changing, correction is delayed"),
             Self::PruneDisabled => f.write_str("pruning is disabled for it"),
-            Self::PruneOff => f.write_str("its owner does not prune"),
+            Self::PruneOff => f.write_str("pruning is off for its owner"),
             Self::NotOurs(Some(owner)) => write!(f, "belongs to {} {owner}", owner.kind.kind),
             Self::NotOurs(None) => f.write_str("its labels name no owner"),
             Self::HandedOver(owner) => write!(f, "handed over to {} {owner}", owner.kind.kind),
             Self::Awaited(owner) => write!(
                 f,
-                "not pruned before it is known what {} {owner} declares",
+                "not pruned until it is known what {} {owner} declares",
                 owner.kind.kind
             ),
             Self::Needed(owner, object) => write!(
                 f,
-                "not pruned while {} {owner} has {object}, which would go with it",
+                "not pruned while {} {owner} has {object}, which would be deleted with it",
                 owner.kind.kind
             ),
-            Self::OverBudget => f.write_str("not pruned, as too much would be at once"),
-            Self::Gone => f.write_str("gone already"),
+            Self::OverBudget => f.write_str("not pruned, the prune budget is exceeded"),
+            Self::Gone => f.write_str("already gone"),
         }
     }
 }
@@ -81,7 +81,7 @@ impl fmt::Display for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyRender(empty) => write!(f, "{empty}"),
-            Self::Budget(exceeded) => write!(f, "{exceeded}: none is"),
+            Self::Budget(exceeded) => write!(f, "{exceeded}: none is deleted"),
         }
     }
 }

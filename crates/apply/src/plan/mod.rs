@@ -1,11 +1,11 @@
-//! What to do with every object, and why: values in, values out.
+//! Planning of every object: values in, values out.
 //!
-//! [`plan`] is total and pure. It holds what git wants against the inventory and against what is
-//! known of the cluster, and answers a [`Plan`]: steps in stages, then what to prune. Leaving an
-//! object alone is a step as well, with its reason. Nothing is deleted on partial knowledge: an
-//! empty render stops the pruning, so does one that drops too much ([`PruneBudgetCheck`]), and an object that somebody else owns is never pruned.
+//! [`plan`] is total and pure. It compares the desired objects with the inventory and the observed
+//! cluster. It returns a [`Plan`]: steps in stages, then prune steps. Leaving an object alone is a step
+//! with a reason. Partial knowledge never deletes: an empty render blocks pruning, so does one that drops
+//! too much ([`PruneBudgetCheck`]), and an object of another owner is never pruned.
 //!
-//! It refuses to know the time: which objects are not to be corrected for now is an input.
+//! It has no clock: objects with a drift backoff are an input.
 
 mod display;
 mod prune_budget;
@@ -27,74 +27,74 @@ use crate::policy::Mode;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// What is planned for one owner at one revision.
+/// The plan of one owner at one revision.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
-    /// What is applied, stage after stage; only stages that have objects.
+    /// The stages to apply, in order, without empty ones.
     pub stages: Vec<Stage>,
-    /// What is pruned after all stages, in the reverse order of applying.
+    /// The objects to prune after all stages, in reverse apply order.
     pub prune: Vec<Step>,
-    /// Set when nothing is pruned because it looks like a mistake.
+    /// Set when pruning is blocked because it looks like a mistake.
     pub guard: Option<Guard>,
 }
 
-/// Why nothing is pruned, until somebody says that it is meant.
+/// The reason to block pruning until it is confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guard {
     /// The render is empty.
     EmptyRender(EmptyRender),
-    /// Too much would go at once.
+    /// The prune budget is exceeded.
     Budget(Exceeded),
 }
 
 /// Objects that are applied together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
-    /// Which.
+    /// The kind of stage.
     pub kind: StageKind,
     /// One step per object, in Flux's order.
     pub steps: Vec<Step>,
 }
 
-/// What happens to one object.
+/// The step of one object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// It is not there and is created.
+    /// The object does not exist and is created.
     Create(ObjectId),
-    /// It is there, or may be, and is applied.
+    /// The object exists, or may exist, and is applied.
     Patch {
         /// The object.
         id: ObjectId,
-        /// Why it is not left alone.
+        /// The reason to apply.
         reason: PatchReason,
-        /// The resource version it had when this was planned; `None` if it was not seen.
+        /// The planned resource version; `None` if unobserved.
         from: Option<String>,
-        /// The fields that would change; empty where only digests were compared.
+        /// The fields that would change; empty if only digests were compared.
         changes: Vec<Difference>,
     },
-    /// It cannot be changed in place, and may be deleted and created anew.
+    /// The object cannot be changed in place; it is deleted and created anew.
     Recreate {
         /// The object.
         id: ObjectId,
-        /// What the API server refuses to change.
+        /// The refused change.
         why: String,
     },
-    /// Git no longer holds it, and it is deleted.
+    /// The object is no longer in git and is deleted.
     Prune {
         /// The object.
         id: ObjectId,
         /// The version it was applied in.
         version: String,
-        /// The uid and the resource version it must still have, for what was seen of it decided;
-        /// `None` if it was not seen.
+        /// The uid and resource version as preconditions, because the plan depends on them; `None` if
+        /// unobserved.
         from: Option<(String, String)>,
     },
-    /// It is left alone.
+    /// The object is left alone.
     Keep(ObjectId, KeepReason),
 }
 
 impl Step {
-    /// The object it is about.
+    /// The object of the step.
     pub fn id(&self) -> &ObjectId {
         match self {
             Self::Create(id)
@@ -105,109 +105,109 @@ impl Step {
         }
     }
 
-    /// Whether it writes to the cluster.
+    /// Whether the step writes to the cluster.
     pub fn acts(&self) -> bool {
         !matches!(self, Self::Keep(..))
     }
 }
 
-/// Why an object is applied.
+/// The reason to apply an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PatchReason {
-    /// Git wants something else than what is there, or nothing is remembered of an earlier apply.
+    /// Git differs from the live object, or no earlier apply is remembered.
     Changed,
-    /// It was applied as git wants it, and somebody changed it since.
+    /// It was applied as in git and has changed since.
     Drifted,
-    /// What `kubectl` left on it is taken over.
+    /// Fields owned by `kubectl` are taken over.
     Takeover,
-    /// It has not been seen yet.
+    /// It is not observed yet.
     NotSeen,
 }
 
-/// Why an object is left alone.
+/// The reason to leave an object alone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeepReason {
-    /// It is as git wants it.
+    /// It is up to date.
     Unchanged,
-    /// A label or annotation says so, in git or in the cluster: `reconcile: disabled` or `ssa: Ignore`.
+    /// A label or annotation, in git or in the cluster: `reconcile: disabled` or `ssa: Ignore`.
     Ignored,
-    /// It is there, and `ssa: IfNotPresent` says to leave it then.
+    /// It exists, and has `ssa: IfNotPresent`.
     Present,
-    /// It is being deleted; it is created anew when it is gone. A change in git is still applied: it
-    /// may take away the finalizer that holds the object.
+    /// It is being deleted, and created anew once it is gone. A change in git is still applied: it may
+    /// remove the finalizer.
     Deleting,
-    /// Another owner has applied it and still holds it, or is the first of those that want it.
+    /// Another owner has applied it and still claims it, or comes first among those that want it.
     HeldBy(Owner),
-    /// It is part of the loop that would apply it.
+    /// It is part of the bootstrap that would apply it.
     OwnLoop,
-    /// Somebody keeps changing it, and correcting it waits.
+    /// Others keep changing it, and the correction waits.
     DriftBackoff {
-        /// The manager that wrote it last.
+        /// The last manager that wrote it.
         writer: Option<String>,
     },
-    /// Not pruned: `prune: Disabled`, in the cluster.
+    /// Not pruned: `prune: Disabled` in the cluster.
     PruneDisabled,
-    /// Not pruned: its owner does not prune.
+    /// Not pruned: pruning is off for its owner.
     PruneOff,
     /// Not pruned: its labels name another owner, or none.
     NotOurs(Option<Owner>),
-    /// Not pruned: another owner wants it and takes it from here.
+    /// Not pruned: another owner takes it over.
     HandedOver(Owner),
-    /// Not pruned yet: whether this owner wants it is not known.
+    /// Not pruned yet: it is unknown whether this owner wants it.
     Awaited(Owner),
-    /// Not pruned yet: this object, which the owner wants or still holds, would go with it.
+    /// Not pruned yet: this object of the owner would be deleted with it.
     Needed(Owner, ObjectId),
-    /// Not pruned: too much would go at once.
+    /// Not pruned: the prune budget is exceeded.
     OverBudget,
-    /// Not pruned: it is gone already.
+    /// Not pruned: it no longer exists.
     Gone,
 }
 
-/// A render without objects, while the inventory has some: taken for a mistake until it is confirmed.
+/// A render without objects while the inventory has some: a mistake until confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmptyRender {
-    /// The revision that renders empty, and the value that confirms it.
+    /// The empty revision, which is also the value that confirms it.
     pub revision: String,
-    /// How many objects would have been pruned.
+    /// The number of objects it would prune.
     pub objects: usize,
 }
 
-/// What else a plan depends on.
+/// The other inputs of a plan.
 #[derive(Debug, Clone)]
 pub struct Options<'a> {
-    /// Who plans.
+    /// The owner.
     pub owner: &'a Owner,
-    /// The revision that was rendered.
+    /// The rendered revision.
     pub revision: &'a str,
-    /// Whether the owner prunes at all.
+    /// Whether pruning is on.
     pub prune: bool,
-    /// The revision whose empty render was confirmed (`equate.dev/allow-empty`).
+    /// The revision whose empty render is confirmed (`equate.dev/allow-empty`).
     pub allow_empty: Option<&'a str>,
-    /// What may be pruned at once; anything without it, as where somebody said that it is meant.
+    /// The prune budget; `None` for no limit, as after a confirmation.
     pub prune_check: Option<PruneBudgetCheck>,
     /// The kinds of the custom stage.
     pub custom_stage: &'a BTreeSet<GroupKind>,
-    /// Who else holds objects and does not let go of them. What their labels name them for is theirs. One of
-    /// another kind holds what it claims whatever the labels say: those of its kind are not looked at.
+    /// Objects that other owners claim. A claim counts for an object whose labels name that owner. A
+    /// claim of another kind of owner counts whatever the labels are: labels of that kind are not read.
     pub claims: &'a BTreeSet<(ObjectId, Owner)>,
-    /// Objects that another owner has or gets, whatever their labels say and also before they are there.
+    /// Objects that another owner has or gets, whatever their labels, also before they exist.
     pub assigned: &'a BTreeMap<ObjectId, Owner>,
-    /// Of the objects that are to be pruned, those that another owner wants.
+    /// Among the objects to prune, those that another owner wants.
     pub contenders: &'a BTreeMap<ObjectId, Owner>,
-    /// An owner of whom it is not known what it wants. What is no longer declared here may be
-    /// declared there, so nothing is pruned meanwhile.
+    /// An owner whose desired objects are unknown. It may want objects that are dropped here, so nothing
+    /// is pruned meanwhile.
     pub awaited: Option<&'a Owner>,
-    /// Of the objects that are to be pruned, those whose labels name one that has let go of them, with
-    /// that one: they may be pruned though they were never applied here.
+    /// Among the objects to prune, those labelled with an owner that has released them, with that owner:
+    /// they may be pruned though they were never applied here.
     pub released: &'a BTreeMap<ObjectId, Owner>,
-    /// Objects that others would go with ([`crate::container`]), each with one that somebody needs.
+    /// Objects that contain others ([`crate::container`]), each with one that an owner needs.
     pub needed: &'a BTreeMap<ObjectId, (Owner, ObjectId)>,
-    /// Objects whose drift is not to be corrected for now, with the manager that writes them.
+    /// Objects with a drift backoff, and the manager that writes them.
     pub backing_off: &'a BTreeMap<ObjectId, Option<String>>,
 }
 
 impl<'a> Options<'a> {
-    /// Pruning, with nothing special.
+    /// Default options: pruning is on.
     pub fn new(owner: &'a Owner, revision: &'a str) -> Self {
         static NO_KINDS: BTreeSet<GroupKind> = BTreeSet::new();
         static NO_CLAIMS: BTreeSet<(ObjectId, Owner)> = BTreeSet::new();
@@ -232,7 +232,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Plans. Of two desired objects with one id the first counts.
+/// Makes the plan. Of two desired objects with one id the first counts.
 pub fn plan(
     desired: &[Desired],
     inventory: &Inventory,
@@ -282,7 +282,7 @@ pub fn plan(
     Plan { stages, prune, guard }
 }
 
-/// The step of one desired object. The executor asks again what it sees itself.
+/// The step of one desired object. The executor calls it again with the live object.
 pub(crate) fn apply_step(
     desired: &Desired,
     presence: &Presence,
@@ -314,7 +314,7 @@ pub(crate) fn apply_step(
             from: None,
             changes: Vec::new(),
         },
-        // without a label of this kind; one of another kind may have it
+        // absent means without a label of this kind; it may belong to another kind
         Presence::Absent if let Some(holder) = holder_of_another_kind(&id, options) => {
             Step::Keep(id, KeepReason::HeldBy(holder.clone()))
         }
@@ -329,7 +329,7 @@ pub(crate) fn apply_step(
             if observed.deleting && (applied || remembered.is_none()) {
                 return Step::Keep(id, KeepReason::Deleting);
             }
-            let Some(reason) = stale(desired, observed, remembered) else {
+            let Some(reason) = reason_to_apply(desired, observed, remembered) else {
                 return Step::Keep(id, KeepReason::Unchanged);
             };
             match backing_off() {
@@ -345,13 +345,13 @@ pub(crate) fn apply_step(
     }
 }
 
-/// Why an object that is there is not even compared.
+/// The reason to keep a live object without comparing it.
 fn kept_when_present(desired: &Desired, observed: &Observed, options: &Options<'_>) -> Option<KeepReason> {
     if observed.policy.ignored() {
         return Some(KeepReason::Ignored);
     }
-    // A label alone may be left over from an owner that gave the object up, or is gone; one that
-    // still counts it among its own holds it.
+    // A label alone may be left over from an owner that released the object or is gone; only a claim
+    // counts.
     let holder = observed.owner.as_ref().filter(|owner| *owner != options.owner);
     if let Some(holder) = holder
         && options.claims.contains(&(desired.id.clone(), holder.clone()))
@@ -364,7 +364,6 @@ fn kept_when_present(desired: &Desired, observed: &Observed, options: &Options<'
     (desired.policy.mode == Mode::IfNotPresent).then_some(KeepReason::Present)
 }
 
-/// An owner of another kind than the one who plans, that claims an object.
 fn holder_of_another_kind<'a>(id: &ObjectId, options: &Options<'a>) -> Option<&'a Owner> {
     static LOWEST: OwnerKind = OwnerKind {
         kind: "",
@@ -379,8 +378,11 @@ fn holder_of_another_kind<'a>(id: &ObjectId, options: &Options<'a>) -> Option<&'
     claim.map(|(_, owner)| owner)
 }
 
-/// Why an apply would change something; `None` if it would not.
-fn stale(desired: &Desired, observed: &Observed, remembered: Option<Remembered>) -> Option<PatchReason> {
+fn reason_to_apply(
+    desired: &Desired,
+    observed: &Observed,
+    remembered: Option<Remembered>,
+) -> Option<PatchReason> {
     if observed.kubectl && desired.policy.mode != Mode::Merge {
         return Some(PatchReason::Takeover);
     }
@@ -404,7 +406,7 @@ fn prune_step(id: &ObjectId, version: &str, presence: &Presence, options: &Optio
     }
     let seen = match presence {
         Presence::Absent => return keep(KeepReason::Gone),
-        // whoever took it over is written on it
+        // its labels name the owner that took it over
         Presence::Present(observed) if !belongs(id, observed, options) => {
             return keep(KeepReason::NotOurs(observed.owner.clone()));
         }
@@ -426,7 +428,7 @@ fn prune_step(id: &ObjectId, version: &str, presence: &Presence, options: &Optio
     }
 }
 
-/// Whether the labels of an object name who plans, or one that let go of it for that one.
+/// Whether the labels name the planning owner, or one that has released the object to it.
 fn belongs(id: &ObjectId, observed: &Observed, options: &Options<'_>) -> bool {
     observed
         .owner
@@ -434,7 +436,7 @@ fn belongs(id: &ObjectId, observed: &Observed, options: &Options<'_>) -> bool {
         .is_some_and(|named| named == options.owner || options.released.get(id) == Some(named))
 }
 
-/// Whether an object that is there may be pruned by an owner. The executor asks again what it sees itself.
+/// Whether an owner may prune a live object. The executor calls it again with the live object.
 pub(crate) fn prunable(id: &ObjectId, observed: &Observed, options: &Options<'_>) -> Result<(), KeepReason> {
     if !belongs(id, observed, options) {
         Err(KeepReason::NotOurs(observed.owner.clone()))
@@ -449,7 +451,7 @@ pub(crate) fn prunable(id: &ObjectId, observed: &Observed, options: &Options<'_>
     }
 }
 
-/// A render is empty when all that is left is the loop itself.
+/// A render is empty when only the bootstrap itself is left.
 fn empty_render(desired: &[Desired], prune: &[Step], options: &Options<'_>) -> Option<EmptyRender> {
     let later = |step: &Step| {
         matches!(
@@ -481,12 +483,11 @@ impl Plan {
         !self.steps().any(Step::acts)
     }
 
-    /// What the inventory is when every step succeeds: what is applied or kept as ours.
+    /// The inventory after all steps succeed: applied and kept objects of ours.
     ///
-    /// Objects of the own loop and objects that another holds are not in it: they are not ours to
-    /// prune. What is handed over stays in it until its labels name the other, and so does what may
-    /// not be pruned yet: at each moment some inventory has the object, so nobody forgets it if the
-    /// other never comes to take it. Where pruning has to be confirmed it is what it was.
+    /// Objects of the bootstrap and of other owners are not in it. An object that is handed over, or may
+    /// not be pruned yet, stays in it until its labels name the other owner: at each moment some
+    /// inventory has it. While pruning is blocked the inventory is unchanged.
     pub fn inventory(&self, desired: &[Desired], before: &Inventory) -> Inventory {
         if self.guard.is_some() {
             return before.clone();
@@ -507,8 +508,8 @@ impl Plan {
             .collect()
     }
 
-    /// What is no longer declared and still in the inventory: another is to take it, or may be, or
-    /// needs what would go with it, or too much would go at once.
+    /// Objects that are no longer declared and still in the inventory: another owner takes or may take
+    /// them, or needs their contents, or the prune budget is exceeded.
     pub fn lingering(&self, before: &Inventory) -> Inventory {
         let kept = self.prune.iter().filter_map(|step| match step {
             Step::Keep(
@@ -524,13 +525,13 @@ impl Plan {
             .collect()
     }
 
-    /// What must be in the inventory before anything is applied, so that a process that is killed
-    /// half-way forgets no object: all that was in it, and all that will be.
+    /// The inventory to store before the apply, so that a killed process forgets no object: the old and
+    /// the new one together.
     pub fn write_ahead(&self, desired: &[Desired], before: &Inventory) -> Inventory {
         before.union(&self.inventory(desired, before))
     }
 
-    /// Objects that another owner holds and this one wants, with that owner.
+    /// Objects that this owner wants and another one holds, with that owner.
     pub fn contested(&self) -> impl Iterator<Item = (&ObjectId, &Owner)> {
         self.steps().filter_map(|step| match step {
             Step::Keep(id, KeepReason::HeldBy(owner)) => Some((id, owner)),

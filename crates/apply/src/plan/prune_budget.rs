@@ -1,31 +1,30 @@
-//! How much one revision may delete before somebody has to say that it is meant.
+//! The prune budget: how much one revision may delete without confirmation.
 //!
-//! What git drops by mistake (a file left out of a `kustomization.yaml`, a prefix that renames
-//! everything) is dropped as a whole. So a plan that deletes more of what is held than the budget
-//! allows deletes nothing. Objects that only move elsewhere, that are gone already or that may not be
-//! pruned anyway are no deletions and do not count.
+//! Mistakes in git (a file left out of a `kustomization.yaml`, a prefix that renames everything) drop
+//! many objects at once. So a plan that exceeds the budget deletes nothing. Objects that move to another
+//! owner, are gone, or must not be pruned do not count.
 
 use super::{KeepReason, Step};
 use crate::id::ObjectId;
 use std::fmt;
 use std::str::FromStr;
 
-/// Where nothing is said, fewer objects than this may all go: that is a small change.
+/// Without a budget, fewer objects than this may all be deleted.
 const SMALL: usize = 10;
 const USUAL: Budget = Budget::Percent(50);
 
 /// How much may be deleted at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Budget {
-    /// So many objects.
+    /// A number of objects.
     Objects(usize),
-    /// This share of what is held, 0 to 100.
+    /// A share of the inventory, 0 to 100.
     Percent(u8),
 }
 
-/// What is no budget.
+/// An invalid budget.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no number of objects, such as 20, and no share of them from 0% to 100%, such as 50%")]
+#[error("invalid prune budget {text:?}: give a number of objects, such as 20, or a percentage, such as 50%")]
 pub struct BudgetError {
     text: String,
 }
@@ -35,10 +34,10 @@ impl FromStr for Budget {
 
     fn from_str(text: &str) -> Result<Self, BudgetError> {
         let error = || BudgetError {
-            // long enough to be recognised
+            // enough to recognise it
             text: text.chars().take(40).collect(),
         };
-        // `parse` takes a sign
+        // `parse` accepts a sign
         if !text.starts_with(|first: char| first.is_ascii_digit()) {
             return Err(error());
         }
@@ -62,17 +61,17 @@ impl fmt::Display for Budget {
     }
 }
 
-/// What a plan is held to.
+/// The budget of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PruneBudgetCheck {
-    /// What is said; without it half of what is held, where that is more than ten objects.
+    /// The configured budget; the default is half of the inventory if it has more than ten objects.
     pub budget: Option<Budget>,
-    /// How many objects are held.
+    /// The size of the inventory.
     pub held: usize,
 }
 
 impl PruneBudgetCheck {
-    /// Whether so many may not be deleted.
+    /// Whether this many deletions exceed the budget.
     pub fn stops(&self, deletions: usize) -> bool {
         let budget = match self.budget {
             Some(budget) => budget,
@@ -87,7 +86,7 @@ impl PruneBudgetCheck {
         }
     }
 
-    /// Keeps what would be deleted, if that is too much.
+    /// Keeps all objects to delete if they exceed the budget.
     pub(super) fn hold(&self, prune: &mut [Step]) -> Option<Exceeded> {
         let objects: Vec<ObjectId> = prune
             .iter()
@@ -108,22 +107,21 @@ impl PruneBudgetCheck {
     }
 }
 
-/// A plan that deletes more than it may.
+/// A plan that exceeds its budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exceeded {
-    /// What it would delete.
+    /// The objects to delete.
     pub objects: Vec<ObjectId>,
-    /// How many objects are held.
+    /// The size of the inventory.
     pub held: usize,
-    /// The budget that was said, if one was.
+    /// The configured budget.
     pub budget: Option<Budget>,
 }
 
 impl Exceeded {
-    /// More names than this do not help anybody.
     const NAMED: usize = 10;
 
-    /// The first of them, and how many more there are.
+    /// The first names, and the number of others.
     pub fn named(&self) -> String {
         let mut text = String::new();
         for id in self.objects.iter().take(Self::NAMED) {

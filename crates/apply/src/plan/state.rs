@@ -1,4 +1,4 @@
-//! What is known of the cluster, and what is remembered of our own applies.
+//! Observations of the cluster, and the memory of our own applies.
 
 use crate::id::ObjectId;
 use crate::observed::Observed;
@@ -6,31 +6,31 @@ use crate::owned::Digest;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What is known of one object.
+/// The observation of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Presence {
-    /// Nothing: nobody watches its kind yet.
+    /// Not observed: its kind is not watched yet.
     #[default]
     Unknown,
-    /// It is not there, or does not carry an owner's label.
+    /// Not there, or without an owner's label.
     Absent,
-    /// It is there.
+    /// Observed.
     Present(Arc<Observed>),
 }
 
-/// What is known of the cluster. An object that nobody told of is [`Presence::Unknown`].
+/// The observed cluster. Every other object is [`Presence::Unknown`].
 #[derive(Debug, Clone, Default)]
 pub struct Live {
     objects: HashMap<ObjectId, Presence>,
 }
 
 impl Live {
-    /// Tells of an object.
+    /// Adds an observation.
     pub fn insert(&mut self, id: ObjectId, presence: Presence) {
         self.objects.insert(id, presence);
     }
 
-    /// What is known of an object.
+    /// The observation of an object.
     pub fn get(&self, id: &ObjectId) -> &Presence {
         self.objects.get(id).unwrap_or(&Presence::Unknown)
     }
@@ -44,19 +44,19 @@ impl FromIterator<(ObjectId, Presence)> for Live {
     }
 }
 
-/// An apply of ours: what was sent, and what we held afterwards.
+/// The digests of one apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Remembered {
-    /// The digest of what was sent.
+    /// The digest of the sent object.
     pub desired: Digest,
-    /// The digest of what we held in the answer.
+    /// The digest of our fields in the answer.
     pub owned: Digest,
 }
 
 /// Our own applies since the process started, one per object.
 ///
-/// It tells drift from a change in git, and unchanged objects whose values the API server stores in
-/// another form than they are sent in. Losing it costs one apply of such objects, no more.
+/// It separates drift from a change in git, and recognises values that the API server stores in another
+/// form. Losing it costs one apply of such objects.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     applies: HashMap<ObjectId, Remembered>,
@@ -73,17 +73,17 @@ impl Memory {
         self.applies.get(id).copied()
     }
 
-    /// Forgets the objects that do not pass.
+    /// Keeps the objects that pass.
     pub fn retain(&mut self, mut passes: impl FnMut(&ObjectId) -> bool) {
         self.applies.retain(|id, _| passes(id));
     }
 
-    /// How many objects it remembers.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.applies.len()
     }
 
-    /// Whether it remembers none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.applies.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Every reason, as a table: what git wants, what is live, what is planned.
+//! Every reason, as a table: desired and live objects, and the plan.
 
 use super::{Budget, Exceeded, Guard, Live, Memory, Options, Presence, PruneBudgetCheck, Remembered, plan};
 use crate::desired::Desired;
@@ -39,7 +39,7 @@ fn digest(text: &str) -> Digest {
     crate::owned::desired(&Object::from_value(json!({ "data": text })).unwrap())
 }
 
-/// An object as `desired` would leave it, with one thing changed.
+/// A live object as `desired` would leave it, with one change.
 fn observed(desired: &Desired, change: impl FnOnce(&mut Observed)) -> Presence {
     let mut observed = Observed {
         uid: "u1".to_owned(),
@@ -95,7 +95,7 @@ fn check_apply(case: Case, expected: &str) {
     }
     let me = me();
     let mut options = Options::new(&me, "main@sha1:1");
-    // one that only holds it has no say beside the one its labels name
+    // a claim does not count if the labels name another owner
     let idle = Owner::new(&KUSTOMIZATION, "a", "holds-it-too");
     let claims: BTreeSet<_> = case
         .contender
@@ -115,7 +115,7 @@ fn check_apply(case: Case, expected: &str) {
 }
 
 #[test]
-fn why_an_object_is_applied_or_not() {
+fn reasons_to_apply_or_keep() {
     let a = desired("a", "");
     let same = || observed(&a, |_| ());
     let changed = || observed(&a, |o| o.owned = digest("x"));
@@ -140,7 +140,7 @@ fn why_an_object_is_applied_or_not() {
     check(&|c| c.presence = Presence::Absent, "create ConfigMap/n/a");
     check(&|c| c.presence = same(), "keep ConfigMap/n/a (unchanged)");
     check(&|c| c.presence = changed(), "patch ConfigMap/n/a (changed)");
-    // what is remembered tells drift from a change, and values that are stored in another form
+    // memory separates drift from a change, and knows values stored in another form
     check(
         &|c| (c.presence, c.remembered) = (changed(), Some(applied)),
         "patch ConfigMap/n/a (drifted)",
@@ -153,13 +153,13 @@ fn why_an_object_is_applied_or_not() {
         &|c| (c.presence, c.remembered) = (changed(), Some(older)),
         "patch ConfigMap/n/a (changed)",
     );
-    // somebody undid a normalised value by hand: it is what we want, whatever we remember
+    // a normalised value set back by hand matches git, whatever is remembered
     check(
         &|c| (c.presence, c.remembered) = (same(), Some(normalised)),
         "keep ConfigMap/n/a (unchanged)",
     );
     // only drift waits: not a change in git, and not an object that was never applied
-    let waits = "keep ConfigMap/n/a (hpa keeps changing it, correction waits)";
+    let waits = "keep ConfigMap/n/a (hpa keeps changing it, correction is delayed)";
     check(
         &|c| (c.presence, c.remembered, c.backing_off) = (changed(), Some(applied), true),
         waits,
@@ -176,13 +176,12 @@ fn why_an_object_is_applied_or_not() {
         &|c| (c.presence, c.backing_off) = (Presence::Absent, true),
         "create ConfigMap/n/a",
     );
-    // what is on the live object
     let live = |change: fn(&mut Observed)| observed(&a, change);
     check(
         &|c| c.presence = live(|o| o.kubectl = true),
         "patch ConfigMap/n/a (taken over from kubectl)",
     );
-    // what is going away is left alone, unless git has changed what is wanted of it
+    // a deleting object is left alone, unless git has changed it
     let deleting = || {
         observed(&a, |o| {
             o.deleting = true;
@@ -200,13 +199,13 @@ fn why_an_object_is_applied_or_not() {
     );
     check(
         &|c| c.presence = live(|o| o.policy.reconcile = false),
-        "keep ConfigMap/n/a (ignored, as its annotations say)",
+        "keep ConfigMap/n/a (ignored by its annotations)",
     );
     check(
         &|c| c.presence = live(|o| o.policy.mode = Mode::Ignore),
-        "keep ConfigMap/n/a (ignored, as its annotations say)",
+        "keep ConfigMap/n/a (ignored by its annotations)",
     );
-    // another owner: a label that is left over is taken over, one that is claimed is not
+    // another owner: a leftover label is taken over, a claimed object is not
     let theirs = || {
         observed(&a, |o| {
             o.owner = Some(other());
@@ -216,18 +215,18 @@ fn why_an_object_is_applied_or_not() {
     check(&|c| c.presence = theirs(), "patch ConfigMap/n/a (changed)");
     check(
         &|c| (c.presence, c.contender) = (theirs(), Some(other())),
-        "keep ConfigMap/n/a (held by Kustomization team/other)",
+        "keep ConfigMap/n/a (owned by Kustomization team/other)",
     );
     check(
         &|c| (c.presence, c.contender) = (theirs(), Some(Owner::new(&KUSTOMIZATION, "team", "third"))),
         "patch ConfigMap/n/a (changed)",
     );
-    // labels of its kind are not looked at: its claim alone says that it is another kind's
+    // labels of another kind are not read: its claim alone counts
     let release = || Owner::new(&HELM_RELEASE, "flux-system", "apps");
     for presence in [Presence::Absent, theirs(), same()] {
         check(
             &|c| (c.presence, c.contender) = (presence.clone(), Some(release())),
-            "keep ConfigMap/n/a (held by HelmRelease flux-system/apps)",
+            "keep ConfigMap/n/a (owned by HelmRelease flux-system/apps)",
         );
     }
     // ours, and wanted by another: it stays ours
@@ -237,12 +236,12 @@ fn why_an_object_is_applied_or_not() {
     );
     check(
         &|c| c.own_loop = true,
-        "keep ConfigMap/n/a (part of this very loop)",
+        "keep ConfigMap/n/a (part of the bootstrap itself)",
     );
 }
 
 #[test]
-fn what_an_object_asks_for_itself() {
+fn annotations_are_respected() {
     let check = |annotation: &'static str, presence: fn(&Desired) -> Presence, expected: &str| {
         check_apply(
             Case {
@@ -256,7 +255,7 @@ fn what_an_object_asks_for_itself() {
     let changed: fn(&Desired) -> Presence = |d| observed(d, |o| o.owned = digest("x"));
     let absent: fn(&Desired) -> Presence = |_| Presence::Absent;
     let kubectl: fn(&Desired) -> Presence = |d| observed(d, |o| o.kubectl = true);
-    let ignored = "keep ConfigMap/n/a (ignored, as its annotations say)";
+    let ignored = "keep ConfigMap/n/a (ignored by its annotations)";
     check("ssa: Ignore", absent, ignored);
     check("ssa: Ignore", changed, ignored);
     check("reconcile: disabled", absent, ignored);
@@ -264,7 +263,7 @@ fn what_an_object_asks_for_itself() {
     check(
         "ssa: IfNotPresent",
         changed,
-        "keep ConfigMap/n/a (present, and to be created only)",
+        "keep ConfigMap/n/a (exists, and is never changed)",
     );
     check("ssa: Merge", changed, "patch ConfigMap/n/a (changed)");
     check("ssa: Merge", kubectl, "keep ConfigMap/n/a (unchanged)");
@@ -277,7 +276,7 @@ fn what_an_object_asks_for_itself() {
 }
 
 #[test]
-fn why_an_object_is_pruned_or_not() {
+fn reasons_to_prune_or_keep() {
     let a = desired("a", "");
     let check_all = |presence: Presence,
                      prune: bool,
@@ -310,8 +309,8 @@ fn why_an_object_is_pruned_or_not() {
             plan.to_string().trim_end(),
             format!("keep ConfigMap/n/z (unchanged)\n{expected}")
         );
-        // until another has it, or it is gone, it is remembered here
-        let lingers = ["handed over", "not pruned before", "not pruned while"];
+        // it stays in the inventory until another has it or it is gone
+        let lingers = ["handed over", "not pruned until", "not pruned while"];
         let lingers = lingers.iter().any(|words| expected.contains(words));
         let inventory = plan.inventory(&[desired("z", "")], &inventory);
         assert_eq!(inventory.contains(&id("a")), lingers, "{expected}");
@@ -324,7 +323,7 @@ fn why_an_object_is_pruned_or_not() {
     let live = |change: fn(&mut Observed)| observed(&a, change);
     check(live(|_| ()), "prune ConfigMap/n/a");
     check(Presence::Unknown, "prune ConfigMap/n/a");
-    check(Presence::Absent, "keep ConfigMap/n/a (gone already)");
+    check(Presence::Absent, "keep ConfigMap/n/a (already gone)");
     check(
         live(|o| o.owner = Some(other())),
         "keep ConfigMap/n/a (belongs to Kustomization team/other)",
@@ -339,48 +338,48 @@ fn why_an_object_is_pruned_or_not() {
     );
     check(
         live(|o| o.policy.mode = Mode::Ignore),
-        "keep ConfigMap/n/a (ignored, as its annotations say)",
+        "keep ConfigMap/n/a (ignored by its annotations)",
     );
     check(live(|o| o.deleting = true), "keep ConfigMap/n/a (being deleted)");
-    let off = "keep ConfigMap/n/a (its owner does not prune)";
+    let off = "keep ConfigMap/n/a (pruning is off for its owner)";
     check_with(live(|_| ()), false, None, off);
     check_with(Presence::Unknown, false, Some(other()), off);
     let handed_over = "keep ConfigMap/n/a (handed over to Kustomization team/other)";
     check_with(live(|_| ()), true, Some(other()), handed_over);
     check_with(Presence::Unknown, true, Some(other()), handed_over);
-    // what has been taken is written on it
+    // its labels name the owner that took it over
     let taken = "keep ConfigMap/n/a (belongs to Kustomization team/other)";
     check_with(live(|o| o.owner = Some(other())), true, Some(other()), taken);
     check_with(
         Presence::Absent,
         true,
         Some(other()),
-        "keep ConfigMap/n/a (gone already)",
+        "keep ConfigMap/n/a (already gone)",
     );
-    // of one it is not known what it wants
-    let awaited = "keep ConfigMap/n/a (not pruned before it is known what Kustomization team/other declares)";
+    // an owner whose desired objects are unknown
+    let awaited = "keep ConfigMap/n/a (not pruned until it is known what Kustomization team/other declares)";
     let awaits = |presence: Presence, expected: &str| {
         check_all(presence, true, None, Some(other()), None, expected);
     };
     awaits(live(|_| ()), awaited);
     awaits(Presence::Unknown, awaited);
-    awaits(Presence::Absent, "keep ConfigMap/n/a (gone already)");
+    awaits(Presence::Absent, "keep ConfigMap/n/a (already gone)");
     awaits(live(|o| o.owner = Some(other())), taken);
     awaits(
         live(|o| o.policy.prune = false),
         "keep ConfigMap/n/a (pruning is disabled for it)",
     );
-    // one that wants it is enough
+    // one owner that wants it is enough
     check_all(live(|_| ()), true, Some(other()), Some(me()), None, handed_over);
-    // what would take another's objects with it stays as long as they do, whoever else is waited for
-    let needed = "keep ConfigMap/n/a (not pruned while Kustomization team/other has ConfigMap/n/x, which would go with it)";
+    // a container stays as long as an owner needs its contents, whatever else is unknown
+    let needed = "keep ConfigMap/n/a (not pruned while Kustomization team/other has ConfigMap/n/x, which would be deleted with it)";
     let needs = |presence: Presence, awaited: Option<Owner>, expected: &str| {
         check_all(presence, true, None, awaited, Some(other()), expected);
     };
     needs(live(|_| ()), None, needed);
     needs(live(|_| ()), Some(me()), needed);
     needs(Presence::Unknown, None, needed);
-    needs(Presence::Absent, None, "keep ConfigMap/n/a (gone already)");
+    needs(Presence::Absent, None, "keep ConfigMap/n/a (already gone)");
     needs(live(|o| o.owner = Some(other())), None, taken);
     let disabled = "keep ConfigMap/n/a (pruning is disabled for it)";
     needs(live(|o| o.policy.prune = false), None, disabled);
@@ -394,7 +393,7 @@ fn why_an_object_is_pruned_or_not() {
     );
 }
 
-/// One object per id of the inventory format, all of which are live as they are wanted.
+/// One object per inventory id; all are live and up to date.
 fn objects(ids: &str) -> (Vec<Desired>, Live) {
     let desired: Vec<_> = ids
         .split_whitespace()
@@ -486,13 +485,13 @@ fn an_empty_render_stops_unless_it_is_confirmed_for_this_revision() {
     check(&[], false, Some("main@sha1:0"), true);
     check(&[], false, Some("main@sha1:1"), false);
     check(&["a"], false, None, false);
-    // a render of nothing but the loop itself is as empty
+    // a render of the bootstrap alone counts as empty
     check(&["loop"], true, None, true);
     check(&["loop"], false, None, false);
 }
 
 #[test]
-fn nothing_to_prune_is_no_empty_render() {
+fn renders_without_objects_to_prune_are_not_blocked() {
     let me = me();
     let options = Options::new(&me, "main@sha1:1");
     let mut inventory = Inventory::default();
@@ -502,7 +501,7 @@ fn nothing_to_prune_is_no_empty_render() {
         None
     );
     inventory.insert(id("a"), "v1");
-    // what may not be pruned yet will be later
+    // objects that may not be pruned yet are pruned later
     let other = other();
     let waiting = Options {
         awaited: Some(&other),
@@ -518,7 +517,7 @@ fn nothing_to_prune_is_no_empty_render() {
     let needed = plan(&[], &inventory, &Live::default(), &Memory::default(), &needed);
     assert!(matches!(needed.guard, Some(Guard::EmptyRender(guard)) if guard.objects == 1));
     let gone = plan(&[], &inventory, &live, &Memory::default(), &options);
-    assert_eq!(gone.to_string(), "keep ConfigMap/n/a (gone already)\n");
+    assert_eq!(gone.to_string(), "keep ConfigMap/n/a (already gone)\n");
 }
 
 #[test]
@@ -534,7 +533,7 @@ fn budgets_are_read() {
             assert!(
                 error
                     .to_string()
-                    .starts_with(&format!("{text:?} is no number of objects"))
+                    .starts_with(&format!("invalid prune budget {text:?}: "))
             );
         }
     };
@@ -562,7 +561,7 @@ fn budgets_are_read() {
 
 #[test]
 fn a_plan_that_deletes_more_than_it_may_deletes_nothing() {
-    // of the objects that are held so many are not declared any more, and another takes some of those
+    // the inventory has `held` objects, `drops` are no longer declared, another owner takes some
     let check = |held: usize, drops: usize, harmless: &[&str], budget: Option<&str>, stopped: bool| {
         let names: Vec<String> = (0..held).map(|n| format!("n_o{n:03}__ConfigMap")).collect();
         let (all, live) = objects(&names.join(" "));
@@ -589,16 +588,16 @@ fn a_plan_that_deletes_more_than_it_may_deletes_nothing() {
         if let Some(Guard::Budget(exceeded)) = &plan.guard {
             assert_eq!((exceeded.objects.len(), exceeded.held), (deletions, held));
             assert_eq!(plan.inventory(desired, &inventory), inventory);
-            // nothing is forgotten either where the rest is applied already
+            // nothing is forgotten where the rest is applied
             assert_eq!(plan.lingering(&inventory).len(), drops);
         }
     };
-    // half of more than ten, where nothing is said
+    // the default: half of more than ten
     check(20, 10, &[], None, false);
     check(20, 11, &[], None, true);
     check(11, 6, &[], None, true);
     check(10, 9, &[], None, false);
-    // what another takes does not count
+    // handed over objects do not count
     check(20, 11, &["o000"], None, false);
     check(20, 12, &["o000"], None, true);
     check(20, 3, &[], Some("3"), false);
@@ -611,7 +610,7 @@ fn a_plan_that_deletes_more_than_it_may_deletes_nothing() {
 }
 
 #[test]
-fn what_is_too_much_is_said() {
+fn exceeded_budgets_are_explained() {
     let exceeded = |number: usize, budget: Option<Budget>| Exceeded {
         objects: (0..number).map(|n| id(&format!("o{n}"))).collect(),
         held: 20,
@@ -654,7 +653,7 @@ fn inventories() {
     options.claims = &claims;
     let plan = plan(&desired, &before, &live, &Memory::default(), &options);
     let ids = |inventory: &Inventory| -> Vec<String> { inventory.ids().map(ObjectId::to_string).collect() };
-    // neither what another holds nor the loop itself
+    // neither objects of another owner nor the bootstrap
     assert_eq!(ids(&plan.inventory(&desired, &before)), ["ConfigMap/n/a"]);
     assert_eq!(
         ids(&plan.write_ahead(&desired, &before)),
@@ -680,7 +679,7 @@ fn of_two_objects_with_one_id_the_first_counts() {
 }
 
 #[test]
-fn what_another_let_go_of_may_be_pruned_though_its_labels_name_that_one() {
+fn released_objects_may_be_pruned_despite_their_labels() {
     let check = |labels: Option<Owner>, released: Option<Owner>, expected: &str| {
         let a = desired("a", "");
         let live = Live::from_iter([(id("a"), observed(&a, |observed| observed.owner = labels))]);
@@ -713,7 +712,7 @@ fn what_another_let_go_of_may_be_pruned_though_its_labels_name_that_one() {
 }
 
 #[test]
-fn what_is_assigned_to_another_is_left_alone_whatever_is_there() {
+fn objects_assigned_to_another_owner_are_kept() {
     let me = me();
     let check = |annotation: &str, presence: Presence, expected: &str| {
         let assigned = BTreeMap::from([(id("a"), other())]);
@@ -736,12 +735,12 @@ fn what_is_assigned_to_another_is_left_alone_whatever_is_there() {
         let ours: Vec<&ObjectId> = held.ids().collect();
         (contested.len(), ours.len())
     };
-    let held = "keep ConfigMap/n/a (held by Kustomization team/other)";
+    let held = "keep ConfigMap/n/a (owned by Kustomization team/other)";
     let ours = observed(&desired("a", ""), |o| o.owned = digest("x"));
     for presence in [Presence::Absent, Presence::Unknown, ours] {
         assert_eq!(check("", presence, held), (1, 1));
     }
-    // left alone on its own wish: then nobody contests it
-    let ignored = "keep ConfigMap/n/a (ignored, as its annotations say)";
+    // an ignored object is not contested
+    let ignored = "keep ConfigMap/n/a (ignored by its annotations)";
     assert_eq!(check("reconcile: disabled", Presence::Absent, ignored), (0, 2));
 }

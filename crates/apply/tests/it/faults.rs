@@ -1,4 +1,4 @@
-//! An API server that is busy, broken, or not there.
+//! An API server that is busy, broken or absent.
 
 use crate::world::{KUSTOMIZATION, World, check, say};
 use equate_apply::cluster::{Cluster, Execution};
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What is answered instead of what the API server would.
+/// The answer that replaces the API server's.
 #[derive(Clone)]
 enum Fault {
     Status(u16, &'static str, &'static str),
@@ -18,7 +18,7 @@ enum Fault {
     Dropped,
 }
 
-/// Puts faults before the requests to a path: each is answered once, then requests go through. Counts them all.
+/// Answers the first requests to a path with faults, then passes requests on. Counts all.
 fn faulty(world: &World, faults: Vec<Fault>, path: &'static str) -> (Cluster, Arc<Mutex<usize>>) {
     let faults = Arc::new(Mutex::new(VecDeque::from(faults)));
     let requests = Arc::new(Mutex::new(0));
@@ -76,7 +76,7 @@ async fn applied(faults: Vec<Fault>) -> (String, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_passes_is_tried_again() {
+async fn transient_failures_are_retried() {
     let created = "= ConfigMap/default/a created";
     let conflict = Fault::Status(409, "Conflict", "the object has been modified");
     for (what, fault) in [
@@ -107,7 +107,7 @@ async fn what_passes_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_pass_is_told_and_not_repeated() {
+async fn permanent_failures_are_reported_and_not_retried() {
     let check_one = async |fault: Fault, expected: &str, tried: usize| {
         let (text, requests) = applied(vec![fault.clone(); 50]).await;
         check(
@@ -125,7 +125,7 @@ async fn what_does_not_pass_is_told_and_not_repeated() {
     .await;
     check_one(
         Fault::Status(403, "Forbidden", "exceeded quota: small"),
-        "quota used up: exceeded quota: small",
+        "quota exceeded: exceeded quota: small",
         1,
     )
     .await;
@@ -141,10 +141,10 @@ async fn what_does_not_pass_is_told_and_not_repeated() {
         1,
     )
     .await;
-    // told to come back later than an apply may last
+    // told to retry later than an apply may take
     check_one(
         Fault::RetryAfter("60"),
-        "the API server asks to come back later: slow down",
+        "the API server asks to retry later: slow down",
         1,
     )
     .await;
@@ -157,9 +157,9 @@ async fn what_does_not_pass_is_told_and_not_repeated() {
     .await;
 }
 
-/// Another than the authorizer has the same code and reason.
+/// Admission policies refuse with the same code and reason.
 #[tokio::test(start_paused = true)]
-async fn a_right_is_missing_where_the_authorizer_says_so() {
+async fn missing_rights_are_the_authorizers_refusals() {
     let world = World::start().await;
     let id = ObjectId::new("", "ConfigMap", "default", "a");
     let check_one = async |message: &'static str, expected: Result<bool, &str>| {
@@ -189,7 +189,7 @@ async fn a_right_is_missing_where_the_authorizer_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_does_not_answer_is_not_asked_for_every_object() {
+async fn unresponsive_api_servers_are_not_asked_for_every_object() {
     let mut world = World::start().await;
     let (cluster, requests) = faulty(&world, vec![Fault::Dropped; 10_000], "/configmaps/");
     let many: String = (0..40)
@@ -204,7 +204,7 @@ async fn an_api_server_that_does_not_answer_is_not_asked_for_every_object() {
     let mut text = String::new();
     say(&mut text, &applied);
     let silent = text.matches("the API server cannot be reached").count();
-    let untried = text.matches("not tried: the API server does not answer").count();
+    let untried = text.matches("skipped: the API server does not answer").count();
     assert_eq!(silent + untried, 40, "{text}");
     assert_eq!(silent, 8, "as many as are written at once");
     assert_eq!(*requests.lock().unwrap(), 8 * 6);
@@ -226,7 +226,7 @@ async fn a_missing_kind_is_asked_for_once_a_second_at_most() {
     assert_eq!(miss().await, 1);
     tokio::time::advance(Duration::from_millis(200)).await;
     assert_eq!(miss().await, 2);
-    // a kind that is about to come is waited for, but not for ever
+    // an expected kind is waited for, but not for ever
     cluster.expect_change("example.org").await;
     let before = tokio::time::Instant::now();
     assert!(cluster.resolve(&gvk).await.is_err());

@@ -1,4 +1,4 @@
-//! Objects of all sorts, written as people write them: what was applied once is known after a restart.
+//! Objects of many kinds as people write them: an applied object is recognised after a restart.
 
 use crate::world::{World, check};
 use std::path::PathBuf;
@@ -173,8 +173,8 @@ webhooks:
   namespaceSelector: {}
 "#;
 
-/// A restart forgets what was remembered. Four kinds cost an apply then, which changes nothing: their
-/// lists are atomic and the API server fills in their items, so what is stored is not what was sent.
+/// A restart loses the memory. Four kinds then cost an apply that changes nothing: the API server fills
+/// in items of their atomic lists.
 #[tokio::test]
 async fn built_in_kinds_are_known_after_a_restart() {
     let mut world = World::start().await;
@@ -208,7 +208,7 @@ async fn built_in_kinds_are_known_after_a_restart() {
     );
 }
 
-/// Large definitions, of which the API server writes much itself.
+/// Large definitions, with many fields set by the API server.
 #[tokio::test]
 async fn definitions_are_known_after_a_restart() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance/flux-crds");

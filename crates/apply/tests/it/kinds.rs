@@ -1,4 +1,4 @@
-//! Kinds that come and go, and objects that the API server does not take.
+//! Kinds that appear and disappear, and objects that the API server refuses.
 
 use crate::world::{World, check};
 use equate_manifest::object::GroupVersionKind;
@@ -30,7 +30,7 @@ spec: {size: 3, ratio: 1.0, nothing: null, list: [1, 2]}
 async fn a_kind_defined_in_the_same_run_is_found() {
     for scope in ["Cluster", "Namespaced"] {
         let mut world = World::start().await;
-        // somebody has just asked for it in vain: that is no reason not to find it
+        // another caller just looked it up in vain: it must still be found
         let gvk = GroupVersionKind::new("example.org", "v1", "Gadget");
         assert!(world.cluster.resolve(&gvk).await.is_err());
         let shown = if scope == "Cluster" {
@@ -82,12 +82,12 @@ metadata: {{name: good}}
         create Service/default/web
         create Gadget/g
         = ConfigMap/default/good created
-        ! ConfigMap/nowhere/lost from apps.yaml: namespace nowhere is not there; create it, or let git hold it
+        ! ConfigMap/nowhere/lost from apps.yaml: namespace nowhere does not exist; create it, or declare it in git
         ! Service/default/web from apps.yaml: not valid: spec.ports[0].port: Invalid value: 99999: must be between 1 and 65535, inclusive
         ! Gadget/g from apps.yaml: the cluster has no kind Gadget in example.org/v1; is its CustomResourceDefinition applied?
         ",
     );
-    // written ahead: what was planned is not forgotten, whatever happened
+    // write-ahead: no planned object is forgotten
     assert_eq!(world.inventory.len(), 4);
 }
 
@@ -180,13 +180,13 @@ metadata: {name: c}
     );
     let error = world
         .cluster
-        .settle_namespaces(&mut objects, None)
+        .assign_namespaces(&mut objects, None)
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "ConfigMap/c namespace not specified");
     world
         .cluster
-        .settle_namespaces(&mut objects, Some("here"))
+        .assign_namespaces(&mut objects, Some("here"))
         .await
         .unwrap();
     assert_eq!((objects[0].namespace(), objects[1].namespace()), ("", "here"));

@@ -1,4 +1,4 @@
-//! The ordinary run: create, nothing, change, drift, restart.
+//! The ordinary cycle: create, no change, change, drift, restart.
 
 use crate::world::{World, check};
 
@@ -52,7 +52,7 @@ const UNCHANGED: &str = "
 ";
 
 #[tokio::test]
-async fn what_is_applied_once_costs_nothing_again() {
+async fn unchanged_objects_cost_no_request() {
     let mut world = World::start().await;
     let created = "
         create Namespace/shop
@@ -68,13 +68,13 @@ async fn what_is_applied_once_costs_nothing_again() {
     ";
     check("first", &world.run(APP).await, created);
     check("again", &world.run(APP).await, UNCHANGED);
-    // after a restart nothing is remembered: values that are stored as they are sent are still known
+    // after a restart the memory is empty: values stored as sent are still recognised
     world.memory = Default::default();
     check("restarted", &world.run(APP).await, UNCHANGED);
 }
 
 #[tokio::test]
-async fn what_git_changes_is_patched_and_what_others_change_is_corrected() {
+async fn changes_in_git_are_patched_and_drift_is_corrected() {
     let mut world = World::start().await;
     world.run(APP).await;
     let blue = "keep Namespace/shop (unchanged)
@@ -92,7 +92,7 @@ async fn what_git_changes_is_patched_and_what_others_change_is_corrected() {
 
     let merge = "application/merge-patch+json";
     let uri = "/api/v1/namespaces/shop/configmaps/settings?fieldManager=person";
-    // fields that are nobody's or somebody else's are no drift
+    // fields without owner or of other owners are no drift
     world.send("PATCH", uri, merge, r#"{"data":{"extra":"x"}}"#).await;
     check("a field of another", &world.run(&green).await, UNCHANGED);
     world
@@ -108,7 +108,7 @@ async fn what_git_changes_is_patched_and_what_others_change_is_corrected() {
         .send("PATCH", uri, merge, r#"{"data":{"color":null}}"#)
         .await;
     check("a field removed", &world.run(&green).await, &drifted);
-    // without what was remembered drift cannot be told from a change in git, but is corrected as well
+    // without memory, drift looks like a change in git, and is corrected as well
     world.memory = Default::default();
     world
         .send("PATCH", uri, merge, r#"{"data":{"color":"red"}}"#)
@@ -121,7 +121,7 @@ async fn what_git_changes_is_patched_and_what_others_change_is_corrected() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_by_hand_comes_back() {
+async fn deleted_objects_are_created_again() {
     let mut world = World::start().await;
     world.run(APP).await;
     world
@@ -147,7 +147,7 @@ async fn what_is_deleted_by_hand_comes_back() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_seen_is_looked_at_first() {
+async fn unobserved_objects_are_read_first() {
     let mut world = World::start().await;
     world.run(APP).await;
     world.memory = Default::default();
@@ -222,7 +222,9 @@ metadata: {name: b, namespace: nowhere}
         .collect();
     assert_eq!(
         failures,
-        ["ConfigMap/nowhere/b from apps.yaml: namespace nowhere is not there; create it, or let git hold it"]
+        [
+            "ConfigMap/nowhere/b from apps.yaml: namespace nowhere does not exist; create it, or declare it in git"
+        ]
     );
     assert_eq!(
         world

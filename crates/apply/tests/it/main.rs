@@ -1,4 +1,4 @@
-//! Plans carried out on the embedded API, or on a real one with `EQUATE_TESTS_ON=real`.
+//! Execution of plans on the embedded API, or on a real one with `EQUATE_TESTS_ON=real`.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What objects say about how they want to be treated.
+//! Annotations that control apply and prune.
 
 use crate::world::{World, check};
 
@@ -29,7 +29,7 @@ async fn if_not_present_creates_once() {
     check(
         "leave",
         &world.run(&settings(mode, "red")).await,
-        "keep ConfigMap/default/settings (present, and to be created only)",
+        "keep ConfigMap/default/settings (exists, and is never changed)",
     );
     world.look = false;
     world.memory = Default::default();
@@ -37,10 +37,10 @@ async fn if_not_present_creates_once() {
         "leave what was not seen",
         &world.run(&settings(mode, "red")).await,
         "patch ConfigMap/default/settings (not seen yet)\n\
-         = ConfigMap/default/settings kept (present, and to be created only)",
+         = ConfigMap/default/settings kept (exists, and is never changed)",
     );
     assert_eq!(world.value(DATA.0, DATA.1, DATA.2).await, r#"{"color":"blue"}"#);
-    // it is ours all the same: without it in git it goes
+    // it is still ours: once it leaves git it is pruned
     world.look = true;
     world.allow_empty = Some("main@sha1:1".to_owned());
     check(
@@ -51,7 +51,7 @@ async fn if_not_present_creates_once() {
 }
 
 #[tokio::test]
-async fn ignored_objects_are_left_alone_whoever_says_so() {
+async fn ignored_objects_are_left_alone() {
     let mut world = World::start().await;
     for mode in [
         "kustomize.toolkit.fluxcd.io/ssa: Ignore",
@@ -60,7 +60,7 @@ async fn ignored_objects_are_left_alone_whoever_says_so() {
         check(
             mode,
             &world.run(&settings(mode, "blue")).await,
-            "keep ConfigMap/default/settings (ignored, as its annotations say)",
+            "keep ConfigMap/default/settings (ignored by its annotations)",
         );
     }
     world.run(&settings("", "blue")).await;
@@ -72,13 +72,13 @@ async fn ignored_objects_are_left_alone_whoever_says_so() {
     check(
         "paused in the cluster",
         &world.run(&settings("", "red")).await,
-        "keep ConfigMap/default/settings (ignored, as its annotations say)",
+        "keep ConfigMap/default/settings (ignored by its annotations)",
     );
     world.allow_empty = Some("main@sha1:1".to_owned());
     check(
         "not pruned either",
         &world.run("").await,
-        "keep ConfigMap/default/settings (ignored, as its annotations say)",
+        "keep ConfigMap/default/settings (ignored by its annotations)",
     );
     assert_eq!(world.value(DATA.0, DATA.1, DATA.2).await, r#"{"color":"blue"}"#);
 }
@@ -96,7 +96,7 @@ spec:
 ";
 
 #[tokio::test]
-async fn what_cannot_be_changed_is_recreated_only_if_allowed() {
+async fn immutable_changes_recreate_only_if_allowed() {
     let mut world = World::start().await;
     let first = JOB.replace("ANNOTATIONS", "");
     world.run(&first).await;
@@ -135,7 +135,7 @@ async fn what_cannot_be_changed_is_recreated_only_if_allowed() {
         .await;
     assert_ne!(anew, uid);
 
-    // what is not valid at all does not cost the object that is there, also where all may be recreated
+    // an invalid manifest does not delete the live object, even with force
     world.force = true;
     let text = world.run(&forced.replace("Never", "Sometimes")).await;
     assert!(

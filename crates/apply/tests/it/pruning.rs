@@ -1,4 +1,4 @@
-//! What git no longer holds goes; what is not ours stays.
+//! Pruning: objects that left git go, objects of others stay.
 
 use crate::world::{World, check};
 use equate_apply::cluster::Execution;
@@ -16,7 +16,7 @@ fn maps(names: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn what_git_drops_is_pruned() {
+async fn objects_dropped_from_git_are_pruned() {
     let mut world = World::start().await;
     let protected = "c+kustomize.toolkit.fluxcd.io/prune: Disabled";
     world.run(&maps(&["a", "b", protected, "d"])).await;
@@ -41,7 +41,7 @@ async fn what_git_drops_is_pruned() {
 }
 
 #[tokio::test]
-async fn what_was_changed_since_it_was_seen_is_looked_at_before_it_is_pruned() {
+async fn changed_objects_are_read_again_before_pruning() {
     let mut world = World::start().await;
     world.run(&maps(&["a", "b", "c", "d"])).await;
     let (plan, _) = world.plan(&maps(&["a"])).await;
@@ -52,7 +52,7 @@ async fn what_was_changed_since_it_was_seen_is_looked_at_before_it_is_pruned() {
             .send("PATCH", &path, "application/merge-patch+json", &patch)
             .await;
     };
-    // between the plan and the deletion: to keep it; to give it to another; and what changes nothing
+    // between plan and deletion: protect it; give it to another owner; change something irrelevant
     let disabled = r#"{"annotations":{"kustomize.toolkit.fluxcd.io/prune":"Disabled"}}"#;
     change("b", disabled).await;
     let given = r#"{"labels":{"kustomize.toolkit.fluxcd.io/name":"other"}}"#;
@@ -71,7 +71,7 @@ async fn what_was_changed_since_it_was_seen_is_looked_at_before_it_is_pruned() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_seen_is_looked_at_before_it_is_pruned() {
+async fn unobserved_objects_are_read_before_pruning() {
     let mut world = World::start().await;
     let protected = "b+kustomize.toolkit.fluxcd.io/prune: Disabled";
     world.run(&maps(&["a", protected, "c"])).await;
@@ -100,12 +100,12 @@ async fn what_nobody_has_seen_is_looked_at_before_it_is_pruned() {
 }
 
 #[tokio::test]
-async fn an_object_made_anew_by_somebody_else_is_not_pruned() {
+async fn recreated_objects_are_not_pruned() {
     let mut world = World::start().await;
     world.run(&maps(&["a", "b"])).await;
     let (plan, desired) = world.plan(&maps(&["a"])).await;
     assert!(desired.len() == 1);
-    // between plan and prune somebody makes their own
+    // between plan and prune another object of that name is created
     let uri = "/api/v1/namespaces/default/configmaps";
     world
         .send("DELETE", &format!("{uri}/b"), "application/json", "")
@@ -172,7 +172,7 @@ async fn two_owners_of_one_object() {
         "the later one does not take it",
         &second.run(&maps(&["a", "c"])).await,
         "
-        keep ConfigMap/default/a (held by Kustomization flux-system/apps)
+        keep ConfigMap/default/a (owned by Kustomization flux-system/apps)
         create ConfigMap/default/c
         = ConfigMap/default/c created
         ",
@@ -181,7 +181,7 @@ async fn two_owners_of_one_object() {
         second.inventory.entries(),
         [("default_c__ConfigMap".to_owned(), "v1".to_owned())]
     );
-    // the first one gives it up: it is handed over, not deleted and made anew
+    // the first owner drops it: it is handed over, not recreated
     first.contenders.insert(contested, second.owner.clone());
     check(
         "the first gives it up",
@@ -206,7 +206,7 @@ async fn two_owners_of_one_object() {
         second.value("default_a__ConfigMap", "v1", "/metadata/uid").await,
         uid
     );
-    // and an inventory that still has it prunes nothing that is not its own
+    // an inventory that still has it does not prune it
     first.contenders.clear();
     first.inventory = second.inventory.clone();
     check(

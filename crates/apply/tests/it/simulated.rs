@@ -1,4 +1,4 @@
-//! What health says of simulated workloads: the same as of real ones.
+//! Health of simulated workloads equals that of real ones.
 
 use equate_apply::health::compute_at;
 use equate_manifest::{object::Object, yaml};
@@ -10,7 +10,6 @@ use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A workload of one container and two pods, called `web`.
 fn workload(kind: &str, spec: &str) -> Value {
     let text = format!(
         "
@@ -73,7 +72,7 @@ impl World {
             .await
             .unwrap();
         let client = cluster.client();
-        // The namespace's ServiceAccount comes a moment after it.
+        // The namespace's ServiceAccount appears a moment after it.
         tokio::time::sleep(Duration::from_millis(100)).await;
         Self { cluster, client }
     }
@@ -85,7 +84,6 @@ impl World {
         api.create(&PostParams::default(), &object).await.unwrap();
     }
 
-    /// The health of all objects of a kind, each verdict once.
     async fn health(&self, kind: &str) -> Vec<String> {
         let api: Api<DynamicObject> = Api::default_namespaced_with(self.client.clone(), &plural(kind));
         let list = api.list(&kube::api::ListParams::default()).await.unwrap();
@@ -106,7 +104,6 @@ impl World {
     }
 }
 
-/// The health of the workload and of its pods after a while.
 async fn check(kind: &str, spec: &str, after: u64, expected: &str, pods: &[&str]) {
     let world = World::start().await;
     world.create(workload(kind, spec)).await;
@@ -264,7 +261,6 @@ async fn failing_workloads_are_judged_as_real_ones() {
     .await;
 }
 
-/// A workload whose template asks for a fault.
 async fn check_failing(kind: &str, fault: &str, after: u64, expected: &str, pods: &[&str]) {
     let world = World::start().await;
     let spec = match kind {
@@ -282,7 +278,7 @@ async fn check_failing(kind: &str, fault: &str, after: u64, expected: &str, pods
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_belongs_to_workloads_is_current() {
+async fn objects_beside_workloads_are_current() {
     let world = World::start().await;
     for text in [
         "{ apiVersion: v1, kind: Service, metadata: { name: web }, spec: { type: LoadBalancer, ports: [{ port: 80 }] } }",

@@ -1,4 +1,4 @@
-//! Objects that kubectl made.
+//! Objects created by kubectl.
 
 use crate::world::{World, check};
 
@@ -24,7 +24,7 @@ async fn taken(mode: &str, look: bool) -> (String, String, String) {
 }
 
 #[tokio::test]
-async fn what_kubectl_left_is_taken_over() {
+async fn kubectl_fields_are_taken_over() {
     let (text, data, again) = taken("", true).await;
     check(
         "seen",

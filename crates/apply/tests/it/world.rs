@@ -1,4 +1,4 @@
-//! A cluster, one owner, and what a controller keeps between runs: as text in, text out.
+//! A cluster, one owner, and a controller's state between runs: text in, text out.
 
 use equate_apply::cluster::{Applied, Cluster, Execution};
 use equate_apply::desired::Desired;
@@ -14,11 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As long may anything take that is waited for.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) struct World {
-    /// Ends the cluster when it goes.
+    /// Stops the cluster on drop.
     _cluster: Arc<equate_testkit::cluster::Cluster>,
     pub(crate) client: Client,
     pub(crate) cluster: Cluster,
@@ -28,7 +27,7 @@ pub(crate) struct World {
     pub(crate) claims: BTreeSet<(ObjectId, Owner)>,
     pub(crate) contenders: BTreeMap<ObjectId, Owner>,
     pub(crate) force: bool,
-    /// Whether the objects are looked at before a plan; otherwise they are unknown.
+    /// Whether live objects are read before a plan; otherwise they are unknown.
     pub(crate) look: bool,
     pub(crate) allow_empty: Option<String>,
 }
@@ -62,7 +61,6 @@ impl World {
         }
     }
 
-    /// Another owner in the same cluster.
     pub(crate) fn other(&self, name: &str) -> World {
         World {
             _cluster: Arc::clone(&self._cluster),
@@ -79,7 +77,6 @@ impl World {
         }
     }
 
-    /// Plans and applies; answers the plan and, where there is anything to say, what came of it.
     pub(crate) async fn run(&mut self, manifests: &str) -> String {
         let (plan, desired) = self.plan(manifests).await;
         self.inventory = plan.write_ahead(&desired, &self.inventory);
@@ -95,7 +92,7 @@ impl World {
         let mut text = plan.to_string();
         for stage in &plan.stages {
             let applied = self.cluster.apply_stage(stage, &desired, &execution).await;
-            applied.note_in(&mut self.memory);
+            applied.remember_in(&mut self.memory);
             say(&mut text, &applied);
             if !applied.succeeded() {
                 return text;
@@ -132,7 +129,7 @@ impl World {
     pub(crate) async fn desired(&self, manifests: &str) -> Vec<Desired> {
         let mut objects = objects(manifests);
         self.cluster
-            .settle_namespaces(&mut objects, Some("default"))
+            .assign_namespaces(&mut objects, Some("default"))
             .await
             .unwrap();
         objects
@@ -162,13 +159,11 @@ impl World {
         live
     }
 
-    /// One object as it is.
     pub(crate) async fn get(&self, inventory_id: &str, version: &str) -> Option<Object> {
         let id = ObjectId::from_inventory(inventory_id).unwrap();
         self.cluster.get(&id, version, DEADLINE).await.unwrap()
     }
 
-    /// A value of one object, as compact JSON; `absent` if the object is, `null` if the value is.
     pub(crate) async fn value(&self, inventory_id: &str, version: &str, pointer: &str) -> String {
         match self.get(inventory_id, version).await {
             None => "absent".to_owned(),
@@ -179,7 +174,6 @@ impl World {
         }
     }
 
-    /// A request as somebody else would send it.
     pub(crate) async fn send(&self, method: &str, uri: &str, content_type: &str, body: &str) -> String {
         let request = http::Request::builder()
             .method(method)
@@ -190,7 +184,7 @@ impl World {
         self.client.request_text(request).await.unwrap()
     }
 
-    /// A stage is applied when the one before it is healthy; of these kinds only definitions take time.
+    /// A stage waits until the one before is healthy; of these kinds only definitions take time.
     async fn definitions_established(&self, desired: &[Desired]) {
         let definitions = desired
             .iter()
@@ -236,7 +230,6 @@ pub(crate) fn objects(manifests: &str) -> Vec<Object> {
         .collect()
 }
 
-/// What came of steps that acted.
 pub(crate) fn say(text: &mut String, applied: &Applied) {
     for outcome in applied.outcomes() {
         match outcome.result() {
@@ -254,7 +247,6 @@ pub(crate) fn say(text: &mut String, applied: &Applied) {
     }
 }
 
-/// Compares texts and shows both when they differ; the expected one may be indented.
 pub(crate) fn check(what: &str, got: &str, expected: &str) {
     let clean = |text: &str| -> Vec<String> {
         text.lines()

@@ -204,7 +204,7 @@ pub(crate) enum TemplateError {
         option: &'static str,
     },
     #[error(transparent)]
-    NoTemplate(#[from] listing::NoTemplate),
+    TemplateNotFound(#[from] listing::TemplateNotFound),
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("could not ask the cluster {what}")]
@@ -384,7 +384,7 @@ impl Args {
             None => print(&(said + "\n")),
             Some(wanted) => {
                 print(&said)?;
-                Err(listing::NoTemplate(wanted.clone()).into())
+                Err(listing::TemplateNotFound(wanted.clone()).into())
             }
         }
     }

@@ -271,7 +271,7 @@ impl Rendering<'_> {
     /// Gives objects the namespaces they live in; `equate up` has a default, as kubectl does.
     async fn settle(&self, objects: &mut [Resource]) -> Result<(), Failure> {
         let each: Vec<_> = objects.iter_mut().map(|resource| &mut resource.object).collect();
-        match self.cluster.settle_namespaces(each, self.default_namespace).await {
+        match self.cluster.assign_namespaces(each, self.default_namespace).await {
             Ok(()) => Ok(()),
             Err(error @ NamespaceError::NotSpecified { index, .. }) => {
                 let origin = objects.get(index).map(place).unwrap_or_default();

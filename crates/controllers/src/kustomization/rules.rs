@@ -410,7 +410,7 @@ mod tests {
         );
         check(
             json!({ "ignore": [{ "paths": ["spec/replicas"] }] }),
-            "spec.ignore[0].paths[0]: \"spec/replicas\" is no JSON pointer to a field: ",
+            "spec.ignore[0].paths[0]: invalid JSON pointer \"spec/replicas\": ",
         );
         check(
             json!({ "ignore": [{ "paths": ["/a"] }, { "paths": ["/a"], "target": { "name": "(" } }] }),

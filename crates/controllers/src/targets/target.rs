@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use equate_apply::cluster::{Cluster, NoSuchName};
+use equate_apply::cluster::{Cluster, InvalidUserName};
 use equate_apply::owner::{Owner, OwnerKind};
 use kube::Client;
 use kube::client::Body;
@@ -81,7 +81,7 @@ impl Access {
     }
 
     /// The same cluster for an owner that acts as an account there.
-    pub(crate) fn acting_as(&self, account: &str, owner: Owner) -> Result<Self, NoSuchName> {
+    pub(crate) fn acting_as(&self, account: &str, owner: Owner) -> Result<Self, InvalidUserName> {
         let cluster = self.cluster.acting_as(&user(&owner.namespace, account))?;
         Ok(Self {
             target: self.target.clone(),

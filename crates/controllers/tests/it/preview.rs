@@ -97,7 +97,7 @@ async fn what_moves_is_not_deleted_and_created() {
     write(&session, "b/x.yaml", Some(&config_map("x", "two")));
     check(
         "declared twice",
-        &["b: keep ConfigMap/default/x (held by Kustomization flux-system/a)"],
+        &["b: keep ConfigMap/default/x (owned by Kustomization flux-system/a)"],
     )
     .await;
 
@@ -119,7 +119,7 @@ async fn what_moves_is_not_deleted_and_created() {
     let lines = foreseen(&session).await;
     assert_eq!(
         lines[0],
-        "a: keep ConfigMap/default/x (not pruned before it is known what Kustomization flux-system/b declares)"
+        "a: keep ConfigMap/default/x (not pruned until it is known what Kustomization flux-system/b declares)"
     );
     assert!(
         lines[1].starts_with("b: error kustomize build failed"),
@@ -285,7 +285,7 @@ async fn deleting_more_than_the_budget_allows_is_foreseen() {
     let lines = foreseen(&session).await;
     let expected: Vec<String> = (5..12)
         .rev()
-        .map(|n| format!("a: keep ConfigMap/default/c{n:02} (not pruned, as too much would be at once)"))
+        .map(|n| format!("a: keep ConfigMap/default/c{n:02} (not pruned, the prune budget is exceeded)"))
         .collect();
     assert_eq!(lines, expected);
     write(&session, &files[5].0, Some(&files[5].1));

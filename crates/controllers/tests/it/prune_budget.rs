@@ -211,8 +211,8 @@ async fn a_budget_that_means_nothing_is_an_error_and_holds_up_no_deletion() {
     let message = session.fails("apps", "ReconciliationFailed").await;
     assert_eq!(
         message,
-        "Reconciliation failed terminally due to configuration error: annotation equate.dev/prune-budget: \"most\" \
-         is no number of objects, such as 20, and no share of them from 0% to 100%, such as 50%"
+        "Reconciliation failed terminally due to configuration error: annotation equate.dev/prune-budget: \
+         invalid prune budget \"most\": give a number of objects, such as 20, or a percentage, such as 50%"
     );
     session.value("@home", "c01", Some("one")).await;
     // also where nothing may be deleted, the Kustomization may go

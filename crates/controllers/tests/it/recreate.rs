@@ -113,7 +113,7 @@ async fn check(timeout: &str, said: &[&str]) {
 #[tokio::test(start_paused = true)]
 async fn one_that_does_not_go_is_waited_for_by_nobody_else() {
     let text = "ConfigMap/default/fixed";
-    let why = "it was deleted to be created anew, but is still there: it waits for example.org/holds";
+    let why = "its deletion has not finished, so it cannot be created anew: it waits for example.org/holds";
     check("10h", &["Waiting for", text, why]).await;
     check("20s", &[text, why]).await;
 }

@@ -4,16 +4,14 @@ use regex::bytes::Regex;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The longest pattern that is read.
 const PATTERN_BYTES_MAX: usize = 4 << 10;
 
-/// A pattern over paths.
 #[derive(Debug)]
 pub(super) enum Glob {
     Regex(Regex),
-    /// `start**end`, which Helm's library finds in a path that is shorter than both together, too.
+    /// `start**end`; Helm's library lets both match the same bytes of a short path.
     Ends(String, String),
-    /// What cannot be read matches everything, as in Helm.
+    /// As in Helm, an invalid pattern matches everything.
     Everything,
 }
 
@@ -39,7 +37,6 @@ impl Glob {
     }
 }
 
-/// The pattern as a regular expression; nothing when it is none.
 fn translate(pattern: &str) -> Option<String> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return None;
@@ -73,7 +70,6 @@ fn translate(pattern: &str) -> Option<String> {
             }
             ',' if open > 0 => out.push('|'),
             '\\' => {
-                // at the end it is nothing
                 if let Some(c) = chars.next() {
                     literal(&mut out, c);
                 }
@@ -81,13 +77,12 @@ fn translate(pattern: &str) -> Option<String> {
             c => literal(&mut out, c),
         }
     }
-    // what is left open ends with the pattern
     out.push_str(&")".repeat(open));
     out.push('$');
     Some(out)
 }
 
-/// What stands in brackets: one range, or characters of which a `-` is one unless it is the second.
+/// A bracket class: one range, or single characters. A `-` is literal unless it is second.
 fn class(out: &mut String, chars: &mut Peekable<Chars<'_>>) -> Option<()> {
     let first = chars.next()?;
     if chars.next_if_eq(&'-').is_some() {
@@ -140,7 +135,6 @@ mod tests {
         check(r"a\*", "a*", true);
         check(r"a\*", "ab", false);
         check("a.c", "abc", false);
-        // what cannot be read matches everything
         check("[a", "anything", true);
         check("[a-]", "anything", true);
         check("{a", "anything", false);

@@ -1,9 +1,8 @@
-//! Values as templates see them, where charts share some.
+//! Template values, with the maps that charts share.
 //!
-//! Helm copies `global` into each subchart, two levels deep: `.Values.global` and the maps in it are each
-//! chart's own, and what is below them, maps and lists, is one and the same for a chart and all charts in
-//! it. Templates may change it, and then the others see it. Coalesced values hold equal copies; here they
-//! become one.
+//! Helm copies `global` into each subchart two levels deep: `.Values.global` and the maps in it belong to
+//! each chart. Deeper maps and lists are shared by a chart and its subcharts, so a change by one template
+//! is visible to the others. Coalesced values hold equal copies; this module shares them again.
 
 use super::Part;
 use crate::chart::Values;
@@ -13,12 +12,10 @@ use std::collections::BTreeMap;
 
 const GLOBAL: &str = "global";
 
-/// The values of a chart and the charts in it.
 pub(super) fn values(part: &Part, values: &Values) -> Map {
     of_chart(part, values, None)
 }
 
-/// The values of a chart, with what it shares of the `global` of the chart round it.
 fn of_chart(part: &Part, values: &Values, outer: Option<&Map>) -> Map {
     let global = match (values.get(GLOBAL), outer) {
         (Some(Json::Object(own)), Some(outer)) => Some(globals(own, outer)),
@@ -41,7 +38,7 @@ fn of_chart(part: &Part, values: &Values, outer: Option<&Map>) -> Map {
     Map::of(Entries::Any, entries)
 }
 
-/// The globals of a chart: maps of its own, in which is what the chart round it has there.
+/// The globals of a chart: its own maps, with the parent's values inside.
 fn globals(own: &Values, outer: &Map) -> Map {
     let entry = |(key, json): (&String, &Json)| {
         let converted = match (json, outer.get(key.as_bytes())) {
@@ -60,7 +57,7 @@ fn globals(own: &Values, outer: &Map) -> Map {
     Map::of(Entries::Any, own.iter().map(entry).collect())
 }
 
-/// What the chart round it has, if it is of the same kind.
+/// The parent's value, if it has the same type.
 fn one(json: &Json, shared: Option<Value>) -> Value {
     match (json, shared) {
         (Json::Object(_), Some(shared @ Value::Map(_))) | (Json::Array(_), Some(shared @ Value::List(_))) => {
@@ -77,15 +74,14 @@ fn map(json: &Values) -> Map {
     Map::of(Entries::Any, entries.collect())
 }
 
-/// A value for templates: numbers that are written whole are `int64`, as those of `--set` and of objects
-/// of a cluster; those of a chart were read as `float64`.
+/// A value for templates: integers are `int64`, as from `--set` and cluster objects. A chart's own
+/// numbers were read as `float64`.
 pub fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Nil,
         Json::Bool(flag) => Value::Bool(*flag),
         Json::Number(number) => match number.as_i64() {
             Some(whole) if !number.is_f64() => Value::int64(whole),
-            // there is one for each number: digits are not kept as a text
             _ => Value::Float(number.as_f64().unwrap_or_default()),
         },
         Json::String(text) => Value::from(text.as_str()),

@@ -1,9 +1,9 @@
-//! From a chart and its values to texts.
+//! Renders a chart and its values to texts.
 //!
-//! All templates of a chart and its subcharts are one set, so they see each other's definitions. They
-//! are read from the deepest file up and by name downwards, so that a parent's definition replaces a
-//! subchart's, and run in the same order: values are shared and may be changed on the way, which charts
-//! rely on. A [`Program`] is what was read; it is kept and run many times ([`crate::cache`]).
+//! The templates of a chart and its subcharts form one set with shared definitions. They are parsed
+//! deepest path first and from z to a, so that a parent's definition replaces a subchart's. They execute
+//! in the same order: templates may change shared values, and charts rely on it. A [`Program`] is the
+//! parsed set; [`crate::cache`] keeps it.
 
 mod glob;
 mod globals;
@@ -21,31 +21,31 @@ use std::sync::atomic::AtomicBool;
 
 pub use globals::value;
 
-/// Why a chart could not be rendered. Displays as Helm's error, with the places on the way, line by line.
+/// A render failure. Displays as Helm's error, with the template call stack, line by line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.helm_text())]
 pub struct RenderError(pub Box<equate_template::Error>);
 
-/// What a render is told about the release.
+/// The `.Release` of a render.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     /// Its name.
     pub name: String,
-    /// The namespace it goes to.
+    /// Its namespace.
     pub namespace: String,
-    /// Which revision, from 1.
+    /// Its revision, from 1.
     pub revision: i64,
-    /// Whether there is one already.
+    /// Whether the release exists already.
     pub is_upgrade: bool,
 }
 
-/// How much a render may take, and what ends it before.
+/// Limits of a render, and its stop signal.
 #[derive(Debug, Clone, Default)]
 pub struct Bounds {
-    /// How much it may take.
+    /// The limits.
     pub limits: Limits,
-    /// Ends the render with [`equate_template::Limit::Stopped`] once it is set. There is no clock here: who
-    /// renders has one.
+    /// Ends the render with [`equate_template::Limit::Stopped`] once set. The crate has no clock; the
+    /// caller does.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
@@ -55,30 +55,28 @@ impl From<Limits> for Bounds {
     }
 }
 
-/// The templates of a chart and its subcharts, read.
+/// The parsed templates of a chart and its subcharts.
 #[derive(Debug)]
 pub struct Program {
     set: TemplateSet,
-    /// In the order in which they run; partials are left out.
+    /// In execution order, without partials.
     runs: Vec<Run>,
     root: Part,
-    /// How many charts there are.
     parts: usize,
-    /// What it takes in memory, nearly.
+    /// Approximate bytes of memory.
     weight: usize,
 }
 
-/// A template to run.
 #[derive(Debug)]
 struct Run {
     name: Arc<str>,
-    /// Whose it is: the number of its chart, depth first.
+    /// The index of its chart, depth first.
     part: usize,
-    /// Where the templates of that chart are.
+    /// `.Template.BasePath` of that chart.
     base: String,
 }
 
-/// What of a chart its templates see, and its subcharts.
+/// The fields of a chart that its templates and subcharts see.
 #[derive(Debug)]
 struct Part {
     number: usize,
@@ -88,12 +86,12 @@ struct Part {
     below: Vec<Part>,
 }
 
-/// What came of running the templates.
+/// The output of the templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
-    /// The path of each template that is no partial, and its text, in the order of the paths.
+    /// The path and output of each template except partials, sorted by path.
     pub files: Vec<(Arc<str>, String)>,
-    /// The functions used whose results differ from one render to the next.
+    /// The non-deterministic functions that were called.
     pub unrepeatable: BTreeSet<&'static str>,
 }
 
@@ -104,18 +102,18 @@ fn order(left: &str, right: &str) -> std::cmp::Ordering {
 }
 
 impl Program {
-    /// Reads the templates of a chart whose dependencies are settled. Cost: the bytes of the templates.
+    /// Parses the templates of a chart with resolved dependencies. Cost: the bytes of the templates.
     pub fn read(chart: &Chart) -> Result<Self, RenderError> {
         Self::remembering(chart, &RenderCache::default())
     }
 
-    /// The same, for renders that share what they read on the way with those of other charts.
+    /// Same as [`Program::read`], sharing parsed texts with the renders of other charts.
     pub fn remembering(chart: &Chart, memory: &RenderCache) -> Result<Self, RenderError> {
         let mut templates = Vec::new();
         let mut paths = Vec::new();
         let root = Part::collect(chart, None, &mut paths, &mut templates);
         templates.sort_by(|(left, ..), (right, ..)| order(left, right));
-        // of two files of one name the last counts
+        // the last file of a name wins
         templates.dedup_by(|later, earlier| {
             let same = later.0 == earlier.0;
             if same {
@@ -146,12 +144,12 @@ impl Program {
         })
     }
 
-    /// What it takes in memory, nearly: the files of the charts, which it holds, and what was read.
+    /// Approximate bytes of memory: the parsed templates, and the chart's files, which it keeps alive.
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Runs the templates with values that were coalesced. Cost: what the templates do, within the limits.
+    /// Executes the templates with coalesced values. Cost: that of the templates, within the limits.
     pub fn run(
         &self,
         values: &Values,
@@ -214,7 +212,6 @@ impl Program {
 }
 
 impl Part {
-    /// What it takes in memory, nearly: most of it are the chart's files, which it holds.
     fn weight(&self) -> usize {
         const PART_BYTES: usize = 2 << 10;
         const FILE_BYTES: usize = 100;
@@ -224,8 +221,8 @@ impl Part {
         PART_BYTES + files.sum::<usize>() + below.sum::<usize>()
     }
 
-    /// A chart and those below it, depth first; their paths (`parent/charts/child`), and their templates with
-    /// full names.
+    /// The charts depth first, with their paths (`parent/charts/child`) and the full names of their
+    /// templates.
     fn collect(
         chart: &Chart,
         parent: Option<&str>,
@@ -259,7 +256,6 @@ impl Part {
         }
     }
 
-    /// What templates of this chart and those below see, by the number of the chart.
     fn data(&self, values: &Map, is_root: bool, shared: &[(&str, Value); 2], data: &mut Vec<Map>) -> Map {
         let subcharts = Map::new();
         let own = Map::new();
@@ -285,7 +281,7 @@ impl Part {
     }
 }
 
-/// The values of a subchart. Its name is taken for a path, as in Helm: one with a dot finds nothing.
+/// The values of a subchart. As in Helm, its name is a path, so a name with a dot finds nothing.
 fn table(values: &Map, name: &str) -> Map {
     let mut found = values.clone();
     for key in name.split('.') {

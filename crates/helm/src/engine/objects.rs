@@ -1,4 +1,4 @@
-//! What templates see besides values: `.Files` and `.Capabilities`.
+//! Template objects besides values: `.Files` and `.Capabilities`.
 
 use super::glob::Glob;
 use crate::capabilities::{Capabilities, HELM_VERSION};
@@ -21,7 +21,6 @@ const ONE_TEXT: Method = Method {
     variadic: None,
 };
 
-/// The text a method was called with.
 fn text(args: &[Value]) -> Str {
     match args.first() {
         Some(Value::String(text)) => text.clone(),
@@ -29,8 +28,8 @@ fn text(args: &[Value]) -> Str {
     }
 }
 
-/// `.Files`: the files of a chart that are nothing else, by path. They are shared with the chart until
-/// a template asks for one.
+/// `.Files`: the chart's other files, by path. Content is shared with the chart until a template reads
+/// it.
 #[derive(Debug)]
 pub(super) struct Files(BTreeMap<Arc<str>, Str>);
 
@@ -44,7 +43,6 @@ impl Files {
         self.0.get(&*name.lossy())
     }
 
-    /// As the `data` of a `ConfigMap` or Secret, by the last element of the path.
     fn as_data(&self, value: impl Fn(&[u8]) -> String) -> Value {
         let entry = |(name, data): (&Arc<str>, &Str)| {
             let base = name.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -66,7 +64,7 @@ impl Host for Files {
     }
 
     fn field(&self, name: &str) -> Option<Value> {
-        // a file that is not there is one without bytes, which are printed as `[]`
+        // a missing file has no bytes, which print as `[]`
         let data = self.0.get(name).cloned().unwrap_or_else(|| "".into());
         Some(Value::Bytes(data))
     }
@@ -129,7 +127,6 @@ impl Host for Files {
     }
 }
 
-/// `.Capabilities`.
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
     kube: Rc<Struct>,
@@ -222,7 +219,6 @@ impl Host for Cluster {
     }
 }
 
-/// A struct of texts.
 #[derive(Debug)]
 struct Struct {
     type_name: &'static str,
@@ -231,7 +227,7 @@ struct Struct {
     text: Option<String>,
 }
 
-/// The names of `BuildInfo` in JSON.
+/// The JSON field names of `BuildInfo`.
 const JSON_NAMES: [(&str, &str); 5] = [
     ("Version", "version"),
     ("GitCommit", "git_commit"),
@@ -297,7 +293,6 @@ impl Host for Struct {
     }
 }
 
-/// `.Capabilities.APIVersions`.
 #[derive(Debug)]
 struct Versions(Vec<String>);
 
@@ -342,7 +337,7 @@ impl Host for Versions {
     }
 }
 
-/// `.Chart`: what `Chart.yaml` says, under the names of Helm's own fields.
+/// `.Chart`: `Chart.yaml` under Helm's Go field names.
 pub(super) fn chart(metadata: &crate::Metadata, is_root: bool) -> Map {
     let texts = |texts: &[String]| List::new(texts.iter().map(|text| text.as_str().into()).collect());
     let map = |entries: Vec<(&str, Value)>| {

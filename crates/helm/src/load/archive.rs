@@ -1,8 +1,8 @@
 //! The files of a packed chart.
 //!
-//! What is in the archive is below one directory, which is stripped whatever its name. Names are cleaned;
-//! those that lead elsewhere are refused with Helm's words. What is neither file nor directory counts as
-//! an empty file, as for Helm: links are never followed.
+//! All entries are below one directory, which is stripped whatever its name. Names are cleaned; one that
+//! leads outside is an error in Helm's words. As in Helm, an entry other than file or directory is an
+//! empty file: links are never followed.
 
 use super::{ArchiveError, Budget};
 use crate::chart::File;
@@ -11,10 +11,9 @@ use flate2::read::MultiGzDecoder;
 use std::io::{self, Read};
 use tar::{Archive, Entry, EntryType};
 
-/// What every entry may take besides its bytes and its name: headers, and padding.
+/// Bytes of an entry besides its data and name: headers and padding.
 const OVERHEAD_BYTES: u64 = 4 * 512;
 
-/// As many bytes as gzip's header has.
 const HEADER_BYTES: usize = 10;
 
 pub(super) fn files(bytes: &[u8], budget: &mut Budget<'_>) -> Result<Vec<File>, ArchiveError> {
@@ -29,7 +28,6 @@ pub(super) fn files(bytes: &[u8], budget: &mut Budget<'_>) -> Result<Vec<File>, 
     let mut stream = MultiGzDecoder::new(bytes).take(limits.archive_bytes_max.saturating_add(overhead));
     let read = entries(&mut stream, budget);
     match read {
-        // the end came from the limit
         Err(ArchiveError::Damaged(_) | ArchiveError::Truncated) if stream.limit() == 0 => {
             Err(LimitExceeded::ArchiveBytes(limits.archive_bytes_max).into())
         }
@@ -100,7 +98,7 @@ fn name(entry: &Entry<'_, impl Read>) -> Result<String, ArchiveError> {
     }
 }
 
-/// The path below the chart's directory. A name with a backslash was written on Windows.
+/// The path below the chart's directory. A name with a backslash comes from Windows.
 fn path(name: &str) -> Result<String, ArchiveError> {
     let delimiter = if name.contains('\\') { '\\' } else { '/' };
     let (first, below) = name.split_once(delimiter).unwrap_or((name, ""));
@@ -124,7 +122,7 @@ fn path(name: &str) -> Result<String, ArchiveError> {
     Ok(clean)
 }
 
-/// A relative path without `.`, empty parts and `..` that can be taken back.
+/// Go's `path.Clean` for a relative path.
 fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -160,7 +158,7 @@ fn content(
         .into());
     }
     budget.bytes(entry.size())?;
-    // what a header claims is not reserved: only bytes that arrive take memory
+    // the claimed size is untrusted: only bytes that arrive take memory
     let (mut data, size) = (Vec::new(), entry.size());
     entry.take(size).read_to_end(&mut data).map_err(damaged)?;
     match data.len() as u64 == size {

@@ -1,4 +1,4 @@
-//! Which file of a chart is what.
+//! Assembles a chart from its files.
 
 use super::{Budget, CHART_YAML, FileError, LoadError, archive, decode};
 use crate::chart::{Chart, File, Values};
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Makes a chart of its files; `depth` counts the charts around it and itself.
+/// Makes a chart of its files; `depth` counts this chart and its parents.
 pub(super) fn chart(files: Vec<File>, budget: &mut Budget<'_>, depth: usize) -> Result<Chart, LoadError> {
     budget.chart(depth)?;
     let files = latest(files);
@@ -23,7 +23,7 @@ pub(super) fn chart(files: Vec<File>, budget: &mut Budget<'_>, depth: usize) -> 
             "v1".clone_into(&mut parts.metadata.metadata.api_version);
         }
     }
-    // each section begins with its number of entries: none can be taken for another's
+    // each section starts with its number of entries, so that sections cannot be confused
     let mut digest = Sha256::new();
     let own = files.iter().filter(|file| below_charts(&file.name).is_none());
     digest.update((own.count() as u64).to_le_bytes());
@@ -72,7 +72,7 @@ pub(super) fn chart(files: Vec<File>, budget: &mut Budget<'_>, depth: usize) -> 
     })
 }
 
-/// The path of a subchart's file below `charts/`. A provenance file there is one of the chart's own.
+/// The path of a subchart's file below `charts/`. A provenance file there belongs to the parent.
 fn below_charts(name: &str) -> Option<&str> {
     let below = name.strip_prefix("charts/")?;
     (!has_extension(name, "prov")).then_some(below)
@@ -83,7 +83,6 @@ fn add(digest: &mut Sha256, bytes: &[u8]) {
     digest.update(bytes);
 }
 
-/// Of files with the same name the last one.
 fn latest(mut files: Vec<File>) -> Vec<File> {
     let mut last: HashMap<Arc<str>, usize> = HashMap::new();
     for (index, file) in files.iter().enumerate() {
@@ -106,7 +105,6 @@ fn in_file(file: &'static str) -> impl Fn(FileError) -> LoadError {
 #[derive(Default)]
 struct Parts {
     metadata: decode::Parsed,
-    /// Whether any file said something about the chart.
     described: bool,
     lock: Option<Lock>,
     templates: Vec<File>,
@@ -171,7 +169,7 @@ impl Parts {
         Ok(budget.values(values)?)
     }
 
-    /// What charts of version 1 see among their files.
+    /// Keeps a file that charts of version 1 see in `.Files`.
     fn keep_of_version_1(&mut self, file: File) {
         if self.metadata.metadata.api_version == "v1" {
             self.files.push(file);
@@ -179,7 +177,7 @@ impl Parts {
     }
 }
 
-/// What Go's `filepath.Ext` tells.
+/// Compares Go's `filepath.Ext`.
 fn has_extension(path: &str, extension: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.rsplit_once('.').is_some_and(|(_, found)| found == extension)

@@ -1,8 +1,8 @@
-//! `Chart.yaml`, `requirements.yaml` and locks, read as Go's decoder reads them.
+//! `Chart.yaml`, `requirements.yaml` and locks, decoded as Go's decoder does.
 //!
-//! Only the first document counts. A number or boolean where a text is wanted is its text, keys match
-//! without regard to case, fields that are not known are ignored. A value of a wrong type is an error in
-//! the decoder's words; the first one counts, in the order of the keys.
+//! Only the first document counts. A number or boolean becomes a string where a string is expected, keys
+//! ignore case, and unknown fields are ignored. A wrong type is an error in the decoder's words; the
+//! first in key order wins.
 
 use super::{FileError, LoadError};
 use crate::limits::Limits;
@@ -12,7 +12,7 @@ use equate_manifest::json::{go_float, type_name};
 use equate_manifest::{schema, yaml};
 use serde_json::{Map, Value};
 
-/// Reads nothing but the version of a chart's format, and refuses those that are not known.
+/// Reads only the version of the chart format, and rejects unknown ones.
 pub(super) fn version(data: &[u8], limits: &Limits) -> Result<(), LoadError> {
     let failed = |source| LoadError::File {
         file: super::CHART_YAML,
@@ -29,18 +29,17 @@ pub(super) fn version(data: &[u8], limits: &Limits) -> Result<(), LoadError> {
     decoder.done().map_err(failed)?;
     match version.as_str() {
         "" | "v1" | "v2" => Ok(()),
-        // Helm reads it, to say so
+        // Helm reads it only to say so
         "v3" => Err(LoadError::NotYet),
         _ => Err(LoadError::Version),
     }
 }
 
-/// What was read of a chart, before it is valid.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub(super) metadata: Metadata,
     null_maintainer: bool,
-    /// Before which dependency a null stands.
+    /// The index of the dependency after a null.
     null_dependency: Option<usize>,
 }
 
@@ -52,7 +51,7 @@ impl Parsed {
     }
 }
 
-/// Reads one file about a chart over what was read of another. Tells how many values there are in it.
+/// Decodes one metadata file over another. Returns its number of values.
 pub(super) fn metadata(data: &[u8], limits: &Limits, into: &mut Parsed) -> Result<usize, FileError> {
     let value = document(data, limits)?;
     let mut decoder = Decoder::default();
@@ -63,19 +62,20 @@ pub(super) fn metadata(data: &[u8], limits: &Limits, into: &mut Parsed) -> Resul
     Ok(value.as_object().map_or(0, values::nodes))
 }
 
-/// What the index of a repository says of a chart besides its `Chart.yaml`.
+/// Fields of an index entry besides `Chart.yaml`'s.
 #[derive(Debug, Default)]
-pub(crate) struct Offer {
+pub(crate) struct EntryFields {
     pub(crate) urls: Vec<String>,
     pub(crate) created: String,
     pub(crate) digest: String,
     pub(crate) removed: bool,
 }
 
-/// Reads what the index of a repository says of a chart. That two dependencies have one name is not
-/// looked at there.
-pub(crate) fn index_entry(entry: &Value) -> Result<Result<(Metadata, Offer), ValidationError>, FileError> {
-    let (mut parsed, mut offer) = (Parsed::default(), Offer::default());
+/// Decodes an index entry. Duplicate dependency names are not checked there.
+pub(crate) fn index_entry(
+    entry: &Value,
+) -> Result<Result<(Metadata, EntryFields), ValidationError>, FileError> {
+    let (mut parsed, mut offer) = (Parsed::default(), EntryFields::default());
     let mut decoder = Decoder::default();
     decoder.object(
         entry,
@@ -114,7 +114,7 @@ pub(crate) fn index_entry(entry: &Value) -> Result<Result<(Metadata, Offer), Val
     })
 }
 
-/// Reads a lock; an empty one is none. Tells how many values there are in it.
+/// Decodes a lock; an empty one is `None`. Returns its number of values as well.
 pub(super) fn lock(data: &[u8], limits: &Limits) -> Result<(Option<Lock>, usize), FileError> {
     let value = document(data, limits)?;
     if value.is_null() {
@@ -137,7 +137,6 @@ pub(super) fn lock(data: &[u8], limits: &Limits) -> Result<(Option<Lock>, usize)
     Ok((Some(lock), value.as_object().map_or(0, values::nodes)))
 }
 
-/// The first document of a text, null if there is none.
 fn document(data: &[u8], limits: &Limits) -> Result<Value, FileError> {
     let text = std::str::from_utf8(data).map_err(|error| FileError::NotUtf8(error.valid_up_to()))?;
     let documents = yaml::load(text, &limits.yaml()).map_err(FileError::Yaml)?;
@@ -147,12 +146,12 @@ fn document(data: &[u8], limits: &Limits) -> Result<Value, FileError> {
         .map_or(Value::Null, |document| document.value))
 }
 
-/// Where a value is to go.
+/// The target of a value.
 #[derive(Clone, Copy)]
 enum Place {
-    /// The whole, of a type.
+    /// The whole document, of a type.
     Root(&'static str),
-    /// A field, with the struct it is in.
+    /// A field, with its struct.
     Field(&'static str),
 }
 
@@ -179,7 +178,6 @@ impl Decoder {
         });
     }
 
-    /// The fields of an object, with their names in lower case.
     fn object(&mut self, value: &Value, place: Place, mut field: impl FnMut(&mut Self, &str, &Value)) {
         match value {
             Value::Null => {}
@@ -215,7 +213,7 @@ impl Decoder {
         }
     }
 
-    /// Go's time: nothing but RFC 3339, kept as it is written.
+    /// Go's time: RFC 3339 only, kept verbatim.
     fn time(&mut self, value: &Value, into: &mut String) {
         match value {
             Value::Null => {}

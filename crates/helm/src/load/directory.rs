@@ -1,7 +1,7 @@
 //! The files of a chart's directory.
 //!
-//! Links are followed as Helm follows them. One that leads to a directory around itself ends at
-//! [`crate::Limits::directories_depth_max`], where Helm ends when the system has enough of it.
+//! Links are followed as in Helm. A link cycle ends at [`crate::Limits::directories_depth_max`]; in Helm
+//! the system ends it.
 
 use super::{Budget, CHART_YAML, HELM_IGNORE, LoadError, Rules, without_mark};
 use crate::chart::File;
@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What `Chart.yaml` holds, and all files that are not ignored, in the order of their paths.
+/// The content of `Chart.yaml`, and all files that are not ignored, sorted by path.
 pub(super) fn files(root: &Path, budget: &mut Budget<'_>) -> Result<(Vec<u8>, Vec<File>), LoadError> {
     let detect = |source| LoadError::Detect {
         path: root.join(CHART_YAML).display().to_string(),
@@ -34,7 +34,6 @@ fn unreadable(path: &Path, source: io::Error) -> LoadError {
     }
 }
 
-/// No more bytes than the limit and one.
 fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
     fs::File::open(path)?
@@ -99,7 +98,6 @@ fn walk(
     Ok(())
 }
 
-/// The names in a directory, sorted.
 fn names(directory: &Path, names_max: usize) -> Result<Vec<String>, LoadError> {
     let failed = |source| unreadable(directory, source);
     let mut names = Vec::new();

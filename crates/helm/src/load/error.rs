@@ -1,4 +1,4 @@
-//! Why a chart cannot be loaded.
+//! Errors of loading a chart.
 
 use crate::limits::LimitExceeded;
 use crate::metadata::ValidationError;
@@ -6,52 +6,52 @@ use crate::values::ReadError;
 use equate_manifest::yaml::YamlError;
 use std::io;
 
-/// Why a chart cannot be loaded. Printed with its causes, each after a colon, it is what Helm says.
+/// A chart cannot be loaded. Displayed with its sources, each after a colon, it is Helm's text.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The directory has no `Chart.yaml` that can be read.
+    /// The directory has no readable `Chart.yaml`.
     #[error("unable to detect chart at {path}")]
     Detect {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// The archive has no `Chart.yaml`.
     #[error("unable to detect chart version, no Chart.yaml found")]
     Undetected,
-    /// There is no `Chart.yaml`.
+    /// `Chart.yaml` is missing.
     #[error("Chart.yaml file is missing")]
     Missing,
     /// An `apiVersion` other than `v1` and `v2`.
     #[error("unsupported chart version")]
     Version,
-    /// `apiVersion: v3`, which nothing renders.
+    /// `apiVersion: v3`, which cannot be rendered.
     #[error("invalid chart apiVersion")]
     NotYet,
-    /// The bytes are no gzip.
+    /// The data is not gzip.
     #[error("stream does not appear to be a valid chart file (details: gzip: invalid header)")]
     NotGzip,
-    /// The archive cannot be taken.
+    /// The archive is invalid.
     #[error("unable to load chart archive")]
     Archive(#[source] ArchiveError),
-    /// A limit.
+    /// A limit is exceeded.
     #[error(transparent)]
     Limit(#[from] LimitExceeded),
-    /// `Chart.yaml`, or another file with fields of its own, cannot be read.
+    /// `Chart.yaml` or another file with typed fields does not decode.
     #[error("cannot load {file}")]
     File {
         /// The file.
         file: &'static str,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: FileError,
     },
-    /// `values.yaml` cannot be read.
+    /// `values.yaml` does not parse.
     #[error("cannot load values.yaml")]
     Values(#[source] ReadError),
-    /// What `Chart.yaml` says is not valid.
+    /// `Chart.yaml` is invalid.
     #[error(transparent)]
     Invalid(#[from] ValidationError),
     /// A chart in `charts/` cannot be loaded.
@@ -59,62 +59,62 @@ pub enum LoadError {
     Subchart {
         /// The file or directory in `charts/`.
         name: String,
-        /// The chart it is in.
+        /// Its parent chart.
         chart: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<LoadError>,
     },
     /// A directory in `charts/` has the name of an archive.
     #[error("error unpacking subchart tar in {chart}: expected {name}, got {found}")]
     NotPacked {
-        /// The chart it is in.
+        /// The parent chart.
         chart: String,
-        /// What was expected.
+        /// The expected name.
         name: String,
-        /// What was found.
+        /// The actual name.
         found: String,
     },
-    /// A packed subchart cannot be taken; as [`LoadError::Archive`], without the words before it.
+    /// A packed subchart is invalid: [`LoadError::Archive`] without its prefix.
     #[error(transparent)]
     Packed(ArchiveError),
-    /// A rule of `.helmignore` has two stars.
+    /// A rule of `.helmignore` contains `**`.
     #[error("double-star (**) syntax is not supported")]
     IgnoreStars,
-    /// A rule of `.helmignore` is no pattern.
+    /// A rule of `.helmignore` is an invalid pattern.
     #[error("syntax error in pattern")]
     IgnorePattern,
-    /// A file that is no file.
+    /// A device, pipe or socket.
     #[error("cannot load irregular file {path} as it has file mode type bits set")]
     Irregular {
         /// The file.
         path: String,
     },
-    /// A link that leads nowhere, or in a circle.
+    /// A dangling or circular link.
     #[error("error evaluating symlink {path}")]
     Link {
         /// The link.
         path: String,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A file or directory that cannot be read.
+    /// A file or directory is unreadable.
     #[error("error reading {path}")]
     Read {
-        /// Which.
+        /// Its path.
         path: String,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A file's name is no UTF-8, or no path below the chart.
-    #[error("the chart has a file with the name {name}, which is no path")]
+    /// A file name is not UTF-8, or no path below the chart.
+    #[error("the chart has a file with the invalid path {name}")]
     Name {
         /// The name.
         name: String,
     },
-    /// A file that is to be loaded as an archive is none.
+    /// The file is not an archive.
     #[error("file '{path}' does not appear to be a gzipped archive")]
     NotArchive {
         /// The file.
@@ -122,57 +122,57 @@ pub enum LoadError {
     },
 }
 
-/// Why an archive cannot be taken.
+/// An archive is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// An entry's name is absolute below its first part.
+    /// An entry name is absolute after its first element.
     #[error("chart illegally contains absolute paths")]
     Absolute,
     /// An entry is not in a directory.
     #[error("chart illegally contains content outside the base directory: {}", equate_template::quote(.0))]
     Outside(String),
-    /// An entry is below a directory with the name of a chart's file.
+    /// An entry is below a directory named like a chart file.
     #[error("chart yaml not in base directory")]
     ChartYaml,
-    /// An entry's name leads out of its directory.
+    /// An entry name leads out of its directory.
     #[error("chart illegally references parent directory")]
     Parent,
-    /// An entry's name begins with a drive.
+    /// An entry name starts with a drive letter.
     #[error("chart contains illegally named files")]
     Drive,
-    /// An entry's name is not UTF-8.
+    /// An entry name is not UTF-8.
     #[error("chart contains a file whose name is not UTF-8: {0}")]
     Name(String),
     /// There are no files.
     #[error("no files in chart archive")]
     Empty,
-    /// The bytes are no gzip.
+    /// The data is not gzip.
     #[error("gzip: invalid header")]
     NotGzip,
-    /// There are no bytes.
+    /// The data is empty.
     #[error("EOF")]
     NoBytes,
-    /// The bytes end too early.
+    /// The data ends too early.
     #[error("unexpected EOF")]
     Truncated,
-    /// The bytes are no archive.
+    /// The data is not a tar archive.
     #[error("the archive is damaged")]
     Damaged(#[source] io::Error),
-    /// A limit.
+    /// A limit is exceeded.
     #[error(transparent)]
     Limit(#[from] LimitExceeded),
 }
 
-/// What is wrong with a YAML file whose fields have types.
+/// Errors of a YAML file with typed fields.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
     /// It is not UTF-8.
     #[error("the file is not UTF-8 from byte {0}")]
     NotUtf8(usize),
-    /// It is no YAML.
+    /// It is not YAML.
     #[error("error converting YAML to JSON: {0}")]
     Yaml(YamlError),
-    /// A value is of a wrong type; the words are those of Go's decoder.
+    /// A value has the wrong type; in the words of Go's decoder.
     #[error("error unmarshaling JSON: while decoding JSON: {0}")]
     Type(String),
 }

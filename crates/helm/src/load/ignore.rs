@@ -1,23 +1,22 @@
-//! `.helmignore`: which files of a directory are no part of the chart.
+//! `.helmignore`: files of a directory outside the chart.
 //!
-//! Looks like `.gitignore` and is not: patterns are shell patterns of Go's `filepath.Match`, one without a
-//! slash is held against the file's own name, the first rule that matches decides, and a rule with `!`
-//! ignores whatever does *not* match. `**` is refused.
+//! It differs from `.gitignore`: patterns are those of Go's `filepath.Match`, a pattern without a slash
+//! matches the file name, the first matching rule decides, and a rule with `!` ignores everything that
+//! does *not* match. `**` is an error.
 
 use super::LoadError;
 use crate::file_match::{BadPattern, matches};
 use crate::limits::LimitExceeded;
 
-/// The most rules: each is held against each file.
+/// The most rules: each is matched against each file.
 const RULES_MAX: usize = 1_000;
 
 /// The most bytes of a `.helmignore`, for the same reason.
 pub(super) const BYTES_MAX: u64 = 64 << 10;
 
-/// What is always ignored: dot files directly in `templates/`.
+/// The default rule: dot files directly in `templates/`.
 const DEFAULT: &str = "templates/.?*";
 
-/// The rules of a chart directory.
 #[derive(Debug, Default)]
 pub(super) struct Rules(Vec<Rule>);
 
@@ -25,14 +24,13 @@ pub(super) struct Rules(Vec<Rule>);
 struct Rule {
     pattern: String,
     negated: bool,
-    /// Ended with `/`.
     directories: bool,
-    /// Has no slash: held against the last part of the path.
+    /// Has no slash: matched against the last path element.
     name_only: bool,
 }
 
 impl Rules {
-    /// Reads the text of a `.helmignore` and adds what is always ignored.
+    /// Parses a `.helmignore` and adds the default rule.
     pub(super) fn parse(text: &str) -> Result<Self, LoadError> {
         if text.len() as u64 > BYTES_MAX {
             return Err(LimitExceeded::IgnoreBytes(BYTES_MAX).into());
@@ -57,7 +55,7 @@ impl Rules {
         if line.contains("**") {
             return Err(LoadError::IgnoreStars);
         }
-        // tried on a text, which finds most of what is wrong with a pattern, as in Helm
+        // as in Helm, a trial match finds most pattern errors
         matches(line.as_bytes(), b"abc").map_err(|BadPattern| LoadError::IgnorePattern)?;
         let (negated, line) = match line.strip_prefix('!') {
             Some(rest) => (true, rest),
@@ -80,7 +78,6 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether a path below the chart's directory is ignored.
     pub(super) fn ignores(&self, path: &str, is_directory: bool) -> bool {
         for rule in &self.0 {
             let fits = !rule.directories || is_directory;

@@ -1,22 +1,21 @@
-//! Charts out of archives, directories and lists of files.
+//! Charts from archives, directories and lists of files.
 //!
-//! | file | what it answers |
+//! | file | task |
 //! |---|---|
-//! | `archive.rs` | which files are in a `.tgz` |
-//! | `directory.rs` | which are in a directory |
-//! | `ignore.rs` | which of those `.helmignore` leaves out |
-//! | `assemble.rs` | which file is what, subcharts included |
-//! | `decode.rs` | `Chart.yaml` and locks, with the types that Go's decoder wants |
-//! | `error.rs` | why not |
+//! | `archive.rs` | lists the files of a `.tgz` |
+//! | `directory.rs` | lists the files of a directory |
+//! | `ignore.rs` | applies `.helmignore` |
+//! | `assemble.rs` | sorts files into the parts of a chart and its subcharts |
+//! | `decode.rs` | decodes `Chart.yaml` and locks with Go's types |
+//! | `error.rs` | errors |
 //!
-//! Charts come from strangers: everything has a limit ([`Limits`]), nothing that is named in an archive is
-//! opened, and a link in an archive is an empty file. Only [`Chart::from_directory`] reads files, and
-//! follows links as Helm does: the directory is the caller's own. A tree that is not, such as a checkout,
-//! goes through [`Chart::from_tree`], where a link cannot be.
+//! Charts are untrusted: everything has a limit ([`Limits`]), no name in an archive is opened, and a link
+//! in an archive is an empty file. Only [`Chart::from_directory`] reads files, and follows links as Helm
+//! does: the directory is the caller's own. Use [`Chart::from_tree`] for untrusted trees such as a
+//! checkout; it has no links.
 //!
-//! Refused: charts of other versions than 1 and 2, in an archive or directory; as subcharts Helm takes
-//! them, and so does this. Of files given twice the later one counts, also of `Chart.yaml`, where Helm
-//! reads one over the other.
+//! Root charts of versions other than 1 and 2 are errors; as in Helm, subcharts may have others. Of
+//! repeated files the last one wins, also for `Chart.yaml`, where Helm merges them.
 
 mod archive;
 mod assemble;
@@ -37,10 +36,10 @@ use std::io::Read;
 use std::path::Path;
 
 impl Chart {
-    /// Reads a packed chart, a `tar.gz`.
+    /// Loads a packed chart, a `tar.gz`.
     ///
     /// # Errors
-    /// No archive, names that lead out of it, limits, and whatever is wrong with the chart.
+    /// An invalid archive, names that lead outside, limits, and an invalid chart.
     pub fn from_archive(bytes: &[u8], limits: &Limits) -> Result<Self, LoadError> {
         let mut budget = Budget::new(limits);
         let files = archive::files(bytes, &mut budget).map_err(|error| match error {
@@ -54,11 +53,11 @@ impl Chart {
         assemble::chart(files, &mut budget, 1)
     }
 
-    /// Reads a chart's directory, but what its `.helmignore` leaves out. Links are followed, wherever they
-    /// lead: the directory is the caller's own.
+    /// Loads a chart directory, applying its `.helmignore`. Links are followed wherever they lead: the
+    /// directory is the caller's own.
     ///
     /// # Errors
-    /// What cannot be read, limits, and whatever is wrong with the chart.
+    /// Unreadable files, limits, and an invalid chart.
     pub fn from_directory(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
         let mut budget = Budget::new(limits);
         let (chart_yaml, files) = directory::files(path, &mut budget)?;
@@ -66,7 +65,7 @@ impl Chart {
         assemble::chart(files, &mut budget, 1)
     }
 
-    /// Reads a chart's directory or archive, whichever the path is.
+    /// Loads a chart directory or archive.
     ///
     /// # Errors
     /// Those of [`Chart::from_archive`] and [`Chart::from_directory`].
@@ -93,11 +92,10 @@ impl Chart {
         Self::from_archive(&bytes, limits)
     }
 
-    /// Makes a chart of the files of a tree that is not the caller's own: all of them, but what its
-    /// `.helmignore` leaves out.
+    /// Makes a chart of an untrusted tree's files, applying its `.helmignore`.
     ///
     /// # Errors
-    /// Names that are no paths, limits, and whatever is wrong with the chart.
+    /// Invalid paths, limits, and an invalid chart.
     pub fn from_tree(files: impl IntoIterator<Item = File>, limits: &Limits) -> Result<Self, LoadError> {
         let mut budget = Budget::new(limits);
         let mut files = counted(files, &mut budget)?;
@@ -124,10 +122,10 @@ impl Chart {
         assemble::chart(files, &mut budget, 1)
     }
 
-    /// Makes a chart of files. There is no `.helmignore` here.
+    /// Makes a chart of files, without a `.helmignore`.
     ///
     /// # Errors
-    /// Names that are no paths, limits, and whatever is wrong with the chart.
+    /// Invalid paths, limits, and an invalid chart.
     pub fn from_files(files: impl IntoIterator<Item = File>, limits: &Limits) -> Result<Self, LoadError> {
         let mut budget = Budget::new(limits);
         let files = counted(files, &mut budget)?;
@@ -138,7 +136,6 @@ impl Chart {
 const CHART_YAML: &str = "Chart.yaml";
 const HELM_IGNORE: &str = ".helmignore";
 
-/// Files from outside, within the limits and without marks of byte order.
 fn counted(files: impl IntoIterator<Item = File>, budget: &mut Budget<'_>) -> Result<Vec<File>, LoadError> {
     let mut counted = Vec::new();
     for file in files {
@@ -172,12 +169,10 @@ fn counted(files: impl IntoIterator<Item = File>, budget: &mut Budget<'_>) -> Re
     Ok(counted)
 }
 
-/// Without the mark that some editors put before a text.
 fn without_mark(data: &[u8]) -> &[u8] {
     data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data)
 }
 
-/// What is left of the limits while a chart is loaded.
 struct Budget<'l> {
     limits: &'l Limits,
     bytes_left: u64,

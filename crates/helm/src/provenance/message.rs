@@ -1,14 +1,13 @@
-//! A text that is signed in the clear (RFC 9580, section 7), taken apart.
+//! A cleartext signed message (RFC 9580, section 7).
 //!
-//! What is signed and what is read come from the same lines, so that nobody can show one text and have
-//! another one verified.
+//! The signed bytes and the displayed text come from the same lines, so that nobody can show one text and
+//! have another verified.
 
 const BEGIN: &[u8] = b"-----BEGIN PGP SIGNED MESSAGE-----";
 const SIGNATURE: &[u8] = b"-----BEGIN PGP SIGNATURE-----";
 const END: &str = "\n-----END PGP SIGNATURE-----";
-/// What a line that begins with a dash has before it.
 const ESCAPE: &[u8] = b"- ";
-/// Hashes that a header may name. It is not held against the signature, which says itself what it is of.
+/// Hashes that a header may name. It is informative: the signature names its own hash.
 const HASHES: [&str; 9] = [
     "MD5",
     "SHA1",
@@ -21,19 +20,17 @@ const HASHES: [&str; 9] = [
     "SHA3-512",
 ];
 
-/// A signed text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message<'m> {
-    /// Its lines, as people read them.
+    /// The lines without escapes.
     pub(super) text: String,
-    /// Its lines, as they were signed.
+    /// The lines as signed.
     pub(super) signed: Vec<u8>,
-    /// The armored signature.
     pub(super) signature: &'m str,
 }
 
 impl<'m> Message<'m> {
-    /// The first signed text of a file, if it is whole. What stands before and after it is passed over.
+    /// The first complete message of a file. Text around it is ignored.
     pub(super) fn first(file: &'m [u8]) -> Option<Self> {
         let mut rest = after_begin(file)?;
         loop {
@@ -51,7 +48,6 @@ impl<'m> Message<'m> {
                 line => lines.push(without_escape(line)),
             }
         };
-        // a signature is ASCII; what comes after it may be anything
         let valid = armor.utf8_chunks().next()?.valid();
         let end = valid.find(END)? + END.len();
         Some(Self {
@@ -62,7 +58,6 @@ impl<'m> Message<'m> {
     }
 }
 
-/// What follows the first line that begins a signed text.
 fn after_begin(file: &[u8]) -> Option<&[u8]> {
     let mut rest = file;
     while !rest.is_empty() {
@@ -73,7 +68,6 @@ fn after_begin(file: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The next line, without its end; none at the end of the text.
 fn line<'l>(rest: &mut &'l [u8]) -> Option<&'l [u8]> {
     if rest.is_empty() {
         return None;
@@ -101,7 +95,6 @@ fn is_header(line: &[u8]) -> bool {
     })
 }
 
-/// A line as it was signed: without the escape of its dash, and without blanks at its end.
 fn without_escape(line: &[u8]) -> &[u8] {
     let line = line.strip_prefix(ESCAPE).unwrap_or(line);
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');

@@ -1,14 +1,13 @@
-//! Whether a packed chart is what somebody signed: `helm verify`, over bytes.
+//! Verification of packed charts: `helm verify`, over bytes.
 //!
-//! A `.prov` file is a text that is signed in the clear: the chart's `Chart.yaml`, a line with three dots,
-//! and the SHA-256 of the archive under its file name. It proves the archive when one of the keys that are
-//! given signed the text and the archive has that sum. `Chart.yaml` in the text is not read, for the sum
-//! covers the archive's own.
+//! A `.prov` file is a cleartext signed message: the chart's `Chart.yaml`, a line with three dots, and
+//! the SHA-256 of the archive under its file name. It is valid for the archive if one of the given keys
+//! signed it and the sums agree. `Chart.yaml` in the message is not read: the sum covers the archive's
+//! own.
 //!
-//! As for Helm, the first signed text of a file counts and what is around it does not, and of its
-//! signatures the first that names one of the keys decides. Which signatures count is settled in
-//! `equate_openpgp`, for charts as for commits. Refused where Helm goes on: texts and key rings without
-//! measure.
+//! As in Helm, the first message of a file counts, and of its signatures the first that names one of the
+//! keys. `equate_openpgp` decides which signatures are valid, for charts as for commits. Unlike Helm,
+//! oversized texts and key rings are errors.
 
 mod message;
 #[cfg(test)]
@@ -27,19 +26,18 @@ use std::time::SystemTime;
 
 pub use equate_openpgp::{KeyRing, KeyRingError, RING_BYTES_MAX};
 
-/// What the name of a chart's archive ends in when it is that of its provenance.
+/// The suffix of a provenance file, after the archive's name.
 pub const EXTENSION: &str = ".prov";
-/// Bytes of a provenance file: a `Chart.yaml` as large as Helm takes one, and room for the rest.
+/// Bytes of a provenance file: Helm's largest `Chart.yaml`, and space for the rest.
 pub const PROVENANCE_BYTES_MAX: usize = 6 << 20;
 
-/// Sums of one text.
 const SUMS_MAX: usize = 10_000;
 const SUMS_DEPTH_MAX: usize = 10;
 
-/// Who vouches for an archive.
+/// A verified signature of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// Whom the key says it belongs to.
+    /// The user ids of the key.
     pub signed_by: Vec<String>,
     /// The fingerprint of the key, in hexadecimal digits.
     pub fingerprint: String,
@@ -47,60 +45,60 @@ pub struct Verified {
     pub digest: String,
 }
 
-/// Why an archive is not proved. Begins with what Helm says.
+/// An archive is not verified. Starts with Helm's text.
 #[derive(Debug, thiserror::Error)]
 pub enum ProvenanceError {
-    /// The file is larger than is read.
-    #[error("the provenance has {bytes} bytes, and at most {PROVENANCE_BYTES_MAX} are read")]
+    /// The file is too large.
+    #[error("the provenance has {bytes} bytes, more than {PROVENANCE_BYTES_MAX}")]
     TooLarge {
-        /// How large it is.
+        /// Its size.
         bytes: usize,
     },
-    /// There is no signed text in the file, or not all of one.
+    /// The file has no complete message.
     #[error("signature block not found")]
     NoMessage,
-    /// The signature cannot be read.
+    /// The signature does not parse.
     #[error("openpgp: invalid data")]
     Malformed(#[source] MalformedSignature),
-    /// None of the keys is named by a signature.
+    /// No signature names one of the keys.
     #[error("openpgp: signature made by unknown entity")]
     UnknownSigner,
-    /// The signature proves nothing, whoever made it.
+    /// The signature is invalid, whatever the key.
     #[error("openpgp: {}", of_invalid(.0))]
     InvalidSignature(#[source] InvalidSignature),
-    /// The key that is named did not sign this, or may not.
+    /// The named key did not sign this, or must not.
     #[error("openpgp: {}: key {key} {flaw}", of_flaw(*flaw))]
     NotSigned {
-        /// Its id.
+        /// The key's id.
         key: String,
-        /// Why.
+        /// The cause.
         flaw: KeyFlaw,
     },
-    /// There are no sums in the text.
+    /// The message has no sums.
     #[error("message block must have at least two parts")]
     NoSums,
-    /// What stands where sums do is no YAML.
+    /// The sums are not YAML.
     #[error("error converting YAML to JSON: yaml")]
     Yaml(#[source] YamlError),
-    /// What stands where sums do is something else.
+    /// The sums have the wrong type.
     #[error("error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into {wanted}")]
     Type {
-        /// What it is.
+        /// The actual type.
         found: &'static str,
-        /// What would be read, in Go's words.
+        /// The expected type, in Go's words.
         wanted: &'static str,
     },
-    /// There is no sum for the archive's name.
+    /// The archive's name has no sum.
     #[error("provenance does not contain a SHA for a file named {}", quote(.0))]
     NoSum(String),
-    /// The archive is not the one that was signed.
+    /// The archive is not the signed one.
     #[error("sha256 sum does not match for {name}: {} != {}", quote(signed), quote(found))]
     OtherSum {
         /// The archive's name.
         name: String,
-        /// The sum that was signed.
+        /// The signed sum.
         signed: String,
-        /// The sum it has.
+        /// The actual sum.
         found: String,
     },
 }
@@ -113,7 +111,7 @@ fn of_invalid(invalid: &InvalidSignature) -> &'static str {
     }
 }
 
-/// Go's words, as far as it tells flaws apart.
+/// Go's words; Go tells fewer flaws apart.
 fn of_flaw(flaw: KeyFlaw) -> &'static str {
     match flaw {
         KeyFlaw::OtherContent => "invalid signature",
@@ -127,10 +125,10 @@ fn of_flaw(flaw: KeyFlaw) -> &'static str {
     }
 }
 
-/// Whether a provenance file proves an archive that has this file name, by one of these keys, at this time.
+/// Verifies an archive with this file name against a provenance file, keys and a time.
 ///
 /// # Errors
-/// It does not, and why.
+/// The signature or the sum is not valid for the archive.
 pub fn verify(
     archive: &[u8],
     name: &str,
@@ -162,8 +160,8 @@ pub fn verify(
     }
 }
 
-/// The key that made the first of the signatures that names a key of the ring. Of two copies of a key the
-/// one that stands counts.
+/// The key of the first signature that names one of the ring. Of two copies of a key the valid one
+/// counts.
 fn signer<'k>(
     signatures: &[Signature],
     signed: &[u8],
@@ -190,7 +188,6 @@ fn signer<'k>(
     Err(ProvenanceError::UnknownSigner)
 }
 
-/// The sum that a text holds for a file.
 fn signed_sum(text: &str, name: &str) -> Result<String, ProvenanceError> {
     let sums = text.split("\n...\n").nth(1).ok_or(ProvenanceError::NoSums)?;
     let options = yaml::Options {
@@ -203,7 +200,7 @@ fn signed_sum(text: &str, name: &str) -> Result<String, ProvenanceError> {
     let documents = yaml::load(sums, &options).map_err(ProvenanceError::Yaml)?;
     let all = documents.into_iter().next().map(|document| document.value);
     let all = mapping(all, "Go value of type provenance.SumCollection")?;
-    // keys match as Go's decoder matches them
+    // as Go's decoder does, keys ignore case
     let files = all.into_iter().find(|(key, _)| key.to_lowercase() == "files");
     let wanted = "Go struct field .files of type map[string]string";
     let mut files = mapping(files.map(|(_, files)| files), wanted)?;
@@ -219,7 +216,6 @@ fn signed_sum(text: &str, name: &str) -> Result<String, ProvenanceError> {
     }
 }
 
-/// A mapping, empty where there is nothing.
 fn mapping(value: Option<Value>, wanted: &'static str) -> Result<Map<String, Value>, ProvenanceError> {
     match value {
         None | Some(Value::Null) => Ok(Map::new()),

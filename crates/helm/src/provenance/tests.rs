@@ -9,7 +9,6 @@ fn read(name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
-/// As `helm verify` prints it.
 fn shown(verified: &Verified) -> String {
     let signed: String = verified
         .signed_by
@@ -22,7 +21,6 @@ fn shown(verified: &Verified) -> String {
     format!("{signed}Using Key With Fingerprint: {fingerprint}\nChart Hash Verified: {digest}")
 }
 
-/// Where ours differs, and how.
 fn of_ours(case: &Value) -> Option<&'static str> {
     let is = |prov: &str, ring: &str| case["prov"] == prov && case["ring"] == ring;
     // Helm 4.3 loses what comes after the first armored block of a file
@@ -32,7 +30,7 @@ fn of_ours(case: &Value) -> Option<&'static str> {
     is("sha1", "rsa.asc").then_some("Error: openpgp: invalid signature: SHA1 is no longer secure")
 }
 
-/// What helm 4.3.1 has said of the files in `testdata/provenance`.
+/// Answers of helm 4.3.1 for the files in `testdata/provenance`.
 #[test]
 fn verifies_as_helm_does() {
     let mut count = 0;
@@ -50,7 +48,7 @@ fn verifies_as_helm_does() {
         };
         let is_alike = match of_ours(&case) {
             Some(ours) => said.starts_with(ours) && !text("said").starts_with(ours),
-            // the words of parsers, and why a key does not count, are our own
+            // the texts of parsers and the causes of unusable keys are our own
             None => said == text("said") || is_refused(text("said")) && head(&said) == head(text("said")),
         };
         assert!(is_alike, "{line}\n got {said}");
@@ -72,7 +70,6 @@ fn is_refused(said: &str) -> bool {
         .any(|words| said.starts_with(&format!("Error: {words}")))
 }
 
-/// What is said before parsers have their say.
 fn head(said: &str) -> Vec<&str> {
     let words = match said.starts_with("Error: openpgp: ") {
         true => 3,
@@ -82,7 +79,7 @@ fn head(said: &str) -> Vec<&str> {
 }
 
 #[test]
-fn what_helm_does_not_tell() {
+fn flaws_that_helm_does_not_distinguish() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     let check = |provenance: &[u8], ring: &str, want: &str| {
         let ring = KeyRing::read(&read(ring)).unwrap();
@@ -95,7 +92,7 @@ fn what_helm_does_not_tell() {
     check(
         &vec![b'a'; PROVENANCE_BYTES_MAX + 1],
         "alice.asc",
-        "the provenance has 6291457 bytes, and at most 6291456 are read",
+        "the provenance has 6291457 bytes, more than 6291456",
     );
     check(&named("expired"), "expired.asc", "openpgp: key expired: key ");
     check(&named("lapsed"), "lapsed.asc", "openpgp: key expired: key ");
@@ -127,7 +124,7 @@ fn what_helm_does_not_tell() {
             "BEGIN PGP SIGNATURE-----\n\n!",
             "openpgp: invalid data: ",
         ),
-        // what was signed ends before its last line break
+        // the signed text ends before its last line break
         (
             "\n-----BEGIN PGP SIGNATURE",
             "\n\n-----BEGIN PGP SIGNATURE",
@@ -138,7 +135,7 @@ fn what_helm_does_not_tell() {
         let changed = format!("\n{good}").replacen(from, to, 1);
         check(changed.as_bytes(), "alice.asc", want);
     }
-    // dashes that need no escape may have one
+    // unneeded dash escapes are valid
     let escaped = good.replacen("name: small", "- name: small", 1);
     let ring = KeyRing::read(&read("alice.asc")).unwrap();
     let archive = read("small-1.0.0.tgz");

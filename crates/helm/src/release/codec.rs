@@ -1,8 +1,8 @@
-//! A record in the cluster: a Secret, or a ConfigMap, for each revision.
+//! Release records in the cluster: a Secret or ConfigMap for each revision.
 //!
-//! The record is JSON, compressed, in base64, and stands in one key; what lists need stands in labels, so
-//! that listing decodes nothing. Whoever may write Secrets may write these: sizes are limited before and
-//! after decompression, and errors do not show what was read.
+//! The record is JSON, gzipped, in base64, under one key. Labels hold the fields of lists, so that
+//! listing decodes nothing. Records are as untrusted as the writers of Secrets: sizes are limited before
+//! and after decompression, and errors do not show content.
 
 use super::record::{Release, Status};
 use crate::json_weight;
@@ -18,102 +18,101 @@ use std::io::{Read as _, Write as _};
 
 /// The most bytes of data that the API takes in one Secret or ConfigMap.
 pub const ENCODED_BYTES_MAX: usize = 1 << 20;
-/// The most bytes of a record that is not compressed. Charts are at most a few megabytes, and their files
-/// stand here in base64, but zeros compress a thousandfold.
+/// The most bytes of an uncompressed record. Charts have at most a few megabytes, stored as base64, but
+/// zeros compress a thousandfold.
 pub const JSON_BYTES_MAX: usize = 32 << 20;
-/// The most memory that a record may take once it is read: a small text may be a million maps.
+/// The most memory of a decoded record: a small text may hold a million maps.
 pub const MEMORY_BYTES_MAX: usize = 64 << 20;
 
 const TYPE: &str = "helm.sh/release.v1";
 const PREFIX: &str = "sh.helm.release.v1";
 const OWNER: &str = "helm";
-/// The key of the data.
 const DATA: &str = "release";
-/// Labels that are not a release's own.
+/// Labels reserved by Helm.
 const SYSTEM_LABELS: [&str; 6] = ["name", "owner", "status", "version", "createdAt", "modifiedAt"];
 const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
 
-/// Where records stand.
+/// The kind of object that stores records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
-    /// In Secrets: Helm's default.
+    /// Secrets: Helm's default.
     Secret,
-    /// In ConfigMaps.
+    /// ConfigMaps.
     ConfigMap,
 }
 
-/// When a record was written, in seconds since 1970: a label.
+/// The label with the time of a write, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
-    /// For the first time.
+    /// First write.
     Created(i64),
-    /// Once more.
+    /// Later write.
     Modified(i64),
 }
 
-/// Why a record cannot be written.
+/// A record cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// It could not be compressed.
+    /// Compression failed.
     #[error("the record of release {0} cannot be encoded")]
     Encoding(String, #[source] std::io::Error),
-    /// It cannot be said in JSON.
+    /// Serialization to JSON failed.
     #[error("the record of release {0} cannot be encoded")]
     Json(String, #[source] serde_json::Error),
-    /// The API would not take it.
+    /// The record exceeds the API's size limit.
     #[error(
         "the record of release {name} has {bytes} bytes, and an object holds at most {ENCODED_BYTES_MAX}: \
-         leave out of the chart what is no template (.helmignore)"
+         exclude files that the templates do not need with .helmignore"
     )]
     TooLarge {
         /// The release.
         name: String,
-        /// How large it is.
+        /// The record's size.
         bytes: usize,
     },
-    /// A label of the release has a name that Helm uses itself.
+    /// A label of the release has a reserved name.
     #[error("user supplied labels contains system reserved label name. System labels: [{}]", SYSTEM_LABELS.join(" "))]
     SystemLabel,
 }
 
-/// Why something is no record of a release.
+/// An object does not hold a valid record.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// The object has no data of that name.
+    /// The data key is missing.
     #[error("there is no {DATA} in the object's data")]
     Missing,
     /// It is not base64.
     #[error("it is not base64")]
     Base64,
-    /// It cannot be decompressed.
+    /// Decompression failed.
     #[error("it cannot be decompressed")]
     Gzip(#[source] std::io::Error),
-    /// It is larger than anything Helm writes.
+    /// It is larger than any record of Helm.
     #[error("it has more than {0} bytes")]
     TooLarge(usize),
-    /// It takes more memory than anything Helm writes.
+    /// It takes more memory than any record of Helm.
     #[error("it takes more than {0} bytes of memory")]
     Memory(usize),
-    /// It is not what a record looks like. What is there instead is not said: it may be secret.
+    /// It is not a record in JSON. The error does not show content: it may be secret.
     #[error("it is not a release: {what} at byte {column} of line {line}")]
     Json {
-        /// What is wrong.
+        /// The cause.
         what: &'static str,
-        /// Where.
+        /// The line.
         line: usize,
-        /// Where in that line.
+        /// The column.
         column: usize,
     },
 }
 
-/// What the labels of a record say.
+/// The fields of a record's labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// The release.
     pub name: String,
     /// The revision.
     pub version: u64,
-    /// Where it stands.
+    /// The status.
     pub status: Status,
 }
 
@@ -122,7 +121,7 @@ pub fn key(name: &str, version: u64) -> String {
     format!("{PREFIX}.{name}.v{version}")
 }
 
-/// The text that stands in an object for a record.
+/// Encodes a record as the data of an object.
 pub fn encode(release: &Release) -> Result<String, EncodeError> {
     let name = || release.name.clone();
     let value = serde_json::to_value(release).map_err(|error| EncodeError::Json(name(), error))?;
@@ -141,13 +140,13 @@ pub fn encode(release: &Release) -> Result<String, EncodeError> {
     }
 }
 
-/// The record that a text of an object stands for. Its labels are not in it.
+/// Decodes the data of an object. Labels are not part of it.
 pub fn decode(text: &[u8]) -> Result<Release, DecodeError> {
-    // an object cannot hold more, but the text may come from elsewhere
+    // objects are smaller, but the text may come from elsewhere
     if text.len() > JSON_BYTES_MAX {
         return Err(DecodeError::TooLarge(JSON_BYTES_MAX));
     }
-    // Go's decoder passes over line breaks
+    // Go's decoder ignores line breaks
     let text: Vec<u8> = text
         .iter()
         .copied()
@@ -181,7 +180,7 @@ pub fn decode(text: &[u8]) -> Result<Release, DecodeError> {
     })
 }
 
-/// The object that holds a record, as JSON for the API.
+/// The object for a record, as JSON for the API.
 pub fn to_object(
     release: &Release,
     driver: Driver,
@@ -232,7 +231,7 @@ pub fn to_object(
     })
 }
 
-/// The record that an object of the API holds, with its own labels.
+/// The record of an API object, with the release's own labels.
 pub fn from_object(object: &Value) -> Result<Release, DecodeError> {
     let data = object.get("data").and_then(|data| data.get(DATA));
     let data = data.and_then(Value::as_str).ok_or(DecodeError::Missing)?;
@@ -249,7 +248,7 @@ pub fn from_object(object: &Value) -> Result<Release, DecodeError> {
 }
 
 impl Summary {
-    /// What the labels of an object say, if it is a record's.
+    /// The label fields of an object, if it is a record.
     pub fn of(object: &Value) -> Option<Self> {
         let label = |name: &str| {
             let mut labels = labels(object);

@@ -1,8 +1,7 @@
-//! The records Helm keeps of a release, and what they say about it.
+//! Helm's release records and their meaning.
 //!
-//! A release made here is one for Helm, and the other way round: its record is read, listed and rolled
-//! back by either. Whether a record may be written, and which ones an operation changes, is told; writing
-//! is done elsewhere.
+//! Records are interchangeable with Helm's: either side reads, lists and rolls back the other's. This
+//! module decides which operations are allowed and which records change; callers write.
 
 mod codec;
 mod name;

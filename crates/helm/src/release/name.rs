@@ -1,12 +1,12 @@
-//! What a release may be called.
+//! Validation of release names.
 
-/// Why a text is no name of a release.
+/// An invalid release name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is none.
+    /// The name is empty.
     #[error("no name provided")]
     Missing,
-    /// It could not be part of the names of objects.
+    /// It cannot be part of object names.
     #[error(
         "invalid release name, must match regex \
          ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53"
@@ -14,10 +14,10 @@ pub enum NameError {
     Invalid,
 }
 
-/// Longer names leave too little room for what charts append to them.
+/// Longer names leave too little space for the suffixes of charts.
 const BYTES_MAX: usize = 53;
 
-/// Checks a name as Helm does.
+/// Validates a name as Helm does.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Missing);

@@ -1,8 +1,7 @@
-//! What is written down about a release.
+//! The record of a revision.
 //!
-//! The fields and their JSON are Helm 4's; records of Helm 3 are read as well, and what they do not have
-//! is not invented. Fields that Helm does not know are dropped, as Helm drops them. Values and manifests
-//! hold secrets: they are not shown by `Debug`.
+//! Fields and JSON are Helm 4's. Records of Helm 3 are read as well, without inventing missing fields. As
+//! in Helm, unknown fields are dropped. `Debug` omits values and manifests, which hold secrets.
 
 use crate::chart::{Chart, File, Values};
 use crate::hooks::{Hook, or_default, time};
@@ -17,31 +16,31 @@ use std::fmt;
 use std::sync::Arc;
 
 open_words! {
-    /// Where a release stands.
+    /// The status of a revision.
     Status {
-        /// Nobody knows.
+        /// The status is unknown.
         Unknown = "unknown",
         /// Its objects are in the cluster.
         Deployed = "deployed",
         /// Its objects are gone.
         Uninstalled = "uninstalled",
-        /// A later revision has taken its place.
+        /// A later revision has replaced it.
         Superseded = "superseded",
-        /// It could not be brought to the cluster.
+        /// The operation failed.
         Failed = "failed",
         /// Its objects are being deleted.
         Uninstalling = "uninstalling",
-        /// Its first revision is being brought to the cluster.
+        /// Its first revision is being installed.
         PendingInstall = "pending-install",
-        /// A later revision is.
+        /// A later revision is being installed.
         PendingUpgrade = "pending-upgrade",
-        /// An earlier revision is brought back.
+        /// An earlier revision is being restored.
         PendingRollback = "pending-rollback",
     }
 }
 
 impl Status {
-    /// Whether somebody is at it.
+    /// Whether an operation is in progress.
     pub fn is_pending(&self) -> bool {
         matches!(
             self,
@@ -51,18 +50,18 @@ impl Status {
 }
 
 impl Default for Status {
-    /// What an old record does not say.
+    /// The status of an old record without one.
     fn default() -> Self {
         Self::Other("".into())
     }
 }
 
 open_words! {
-    /// Who puts an object and what is in the cluster together.
+    /// The side that merges objects with the cluster's.
     ApplyMethod {
-        /// The client, by a three-way merge.
+        /// The client, by three-way merge.
         ClientSide = "csa",
-        /// The server.
+        /// The server, by server-side apply.
         ServerSide = "ssa",
     }
 }
@@ -74,34 +73,34 @@ pub struct Release {
     /// Its name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Where it stands.
+    /// Its status.
     #[serde(deserialize_with = "or_default")]
     pub info: Info,
-    /// The chart it is made of.
+    /// Its chart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart: Option<RecordedChart>,
-    /// The values it was given.
+    /// The user's values.
     #[serde(
         skip_serializing_if = "serde_json::Map::is_empty",
         deserialize_with = "or_default"
     )]
     pub config: Values,
-    /// Its objects, hooks left out.
+    /// Its objects, without hooks.
     #[serde(skip_serializing_if = "str::is_empty", with = "crate::open::shared_text")]
     pub manifest: Arc<str>,
     /// Its hooks.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub hooks: Vec<Hook>,
-    /// Which revision it is, from 1: Go's int.
+    /// The revision, from 1: Go's int.
     #[serde(skip_serializing_if = "is_zero", deserialize_with = "revision")]
     pub version: u64,
-    /// Where its objects are, unless they say otherwise.
+    /// The default namespace of its objects.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// How its objects were brought to the cluster. Records of Helm 3 do not say: the client did it.
+    /// The apply method. Helm 3 wrote none: it is client-side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apply_method: Option<ApplyMethod>,
-    /// Labels of its own, which stand at the object that holds the record.
+    /// User labels, stored on the record's object.
     #[serde(skip)]
     pub labels: BTreeMap<String, String>,
 }
@@ -116,32 +115,32 @@ impl fmt::Debug for Release {
     }
 }
 
-/// Where a revision stands. Times are RFC 3339.
+/// The state of a revision. Times are RFC 3339.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Info {
-    /// When the release was first brought to the cluster.
+    /// When the release was first deployed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "time")]
     pub first_deployed: Option<Box<str>>,
-    /// When this revision was.
+    /// When this revision was deployed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "time")]
     pub last_deployed: Option<Box<str>>,
     /// When it was deleted.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "time")]
     pub deleted: Option<Box<str>>,
-    /// What happened last, for people.
+    /// The last operation, for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Where it stands.
+    /// Its status.
     #[serde(skip_serializing_if = "is_not_said")]
     pub status: Status,
-    /// The revision that was brought back, if one was. Since Helm 4.3.
+    /// The restored revision of a rollback. Since Helm 4.3.
     #[serde(skip_serializing_if = "is_zero", deserialize_with = "revision")]
     pub rollback_revision: u64,
     /// The chart's notes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notes: String,
-    /// Objects as they were found; Helm does not store them.
+    /// Live objects; Helm does not store them.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub resources: Value,
 }
@@ -155,8 +154,8 @@ impl fmt::Debug for Info {
     }
 }
 
-/// A chart as a record holds it: without its subcharts, whose files are not kept. What is not read here is
-/// kept as it was written.
+/// A chart as a record holds it: without the files of its subcharts. Fields not read here are kept
+/// verbatim.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedChart {
@@ -164,18 +163,18 @@ pub struct RecordedChart {
     pub metadata: Value,
     /// `Chart.lock`.
     pub lock: Value,
-    /// What is below `templates/`.
+    /// The files below `templates/`.
     pub templates: Option<Vec<RecordedFile>>,
     /// Its own values, with those of its subcharts.
     pub values: Option<Values>,
     /// The schema of values, in base64.
     pub schema: Option<String>,
-    /// When that was changed. Since Helm 4.
+    /// The modification time of the schema. Since Helm 4.
     #[serde(rename = "schemamodtime", skip_serializing_if = "Option::is_none")]
     pub schema_modified: Option<String>,
     /// Its other files.
     pub files: Option<Vec<RecordedFile>>,
-    /// When it was changed. Since Helm 4.
+    /// Its modification time. Since Helm 4.
     #[serde(rename = "modtime", skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
 }
@@ -192,9 +191,9 @@ impl fmt::Debug for RecordedChart {
 pub struct RecordedFile {
     /// Its path below the chart.
     pub name: String,
-    /// What is in it, in base64.
+    /// Its content, in base64.
     pub data: Option<String>,
-    /// When it was changed. Since Helm 4.
+    /// Its modification time. Since Helm 4.
     #[serde(rename = "modtime", skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
 }
@@ -205,12 +204,12 @@ impl fmt::Debug for RecordedFile {
     }
 }
 
-/// How Go writes a time that is none.
+/// Go's zero time.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
 impl RecordedChart {
-    /// What Helm 4 records of a chart. Its dependencies have to be settled: the values hold those of the
-    /// subcharts that take part, and the metadata names no others.
+    /// Helm 4's record of a chart. Its dependencies must be resolved: the values hold those of enabled
+    /// subcharts, and the metadata lists no others.
     pub fn of(chart: &Chart) -> Result<Self, serde_json::Error> {
         Ok(Self {
             metadata: serde_json::to_value(&*chart.metadata)?,
@@ -234,7 +233,7 @@ impl RecordedChart {
         self.said("version")
     }
 
-    /// The version of what is in it.
+    /// The version of its application.
     pub fn app_version(&self) -> &str {
         self.said("appVersion")
     }

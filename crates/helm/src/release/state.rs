@@ -1,17 +1,16 @@
-//! What the revisions of a release say about it, and what may be done next.
+//! The state of a release, and the operations it allows.
 //!
-//! Nothing is read and nothing is written: a list of revisions in, an answer out. The rules and the words
-//! of the refusals are Helm's.
+//! Pure: a list of revisions in, an answer out. Rules and error texts are Helm's.
 
 use super::codec::Summary;
 use super::record::Status;
 
-/// A revision, without what it holds.
+/// A revision, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revision {
     /// Its number, from 1.
     pub version: u64,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
 }
 
@@ -24,90 +23,90 @@ impl From<&Summary> for Revision {
     }
 }
 
-/// The revisions of one release that are still on record, the oldest first.
+/// The recorded revisions of one release, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct History(Vec<Revision>);
 
-/// Where a release stands.
+/// The state of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// There is none of that name.
+    /// The release does not exist.
     Absent,
     /// Its last revision is in the cluster.
     Deployed {
         /// That revision.
         version: u64,
     },
-    /// Its last revision could not be brought to the cluster.
+    /// Its last revision failed.
     Failed {
         /// That revision.
         version: u64,
-        /// The one that was in the cluster before.
+        /// The deployed revision before it.
         deployed: Option<u64>,
     },
-    /// Somebody is at it, or was and did not come to an end.
+    /// An operation is in progress, or was interrupted.
     Pending {
-        /// The revision that is being made.
+        /// The revision in progress.
         version: u64,
-        /// What is being done.
+        /// The operation.
         what: Pending,
-        /// The one that was in the cluster before.
+        /// The deployed revision before it.
         deployed: Option<u64>,
     },
-    /// Its last revision was replaced by one that is no longer on record.
+    /// Its last revision was replaced by one that is no longer recorded.
     Superseded {
         /// That revision.
         version: u64,
-        /// One that claims to be in the cluster nevertheless.
+        /// A revision still marked as deployed.
         deployed: Option<u64>,
     },
-    /// Its objects are being deleted, or were and not all went.
+    /// Its objects are being deleted, or the deletion was incomplete.
     Uninstalling {
-        /// The revision that goes.
+        /// The revision being deleted.
         version: u64,
     },
-    /// Its objects are gone, its history is kept.
+    /// Its objects are deleted, its history is kept.
     Uninstalled {
         /// Its last revision.
         version: u64,
     },
-    /// Its last revision stands where Helm does not know of.
+    /// Its last revision has a status unknown to Helm.
     Unknown {
         /// That revision.
         version: u64,
     },
 }
 
-/// What is being done to a release.
+/// An operation in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pending {
-    /// It is installed.
+    /// Installation.
     Install,
-    /// It is upgraded.
+    /// Upgrade.
     Upgrade,
-    /// An earlier revision is brought back.
+    /// Rollback.
     Rollback,
 }
 
-/// Why something may not be done.
+/// An operation is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Somebody is at it.
+    /// Another operation is in progress.
     #[error("another operation (install/upgrade/rollback) is in progress")]
     Pending,
-    /// There is a release of that name.
+    /// The name is in use.
     #[error("cannot reuse a name that is still in use")]
     InUse,
-    /// There is nothing to upgrade.
+    /// No revision is deployed.
     #[error("has no deployed releases")]
     NoneDeployed,
-    /// There is no release of that name.
+    /// The release does not exist.
     #[error("release: not found")]
     NotFound,
-    /// There is no such revision.
+    /// The revision does not exist.
     #[error("release has no {0} version")]
     NoRevision(u64),
-    /// It is gone already.
+    /// The release is deleted already.
     #[error("is already deleted")]
     Deleted,
 }
@@ -121,17 +120,17 @@ impl FromIterator<Revision> for History {
 }
 
 impl History {
-    /// The revisions, the oldest first.
+    /// The revisions, oldest first.
     pub fn revisions(&self) -> &[Revision] {
         &self.0
     }
 
-    /// The last revision, wherever it stands.
+    /// The last revision, whatever its status.
     pub fn last(&self) -> Option<&Revision> {
         self.0.last()
     }
 
-    /// The last revision that is in the cluster. When two operations ran at once there may be several.
+    /// The last deployed revision. Concurrent operations may leave several.
     pub fn deployed(&self) -> Option<u64> {
         self.all_deployed().last()
     }
@@ -142,7 +141,7 @@ impl History {
         deployed.map(|revision| revision.version)
     }
 
-    /// Where the release stands.
+    /// The state of the release.
     pub fn state(&self) -> State {
         let Some(Revision { version, status }) = self.last() else {
             return State::Absent;
@@ -166,13 +165,13 @@ impl History {
         }
     }
 
-    /// The number of the revision that is made next.
+    /// The number of the next revision.
     pub fn next_version(&self) -> u64 {
         self.last().map_or(0, |last| last.version).saturating_add(1)
     }
 
-    /// Whether the release may be installed. A release of that name whose objects are gone, or that
-    /// failed, is in the way unless it may be replaced.
+    /// Whether the release may be installed. `replace` allows it over an uninstalled or failed release of
+    /// the same name.
     pub fn install(&self, replace: bool) -> Result<(), Refusal> {
         match self.last().map(|last| &last.status) {
             None => Ok(()),
@@ -181,7 +180,7 @@ impl History {
         }
     }
 
-    /// The revision that an upgrade goes out from.
+    /// The base revision of an upgrade.
     pub fn upgrade(&self) -> Result<u64, Refusal> {
         let last = self.last().ok_or(Refusal::NoneDeployed)?;
         if last.status.is_pending() {
@@ -194,7 +193,7 @@ impl History {
         }
     }
 
-    /// The revision that a rollback brings back: the one before the last, unless another is named.
+    /// The target of a rollback: the revision before the last, unless another is named.
     pub fn rollback(&self, to: Option<u64>) -> Result<u64, Refusal> {
         let last = self.last().ok_or(Refusal::NotFound)?;
         let to = to.unwrap_or(last.version.saturating_sub(1));
@@ -204,7 +203,7 @@ impl History {
         }
     }
 
-    /// The revision whose objects an uninstallation deletes.
+    /// The revision that an uninstallation deletes.
     pub fn uninstall(&self) -> Result<u64, Refusal> {
         let last = self.last().ok_or(Refusal::NotFound)?;
         match last.status {
@@ -213,27 +212,27 @@ impl History {
         }
     }
 
-    /// What an installation supersedes before it begins: the last revision, unless it failed.
+    /// The revision an installation supersedes before it starts: the last one, unless it failed.
     pub fn superseded_by_install(&self) -> Option<u64> {
         let last = self.last()?;
         (last.status != Status::Failed).then_some(last.version)
     }
 
-    /// What an upgrade supersedes when it has come to a good end.
+    /// The revision an upgrade supersedes once it succeeds.
     pub fn superseded_by_upgrade(&self) -> Result<u64, Refusal> {
         self.upgrade()
     }
 
-    /// What a rollback supersedes when it has come to a good end, and what an uninstallation that keeps
-    /// the history does: all revisions that are in the cluster, but for the one that is at hand.
+    /// The revisions superseded by a successful rollback, or by an uninstallation that keeps the history:
+    /// all deployed ones except this.
     pub fn superseded_by_rollback(&self, version: u64) -> Vec<u64> {
         self.all_deployed()
             .filter(|deployed| *deployed != version)
             .collect()
     }
 
-    /// The revisions to forget so that there is room for one more: the oldest, but not the last one that
-    /// is in the cluster. A maximum of 0 is none.
+    /// The revisions to delete before one more is stored: the oldest ones, except the last deployed. A
+    /// maximum of 0 means no limit.
     pub fn forgotten(&self, revisions_max: usize) -> Vec<u64> {
         if revisions_max == 0 {
             return Vec::new();

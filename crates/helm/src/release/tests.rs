@@ -107,7 +107,7 @@ fn histories() {
 }
 
 #[test]
-fn what_is_superseded_and_forgotten() {
+fn superseded_and_forgotten_revisions() {
     let all = history("1 superseded, 2 deployed, 3 superseded, 4 deployed, 5 failed");
     assert_eq!(all.next_version(), 6);
     assert_eq!(all.superseded_by_install(), None);
@@ -124,7 +124,7 @@ fn what_is_superseded_and_forgotten() {
         (5, vec![1]),
         (3, vec![1, 2, 3]),
         (2, vec![1, 2, 3, 5]),
-        // the last one in the cluster stays, whatever the maximum
+        // the last deployed revision stays, whatever the maximum
         (1, vec![1, 2, 3, 5]),
     ] {
         assert_eq!(all.forgotten(revisions_max), expected, "{revisions_max}");
@@ -161,7 +161,7 @@ fn gzipped(bytes: &[u8]) -> String {
     STANDARD.encode(encoder.finish().unwrap())
 }
 
-/// Records as helm 4.3.1 and 3.17.3 have stored them.
+/// Records stored by helm 4.3.1 and 3.17.3.
 #[test]
 fn records_come_back_as_they_were() {
     let mut count = 0;
@@ -190,7 +190,6 @@ fn records_come_back_as_they_were() {
     assert!(count >= 8, "{count}");
 }
 
-/// The record in an object, as JSON.
 fn plain(object: &Value) -> Value {
     let mut data = object["data"]["release"].as_str().unwrap().as_bytes().to_vec();
     if object["kind"] == "Secret" {
@@ -199,7 +198,7 @@ fn plain(object: &Value) -> Value {
     let compressed = STANDARD.decode(data).unwrap();
     let mut record: Value =
         serde_json::from_reader(flate2::read::GzDecoder::new(compressed.as_slice())).unwrap();
-    // times that are not there, in Helm 3's words; Helm 4 leaves them out as well
+    // Helm 3 writes missing times as empty texts; Helm 4 omits them
     let is_said = |time: &mut Value| *time != "";
     record["info"]
         .as_object_mut()
@@ -288,7 +287,7 @@ fn odd_records() {
 }
 
 #[test]
-fn what_cannot_be_written() {
+fn unwritable_records_are_refused() {
     let mut release = Release {
         name: "a".to_owned(),
         version: 1,
@@ -315,7 +314,7 @@ fn what_cannot_be_written() {
 }
 
 #[test]
-fn nothing_secret_is_shown() {
+fn debug_shows_no_secrets() {
     let release: Release = serde_json::from_value(json!({
         "name": "a",
         "namespace": "n",

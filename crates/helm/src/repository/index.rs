@@ -1,9 +1,9 @@
-//! `index.yaml`: which charts a repository offers, in which versions.
+//! `index.yaml`: the charts and versions of a repository.
 //!
-//! An entry that is not valid is left out and told, as Helm leaves it out. Whoever runs a repository writes
-//! the index: its size has a limit, and so has the number of its values. As Helm writes it, it is read entry
-//! by entry and takes what is kept of it; written otherwise it is read whole, and less of it. Fields that are
-//! not known are passed over, where Helm refuses a YAML index that has one.
+//! As in Helm, an invalid entry is skipped and reported. An index is untrusted: its size and its number
+//! of values are limited. Helm's own layout is parsed entry by entry, in little memory. Any other layout
+//! is parsed whole, with lower limits. Unknown fields are ignored, where Helm rejects them in a YAML
+//! index.
 
 use super::layout::Layout;
 use crate::json_weight;
@@ -15,17 +15,18 @@ use equate_template::{Constraint, ConstraintError, Version, VersionError};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The most of an index.
+/// Limits of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexLimits {
     /// Bytes of text.
     pub bytes_max: usize,
-    /// Values in it, those that aliases repeat included.
+    /// Values, with expanded aliases.
     pub nodes_max: usize,
 }
 
 impl Default for IndexLimits {
-    /// As many bytes as Flux reads (50 MiB), and the values that many hold: 45 in a version of 1,200 bytes.
+    /// As many bytes as Flux reads (50 MiB), and a common number of values: 45 in a version of 1,200
+    /// bytes.
     fn default() -> Self {
         Self {
             bytes_max: 50 << 20,
@@ -34,11 +35,10 @@ impl Default for IndexLimits {
     }
 }
 
-/// Values of one entry that is read by itself: each may be a map that takes 700 bytes.
+/// Values of one entry parsed by itself: each may be a map of 700 bytes.
 const ENTRY_NODES_MAX: usize = 20_000;
-/// Values of an index that is read whole, for the same reason.
+/// Values of an index parsed whole, for the same reason.
 const WHOLE_NODES_MAX: usize = 300_000;
-/// Memory that an index in JSON may take once it is read.
 const JSON_MEMORY_MAX: usize = 256 << 20;
 
 /// The charts of a repository.
@@ -51,117 +51,117 @@ pub struct Index {
 /// A version of a chart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What its `Chart.yaml` says.
+    /// Its `Chart.yaml`.
     pub metadata: Metadata,
-    /// Where its archive is: [`resolve_url`] tells what a relative one means.
+    /// The URLs of its archive: [`resolve_url`] resolves relative ones.
     pub urls: Vec<String>,
-    /// When it was made, as the index says it.
+    /// Its creation time, verbatim.
     pub created: String,
-    /// The SHA-256 of the archive, in hexadecimal digits; empty if the index does not tell.
+    /// The SHA-256 of the archive, in hexadecimal digits; may be empty.
     pub digest: String,
     /// Whether it was withdrawn.
     pub removed: bool,
 }
 
-/// An entry that is left out.
+/// A skipped entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// The chart it stands under.
+    /// Its chart.
     pub chart: String,
     /// Its version, if it has one.
     pub version: String,
-    /// Why.
+    /// The cause.
     pub reason: SkipReason,
 }
 
-/// Why an entry is left out.
+/// An entry is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
-    /// There is nothing.
+    /// It is empty.
     #[error("empty entry")]
     Empty,
-    /// It is no chart.
+    /// It is not a chart.
     #[error(transparent)]
     Invalid(#[from] ValidationError),
-    /// Its version is none.
+    /// Its version is invalid.
     #[error(transparent)]
     Version(#[from] VersionError),
 }
 
-/// Why a text is no index.
+/// A text is not an index.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// There is nothing in it.
+    /// It is empty.
     #[error("empty index.yaml file")]
     Empty,
-    /// It is no text.
+    /// It is not UTF-8.
     #[error("the index is not UTF-8 at byte {0}")]
     NotUtf8(usize),
-    /// It is larger than is read.
-    #[error("the index has {bytes} bytes, and at most {bytes_max} are read")]
+    /// It is too large.
+    #[error("the index has {bytes} bytes, more than {bytes_max}")]
     TooLarge {
-        /// How large it is.
+        /// Its size.
         bytes: usize,
-        /// How large it may be.
+        /// The limit.
         bytes_max: usize,
     },
     /// It is neither JSON nor YAML.
     #[error("error converting YAML to JSON: yaml")]
     Yaml(#[source] YamlError),
-    /// Something in it is of another kind than it has to be.
+    /// A field has the wrong type.
     #[error("{place} is not a {wanted}")]
     Type {
-        /// What.
+        /// The field.
         place: String,
-        /// What it has to be.
+        /// The expected type.
         wanted: &'static str,
     },
-    /// A field of an entry is.
+    /// A field of an entry has the wrong type.
     #[error("entries.{chart}")]
     Entry {
-        /// The chart it stands under.
+        /// Its chart.
         chart: String,
-        /// Which, in the words of Go's decoder.
+        /// The cause, in the words of Go's decoder.
         #[source]
         source: FileError,
     },
-    /// There is more in it than is read.
+    /// It has too many values.
     #[error("the index has more than {0} values")]
     Values(usize),
-    /// It takes more memory than it may.
+    /// It takes too much memory.
     #[error(
-        "the index takes more than {0} bytes of memory: as YAML, as `helm repo index` writes it, it takes less"
+        "the index takes more than {0} bytes of memory: write it as YAML with `helm repo index`, which takes less"
     )]
     Memory(usize),
-    /// It does not say which version of the format it is.
+    /// It has no `apiVersion`.
     #[error("no API version specified")]
     NoApiVersion,
 }
 
-/// Why an index offers nothing for a name and a version.
+/// An index has no entry for a name and a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// There is no such chart.
+    /// The chart does not exist.
     #[error("no chart name found")]
     NoChart,
-    /// There is no version of it at all.
+    /// The chart has no versions.
     #[error("no chart version found")]
     NoVersions,
-    /// The version is neither one nor a constraint.
+    /// The version is neither a version nor a constraint.
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
-    /// No version of it will do.
+    /// No version matches.
     #[error("no chart version found for {name}-{version}")]
     NoVersion {
         /// The chart.
         name: String,
-        /// What was asked for.
+        /// The requested version.
         version: String,
     },
 }
 
 impl Index {
-    /// Reads an index, as YAML or JSON.
+    /// Parses an index, YAML or JSON.
     pub fn parse(bytes: &[u8], limits: &IndexLimits) -> Result<Self, IndexError> {
         if bytes.is_empty() {
             return Err(IndexError::Empty);
@@ -179,7 +179,7 @@ impl Index {
         }
     }
 
-    /// Reads an index of Helm's layout piece by piece; none of another layout.
+    /// Parses an index of Helm's layout entry by entry; `None` for another layout.
     pub(super) fn by_entry(text: &str, limits: &IndexLimits) -> Result<Option<Self>, IndexError> {
         let Some(layout) = Layout::of(text) else {
             return Ok(None);
@@ -233,7 +233,6 @@ impl Index {
                         _ => return Err(wrong(&format!("entries.{name}"), "list")),
                     };
                     let mut versions = Vec::new();
-                    // an entry is gone when the next is read
                     for entry in entries {
                         versions.extend(index.version(&name, &entry)?);
                     }
@@ -245,7 +244,6 @@ impl Index {
         index.checked(&map)
     }
 
-    /// The index, if it says that it is one.
     fn checked(self, head: &Map<String, Value>) -> Result<Self, IndexError> {
         let said = head.iter().find(|(key, _)| key.to_lowercase() == "apiversion");
         match said.and_then(|(_, version)| version.as_str()) {
@@ -254,7 +252,6 @@ impl Index {
         }
     }
 
-    /// A version of a chart, if it is not left out.
     fn version(&mut self, chart: &str, entry: &Value) -> Result<Option<(Version, Entry)>, IndexError> {
         let read = read_entry(entry).map_err(|source| IndexError::Entry {
             chart: chart.to_owned(),
@@ -279,20 +276,20 @@ impl Index {
         self.charts.insert(chart, versions);
     }
 
-    /// The charts and their versions, the newest first.
+    /// The charts and their versions, newest first.
     pub fn charts(&self) -> impl Iterator<Item = (&str, &[Entry])> {
         self.charts
             .iter()
             .map(|(name, versions)| (name.as_str(), versions.as_slice()))
     }
 
-    /// What was left out.
+    /// The skipped entries.
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
-    /// The version of a chart that a text asks for: that very version if it is there, else the newest that
-    /// it allows as a constraint. Nothing asks for the newest that is no prerelease.
+    /// The requested version of a chart: an exact match, else the newest that meets the constraint. An
+    /// empty request selects the newest that is not a prerelease.
     pub fn get(&self, name: &str, version: &str) -> Result<&Entry, LookupError> {
         let versions = self.charts.get(name).ok_or(LookupError::NoChart)?;
         if versions.is_empty() {
@@ -320,7 +317,6 @@ fn wrong(place: &str, wanted: &'static str) -> IndexError {
     }
 }
 
-/// The value of a piece; none where it is not one whole value.
 fn piece(text: &str, left: &mut usize, limits: &IndexLimits) -> Result<Option<Value>, IndexError> {
     let options = yaml::Options {
         bytes_max: limits.bytes_max,
@@ -345,13 +341,11 @@ fn piece(text: &str, left: &mut usize, limits: &IndexLimits) -> Result<Option<Va
     Ok(Some(document.value))
 }
 
-/// The value of an index, in JSON or YAML.
 fn whole(text: &str, limits: &IndexLimits) -> Result<Value, IndexError> {
     if text.trim_start().starts_with('{') {
         if !json_weight::is_within(text.as_bytes(), JSON_MEMORY_MAX) {
             return Err(IndexError::Memory(JSON_MEMORY_MAX));
         }
-        // what is no JSON may be YAML
         if let Ok(value) = serde_json::from_str(text) {
             return Ok(value);
         }
@@ -366,7 +360,7 @@ fn whole(text: &str, limits: &IndexLimits) -> Result<Value, IndexError> {
     Ok(first.map_or(Value::Null, |document| document.value))
 }
 
-/// An entry, or why it is left out; the error is what makes the whole index none.
+/// An entry, or the reason to skip it; the error fails the whole index.
 fn read_entry(entry: &Value) -> Result<Result<(Version, Entry), SkipReason>, FileError> {
     if entry.is_null() {
         return Ok(Err(SkipReason::Empty));
@@ -396,21 +390,21 @@ fn said(entry: &Value, key: &str) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// A reference of an index that is no URL.
+/// A reference of an index that is not a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("failed to parse {0} as URL")]
-pub struct NoUrl(String);
+pub struct InvalidUrl(String);
 
-/// The URL that a reference of an index stands for, below the repository's own. The repository's query is
-/// kept: it may be what lets one in.
-pub fn resolve_url(repository: &str, reference: &str) -> Result<String, NoUrl> {
+/// Resolves a reference of an index against the repository's URL. The repository's query is kept: it may
+/// hold credentials.
+pub fn resolve_url(repository: &str, reference: &str) -> Result<String, InvalidUrl> {
     if reference.starts_with(':') || reference.chars().any(char::is_control) {
-        return Err(NoUrl(reference.to_owned()));
+        return Err(InvalidUrl(reference.to_owned()));
     }
     if has_scheme(reference) {
         return Ok(reference.to_owned());
     }
-    let no_url = || NoUrl(repository.to_owned());
+    let no_url = || InvalidUrl(repository.to_owned());
     let (scheme, rest) = repository.split_once("://").ok_or_else(no_url)?;
     let (rest, _) = rest.split_once('#').unwrap_or((rest, ""));
     let (rest, query) = rest
@@ -451,7 +445,6 @@ fn has_scheme(reference: &str) -> bool {
     })
 }
 
-/// A path without `.` and `..`, with its spaces escaped.
 fn without_dots(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let names: Vec<&str> = path.split('/').skip(1).collect();

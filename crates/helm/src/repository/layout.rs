@@ -1,31 +1,27 @@
-//! An index as Helm writes it, cut into its entries before any of it is read.
+//! Splits an index of Helm's layout into entries before parsing.
 //!
-//! Read, an index takes some ten times its text, and a hostile one several hundred times. Entry by entry it
-//! takes no more than what is kept. Only the layout is looked at here: block style, `entries:` by itself, a
-//! line for each chart's name and its versions below as a list. Anything else is left to who reads the
-//! whole, and so is a piece that turns out to be no whole value: a quote or a bracket that ends in another
-//! piece, an alias of something in another one.
+//! A parsed index takes about ten times its text, a hostile one several hundred times. Parsed by entry,
+//! it takes no more memory than the kept result. The layout is block style: `entries:` on a line, a line
+//! for each chart's name, and its versions below as a list. The caller parses anything else whole. That
+//! includes a piece which is not one complete value: a quote or bracket that ends in another piece, or an
+//! alias of another one.
 
-/// A text in its pieces.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layout<'t> {
-    /// What is said besides the entries.
+    /// The text outside the entries.
     pub(super) head: String,
-    /// The charts, in their order.
     pub(super) charts: Vec<Chart<'t>>,
 }
 
-/// The versions of a chart.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Chart<'t> {
-    /// The line with its name, a mapping to nothing.
     pub(super) name: &'t str,
-    /// Its versions, each a list of one.
+    /// Its versions, each as a list of one.
     pub(super) versions: Vec<&'t str>,
 }
 
 impl<'t> Layout<'t> {
-    /// The pieces of a text, if it has that layout.
+    /// The pieces of a text; `None` for another layout.
     pub(super) fn of(text: &'t str) -> Option<Self> {
         let mut head = String::new();
         let mut below: Option<Block<'t>> = None;
@@ -48,7 +44,7 @@ impl<'t> Layout<'t> {
                 is_below.then_some(())?;
                 continue;
             }
-            // documents, directives and comments are for who reads the whole
+            // documents, directives and comments need the whole parser
             (!content.starts_with(['-', '.', '%', '#', '\u{feff}'])).then_some(())?;
             head.push_str(line);
         }
@@ -57,15 +53,14 @@ impl<'t> Layout<'t> {
     }
 }
 
-/// What is below `entries:`, line by line.
 #[derive(Default)]
 struct Block<'t> {
     charts: Vec<Chart<'t>>,
-    /// How far names are indented.
+    /// The indent of names.
     name_indent: usize,
-    /// How far the dashes of the last chart are.
+    /// The indent of the last chart's dashes.
     dash_indent: usize,
-    /// Where the last version begins.
+    /// The start of the last version.
     version_start: usize,
 }
 
@@ -81,7 +76,7 @@ impl<'t> Block<'t> {
             self.name_indent = indent;
         }
         if indent == self.name_indent && !is_item {
-            // what stands behind the colon is for who reads the whole
+            // a value after the colon needs the whole parser
             (bare.ends_with(':') && !bare.starts_with('#')).then_some(())?;
             self.charts.push(Chart {
                 name: text.get(place)?,
@@ -102,7 +97,6 @@ impl<'t> Block<'t> {
         self.more(text, place)
     }
 
-    /// A line that belongs to the last version, if there is one.
     fn more(&mut self, text: &'t str, place: std::ops::Range<usize>) -> Option<()> {
         let Some(version) = self.charts.last_mut().and_then(|chart| chart.versions.last_mut()) else {
             return Some(());

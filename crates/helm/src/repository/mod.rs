@@ -1,6 +1,6 @@
-//! Where charts are offered: the index of a repository, and references to registries.
+//! Chart repositories and OCI registries.
 //!
-//! Bytes and texts in, answers out: fetching is done elsewhere.
+//! Pure: callers fetch.
 
 pub mod index;
 mod layout;

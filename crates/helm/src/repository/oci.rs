@@ -1,7 +1,7 @@
-//! Charts in registries: what a reference names, and which tag will do.
+//! Charts in registries: references and tags.
 //!
-//! A version's `+` cannot stand in a tag and is a `_` there. Only tags that are whole versions count as
-//! versions of a chart (`1.2.0`, not `v1.2.0` or `1.2`); others can be named by who knows them.
+//! A `+` in a version is a `_` in its tag. Only tags with complete versions (`1.2.0`, not `v1.2.0` or
+//! `1.2`) are versions of a chart. Others can be requested by name.
 
 use equate_template::{Constraint, ConstraintError, Version};
 
@@ -9,73 +9,73 @@ use equate_template::{Constraint, ConstraintError, Version};
 pub const CONFIG_MEDIA_TYPE: &str = "application/vnd.cncf.helm.config.v1+json";
 /// The media type of the layer that is the chart's archive.
 pub const CHART_MEDIA_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
-/// What that was before Helm 3.7.
+/// The media type of a chart before Helm 3.7.
 pub const LEGACY_CHART_MEDIA_TYPE: &str = "application/tar+gzip";
 /// The media type of the layer that is the chart's provenance.
 pub const PROVENANCE_MEDIA_TYPE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
 
-/// `oci://host/path`, perhaps with a tag or a digest.
+/// `oci://host/path`, with an optional tag or digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// The registry: a host, perhaps with a port.
+    /// The registry: a host and an optional port.
     pub registry: String,
-    /// The repository in it; its last name is the chart's.
+    /// The repository; its last element is the chart's name.
     pub repository: String,
-    /// A tag, as the registry has it.
+    /// The tag, as the registry has it.
     pub tag: Option<String>,
-    /// A digest: `sha256:…`.
+    /// The digest: `sha256:…`.
     pub digest: Option<String>,
 }
 
-/// What is to be fetched.
+/// The artifact to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
-    /// What has this digest. If a tag is given too, it has to point there, should it exist.
+pub enum Selection {
+    /// This digest. An existing tag, if given, must point to it.
     Digest(String, Option<String>),
-    /// What this tag points at.
+    /// This tag.
     Tag(String),
-    /// The newest that this constraint allows: [`choose`] tells from the tags.
+    /// The newest version that meets this constraint; see [`choose`].
     Newest(String),
 }
 
-/// Why a text names no chart of a registry.
+/// A text is not a reference to a chart.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// It does not begin with `oci://`.
+    /// It does not start with `oci://`.
     #[error("invalid reference: {0} does not begin with oci://")]
     Scheme(String),
-    /// One of the two is not there.
+    /// The registry or the repository is missing.
     #[error("invalid reference: missing registry or repository")]
     Incomplete,
-    /// It is no host.
+    /// The registry is not a host.
     #[error("invalid reference: invalid registry {0:?}")]
     Registry(String),
-    /// It is no name of a repository.
+    /// The repository name is invalid.
     #[error("invalid reference: invalid repository {0:?}")]
     Repository(String),
-    /// It is no tag.
+    /// The tag is invalid.
     #[error("invalid reference: invalid tag {0:?}")]
     Tag(String),
-    /// It is no digest.
+    /// The digest is invalid.
     #[error("invalid reference: invalid digest {0:?}")]
     Digest(String),
-    /// It has a tag, and another version is asked for.
+    /// Its tag differs from the requested version.
     #[error("chart reference and version mismatch: {version} is not {tag}")]
     Mismatch {
-        /// What is asked for.
+        /// The requested version.
         version: String,
-        /// What the reference says.
+        /// The reference's tag.
         tag: String,
     },
 }
 
-/// No tag is a version that will do.
+/// No tag matches.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChooseError {
-    /// The version is neither one nor a constraint.
+    /// The version is neither a version nor a constraint.
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
-    /// There is none.
+    /// No tag meets it.
     #[error("could not locate a version matching provided version string {0}")]
     None(String),
 }
@@ -84,7 +84,7 @@ const REFERENCE_BYTES_MAX: usize = 1_024;
 const TAG_BYTES_MAX: usize = 128;
 
 impl Reference {
-    /// Reads a reference. A `+` in its tag is a `_`.
+    /// Parses a reference. A `+` in its tag becomes a `_`.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         let rest = text.strip_prefix("oci://");
         let rest = rest.filter(|rest| rest.len() <= REFERENCE_BYTES_MAX);
@@ -119,8 +119,8 @@ impl Reference {
         })
     }
 
-    /// What a version asks for here; an empty one asks for what the reference says, or for the newest.
-    pub fn wanted(&self, version: &str) -> Result<Wanted, ReferenceError> {
+    /// Resolves a requested version; an empty one selects the reference's tag or digest, or the newest.
+    pub fn wanted(&self, version: &str) -> Result<Selection, ReferenceError> {
         let asked = tag_of(version);
         if let Some(tag) = self
             .tag
@@ -138,9 +138,9 @@ impl Reference {
             (None, _) => None,
         };
         Ok(match (&self.digest, tag) {
-            (Some(digest), tag) => Wanted::Digest(digest.clone(), tag),
-            (None, Some(tag)) => Wanted::Tag(tag),
-            (None, None) => Wanted::Newest(version.to_owned()),
+            (Some(digest), tag) => Selection::Digest(digest.clone(), tag),
+            (None, Some(tag)) => Selection::Tag(tag),
+            (None, None) => Selection::Newest(version.to_owned()),
         })
     }
 }
@@ -150,7 +150,7 @@ pub fn tag_of(version: &str) -> String {
     version.replace('+', "_")
 }
 
-/// The versions among the tags of a chart, the newest first.
+/// The versions among the tags of a chart, newest first.
 pub fn versions<'t>(tags: impl IntoIterator<Item = &'t str>) -> Vec<String> {
     let mut versions: Vec<(Version, String)> = tags
         .into_iter()
@@ -162,7 +162,7 @@ pub fn versions<'t>(tags: impl IntoIterator<Item = &'t str>) -> Vec<String> {
     versions.into_iter().map(|(_, text)| text).collect()
 }
 
-/// The first of the versions that a text asks for: that very one, else one that it allows as a constraint.
+/// Selects a version: an exact match, else the first that meets the constraint.
 pub fn choose<'v>(versions: &'v [String], asked: &str) -> Result<&'v str, ChooseError> {
     if let Some(exact) = versions.iter().find(|version| *version == asked) {
         return Ok(exact);
@@ -176,7 +176,7 @@ pub fn choose<'v>(versions: &'v [String], asked: &str) -> Result<&'v str, Choose
         .ok_or_else(|| ChooseError::None(asked.to_owned()))
 }
 
-/// Whether a version has its three numbers, without a `v` and without zeros before them.
+/// Whether a version has three numbers, without a `v` and leading zeros.
 fn is_whole(version: &str) -> bool {
     let core = version.split(['-', '+']).next().unwrap_or_default();
     let is_number = |part: &str| {

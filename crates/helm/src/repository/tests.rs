@@ -73,7 +73,7 @@ fn by_entry_as_whole() {
         if let Some(text) = case["index"].as_str() {
             let is_cut = Layout::of(text).is_some();
             match Index::by_entry(text, &IndexLimits::default()) {
-                // a piece that is no value
+                // a piece that is not a complete value
                 Ok(None) => check(text, false),
                 _ => check(text, is_cut),
             }
@@ -82,7 +82,7 @@ fn by_entry_as_whole() {
 }
 
 #[test]
-fn what_is_read_whole() {
+fn other_layouts_are_read_whole() {
     for (from, to) in [
         ("apiVersion: v1\n", "---\napiVersion: v1\n"),
         ("apiVersion: v1\n", "# v1\napiVersion: v1\n"),
@@ -107,7 +107,7 @@ fn what_is_read_whole() {
         assert_ne!(text, HELMS);
         let by_entry = Index::by_entry(&text, &IndexLimits::default());
         match to {
-            // an anchor that nobody asks for does no harm
+            // an unused anchor is harmless
             "description: &text |" => check(&text, true),
             _ => assert!(by_entry.unwrap().is_none(), "{text}"),
         }
@@ -121,9 +121,8 @@ fn what_is_read_whole() {
     assert_eq!(index.charts().count(), 1);
 }
 
-/// However it is written, an index that would take too much ends in an error that says so.
 #[test]
-fn what_takes_too_much() {
+fn large_indexes_are_refused() {
     let refused = |text: &str, nodes_max: usize| {
         let limits = IndexLimits {
             nodes_max,

@@ -1,14 +1,12 @@
-//! Addresses of schemas, relative to one another.
+//! Addresses of schemas and their resolution.
 
-/// Where a chart's schema is thought to be.
+/// The nominal address of a chart's schema.
 pub(super) const ROOT: &str = "file:///values.schema.json";
 
-/// An address without its fragment, and the fragment.
 pub(super) fn split(address: &str) -> (&str, &str) {
     address.split_once('#').unwrap_or((address, ""))
 }
 
-/// What a reference in a schema means.
 pub(super) fn resolved(base: &str, reference: &str) -> String {
     let (path, fragment) = split(reference);
     let whole = if path.is_empty() {
@@ -24,7 +22,6 @@ pub(super) fn resolved(base: &str, reference: &str) -> String {
     }
 }
 
-/// The scheme of an absolute address.
 pub(super) fn scheme(address: &str) -> Option<&str> {
     let (scheme, _) = address.split_once(':')?;
     let mut bytes = scheme.bytes();
@@ -61,13 +58,12 @@ fn joined(base: &str, path: &str) -> String {
     format!("{scheme}://{authority}/{}", parts.join("/"))
 }
 
-/// The keys of a JSON pointer that is a fragment.
+/// The keys of a JSON pointer in a fragment.
 pub(super) fn pointer(fragment: &str) -> Vec<String> {
     let key = |key: &str| unescaped(key).replace("~1", "/").replace("~0", "~");
     fragment.split('/').skip(1).map(key).collect()
 }
 
-/// Without `%..`.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -91,7 +87,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reads an address as Go's `netip` does: the error is its words and where, if it says so.
+/// Parses an address as Go's `netip` does: the error is its text, and the place if it names one.
 pub(super) fn ipv6(text: &str) -> Result<(), (&'static str, &str)> {
     let mut rest = text;
     let mut ellipsis = None;

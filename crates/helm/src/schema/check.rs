@@ -1,11 +1,11 @@
-//! Values against a schema.
+//! Validation of values against a schema.
 //!
-//! Faults come in the order in which Helm's validator looks: type, constant, enumeration and format each
-//! end the schema they are in, everything else is looked at to its end.
+//! Errors come in the order of Helm's validator: type, constant, enumeration and format each end their
+//! schema; all other keywords are evaluated.
 
 use super::compile::{Compiled, Dependency, Id, Pattern, Schema};
 use super::equal::{WORK_MAX, Work, equal, equal_items};
-use super::failure::{Failure, Room, What, all_quoted, quote, shown};
+use super::failure::{ErrorBudget, Failure, FailureKind, all_quoted, quote, shown};
 use super::format;
 use super::number::{Decimal, count};
 use crate::chart::Values;
@@ -13,22 +13,20 @@ use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// The most schemas that are held against values: combinations multiply.
+/// The most schema evaluations: combinations multiply.
 const STEPS_MAX: usize = 500_000;
 
-/// The most bytes that may be said of what is wrong with the values of a chart.
 pub(super) const FAULTS_BYTES_MAX: usize = 1 << 20;
 
-/// The most schemas that are held against one value on the way to one: each takes stack.
+/// The most nested evaluations: each takes stack.
 const NESTED_MAX: usize = 2_000;
 
-/// Holds values against a schema. What is wrong takes as many bytes as there is room for.
 pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Result<(), Failure> {
-    let room = Room::new(bytes_max);
+    let budget = ErrorBudget::new(bytes_max);
     let work = Work::new();
     let mut checker = Checker {
         compiled,
-        room: &room,
+        budget: &budget,
         work: &work,
         steps: 0,
         exhausted: None,
@@ -42,7 +40,7 @@ pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Re
             "holding the schema against values takes more than {WORK_MAX} comparisons"
         )));
     }
-    if room.is_full() {
+    if budget.is_full() {
         return Err(Failure::of_all(format!(
             "what is wrong takes more than {FAULTS_BYTES_MAX} bytes to say"
         )));
@@ -50,7 +48,6 @@ pub(super) fn check(compiled: &Compiled, values: &Value, bytes_max: usize) -> Re
     result.map(|_| ())
 }
 
-/// Where a value is.
 #[derive(Clone, Copy)]
 enum Path<'p> {
     Root,
@@ -74,17 +71,16 @@ impl Path<'_> {
     }
 }
 
-/// The schemas round one, innermost first.
+/// The enclosing schemas, innermost first.
 #[derive(Clone, Copy)]
 struct Scope<'s> {
     schema: Id,
-    /// The value that it is held against.
+    /// The value under validation.
     value: *const Value,
     parent: Option<&'s Scope<'s>>,
     depth: usize,
 }
 
-/// What of a map or list was looked at.
 #[derive(Default)]
 struct Seen<'v> {
     keys: BTreeSet<&'v str>,
@@ -102,20 +98,19 @@ type Checked<'v> = Result<Seen<'v>, Failure>;
 
 struct Checker<'c> {
     compiled: &'c Compiled,
-    room: &'c Room,
+    budget: &'c ErrorBudget,
     work: &'c Work,
     steps: usize,
-    /// What there was too much of.
+    /// The exceeded limit.
     exhausted: Option<String>,
 }
 
-/// One schema at one value.
 struct Here<'h, 'v> {
     schema: &'h Schema,
     value: &'v Value,
     path: &'h Path<'h>,
     scope: &'h Scope<'h>,
-    room: &'h Room,
+    budget: &'h ErrorBudget,
     work: &'h Work,
     seen: Seen<'v>,
     faults: Vec<Failure>,
@@ -127,13 +122,13 @@ impl Here<'_, '_> {
     }
 
     fn because(&mut self, what: impl FnOnce() -> String, causes: Vec<Failure>) {
-        self.add(|| What::Said(what()), causes);
+        self.add(|| FailureKind::Message(what()), causes);
     }
 
-    fn add(&mut self, what: impl FnOnce() -> What, causes: Vec<Failure>) {
+    fn add(&mut self, what: impl FnOnce() -> FailureKind, causes: Vec<Failure>) {
         let path = self.path;
         self.faults
-            .push(self.room.failure(|| path.pointer(), what, causes));
+            .push(self.budget.failure(|| path.pointer(), what, causes));
     }
 }
 
@@ -150,7 +145,7 @@ impl<'c> Checker<'c> {
             let times = format!("the schema was held against values more than {STEPS_MAX} times");
             self.exhausted.get_or_insert(times);
         }
-        if self.exhausted.is_some() || self.room.is_full() || self.work.is_done() {
+        if self.exhausted.is_some() || self.budget.is_full() || self.work.is_done() {
             return Err(Failure::default());
         }
         stacker::maybe_grow(128 << 10, 1 << 20, || self.schema_here(id, value, path, parent))
@@ -184,7 +179,7 @@ impl<'c> Checker<'c> {
         if is_cycle(&scope, self.work) {
             return Err(self.said(path, || "references lead in a circle".into()));
         }
-        if let Err(wrong) = whole(schema, value, self.room, self.work) {
+        if let Err(wrong) = whole(schema, value, self.budget, self.work) {
             return Err(self.said(path, || wrong));
         }
         let mut here = Here {
@@ -192,7 +187,7 @@ impl<'c> Checker<'c> {
             value,
             path,
             scope: &scope,
-            room: self.room,
+            budget: self.budget,
             work: self.work,
             seen: Seen::default(),
             faults: Vec::new(),
@@ -217,22 +212,20 @@ impl<'c> Checker<'c> {
     }
 
     fn said(&self, path: &Path<'_>, what: impl FnOnce() -> String) -> Failure {
-        self.room
-            .failure(|| path.pointer(), || What::Said(what()), Vec::new())
+        self.budget
+            .failure(|| path.pointer(), || FailureKind::Message(what()), Vec::new())
     }
 
-    /// Looks whether something holds, whatever is wrong if not: most of what fails in a combination is
-    /// never shown.
+    /// Evaluates without collecting errors: most failures in a combination are never shown.
     fn quietly<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
-        let was_quiet = self.room.be_quiet(true);
+        let was_quiet = self.budget.set_quiet(true);
         let found = look(self);
-        self.room.be_quiet(was_quiet);
+        self.budget.set_quiet(was_quiet);
         found
     }
 
-    /// What is wrong with the same value by each of the schemas.
     fn wrong_by(&mut self, here: &Here<'_, '_>, schemas: &[Id]) -> Vec<Failure> {
-        match self.room.is_quiet() {
+        match self.budget.is_quiet() {
             true => Vec::new(),
             false => schemas
                 .iter()
@@ -241,7 +234,6 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// The same value against another schema.
     fn same<'v>(&mut self, here: &Here<'_, 'v>, id: Id) -> Checked<'v> {
         self.schema(id, here.value, here.path, Some(here.scope))
     }
@@ -264,15 +256,15 @@ impl<'c> Checker<'c> {
             Ok(seen) => here.seen.add(seen),
             Err(fault) => {
                 let causes = match fault.what {
-                    What::Group => fault.causes,
+                    FailureKind::Group => fault.causes,
                     _ => vec![fault],
                 };
-                here.add(|| What::Reference, causes);
+                here.add(|| FailureKind::Reference, causes);
             }
         }
     }
 
-    /// References whose target depends on how one came here.
+    /// References whose target depends on the dynamic scope.
     fn moving_references(&mut self, here: &mut Here<'_, '_>) {
         if let Some(target) = here.schema.recursive {
             let target = self.outermost(here.scope, "", target);
@@ -293,7 +285,7 @@ impl<'c> Checker<'c> {
             let key = (compiled.schemas[id].resource.clone(), name.to_owned());
             compiled.dynamic.get(&key).copied()
         };
-        // without an anchor where it leads by itself it stays there
+        // a reference whose own target has no anchor is not dynamic
         if name.is_empty() && anchor(fallback).is_none() {
             return fallback;
         }
@@ -336,11 +328,11 @@ impl<'c> Checker<'c> {
                 let name = Value::String(key.clone());
                 if let Err(fault) = self.schema(id, &name, &Path::Root, None) {
                     let causes = match fault.what {
-                        What::Group => fault.causes,
+                        FailureKind::Group => fault.causes,
                         _ => vec![fault],
                     };
-                    let what = || What::Said(format!("invalid propertyName {}", quote(key)));
-                    here.faults.push(self.room.failure(String::new, what, causes));
+                    let what = || FailureKind::Message(format!("invalid propertyName {}", quote(key)));
+                    here.faults.push(self.budget.failure(String::new, what, causes));
                 }
             }
         }
@@ -406,7 +398,7 @@ impl<'c> Checker<'c> {
             };
             if let Some(id) = id {
                 here.seen.items.insert(index);
-                // the validator counts anew behind the first ones
+                // the validator restarts the count after the prefix items
                 let counted = match index.checked_sub(prefix) {
                     Some(behind) if prefix > 0 => Path::At(here.path, behind),
                     _ => path,
@@ -448,7 +440,7 @@ impl<'c> Checker<'c> {
                 .collect()
         });
         let too_few = matched.len() < schema.min_contains.unwrap_or(1);
-        let faults = match too_few && !self.room.is_quiet() {
+        let faults = match too_few && !self.budget.is_quiet() {
             true => each()
                 .filter_map(|(index, item)| holds(self, index, item).err())
                 .collect(),
@@ -556,7 +548,7 @@ impl<'c> Checker<'c> {
         }
     }
 
-    /// What no other keyword looked at.
+    /// Keywords for unevaluated items and properties.
     fn leftovers(&mut self, here: &mut Here<'_, '_>) {
         if let (Some(id), Value::Object(map)) = (here.schema.unevaluated_properties, here.value) {
             for (key, value) in map {
@@ -578,7 +570,7 @@ impl<'c> Checker<'c> {
 fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
     let Here {
         path,
-        room,
+        budget,
         seen,
         mut faults,
         ..
@@ -588,12 +580,11 @@ fn finished<'v>(here: Here<'_, 'v>) -> Checked<'v> {
         (Some(one), true) => Err(one),
         (Some(last), false) => {
             faults.push(last);
-            Err(room.failure(|| path.pointer(), || What::Group, faults))
+            Err(budget.failure(|| path.pointer(), || FailureKind::Group, faults))
         }
     }
 }
 
-/// Whether the same schema is held against the same value already.
 fn is_cycle(scope: &Scope<'_>, work: &Work) -> bool {
     let mut next = scope.parent;
     let mut passed = 0;
@@ -608,15 +599,15 @@ fn is_cycle(scope: &Scope<'_>, work: &Work) -> bool {
     false
 }
 
-/// Whether a pattern is somewhere in a text; not when there is no more to be spent.
+/// Whether a pattern matches somewhere in a text; false once the budget is spent.
 fn matches(pattern: &Pattern, text: &str, work: &Work) -> bool {
     let bytes = text.len().saturating_add(1);
     work.spend(bytes.saturating_mul(pattern.slowness)) && pattern.regex.is_match(text)
 }
 
-/// What is wrong with a value as a whole; nothing is said where it is not wanted.
-fn whole(schema: &Schema, value: &Value, room: &Room, work: &Work) -> Result<(), String> {
-    let wrong = |what: &dyn Fn() -> String| match room.is_quiet() {
+/// Checks a value as a whole; collects no text while quiet.
+fn whole(schema: &Schema, value: &Value, budget: &ErrorBudget, work: &Work) -> Result<(), String> {
+    let wrong = |what: &dyn Fn() -> String| match budget.is_quiet() {
         true => Err(String::new()),
         false => Err(what()),
     };

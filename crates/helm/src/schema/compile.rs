@@ -1,4 +1,4 @@
-//! A schema, read: its keywords in their types, its references followed.
+//! A compiled schema: typed keywords, resolved references.
 
 use super::address::{ROOT, pointer, resolved, scheme, split};
 use super::number::Decimal;
@@ -8,38 +8,36 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The most schemas in one document, and the most that references bring.
+/// The most schemas in one document, and the most by reference.
 const SCHEMAS_MAX: usize = 100_000;
-/// The most different expressions: each keeps up to 256 KiB of what it was searched with.
+/// The most distinct expressions: each keeps up to 256 KiB of search state.
 const PATTERNS_MAX: usize = 300;
-/// The bytes that an expression may take, of which the first that is enough counts, and as how many
-/// comparisons a byte counts that is searched with it: where the fast way has no room, each state is looked
-/// at for each byte.
+/// Memory limits of an expression, in bytes, tried in order, each with the cost of a searched byte. With
+/// less memory the regex engine walks every state for each byte.
 const PATTERN_BYTES: [(usize, usize); 3] = [(8 << 10, 5), (32 << 10, 20), (128 << 10, 100)];
-/// The most bytes that all of them may take.
 const PATTERNS_BYTES_MAX: usize = 16 << 20;
 
-/// Why a schema is none, or none that can be used.
+/// A schema is invalid or unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaFault {
-    /// `$schema` names no draft.
+    /// `$schema` names no known draft.
     #[error("failing loading {}: no schema is read from the network", quote(.0))]
     Draft(String),
-    /// A reference to the network or to a file.
+    /// A reference to the network or a file.
     #[error("failing loading {}: no schema is read from the network or from files", quote(.0))]
     Elsewhere(String),
-    /// A pointer that leads nowhere.
+    /// A dangling pointer.
     #[error("json-pointer in {} not found", quote(.0))]
     NoPointer(String),
-    /// An anchor that is not there.
+    /// A missing anchor.
     #[error("anchor in {} not found in schema {}", quote(reference), quote(of))]
     NoAnchor {
         /// The reference.
         reference: String,
-        /// The schema that should have it.
+        /// The schema without it.
         of: String,
     },
-    /// A keyword with a value of a wrong type.
+    /// A keyword has the wrong type.
     #[error(
         "{} is not valid against metaschema: '{keyword}' wants {wanted}",
         quote(ROOT_SHOWN)
@@ -47,31 +45,31 @@ pub enum SchemaFault {
     Keyword {
         /// The keyword.
         keyword: String,
-        /// What it wants.
+        /// The expected type.
         wanted: &'static str,
     },
-    /// An expression that is none.
+    /// An invalid regular expression.
     #[error("invalid regex {} at {}: {why}", quote(pattern), quote(ROOT_SHOWN))]
     Pattern {
         /// The expression.
         pattern: String,
-        /// What is wrong with it.
+        /// The cause.
         why: String,
     },
     /// Too many schemas.
-    #[error("the schema has more than {SCHEMAS_MAX} schemas in it")]
+    #[error("the schema has more than {SCHEMAS_MAX} subschemas")]
     Schemas,
     /// Too many expressions.
-    #[error("the schema has more than {PATTERNS_MAX} different regular expressions in it")]
+    #[error("the schema has more than {PATTERNS_MAX} different regular expressions")]
     Patterns,
-    /// Expressions that take too much memory together.
+    /// The expressions take too much memory together.
     #[error("the regular expressions of the schema take more than {PATTERNS_BYTES_MAX} bytes")]
     PatternsBytes,
 }
 
 const ROOT_SHOWN: &str = "file:///values.schema.json#";
 
-/// Which version of the language, in the order of their years.
+/// The drafts, in order of publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Draft {
     D4,
@@ -81,35 +79,33 @@ pub(super) enum Draft {
     D2020,
 }
 
-/// Where a schema is in [`Compiled::schemas`].
 pub(super) type Id = usize;
 
-/// A schema with all that it refers to. It owns what it says: it is kept while its text is gone.
+/// A schema with all it refers to. It owns its data: the cache outlives the text.
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) schemas: Vec<Schema>,
-    /// Whether any asks what others have not looked at.
+    /// Whether any schema uses unevaluated items or properties.
     pub(super) tracks: bool,
     /// `$dynamicAnchor`s and `$recursiveAnchor`s (which have no name) by resource.
     pub(super) dynamic: HashMap<(String, String), Id>,
 }
 
-/// An expression.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     pub(super) regex: Arc<Regex>,
-    /// As how many comparisons a byte counts that is searched.
+    /// The cost of one searched byte.
     pub(super) slowness: usize,
 }
 
-/// What stands beside additional items or properties.
+/// The value of a dependency or of additional items or properties.
 #[derive(Debug)]
 pub(super) enum Dependency {
     Keys(Vec<Box<str>>),
     Schema(Id),
 }
 
-/// One schema. Keywords that its draft does not have are absent.
+/// One schema. Keywords outside its draft are absent.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     pub(super) always: Option<bool>,
@@ -162,7 +158,6 @@ pub(super) struct Schema {
 }
 
 impl Compiled {
-    /// What it takes in memory, nearly.
     pub(super) fn weight(&self) -> usize {
         self.schemas.len().saturating_mul(size_of::<Schema>())
     }
@@ -228,21 +223,20 @@ struct Compiler<'d> {
     resources: HashMap<String, &'d Value>,
     /// Anchors by resource and name, and whether they are dynamic.
     anchors: HashMap<(String, String), (&'d Value, bool)>,
-    /// The resource of each value that is a schema or could be one.
+    /// The resource of each value that may be a schema.
     bases: HashMap<usize, String>,
     known: HashMap<usize, Id>,
     waiting: Vec<(Id, &'d Value, String)>,
-    /// Expressions that were read, by their texts.
+    /// Compiled expressions, by text.
     patterns: HashMap<&'d str, Pattern>,
     patterns_bytes_left: usize,
     out: Compiled,
 }
 
-/// How deep values may be; what JSON is read with allows no more.
+/// The deepest nesting; the JSON parser allows no more.
 const DEPTH_MAX: usize = 200;
 
 impl<'d> Compiler<'d> {
-    /// Finds addresses and anchors.
     fn index(&mut self, value: &'d Value, base: &str, depth: usize) {
         if depth > DEPTH_MAX {
             return;
@@ -305,7 +299,6 @@ impl<'d> Compiler<'d> {
         }
     }
 
-    /// The place of a schema, which is read later if it is new.
     fn id(&mut self, value: &'d Value, base: &str) -> Result<Id, SchemaFault> {
         if let Some(id) = self.known.get(&address(value)) {
             return Ok(*id);
@@ -325,7 +318,6 @@ impl<'d> Compiler<'d> {
         Ok(id)
     }
 
-    /// A schema that holds whatever the value is.
     fn anything(&mut self) -> Id {
         self.out.schemas.push(Schema {
             always: Some(true),
@@ -416,7 +408,6 @@ fn wrong(keyword: &str, wanted: &'static str) -> SchemaFault {
     }
 }
 
-/// The keywords of one schema.
 struct Keywords<'k, 'd> {
     map: &'d Map<String, Value>,
     base: &'k str,
@@ -607,7 +598,7 @@ impl<'d> Keywords<'_, 'd> {
         Ok(())
     }
 
-    /// A bound and the one that does not belong; in draft 4 the second is a flag for the first.
+    /// The inclusive and the exclusive bound; in draft 4 the second is a flag of the first.
     fn bound(&self, with: &str, without: &str) -> Read<(Option<Decimal>, Option<Decimal>)> {
         let number = self.number(with)?;
         match self.map.get(without) {
@@ -686,7 +677,7 @@ fn strings(keyword: &str, value: &Value) -> Result<Vec<Box<str>>, SchemaFault> {
     items.iter().map(text).collect()
 }
 
-/// The types, in the order in which they are told.
+/// The types, in the order of the error text.
 fn types(value: Option<&Value>) -> Result<Vec<&'static str>, SchemaFault> {
     const TYPES: [&str; 7] = [
         "null", "boolean", "number", "integer", "string", "array", "object",

@@ -1,7 +1,7 @@
-//! Whether values are equal as JSON, and how much may be compared.
+//! JSON equality with a budget.
 //!
-//! Enumerations, patterns and `uniqueItems` cost what they look at, which a count of schemas does not
-//! see: ten schemas may hold a million values each. So what is looked at is counted as [`Work`].
+//! Enumerations, patterns and `uniqueItems` cost what they compare, and the number of schemas does not
+//! bound that: ten schemas may hold a million values each. [`Work`] counts comparisons.
 
 use super::number::Decimal;
 use serde_json::{Number, Value};
@@ -10,11 +10,10 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash as _, Hasher, RandomState};
 
-/// What may be looked at: values, and texts in pieces of [`PIECE`] bytes. Some fifty nanoseconds each.
+/// The budget: values, and texts in pieces of [`PIECE`] bytes. Each costs some fifty nanoseconds.
 pub(super) const WORK_MAX: usize = 10_000_000;
 const PIECE: usize = 64;
 
-/// How much may still be looked at.
 pub(super) struct Work(Cell<Option<usize>>);
 
 impl Work {
@@ -22,24 +21,23 @@ impl Work {
         Self(Cell::new(Some(WORK_MAX)))
     }
 
-    /// Counts values that are looked at. Tells whether to go on.
+    /// Spends on values. Returns whether to go on.
     pub(super) fn spend(&self, count: usize) -> bool {
         self.0.set(self.0.get().and_then(|left| left.checked_sub(count)));
         !self.is_done()
     }
 
-    /// Counts a text that is read so many times as slowly as a copy.
+    /// Spends on a text, read `times` as slowly as a copy.
     pub(super) fn read(&self, text: &str, times: usize) -> bool {
         self.spend((text.len() / PIECE).saturating_mul(times).saturating_add(times))
     }
 
-    /// Whether nothing is worth a look any more.
     pub(super) fn is_done(&self) -> bool {
         self.0.get().is_none()
     }
 }
 
-/// Whether two values are equal; they are not when there is no more to be spent.
+/// Whether two values are equal; false once the budget is spent.
 pub(super) fn equal(left: &Value, right: &Value, work: &Work) -> bool {
     if !work.spend(1) {
         return false;
@@ -64,7 +62,7 @@ pub(super) fn equal(left: &Value, right: &Value, work: &Work) -> bool {
 }
 
 fn equal_numbers(left: &Number, right: &Number) -> bool {
-    // up to here a float is every whole number
+    // below this every whole number is an exact float
     const EXACT_MAX: u64 = 1 << 53;
     let is_exact = |number: &Number| match number.as_i64() {
         Some(whole) => whole.unsigned_abs() <= EXACT_MAX,
@@ -77,8 +75,8 @@ fn equal_numbers(left: &Number, right: &Number) -> bool {
     }
 }
 
-/// The first two items that are equal, the later one as early as may be. Equal items have the same hash,
-/// which nobody outside knows, so few are compared.
+/// The first two equal items, the later one as early as possible. A keyed hash keeps the comparisons few
+/// for hostile input.
 pub(super) fn equal_items(items: &[Value], work: &Work) -> Option<(usize, usize)> {
     let state = RandomState::new();
     let mut seen: HashMap<u64, Vec<usize>> = HashMap::with_capacity(items.len());
@@ -98,7 +96,7 @@ pub(super) fn equal_items(items: &[Value], work: &Work) -> Option<(usize, usize)
     None
 }
 
-/// The same for all values that are equal.
+/// Equal values have equal hashes.
 fn hash(value: &Value, hasher: &mut impl Hasher, work: &Work) {
     if !work.spend(1) {
         return;
@@ -157,7 +155,6 @@ mod tests {
         let work = Work::new();
         let items: Vec<Value> = (0..10_000).map(|n| json!({ "a": n })).collect();
         assert_eq!(equal_items(&items, &work), None);
-        // an object and its number, each once
         assert!(work.spend(WORK_MAX - 20_000));
         assert!(!work.spend(1));
     }

@@ -1,39 +1,36 @@
-//! What is wrong with values, in the words of Helm's validator.
+//! Validation errors, in the words of Helm's validator.
 
 use equate_manifest::json::go_float;
 use equate_template::quote as go_quote;
 use serde_json::Value;
 use std::cell::Cell;
 
-/// Something that is wrong, and because of what.
 #[derive(Debug, Default)]
 pub(super) struct Failure {
-    /// The JSON pointer of the value.
     pub(super) at: String,
-    pub(super) what: What,
+    pub(super) what: FailureKind,
     pub(super) causes: Vec<Failure>,
 }
 
-/// What is wrong.
 #[derive(Debug, Default)]
-pub(super) enum What {
-    /// Several things.
+pub(super) enum FailureKind {
+    /// Several errors.
     #[default]
     Group,
-    /// What a reference leads to; not worth a line if there is one cause.
+    /// A reference; not printed if it has one cause.
     Reference,
-    /// This.
-    Said(String),
+    /// An error with a text.
+    Message(String),
 }
 
-/// How much may still be said. A key of a megabyte stands in the address of all that is below it, so what
-/// is wrong with values may take more than they do.
-pub(super) struct Room {
+/// The remaining bytes for errors. An error contains the path of its value, and a long key repeats in all
+/// paths below it, so errors may be larger than the values.
+pub(super) struct ErrorBudget {
     left: Cell<Option<usize>>,
     quiet: Cell<bool>,
 }
 
-impl Room {
+impl ErrorBudget {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             left: Cell::new(Some(bytes_max)),
@@ -41,26 +38,24 @@ impl Room {
         }
     }
 
-    /// Whether there was more to say than there is room for. Nothing is worth a look from then on.
+    /// Whether errors were dropped for space. Validation stops then.
     pub(super) fn is_full(&self) -> bool {
         self.left.get().is_none()
     }
 
-    /// Whether nobody will read what is wrong.
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet.get()
     }
 
-    /// Tells how it was before.
-    pub(super) fn be_quiet(&self, quiet: bool) -> bool {
+    pub(super) fn set_quiet(&self, quiet: bool) -> bool {
         self.quiet.replace(quiet)
     }
 
-    /// A failure, which is empty if nobody reads it or there is no room.
+    /// An error; an empty one while quiet or full.
     pub(super) fn failure(
         &self,
         at: impl FnOnce() -> String,
-        what: impl FnOnce() -> What,
+        what: impl FnOnce() -> FailureKind,
         causes: Vec<Failure>,
     ) -> Failure {
         if self.is_quiet() || self.is_full() {
@@ -68,8 +63,8 @@ impl Room {
         }
         let (at, what) = (at(), what());
         let said = match &what {
-            What::Said(said) => said.len(),
-            What::Group | What::Reference => 0,
+            FailureKind::Message(said) => said.len(),
+            FailureKind::Group | FailureKind::Reference => 0,
         };
         let bytes = size_of::<Failure>() + at.len() + said;
         self.left
@@ -79,18 +74,17 @@ impl Room {
 }
 
 impl Failure {
-    /// Something that is wrong with all of it.
     pub(super) fn of_all(said: String) -> Self {
         Self {
-            what: What::Said(said),
+            what: FailureKind::Message(said),
             ..Self::default()
         }
     }
 
-    /// All of it, in lines, without a line break at the end.
+    /// All errors, in lines, without a line break at the end.
     pub(super) fn listed(self) -> String {
         let causes = match self.what {
-            What::Group => self.causes,
+            FailureKind::Group => self.causes,
             _ => vec![self],
         };
         let mut out = String::new();
@@ -101,10 +95,10 @@ impl Failure {
     }
 
     fn list(&self, out: &mut String, indent: usize) {
-        let skipped = matches!(self.what, What::Reference) && self.causes.len() == 1;
+        let skipped = matches!(self.what, FailureKind::Reference) && self.causes.len() == 1;
         let said = match &self.what {
-            What::Said(said) => said,
-            What::Group | What::Reference => "validation failed",
+            FailureKind::Message(said) => said,
+            FailureKind::Group | FailureKind::Reference => "validation failed",
         };
         if !skipped {
             out.push('\n');
@@ -117,7 +111,6 @@ impl Failure {
     }
 }
 
-/// A text in single quotes.
 pub(super) fn quote(text: &str) -> String {
     let quoted = go_quote(text).replace("\\\"", "\"").replace('\'', "\\'");
     format!("'{}'", &quoted[1..quoted.len() - 1])
@@ -127,7 +120,6 @@ pub(super) fn all_quoted<'t>(texts: impl IntoIterator<Item = &'t str>) -> String
     texts.into_iter().map(quote).collect::<Vec<_>>().join(", ")
 }
 
-/// A value that is no list or map.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),

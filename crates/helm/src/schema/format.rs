@@ -1,8 +1,7 @@
-//! Texts with a form. A form that is not known holds for every text.
+//! String formats. An unknown format accepts every text.
 
 use super::address;
 
-/// What is wrong with a text of a format, if anything.
 pub(super) fn wrong(format: &str, text: &str) -> Option<String> {
     let checked = match format {
         "ipv4" => ipv4(text),
@@ -93,7 +92,7 @@ fn email(text: &str) -> Checked {
     let (local, domain) = text.rsplit_once('@').ok_or("missing @")?;
     unless(local.len() <= 64, "local part more than 64 characters long")?;
     if local.len() > 1 && local.starts_with('"') {
-        // only the first quote is asked for, so the last byte may lie within a character
+        // only the first byte is known to be a quote, so the last may lie within a character
         let inner = &local.as_bytes()[1..local.len() - 1];
         unless(
             !inner.iter().any(|byte| b"\\\"".contains(byte)),
@@ -178,7 +177,6 @@ fn identifier(text: &str, what: &str) -> Checked {
     }
 }
 
-/// Two times, or a time and how long before or after it.
 fn period(text: &str) -> Checked {
     let (start, end) = text.split_once('/').ok_or("missing slash")?;
     if start.starts_with('P') {
@@ -320,10 +318,9 @@ fn uri_reference(text: &str) -> Checked {
     Ok(())
 }
 
-/// A reference in which braces hold names.
+/// A URI with variables in braces.
 fn uri_template(text: &str) -> Checked {
     uri_reference(text)?;
-    // a query, and what is behind a `#`, are no part of the path
     let path = text.split(['?', '#']).next().unwrap_or_default();
     for part in path.split('/') {
         let mut open = false;
@@ -351,7 +348,7 @@ fn relative_json_pointer(text: &str) -> Checked {
     }
 }
 
-/// The first `%` of a URL that two hexadecimal digits do not follow, with what follows.
+/// The first invalid `%` escape of a URL, with the text after it.
 fn bad_escape(text: &str) -> Option<&str> {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     text.match_indices('%').find_map(|(at, _)| {

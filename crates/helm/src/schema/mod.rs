@@ -1,22 +1,22 @@
-//! `values.schema.json`: whether values are what a chart and its subcharts want.
+//! `values.schema.json`: validation of a chart's and its subcharts' values.
 //!
-//! | file | what it does |
+//! | file | task |
 //! |---|---|
-//! | `compile.rs` | reads a schema, follows its references |
-//! | `address.rs` | addresses of schemas, relative to one another |
-//! | `check.rs` | holds values against it |
-//! | `equal.rs` | whether values are equal, and how much may be compared |
-//! | `failure.rs` | what is wrong, in the words of Helm's validator |
-//! | `number.rs` | numbers, which are exact however they are written |
-//! | `format.rs` | texts with a form: dates, addresses, … |
+//! | `compile.rs` | compiles a schema, resolves references |
+//! | `address.rs` | addresses of schemas |
+//! | `check.rs` | validates values |
+//! | `equal.rs` | equality and its budget |
+//! | `failure.rs` | errors, in the words of Helm's validator |
+//! | `number.rs` | exact numbers |
+//! | `format.rs` | string formats: dates, addresses, … |
 //!
-//! Drafts 4, 6, 7, 2019-09 and 2020-12, which one `$schema` says; where it says nothing, 2020-12. Formats
-//! are looked at before 2019-09 only. Where a map has several faults Helm lists them in no order; here they
-//! are in the order of the keys.
+//! `$schema` selects one of the drafts 4, 6, 7, 2019-09 and 2020-12; the default is 2020-12. Formats are
+//! checked before 2019-09 only. Helm lists several errors of a map in random order; ours are in key
+//! order.
 //!
-//! Refused: references to the network and to files, by name (Helm would read them); a `$schema` that is
-//! none of the drafts. A reference to a `urn:` holds whatever the value is, as in Helm. The schema itself is
-//! held against the types of its keywords only, not against the whole of its draft's own schema.
+//! Errors: references to the network and to files (Helm would read them), and an unknown `$schema`. As in
+//! Helm, a reference to a `urn:` accepts everything. The schema itself is checked for the types of its
+//! keywords only, not against its draft's meta-schema.
 
 mod address;
 mod check;
@@ -36,54 +36,54 @@ use std::sync::Arc;
 
 pub use compile::SchemaFault;
 
-/// The most memory that a schema may take once it is read; large ones take a few megabytes.
+/// The most memory of a parsed schema; large ones take a few megabytes.
 const SCHEMA_BYTES_MAX: usize = 32 << 20;
 
-/// Values that are not what a chart or its subcharts want. Prints as Helm says it, over several lines.
+/// Invalid values of a chart or its subcharts. Prints Helm's text, several lines.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{}", told(.charts))]
 pub struct SchemaError {
-    /// What is wrong, chart by chart: its name, and why.
-    pub charts: Vec<(String, Wrong)>,
+    /// The errors, chart by chart.
+    pub charts: Vec<(String, InvalidChart)>,
 }
 
-fn told(charts: &[(String, Wrong)]) -> String {
+fn told(charts: &[(String, InvalidChart)]) -> String {
     let told = charts.iter().map(|(chart, wrong)| format!("{chart}:\n{wrong}"));
     told.collect()
 }
 
-/// What is wrong with a chart's values, or with its schema.
+/// The values or the schema of a chart are invalid.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Wrong {
-    /// The schema cannot be used.
+pub enum InvalidChart {
+    /// The schema is unusable.
     #[error(transparent)]
-    Schema(#[from] NoSchema),
-    /// The values are not what it says: a list of faults, in lines.
+    Schema(#[from] UnusableSchema),
+    /// The values are invalid: a list of errors, in lines.
     #[error("{0}\n")]
     Values(String),
-    /// What stands for the values of a subchart is no map.
+    /// The values of a subchart are not a map.
     #[error("invalid type for values: expected object (map), got {0}\n")]
     NoMap(&'static str),
 }
 
-/// Why a schema cannot be used.
+/// A schema is unusable.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum NoSchema {
+pub enum UnusableSchema {
     /// It is too large.
     #[error("the schema takes more than {0} bytes of memory\n")]
     Memory(usize),
-    /// It is no JSON.
+    /// It is not JSON.
     #[error(transparent)]
     Json(Arc<serde_json::Error>),
-    /// It is no schema, or refers to what is not there.
+    /// It is not a schema, or has a dangling reference.
     #[error(transparent)]
     Fault(#[from] SchemaFault),
 }
 
-/// Holds coalesced values against the schemas of a chart and all charts in it.
+/// Validates coalesced values against the schemas of a chart and its subcharts.
 ///
 /// # Errors
-/// All that is wrong, chart by chart; also schemas that cannot be read.
+/// All errors, chart by chart; unusable schemas included.
 pub fn validate(chart: &Chart, values: &Values) -> Result<(), SchemaError> {
     let schemas = Schemas::read(chart);
     match schemas.is_empty() {
@@ -92,10 +92,9 @@ pub fn validate(chart: &Chart, values: &Values) -> Result<(), SchemaError> {
     }
 }
 
-/// The schemas of a chart and of the charts in it, read once for many values.
 pub(crate) struct Schemas {
     chart: String,
-    own: Option<Result<Compiled, NoSchema>>,
+    own: Option<Result<Compiled, UnusableSchema>>,
     below: Vec<Self>,
     weight: usize,
 }
@@ -110,12 +109,11 @@ impl fmt::Debug for Schemas {
 }
 
 impl Schemas {
-    /// Cost: the bytes of the schemas.
     pub(crate) fn read(chart: &Chart) -> Self {
         let own = chart.schema.as_deref().map(read);
         let below: Vec<Self> = chart.dependencies.iter().map(|chart| Self::read(chart)).collect();
         let weight = match &own {
-            // what is kept of a text is some times as long
+            // a compiled schema keeps several times its text
             Some(Ok(compiled)) => compiled.weight() + 4 * chart.schema.as_ref().map_or(0, |text| text.len()),
             Some(Err(_)) | None => 0,
         };
@@ -127,17 +125,16 @@ impl Schemas {
         }
     }
 
-    /// What they take in memory, nearly.
     pub(crate) fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Whether any value will do, as long as those of subcharts are maps, which they are once coalesced.
+    /// Whether all values are valid, provided those of subcharts are maps, as coalescing ensures.
     fn is_empty(&self) -> bool {
         self.own.is_none() && self.below.iter().all(Self::is_empty)
     }
 
-    /// Holds coalesced values against them, which stay what they are.
+    /// Validates coalesced values and leaves them unchanged.
     pub(crate) fn check(&self, values: &mut Values) -> Result<(), SchemaError> {
         let mut charts = Vec::new();
         let mut left = FAULTS_BYTES_MAX;
@@ -152,16 +149,16 @@ impl Schemas {
         }
     }
 
-    fn check_below(&self, values: &Value, left: &mut usize, charts: &mut Vec<(String, Wrong)>) {
+    fn check_below(&self, values: &Value, left: &mut usize, charts: &mut Vec<(String, InvalidChart)>) {
         let wrong = match &self.own {
             None => None,
-            Some(Err(fault)) => Some(Wrong::Schema(fault.clone())),
+            Some(Err(fault)) => Some(InvalidChart::Schema(fault.clone())),
             Some(Ok(compiled)) => check::check(compiled, values, *left)
                 .err()
-                .map(|failure| Wrong::Values(failure.listed())),
+                .map(|failure| InvalidChart::Values(failure.listed())),
         };
         if let Some(wrong) = wrong {
-            if let Wrong::Values(told) = &wrong {
+            if let InvalidChart::Values(told) = &wrong {
                 *left = left.saturating_sub(told.len());
             }
             charts.push((self.chart.clone(), wrong));
@@ -179,16 +176,17 @@ impl Schemas {
                 Some(Value::String(_)) => "string",
                 Some(Value::Array(_)) => "[]interface {}",
             };
-            charts.push((below.chart.clone(), Wrong::NoMap(found)));
+            charts.push((below.chart.clone(), InvalidChart::NoMap(found)));
         }
     }
 }
 
-fn read(schema: &[u8]) -> Result<Compiled, NoSchema> {
+fn read(schema: &[u8]) -> Result<Compiled, UnusableSchema> {
     if !json_weight::is_within(schema, SCHEMA_BYTES_MAX) {
-        return Err(NoSchema::Memory(SCHEMA_BYTES_MAX));
+        return Err(UnusableSchema::Memory(SCHEMA_BYTES_MAX));
     }
-    let document: Value = serde_json::from_slice(schema).map_err(|error| NoSchema::Json(Arc::new(error)))?;
+    let document: Value =
+        serde_json::from_slice(schema).map_err(|error| UnusableSchema::Json(Arc::new(error)))?;
     Ok(Compiled::new(&document)?)
 }
 
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_from_elsewhere() {
+    fn schemas_are_not_read_from_network_or_files() {
         let told = check(&json!({"$schema": "https://example.invalid/s"}), &json!({}));
         assert_eq!(
             told,
@@ -244,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Each level asks the next one twice.
+    /// Each level evaluates the next one twice.
     #[test]
     fn schemas_that_multiply_end() {
         let mut definitions = serde_json::Map::new();
@@ -261,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_and_kept_is_limited() {
+    fn errors_and_memory_are_limited() {
         let key = "k".repeat(100_000);
         let branches = vec![json!({"items": false}); 1_000];
         let deep = |last: serde_json::Value| {
@@ -291,7 +289,7 @@ mod tests {
             (
                 json!({"allOf": (0..301).map(|n| json!({"pattern": n.to_string()})).collect::<Vec<_>>()}),
                 json!({}),
-                "the schema has more than 300 different regular expressions in it",
+                "the schema has more than 300 different regular expressions",
             ),
             (
                 json!({"allOf": (0..200).map(|n| json!({"pattern": format!("(ab){{900}}{n}")})).collect::<Vec<_>>()}),
@@ -309,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compared_is_counted() {
+    fn comparisons_are_counted() {
         let many: Vec<_> = (0..20_000).map(|n| json!({ "a": n })).collect();
         let limit = "- at '': holding the schema against values takes more than 10000000 comparisons\n";
         for (schema, told) in [
@@ -341,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_that_refer_to_themselves_go_as_deep_as_values() {
+    fn recursive_schemas_end_with_the_values() {
         let mut values = json!(1);
         for _ in 0..120 {
             values = json!({ "a": values });

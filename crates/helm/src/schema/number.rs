@@ -1,9 +1,9 @@
-//! Numbers, which are exact however they are written: 0.3 is three times 0.1.
+//! Exact numbers: 0.3 is three times 0.1.
 
 use serde_json::Number;
 use std::cmp::Ordering;
 
-/// A decimal number: digits and how many places they are to be moved.
+/// A decimal number: digits and an exponent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decimal {
     digits: i128,
@@ -11,7 +11,7 @@ pub(super) struct Decimal {
     float: f64,
 }
 
-/// Beyond this many places, floats are near enough.
+/// Beyond this exponent, floats are exact enough.
 const PLACES_MAX: i32 = 30;
 
 impl Decimal {
@@ -35,7 +35,6 @@ impl Decimal {
         }
     }
 
-    /// The digits of both at the same place.
     fn aligned(self, other: Self) -> Option<(i128, i128)> {
         let exponent = self.exponent.min(other.exponent);
         let at = |number: Self| {
@@ -53,7 +52,7 @@ impl Decimal {
         }
     }
 
-    /// Digits without zeros behind them, and how many places they are to be moved: the same for equal numbers.
+    /// Digits without trailing zeros, and the exponent: the same for equal numbers.
     pub(super) fn shortest(self) -> (i128, i32) {
         let (mut digits, mut exponent) = (self.digits, self.exponent);
         while digits != 0 && digits % 10 == 0 {
@@ -75,13 +74,12 @@ impl Decimal {
         self.float.fract() == 0.0
     }
 
-    /// As the validator prints it, with commas between thousands.
+    /// As the validator prints it, with thousands separators.
     pub(super) fn shown(self) -> String {
         shown(self.float)
     }
 }
 
-/// A count with commas between thousands.
 pub(super) fn count(count: usize) -> String {
     grouped(&count.to_string())
 }

@@ -1,76 +1,76 @@
-//! A user's values over those of a chart and its subcharts.
+//! Coalescing: a user's values over those of a chart and its subcharts.
 //!
-//! A user's value goes over the chart's, maps are merged, and a user's null takes away what the chart has.
-//! A subchart sees the table with its name, with the parent's `global` merged over its own. What a
-//! subchart's values put into a map two levels below `global` the parent and all other subcharts see too:
-//! in Helm such a map is one and the same.
+//! A user's value replaces the chart's, maps are merged, and a user's null removes the chart's value. A
+//! subchart sees the table with its name, with the parent's `global` merged over its own. As in Helm,
+//! maps two levels below `global` are shared: a subchart's values there are visible to the parent and all
+//! other subcharts.
 
+use super::memory::{MemoryBudget, weight, weight_of_key, weight_of_map, weight_of_nest};
 use super::print;
-use super::room::{Room, weight, weight_of_key, weight_of_map, weight_of_nest};
 use crate::chart::{Chart, Values};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Something that was passed over while values were put together; prints in Helm's words.
+/// A warning of coalescing; displays Helm's text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Warning {
-    /// A user's map stands where the chart has something else.
+    /// A user's map where the chart has another type.
     SkippedValue {
         /// The chart's path and the key.
         key: String,
     },
-    /// A user's value stands where the chart has a map.
+    /// A user's value where the chart has a map.
     NotTable {
         /// The path.
         key: String,
-        /// What the chart has.
+        /// The chart's value.
         value: Value,
     },
-    /// A user's map stands where the chart has something else, below the first level.
+    /// A user's map where the chart has another type, below the first level.
     IsTable {
         /// The path.
         key: String,
-        /// What the chart has.
+        /// The chart's value.
         value: Value,
     },
-    /// A subchart's `global` is no map.
+    /// A subchart's `global` is not a map.
     GlobalDestination,
-    /// The parent's `global` is no map.
+    /// The parent's `global` is not a map.
     GlobalSource,
-    /// A map of the parent's globals stands where the subchart has something else.
+    /// A global map of the parent where the subchart has another type.
     GlobalConflict {
         /// The key below `global`.
         key: String,
     },
-    /// Something of the parent's globals stands where the subchart has a map.
+    /// A global value of the parent where the subchart has a map.
     GlobalTable {
         /// The key below `global`.
         key: String,
     },
-    /// The value that a condition names is no boolean.
+    /// The value of a condition is not a boolean.
     Condition {
         /// The path.
         path: String,
         /// The dependency.
         chart: String,
     },
-    /// A tag's value is no boolean.
+    /// The value of a tag is not a boolean.
     Tag {
         /// The tag.
         tag: String,
         /// The dependency.
         chart: String,
     },
-    /// There is nothing to import under a name.
+    /// The export does not exist.
     NoExport {
-        /// The key that is no map.
+        /// The missing key.
         key: String,
     },
-    /// There is nothing to import from a path.
+    /// The import path does not exist.
     NoImport {
         /// The dependency.
         chart: String,
-        /// The key that is no map.
+        /// The missing key.
         key: String,
     },
 }
@@ -119,44 +119,43 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Why values cannot be put together.
+/// Values cannot be coalesced.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CoalesceError {
-    /// What stands under a subchart's name is no map.
+    /// The value under a subchart's name is not a map.
     #[error("type mismatch on {chart}: {}", print::boolean(value))]
     Subchart {
         /// The subchart.
         chart: String,
-        /// What stands there.
+        /// The value.
         value: Value,
     },
-    /// Values are imported to a path that is too long.
-    #[error("import-values lead more than {0} maps deep")]
+    /// An import path is too long.
+    #[error("import-values has a path of more than {0} keys")]
     Depth(usize),
     /// Values take too much memory.
-    #[error("values put together with those of the charts in one another take more than {0} bytes")]
+    #[error("the coalesced values take more than {0} bytes")]
     Bytes(usize),
-    /// Values are copied again and again.
-    #[error("putting values together takes copies of more than {0} bytes")]
+    /// Values are copied too often.
+    #[error("coalescing the values copies more than {0} bytes")]
     Copied(usize),
 }
 
-/// The values that a chart's templates see, and what was passed over.
+/// The values of a chart's templates, and warnings.
 ///
 /// # Errors
-/// Something that is no map under a subchart's name.
+/// The value under a subchart's name is not a map.
 pub fn coalesce(chart: &Chart, user: &Values) -> Result<(Values, Vec<Warning>), CoalesceError> {
     let mut warnings = Vec::new();
-    let values = coalesced(chart, user, Nulls::Drop, &mut warnings, &mut Room::new())?;
+    let values = coalesced(chart, user, Nulls::Drop, &mut warnings, &mut MemoryBudget::new())?;
     Ok((values, warnings))
 }
 
-/// What becomes of nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nulls {
-    /// They take away what is below them, and go.
+    /// Remove the null and the chart's value.
     Drop,
-    /// They stay, for a time when they will.
+    /// Keep the null for a later pass.
     Keep,
 }
 
@@ -165,17 +164,17 @@ pub(crate) fn coalesced(
     user: &Values,
     nulls: Nulls,
     warnings: &mut Vec<Warning>,
-    room: &mut Room,
+    memory: &mut MemoryBudget,
 ) -> Result<Values, CoalesceError> {
-    room.take(weight_of_map(user))?;
+    memory.take(weight_of_map(user))?;
     let mut values = user.clone();
     let mut coalescing = Coalescing {
         nulls,
         warnings,
-        room,
+        memory,
     };
     coalescing.chart(chart, &mut values, "")?;
-    hand_down(chart, &mut values, room)?;
+    hand_down(chart, &mut values, memory)?;
     Ok(values)
 }
 
@@ -184,7 +183,7 @@ const GLOBAL: &str = "global";
 struct Coalescing<'w> {
     nulls: Nulls,
     warnings: &'w mut Vec<Warning>,
-    room: &'w mut Room,
+    memory: &'w mut MemoryBudget,
 }
 
 fn below(prefix: &str, key: &str) -> String {
@@ -202,7 +201,7 @@ impl Coalescing<'_> {
             let name = subchart.name();
             let mut own = match values.get_mut(name) {
                 None => {
-                    self.room.take(weight_of_nest(name) + weight_of_nest(GLOBAL))?;
+                    self.memory.take(weight_of_nest(name) + weight_of_nest(GLOBAL))?;
                     Values::new()
                 }
                 Some(Value::Object(own)) => std::mem::take(own),
@@ -216,14 +215,13 @@ impl Coalescing<'_> {
             let shared = self.globals(&mut own, values, &prefix)?;
             self.chart(subchart, &mut own, &prefix)?;
             if shared {
-                give_back(values, &own, self.room)?;
+                give_back(values, &own, self.memory)?;
             }
             values.insert(name.to_owned(), Value::Object(own));
         }
         Ok(())
     }
 
-    /// The chart's own values under those that are there.
     fn own(&mut self, chart: &Chart, values: &mut Values, prefix: &str) -> Result<(), CoalesceError> {
         let prefix = below(prefix, chart.name());
         for (key, default) in chart.values.iter() {
@@ -234,7 +232,7 @@ impl Coalescing<'_> {
                 Some(Value::Object(table)) => match default {
                     Value::Object(default) => {
                         let is_subchart = chart.dependencies.iter().any(|sub| sub.name() == key);
-                        self.room.take(weight_of_map(default))?;
+                        self.memory.take(weight_of_map(default))?;
                         let nulls = if is_subchart { Nulls::Keep } else { self.nulls };
                         let default = match nulls {
                             Nulls::Drop => without_nulls(default),
@@ -249,7 +247,7 @@ impl Coalescing<'_> {
                 },
                 Some(_) => {}
                 None => {
-                    self.room.take(weight_of_key(key) + weight(default))?;
+                    self.memory.take(weight_of_key(key) + weight(default))?;
                     let default = match (self.nulls, default) {
                         (Nulls::Drop, Value::Null) => continue,
                         (Nulls::Drop, Value::Object(table)) => Value::Object(without_nulls(table)),
@@ -262,7 +260,7 @@ impl Coalescing<'_> {
         Ok(())
     }
 
-    /// The parent's globals over a subchart's. Tells whether it was done.
+    /// Merges the parent's globals over a subchart's. Returns whether it did.
     fn globals(
         &mut self,
         subchart: &mut Values,
@@ -289,7 +287,7 @@ impl Coalescing<'_> {
         for (key, value) in from {
             match (value, into.get_mut(key)) {
                 (Value::Object(table), Some(Value::Object(over))) => {
-                    self.room.take(weight_of_map(table))?;
+                    self.memory.take(weight_of_map(table))?;
                     let under = std::mem::replace(over, table.clone());
                     tables(over, under, &below(prefix, key), Nulls::Keep, self.warnings);
                 }
@@ -300,7 +298,7 @@ impl Coalescing<'_> {
                     self.warnings.push(Warning::GlobalTable { key: key.clone() });
                 }
                 (value, _) => {
-                    self.room.take(weight_of_key(key) + weight(value))?;
+                    self.memory.take(weight_of_key(key) + weight(value))?;
                     into.insert(key.clone(), value.clone());
                 }
             }
@@ -310,19 +308,18 @@ impl Coalescing<'_> {
     }
 }
 
-/// Maps below the first level of the globals are the parent's own: what a subchart put into them is there
-/// too, and the next subchart sees it.
-fn give_back(parent: &mut Values, subchart: &Values, room: &mut Room) -> Result<(), CoalesceError> {
+/// Copies a subchart's values in shared global maps to the parent, so that the next subchart sees them.
+fn give_back(parent: &mut Values, subchart: &Values, memory: &mut MemoryBudget) -> Result<(), CoalesceError> {
     if let (Some(Value::Object(own)), Some(Value::Object(seen))) =
         (parent.get_mut(GLOBAL), subchart.get(GLOBAL))
     {
-        share(own, seen, room)?;
+        share(own, seen, memory)?;
     }
     Ok(())
 }
 
-/// And once all is done the subcharts before it see it as well.
-fn hand_down(chart: &Chart, values: &mut Values, room: &mut Room) -> Result<(), CoalesceError> {
+/// At the end, copies shared global maps to the earlier subcharts.
+fn hand_down(chart: &Chart, values: &mut Values, memory: &mut MemoryBudget) -> Result<(), CoalesceError> {
     for subchart in &chart.dependencies {
         let Some(Value::Object(own)) = values.get_mut(subchart.name()) else {
             continue;
@@ -331,16 +328,16 @@ fn hand_down(chart: &Chart, values: &mut Values, room: &mut Room) -> Result<(), 
         if let (Some(Value::Object(into)), Some(Value::Object(from))) =
             (own.get_mut(GLOBAL), values.get(GLOBAL))
         {
-            share(into, from, room)?;
+            share(into, from, memory)?;
         }
-        hand_down(subchart, &mut own, room)?;
+        hand_down(subchart, &mut own, memory)?;
         values.insert(subchart.name().to_owned(), Value::Object(own));
     }
     Ok(())
 }
 
-/// Takes over maps that both have, from the second level on.
-fn share(into: &mut Values, from: &Values, room: &mut Room) -> Result<(), CoalesceError> {
+/// Merges maps that both have, from the second level on.
+fn share(into: &mut Values, from: &Values, memory: &mut MemoryBudget) -> Result<(), CoalesceError> {
     for (key, table) in into {
         let (Value::Object(table), Some(Value::Object(from))) = (table, from.get(key)) else {
             continue;
@@ -349,7 +346,7 @@ fn share(into: &mut Values, from: &Values, room: &mut Room) -> Result<(), Coales
             if let (true, Some(from @ Value::Object(_))) = (inner.is_object(), from.get(key))
                 && inner != from
             {
-                room.take(weight(from))?;
+                memory.take(weight(from))?;
                 inner.clone_from(from);
             }
         }
@@ -357,7 +354,6 @@ fn share(into: &mut Values, from: &Values, room: &mut Room) -> Result<(), Coales
     Ok(())
 }
 
-/// A map under another.
 pub(crate) fn tables(
     over: &mut Values,
     under: Values,

@@ -1,20 +1,20 @@
-//! Values: read from files, set on a command line, merged, and put together with a chart's own.
+//! Reading, setting, merging and coalescing of values.
 //!
-//! | file | what it answers |
+//! | file | task |
 //! |---|---|
-//! | `read.rs` | what YAML says |
-//! | `set.rs` | what `--set` and its kin say |
-//! | `user.rs` | which of all that a user says counts |
-//! | `coalesce.rs` | what the templates of a chart and its subcharts see |
-//! | `room.rs` | how much of memory that may take |
+//! | `read.rs` | parses YAML |
+//! | `set.rs` | parses `--set` and its variants |
+//! | `user.rs` | precedence of a user's values |
+//! | `coalesce.rs` | the values of a chart's and its subcharts' templates |
+//! | `memory.rs` | memory limits |
 //! | `print.rs` | values in messages |
 //!
 //! Everything here is a function from values to values. A null is kept until values are coalesced.
 
 pub(crate) mod coalesce;
+pub(crate) mod memory;
 mod print;
 mod read;
-pub(crate) mod room;
 pub mod set;
 mod user;
 

@@ -1,19 +1,19 @@
-//! Values in messages, as Go prints them.
+//! Values in messages, in Go's format.
 
 use equate_manifest::json::go_float;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// By `%v`.
+/// `%v`.
 pub(crate) fn plain(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value, false);
     out
 }
 
-/// By `%t`, which wants a boolean and says so for anything else.
+/// `%t`, which reports anything but a boolean.
 pub(super) fn boolean(value: &Value) -> String {
-    // nil alone is no boolean; within a list or a map it is printed by no verb
+    // Go prints a nil inside of a list or map differently
     if value.is_null() {
         return "%!t(<nil>)".to_owned();
     }

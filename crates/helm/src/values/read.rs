@@ -1,10 +1,10 @@
 //! Values from YAML.
 //!
-//! What Helm does: the text is cut at lines that begin with `---`, each part is read by YAML 1.1's rules
-//! (of a part that holds several documents the first), and the parts are merged. Every number is a
-//! `f64`, dates are texts, keys are texts, and of a key that is there twice the later value counts.
+//! As in Helm, lines that start with `---` split the text. Each part follows YAML 1.1, only its first
+//! document counts, and the parts are merged. Every number is a `f64`, dates and keys are strings, and
+//! the last of repeated keys wins.
 //!
-//! Refused: parts that are no mapping, infinities, NaN, null as a key, and more than [`Limits`] allow.
+//! Errors: parts that are not mappings, infinities, NaN, null keys, and exceeded [`Limits`].
 
 use crate::chart::Values;
 use crate::limits::Limits;
@@ -13,19 +13,19 @@ use equate_manifest::yaml::{self, Fault, YamlError};
 use serde_json::{Map, Number, Value};
 use std::borrow::Cow;
 
-/// Why a text has no values.
+/// A text cannot be read as values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// It is not UTF-8.
     #[error("cannot unmarshal yaml document: the text is not UTF-8 from byte {0}")]
     NotUtf8(usize),
-    /// A line that begins with `---` and goes on.
+    /// A `---` line with other text.
     #[error("error reading yaml document: invalid Yaml document separator: {0}")]
     Separator(String),
-    /// It is no YAML.
+    /// It is not YAML.
     #[error("cannot unmarshal yaml document: error converting YAML to JSON: {0}")]
     Yaml(YamlError),
-    /// It is no mapping.
+    /// It is not a mapping.
     #[error(
         "cannot unmarshal yaml document: error unmarshaling JSON: while decoding JSON: json: cannot \
          unmarshal {0} into Go value of type map[string]interface {{}}"
@@ -36,7 +36,7 @@ pub enum ReadError {
 /// Reads values; the documents of the text are merged.
 ///
 /// # Errors
-/// Text that is no YAML, or no mapping, and limits.
+/// The text is not YAML, is not a mapping, or exceeds a limit.
 pub fn read(text: &str, limits: &Limits) -> Result<Values, ReadError> {
     let mut values = Values::new();
     let mut options = limits.yaml();
@@ -46,14 +46,14 @@ pub fn read(text: &str, limits: &Limits) -> Result<Values, ReadError> {
             ReadError::Yaml(YamlError {
                 line: error.line + lines_before,
                 fault: match error.fault {
-                    // the limit is one for the whole text
+                    // the limit covers the whole text
                     Fault::Nodes(_) => Fault::Nodes(limits.values_nodes_max),
                     fault => fault,
                 },
                 ..error
             })
         };
-        // Helm reads line by line, and gives the last one an end too
+        // Helm reads line by line and terminates the last one
         let ended = match part.is_empty() || part.ends_with('\n') {
             true => Cow::Borrowed(part),
             false => Cow::Owned(format!("{part}\n")),
@@ -71,7 +71,6 @@ pub fn read(text: &str, limits: &Limits) -> Result<Values, ReadError> {
     Ok(values)
 }
 
-/// The same for bytes that should be text.
 pub(crate) fn read_bytes(data: &[u8], limits: &Limits) -> Result<Values, ReadError> {
     let text = std::str::from_utf8(data).map_err(|error| ReadError::NotUtf8(error.valid_up_to()))?;
     read(text, limits)
@@ -98,7 +97,6 @@ fn parts(text: &str) -> impl Iterator<Item = Result<(usize, &str), ReadError>> {
     })
 }
 
-/// How many values there are in a map.
 pub(crate) fn nodes(map: &Values) -> usize {
     map.values().map(|value| 1 + below(value)).sum()
 }
@@ -115,7 +113,6 @@ fn floats_in(map: Map<String, Value>) -> Values {
     map.into_iter().map(|(key, value)| (key, floats(value))).collect()
 }
 
-/// Every number as `f64`.
 pub(crate) fn floats(value: Value) -> Value {
     match value {
         Value::Number(number) => number
@@ -128,7 +125,7 @@ pub(crate) fn floats(value: Value) -> Value {
     }
 }
 
-/// The second values over the first: maps are merged, everything else is replaced, also by null.
+/// Merges the second values over the first: maps are merged, everything else is replaced, also by null.
 pub fn merge(mut under: Values, over: Values) -> Values {
     for (key, value) in over {
         match (under.get_mut(&key), value) {

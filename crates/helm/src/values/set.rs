@@ -1,11 +1,10 @@
-//! What `--set` and its kin say: `a.b[0].c=v,d={x,y}`.
+//! `--set` and its variants: `a.b[0].c=v,d={x,y}`.
 //!
-//! A name is a path of keys and indices; `\` takes the meaning of the character after it, but not in
-//! literals. What `a[0].b=` and other unfinished paths come to is what Helm makes of them, oddities
-//! included, and errors have its words.
+//! A name is a path of keys and indices; `\` escapes the next character, except in literals. Incomplete
+//! paths such as `a[0].b=` have Helm's result, and errors have its text.
 //!
-//! Refused, as by Helm: an index above 65,536, and names nested deeper than 30. Refused here only: lists
-//! and maps in one another deeper than values may be, and lists of more elements together than a text's values may have.
+//! As in Helm, an index above 65,536 and names nested deeper than 30 are errors. Ours alone: the limits
+//! on nesting and on the total number of list elements.
 
 use super::floats;
 use crate::chart::Values;
@@ -14,14 +13,12 @@ use equate_template::quote;
 use serde_json::{Map, Value};
 use std::{fmt, io};
 
-/// The largest index.
 const INDEX_MAX: i64 = 65_536;
-/// The most names in one another.
 const NAMES_MAX: usize = 30;
 
-/// What a value is.
-pub enum How<'r> {
-    /// `--set`: numbers, booleans and null are told from texts.
+/// The type of a value.
+pub enum SetKind<'r> {
+    /// `--set`: numbers, booleans, null or text.
     Typed,
     /// `--set-string`: a text.
     Text,
@@ -29,11 +26,11 @@ pub enum How<'r> {
     Literal,
     /// `--set-json`: JSON.
     Json,
-    /// `--set-file`: the name of what to ask the function for.
+    /// `--set-file`: a file name for the function.
     File(&'r mut dyn FnMut(&str) -> io::Result<String>),
 }
 
-impl fmt::Debug for How<'_> {
+impl fmt::Debug for SetKind<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Typed => "Typed",
@@ -45,70 +42,70 @@ impl fmt::Debug for How<'_> {
     }
 }
 
-/// Why something cannot be set.
+/// A value cannot be set.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
     /// A name without `=`.
     #[error("key {} has no value", quote(.0))]
     NoValue(String),
-    /// A name that a comma ends.
+    /// A comma inside of a name.
     #[error("key {} has no value (cannot end with ,)", quote(.0))]
     EndsWithComma(String),
-    /// A name with a dot and nothing below.
+    /// A name that ends with a dot.
     #[error("key map {} has no value", quote(.0))]
     NothingBelow(String),
     /// Too many dots.
     #[error("value name nested level is greater than maximum supported nested level of {NAMES_MAX}")]
     Nested,
-    /// An index that is no number.
+    /// An index that is not a number.
     #[error("error parsing index: strconv.Atoi: parsing {}: {why}", quote(text))]
     NoIndex {
         /// The index.
         text: String,
-        /// What is wrong with it.
+        /// The cause.
         why: &'static str,
     },
-    /// An index below zero.
+    /// A negative index.
     #[error("negative {0} index not allowed")]
     Negative(i64),
     /// An index that is too large.
     #[error("index of {0} is greater than maximum supported index of {INDEX_MAX}")]
     Large(i64),
-    /// Something between `]` and what follows.
+    /// Text after `]`.
     #[error("unexpected data at end of array index: {}", characters(.0))]
     AfterIndex(String),
-    /// A list that does not end.
+    /// An unterminated list.
     #[error("list must terminate with '}}'")]
     NoEnd,
-    /// A path through something that is no list or map.
+    /// A path through a value that is not a list or map.
     #[error("unable to parse key: interface conversion: interface {{}} is {found}, not {wanted}")]
     NoWay {
-        /// What is there, as Go calls it.
+        /// Its type, in Go's words.
         found: &'static str,
-        /// What was expected.
+        /// The expected type.
         wanted: &'static str,
     },
-    /// A value that is no JSON.
-    #[error("the value is no JSON")]
+    /// Invalid JSON.
+    #[error("the value is not JSON")]
     Json(#[source] serde_json::Error),
-    /// A file that cannot be read.
+    /// An unreadable file.
     #[error("open {path}")]
     File {
-        /// What was asked for.
+        /// Its path.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Too many lists and maps in one another.
-    #[error("lists and maps are in one another more than {0} deep")]
+    /// Too deep nesting.
+    #[error("lists and maps are nested more than {0} deep")]
     Depth(usize),
     /// Too many elements.
     #[error("lists have more than {0} elements together")]
     Elements(usize),
 }
 
-/// Characters as Go's `%q` prints them one by one.
+/// Characters one by one, as Go's `%q`.
 fn characters(text: &str) -> String {
     let one = |c: char| {
         let quoted = quote(&c.to_string());
@@ -123,11 +120,11 @@ fn characters(text: &str) -> String {
     format!("[{}]", all.join(" "))
 }
 
-/// Sets what a text says, `name=value,…`, over what is there. After an error the values are not to be used.
+/// Sets `name=value,…` over existing values. After an error the values are undefined.
 ///
 /// # Errors
-/// Text that says nothing of the kind, a path through something that is no list or map, and limits.
-pub fn set(values: &mut Values, text: &str, how: How<'_>, limits: &Limits) -> Result<(), SetError> {
+/// Invalid text, a path through a value that is not a list or map, and limits.
+pub fn set(values: &mut Values, text: &str, how: SetKind<'_>, limits: &Limits) -> Result<(), SetError> {
     let mut parser = Parser {
         rest: text,
         how,
@@ -144,7 +141,7 @@ pub fn set(values: &mut Values, text: &str, how: How<'_>, limits: &Limits) -> Re
     }
 }
 
-/// Why reading stops. The end of the text is none of its errors, wherever it comes.
+/// The reason to stop parsing. The end of the text is not an error.
 enum Stop {
     End,
     Error(SetError),
@@ -160,16 +157,16 @@ type Step<T = ()> = Result<T, Stop>;
 
 struct Parser<'t, 'r> {
     rest: &'t str,
-    how: How<'r>,
+    how: SetKind<'r>,
     depth_max: usize,
     elements_max: usize,
     elements_left: usize,
 }
 
 impl Parser<'_, '_> {
-    /// Characters up to one of those at which to stop, and that one; `None` at the end.
+    /// The characters up to a stop character, and that one; `None` at the end.
     fn until(&mut self, stops: &[char]) -> (String, Option<char>) {
-        let escapes = !matches!(self.how, How::Literal);
+        let escapes = !matches!(self.how, SetKind::Literal);
         let mut found = String::new();
         let mut characters = self.rest.chars();
         let mut stop = None;
@@ -188,10 +185,10 @@ impl Parser<'_, '_> {
         (found, stop)
     }
 
-    /// `nested` counts names, as Helm does; `depth` all lists and maps around `data`.
+    /// `nested` counts names, as Helm does; `depth` counts all enclosing lists and maps.
     fn key(&mut self, data: &mut Values, nested: usize, depth: usize) -> Step {
         let stops: &[char] = match self.how {
-            How::Literal => &['=', '[', '.'],
+            SetKind::Literal => &['=', '[', '.'],
             _ => &['=', '[', ',', '.'],
         };
         let (key, stop) = self.until(stops);
@@ -258,7 +255,6 @@ impl Parser<'_, '_> {
         Ok(text.parse().map_err(|_| SetError::NoIndex { text, why })?)
     }
 
-    /// What follows an index.
     fn item(&mut self, list: &mut Vec<Value>, index: i64, nested: usize, depth: usize) -> Step {
         let Ok(at) = usize::try_from(index) else {
             return Err(SetError::Negative(index).into());
@@ -339,11 +335,11 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// What follows an `=`; nothing if the text ends there.
+    /// Parses the text after `=`; `None` at the end.
     fn value(&mut self) -> Step<Option<Value>> {
         match self.how {
-            How::Literal => Ok(Some(Value::String(std::mem::take(&mut self.rest).to_owned()))),
-            How::Json => self.json().map(Some),
+            SetKind::Literal => Ok(Some(Value::String(std::mem::take(&mut self.rest).to_owned()))),
+            SetKind::Json => self.json().map(Some),
             _ if self.rest.is_empty() => Ok(None),
             _ => match self.rest.strip_prefix('{') {
                 Some(rest) => {
@@ -373,7 +369,7 @@ impl Parser<'_, '_> {
         Ok(floats(value))
     }
 
-    /// Skips spaces and a comma after them, and tells whether there was nothing else.
+    /// Skips spaces and a comma after them. Returns whether there was nothing else.
     fn skip_blanks(&mut self) -> bool {
         let rest = self.rest.trim_start();
         self.rest = rest.strip_prefix(',').unwrap_or(rest);
@@ -397,8 +393,8 @@ impl Parser<'_, '_> {
 
     fn scalar(&mut self, text: String) -> Result<Value, SetError> {
         match &mut self.how {
-            How::Typed => Ok(typed(text)),
-            How::File(read) => match read(&text) {
+            SetKind::Typed => Ok(typed(text)),
+            SetKind::File(read) => match read(&text) {
                 Ok(content) => Ok(Value::String(content)),
                 Err(source) => Err(SetError::File { path: text, source }),
             },
@@ -407,7 +403,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// A name that is empty sets nothing.
+/// As in Helm, an empty name sets nothing.
 fn put(data: &mut Values, key: String, value: Value) {
     if !key.is_empty() {
         data.insert(key, value);

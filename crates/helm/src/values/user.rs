@@ -1,16 +1,16 @@
-//! What a user says about values, in Helm's order of precedence.
+//! A user's values, in Helm's order of precedence.
 
 use super::read::{ReadError, floats, merge, read};
-use super::set::{How, SetError, set};
+use super::set::{SetError, SetKind, set};
 use crate::chart::Values;
 use crate::limits::Limits;
 use serde_json::{Map, Value};
 use std::io;
 
-/// All that a user says. What stands later in this list goes over what stands before.
+/// All of a user's values. Later fields override earlier ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserValues {
-    /// Files, `-f`: what to call each in errors, and its text.
+    /// Files, `-f`: a name for errors, and the text.
     pub files: Vec<(String, String)>,
     /// `--set-json`: an object, or names with JSON.
     pub set_json: Vec<String>,
@@ -24,40 +24,40 @@ pub struct UserValues {
     pub set_literal: Vec<String>,
 }
 
-/// Why a user's values cannot be.
+/// A user's values are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum UserValuesError {
-    /// A file.
+    /// A file is invalid.
     #[error("failed to parse {name}")]
     File {
-        /// What it is called.
+        /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: ReadError,
     },
-    /// `--set-json` with an object. As in Helm, nothing says why.
+    /// `--set-json` with an invalid object. As in Helm, without a cause.
     #[error("failed parsing --set-json data JSON: {0}")]
     JsonObject(String),
-    /// `--set-json`. As in Helm, nothing says why.
+    /// `--set-json` is invalid. As in Helm, without a cause.
     #[error("failed parsing --set-json data {0}")]
     Json(String),
-    /// One of the others.
+    /// Another flag is invalid.
     #[error("failed parsing {flag} data")]
     Set {
         /// The flag.
         flag: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: SetError,
     },
 }
 
 impl UserValues {
-    /// The values. Files that `--set-file` names are read by the function.
+    /// Merges the values. The function reads the files of `--set-file`.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error.
     pub fn values(
         &self,
         limits: &Limits,
@@ -78,21 +78,22 @@ impl UserValues {
                 let object = object.into_iter().map(|(key, value)| (key, floats(value)));
                 values = merge(values, object.collect());
             } else {
-                set(&mut values, text, How::Json, limits).map_err(|_| UserValuesError::Json(text.clone()))?;
+                set(&mut values, text, SetKind::Json, limits)
+                    .map_err(|_| UserValuesError::Json(text.clone()))?;
             }
         }
         let failed = |flag| move |source| UserValuesError::Set { flag, source };
         for text in &self.set {
-            set(&mut values, text, How::Typed, limits).map_err(failed("--set"))?;
+            set(&mut values, text, SetKind::Typed, limits).map_err(failed("--set"))?;
         }
         for text in &self.set_string {
-            set(&mut values, text, How::Text, limits).map_err(failed("--set-string"))?;
+            set(&mut values, text, SetKind::Text, limits).map_err(failed("--set-string"))?;
         }
         for text in &self.set_file {
-            set(&mut values, text, How::File(read_file), limits).map_err(failed("--set-file"))?;
+            set(&mut values, text, SetKind::File(read_file), limits).map_err(failed("--set-file"))?;
         }
         for text in &self.set_literal {
-            set(&mut values, text, How::Literal, limits).map_err(failed("--set-literal"))?;
+            set(&mut values, text, SetKind::Literal, limits).map_err(failed("--set-literal"))?;
         }
         Ok(values)
     }

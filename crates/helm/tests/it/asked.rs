@@ -1,11 +1,10 @@
-//! The things that the cases ask for, built as the judge builds them.
+//! Inputs of the cases, built as `cargo xtask baseline` builds them for Helm.
 
 use equate_helm::{Chart, File};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// A file of a chart, an archive, or a directory.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Entry {
@@ -33,7 +32,6 @@ pub(crate) fn files(entries: &[Entry]) -> Vec<File> {
     entries.iter().map(file).collect()
 }
 
-/// A `.tgz`. Names go into it as they are.
 pub(crate) fn packed(entries: &[Entry]) -> Vec<u8> {
     let zip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut archive = tar::Builder::new(zip);
@@ -65,7 +63,6 @@ pub(crate) fn packed(entries: &[Entry]) -> Vec<u8> {
     archive.into_inner().unwrap().finish().unwrap()
 }
 
-/// Writes a directory.
 pub(crate) fn write(root: &Path, entries: &[Entry]) {
     for entry in entries {
         let path = root.join(&entry.name);
@@ -78,7 +75,6 @@ pub(crate) fn write(root: &Path, entries: &[Entry]) {
     }
 }
 
-/// A chart as the judge describes it.
 pub(crate) fn described(chart: &Chart) -> Value {
     let names = |files: &[File]| files.iter().map(|file| file.name.to_string()).collect::<Vec<_>>();
     let mut charts: Vec<&Chart> = chart.dependencies.iter().map(AsRef::as_ref).collect();

@@ -1,17 +1,14 @@
-//! A case of a chart: its folder and the command line, for `cargo xtask baseline helm`, which asks Helm, and
-//! for the tests of the command line, which ask us. Both include this file; `format` is beside it there.
+//! The folder and command line of a chart case. `cargo xtask baseline helm` and the tests of the command
+//! line both include this file; `format` is beside it there.
 
 use super::format::{Case, Content};
 use std::io;
 use std::path::Path;
 
-/// The chart of a case without a `Chart.yaml` of its own.
 const CHART: &str = "apiVersion: v2\nname: demo\nversion: 0.1.0\n";
 
-/// What is asked in a case that says nothing of it.
 const ARGS: &str = "demo .";
 
-/// Writes what the case has into a folder.
 pub(crate) fn write(case: &Case, root: &Path) -> io::Result<()> {
     for file in &case.files {
         let path = root.join(&file.path);
@@ -30,7 +27,6 @@ pub(crate) fn write(case: &Case, root: &Path) -> io::Result<()> {
     }
 }
 
-/// The words of the case's command line: blanks part them, quotes hold them together.
 pub(crate) fn arguments(case: &Case) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in case.args.as_deref().unwrap_or(ARGS).chars() {
@@ -48,13 +44,11 @@ pub(crate) fn arguments(case: &Case) -> Vec<String> {
     words
 }
 
-/// The variables of the case's environment.
 pub(crate) fn environment(case: &Case) -> impl Iterator<Item = (&str, &str)> {
     let words = case.env.as_deref().unwrap_or_default().split(' ');
     words.filter_map(|word| word.split_once('='))
 }
 
-/// The files that a command left in the folder, by their paths, in order.
 pub(crate) fn left(case: &Case, root: &Path) -> io::Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];

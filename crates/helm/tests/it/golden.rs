@@ -1,7 +1,7 @@
-//! Cases that Helm answered: `golden/chart/*.jsonl`, written by `cargo xtask baseline chart`.
+//! Cases with Helm's answers: `golden/chart/*.jsonl`, written by `cargo xtask baseline chart`.
 //!
-//! `error` is what Helm says, with all causes. Where `ours` stands instead, the words differ by design:
-//! what is wrong with a YAML text, or what the system says.
+//! `error` is Helm's text with all causes. `ours` replaces it where texts differ by design: YAML syntax
+//! errors and system errors.
 
 use crate::asked::{self, Entry};
 use equate_helm::values::{UserValues, UserValuesError, Warning, coalesce, read};
@@ -30,7 +30,6 @@ struct Case {
     warnings: Vec<String>,
 }
 
-/// What a user says.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct User {
@@ -59,7 +58,7 @@ impl User {
 
 struct Answer {
     output: Value,
-    /// Where charts are loaded nobody is warned.
+    /// `None` for cases that only load charts.
     warnings: Option<Vec<String>>,
 }
 
@@ -98,7 +97,6 @@ fn compare(case: &Case, answer: Answered) -> Result<(), String> {
         }
         Ok(answer) => {
             let mut wanted = case.output.clone().unwrap_or_default();
-            // no list and an empty one are the same here
             if let Some(list @ Value::Null) = wanted.pointer_mut("/lock/dependencies") {
                 *list = Value::Array(Vec::new());
             }
@@ -126,7 +124,6 @@ fn compare(case: &Case, answer: Answered) -> Result<(), String> {
     }
 }
 
-/// A line of Go's log, `msg="a text" key=value error="what"`, without what only parses it.
 fn plain_line(line: &str) -> String {
     let Some(line) = line.strip_prefix("msg=\"") else {
         return line.to_owned();
@@ -141,7 +138,6 @@ fn plain_line(line: &str) -> String {
     }
 }
 
-/// An error and its causes, as the command line prints them.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -204,7 +200,7 @@ fn plain(values: Values) -> Answered {
     })
 }
 
-/// Helm goes through maps in no order: warnings are sorted.
+/// Helm's warnings come in random order, so they are sorted.
 fn warned(output: Value, warnings: &[Warning]) -> Answered {
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     warnings.sort();
@@ -220,16 +216,16 @@ fn charts_are_loaded_as_helm_loads_them() {
 }
 
 #[test]
-fn what_a_user_sets_is_what_helm_sets() {
+fn user_values_are_set_as_helm_sets_them() {
     check("set.jsonl");
 }
 
 #[test]
-fn values_are_put_together_as_helm_puts_them_together() {
+fn values_are_coalesced_as_helm_does() {
     check("values.jsonl");
 }
 
 #[test]
-fn schemas_say_what_helm_says() {
+fn schemas_have_helms_errors() {
     check("schema.jsonl");
 }

@@ -1,4 +1,4 @@
-//! Charts and values that are made to do harm: each ends in an error that names a limit.
+//! Hostile charts and values: each ends in an error that names a limit.
 
 use equate_helm::cache::Cache;
 use equate_helm::capabilities::Capabilities;
@@ -23,7 +23,6 @@ fn file(name: &str, data: impl AsRef<[u8]>) -> File {
     }
 }
 
-/// The innermost cause.
 fn root(error: &dyn Error) -> String {
     let mut error = error;
     while let Some(cause) = error.source() {
@@ -37,7 +36,6 @@ fn check(loaded: Result<Chart, LoadError>, wanted: &str) {
     assert_eq!(told, wanted);
 }
 
-/// A `.tgz` of files with names, sizes and zeros.
 fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
     let zip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut archive = tar::Builder::new(zip);
@@ -53,7 +51,7 @@ fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
-fn archives_that_unpack_to_much_are_refused() {
+fn large_archives_are_refused() {
     let limits = Limits {
         archive_bytes_max: 1 << 20,
         file_bytes_max: 600 << 10,
@@ -70,7 +68,7 @@ fn archives_that_unpack_to_much_are_refused() {
         load(&[("a", &zeros), ("b", &zeros), ("c", &zeros)]),
         "decompressed chart is larger than the maximum size 1048576",
     );
-    // each small enough, all together not
+    // each within the limit, together above it
     let inner = packed(&[("Chart.yaml", CHART.as_bytes()), ("a", &zeros), ("b", &zeros)]);
     check(
         load(&[
@@ -79,12 +77,12 @@ fn archives_that_unpack_to_much_are_refused() {
             ("charts/b.tgz", &inner),
             ("charts/c.tgz", &inner),
         ]),
-        "the chart and the charts packed in it are larger than 2097152 bytes",
+        "the chart and its subcharts are larger than 2097152 bytes",
     );
 }
 
 #[test]
-fn a_header_that_lies_takes_no_memory() {
+fn false_sizes_take_no_memory() {
     let mut archive = Vec::new();
     let mut header = tar::Header::new_gnu();
     header.set_path("demo/Chart.yaml").unwrap();
@@ -158,7 +156,7 @@ fn charts_and_files_are_counted() {
             file("charts/a/Chart.yaml", CHART),
             file("charts/a/charts/b/Chart.yaml", CHART),
         ]),
-        "charts are in one another more than 2 deep",
+        "charts are nested more than 2 deep",
     );
     check(
         Chart::from_files(
@@ -173,7 +171,7 @@ fn charts_and_files_are_counted() {
                 ..limits
             },
         ),
-        "the templates of the chart and of the charts in it are larger than 1000 bytes",
+        "the templates of the chart and its subcharts are larger than 1000 bytes",
     );
     let values = "a: [x, x, x, x, x, x, x, x, x, x]\n";
     check(
@@ -189,7 +187,7 @@ fn charts_and_files_are_counted() {
                 ..limits
             },
         ),
-        "the chart and the charts in it have more than 20 values",
+        "the chart and its subcharts have more than 20 values",
     );
     check(
         load(vec![file(&"x".repeat(61), "")]),
@@ -198,7 +196,7 @@ fn charts_and_files_are_counted() {
     for name in ["../x", "/x", "a//b", "a/./b", "a/../b", ""] {
         check(
             load(vec![file(name, "")]),
-            &format!("the chart has a file with the name {name}, which is no path"),
+            &format!("the chart has a file with the invalid path {name}"),
         );
     }
 }
@@ -214,7 +212,7 @@ fn a_directory_that_links_to_itself_ends() {
     };
     check(
         Chart::from_directory(directory.path(), &limits),
-        "directories are in one another more than 8 deep",
+        "directories are nested more than 8 deep",
     );
     let socket = directory.path().join("again");
     std::fs::remove_file(&socket).unwrap();
@@ -253,7 +251,7 @@ fn a_helmignore_is_limited() {
     check(load("#".repeat(65_537)), ".helmignore is larger than 65536 bytes");
 }
 
-/// Texts of actions alone take forty times their length.
+/// The text of an action takes forty times its length.
 #[test]
 fn templates_are_weighed() {
     let chart = Chart::from_files(
@@ -350,7 +348,7 @@ fn values_that_multiply_are_refused() {
         told.ends_with("more than 10000 values, aliases expanded"),
         "{told}"
     );
-    // in parts that are each small enough
+    // each part is within the limit
     let part =
         |n| format!("k{n}: &a [x, x, x, x, x, x, x, x, x]\nl{n}: [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n");
     let parts: Vec<String> = (0..200).map(part).collect();
@@ -363,7 +361,7 @@ fn values_that_multiply_are_refused() {
     assert!(read(&deep, &limits).is_err());
 }
 
-/// A chart in a chart, each of which imports all that the one in it has, to many places.
+/// Nested charts, each of which imports all values of its subchart to many places.
 fn importing(levels: usize, places: usize) -> Vec<File> {
     let mut files = Vec::new();
     let mut path = String::new();
@@ -394,9 +392,8 @@ fn values_that_multiply_in_charts_are_refused() {
     assert!(process(&load(importing(3, 10)), &none).is_ok());
     assert_eq!(
         told(&load(importing(6, 10))),
-        "values put together with those of the charts in one another take more than 134217728 bytes"
+        "the coalesced values take more than 134217728 bytes"
     );
-    // one map for all charts
     let mut files = vec![
         file("Chart.yaml", CHART),
         file("values.yaml", format!("global: {{k: {}}}\n", "x".repeat(500_000))),
@@ -407,12 +404,12 @@ fn values_that_multiply_in_charts_are_refused() {
     }
     assert_eq!(
         root(&coalesce(&load(files), &none).unwrap_err()),
-        "values put together with those of the charts in one another take more than 134217728 bytes"
+        "the coalesced values take more than 134217728 bytes"
     );
 }
 
 #[test]
-fn what_is_set_is_counted() {
+fn set_values_are_counted() {
     let check = |set: String, wanted: &str| {
         let user = UserValues {
             set: vec![set],
@@ -425,11 +422,11 @@ fn what_is_set_is_counted() {
     };
     check(
         format!("a{}=1", "[0]".repeat(1_000)),
-        "lists and maps are in one another more than 100 deep",
+        "lists and maps are nested more than 100 deep",
     );
     check(
         format!("a{}=1", "[0].a".repeat(100_000)),
-        "lists and maps are in one another more than 100 deep",
+        "lists and maps are nested more than 100 deep",
     );
     let far: Vec<String> = (0..10).map(|n| format!("a{n}[65536]=x")).collect();
     check(far.join(","), "lists have more than 200000 elements together");

@@ -1,4 +1,4 @@
-//! Rendered texts to objects, hooks and listings: `golden/listings.jsonl`, whose answers are helm 4.3's.
+//! Rendered texts to objects, hooks and listings: `golden/listings.jsonl`, with answers of helm 4.3.
 
 use equate_helm::chart::{Chart, File};
 use equate_helm::listing::{self, Choices, WriteMode};
@@ -44,7 +44,6 @@ fn arguments(case: &Value) -> Arguments {
     found
 }
 
-/// The chart of these files below a folder; templates are told apart by the caller.
 fn chart(name: &str, files: &BTreeMap<String, String>) -> Chart {
     let mut own = Vec::new();
     let mut subcharts: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
@@ -85,7 +84,6 @@ fn sorted(files: &BTreeMap<String, String>) -> Result<Sorted, manifests::Manifes
     )
 }
 
-/// An error and its causes, as they are printed.
 fn told(error: &dyn Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", told(source)),
@@ -131,8 +129,7 @@ fn answer(case: &Value) -> Result<Value, Box<dyn Error>> {
     Ok(answer)
 }
 
-/// What the loader says of a text that is no YAML is in our words; where helm tells a line, it is the line
-/// of the document.
+/// Our YAML errors have their own texts; where helm gives a line, it is the document's line.
 fn is_alike(got: &str, wanted: &str) -> bool {
     let words = "error converting YAML to JSON: yaml: ";
     match (
@@ -145,7 +142,7 @@ fn is_alike(got: &str, wanted: &str) -> bool {
 }
 
 #[test]
-fn lists_what_helm_lists() {
+fn lists_as_helm_does() {
     let mut failures = Vec::new();
     let mut count = 0;
     for line in include_str!("../golden/listings.jsonl").lines() {

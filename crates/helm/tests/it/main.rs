@@ -1,4 +1,4 @@
-//! What is held against the real helm's answers.
+//! Comparisons with recorded answers of the real helm.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests, also their helpers")]
 

@@ -1,7 +1,7 @@
 //! Repositories and registries: `golden/repository.jsonl`, recorded from Helm 4.3's own packages.
 
 use equate_helm::repository::index::{Index, IndexLimits, resolve_url};
-use equate_helm::repository::oci::{self, Reference, Wanted};
+use equate_helm::repository::oci::{self, Reference, Selection};
 use serde_json::{Value, json};
 use std::error::Error;
 
@@ -21,7 +21,7 @@ fn answer(case: &Value) -> Result<Value, Box<dyn Error>> {
         "choose" => oci::choose(&texts(&case["tags"]), text("version"))?.into(),
         "tags" => oci::versions(texts(&case["tags"]).iter().map(String::as_str)).into(),
         "reference" => {
-            // the registry that was asked had these tags
+            // the tags of the recorded registry
             let tags = [
                 "1.2.0",
                 "v1.3.0",
@@ -35,9 +35,9 @@ fn answer(case: &Value) -> Result<Value, Box<dyn Error>> {
             let reference = Reference::parse(&format!("oci://{reference}"))?;
             let place = format!("oci://HOST/{}", reference.repository);
             let url = match reference.wanted(text("version"))? {
-                Wanted::Digest(digest, _) => format!("{place}@{digest}"),
-                Wanted::Tag(tag) => format!("{place}:{}", tag.replace('_', "+")),
-                Wanted::Newest(version) => {
+                Selection::Digest(digest, _) => format!("{place}@{digest}"),
+                Selection::Tag(tag) => format!("{place}:{}", tag.replace('_', "+")),
+                Selection::Newest(version) => {
                     format!("{place}:{}", oci::choose(&oci::versions(tags), &version)?)
                 }
             };
@@ -47,9 +47,9 @@ fn answer(case: &Value) -> Result<Value, Box<dyn Error>> {
     })
 }
 
-/// Where ours is more lenient, and why.
+/// Known differences: ours is more lenient.
 fn is_known(case: &Value) -> bool {
-    // a tag with a plus is converted, as Helm converts it when it pulls; `latest` is a tag like others
+    // a tag with a plus is converted, as in Helm's pull; `latest` is an ordinary tag
     case["about"] == "reference"
         && ["HOST/x/a:1.2.0+b2", "HOST/x/a:latest"]
             .iter()
@@ -65,7 +65,7 @@ fn answers_as_helm_answers() {
         count += 1;
         let wanted = match case.get("error").and_then(Value::as_str) {
             None => Ok(case["got"].clone()),
-            // the words of parsers are our own
+            // the texts of parsers are our own
             Some(error) => Err(error
                 .trim_start_matches("error loading FILE: ")
                 .split(": yaml")
@@ -115,7 +115,7 @@ fn an_index_has_limits() {
     );
     assert_eq!(
         parse(100, 100).unwrap_err().to_string(),
-        format!("the index has {} bytes, and at most 100 are read", text.len())
+        format!("the index has {} bytes, more than 100", text.len())
     );
     for (odd, fault) in [
         (

@@ -1,14 +1,12 @@
-//! Faults between a client and the API server, by a script.
+//! Scripted faults between a client and the API server.
 //!
-//! A [`Faults`] wraps a `kube::Client`: every request passes the rules in their order, and
-//! the first that matches and still has a turn has its way. What is injected is what
-//! networks and API servers do: refusals, answers that are lost after the write was made,
-//! bodies that break off, watches that end, watches that fall silent, slowness; and the
-//! process that dies at any request a test chooses.
+//! A [`Faults`] wraps a `kube::Client`: every request passes the rules in order, and the first match with
+//! turns left applies. The faults are those of networks and API servers: refusals, lost answers of
+//! completed writes, truncated bodies, watches that end or fall silent, delays. The client may also die
+//! at any request a test chooses.
 //!
-//! The same script and seed give the same faults for the same requests. Nothing is
-//! injected without a rule, and every request is in the log, so a test can also count what
-//! a component asks for.
+//! The same script and seed give the same faults for the same requests. Every request is logged, so a
+//! test can count requests.
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +26,12 @@ use kube::client::Body;
 use tokio::sync::watch;
 use tower::BoxError;
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Anything.
+    /// Any request.
     Any,
-    /// A GET that is no watch: one object or a list.
+    /// A GET other than a watch.
     Read,
     /// A watch.
     Watch,
@@ -64,33 +62,33 @@ impl Verb {
     }
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The API server answers with this code and a Status, and does nothing.
+    /// Answer with this code and a Status; the request is not executed.
     Status {
         /// The HTTP code.
         code: u16,
         /// `Retry-After`, in the header and the Status.
         retry_after_seconds: Option<u32>,
     },
-    /// The request never arrives: connection refused.
+    /// Refuse the connection.
     Unreachable,
-    /// The request is carried out, its answer is lost.
+    /// Execute the request and lose the answer.
     LostAnswer,
-    /// The answer breaks off after so many bytes.
+    /// Truncate the answer after this many bytes.
     CutAfterBytes(usize),
-    /// The answer ends, as if it were complete, after so many lines: a watch that ends early.
+    /// End the answer regularly after this many lines: a watch that ends early.
     EndAfterLines(usize),
-    /// After so many lines the answer falls silent, and stays open.
+    /// Keep the answer open and silent after this many lines.
     SilentAfterLines(usize),
-    /// The connection is dropped after so many lines, in the middle of the next.
+    /// Drop the connection after this many lines, in the middle of the next.
     CutAfterLines(usize),
-    /// Each line of the answer comes twice: a watch that repeats itself.
+    /// Repeat each line of the answer: a watch with duplicates.
     RepeatLines,
-    /// A watch is answered by an ERROR event of this code.
+    /// Answer a watch with an ERROR event of this code.
     ErrorEvent(u16),
-    /// The request is held back so long.
+    /// Delay the request.
     Slow(Duration),
 }
 
@@ -104,7 +102,7 @@ impl Fault {
     }
 }
 
-/// When something goes wrong.
+/// A fault and its condition.
 #[derive(Debug, Clone)]
 pub struct Rule {
     verb: Verb,
@@ -116,7 +114,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Every request of that verb whose path contains this text.
+    /// Applies to requests of this verb whose path contains this text.
     pub fn new(verb: Verb, path: impl Into<String>, fault: Fault) -> Self {
         Self {
             verb,
@@ -128,21 +126,21 @@ impl Rule {
         }
     }
 
-    /// Only so many times.
+    /// Limits the number of times.
     #[must_use]
     pub const fn times(mut self, times: usize) -> Self {
         self.times = times;
         self
     }
 
-    /// Not the first so many that match.
+    /// Skips the first matches.
     #[must_use]
     pub const fn after(mut self, skip: usize) -> Self {
         self.skip = skip;
         self
     }
 
-    /// Only so many in a hundred, by the seed.
+    /// Applies to this percentage of matches, by the seed.
     #[must_use]
     pub const fn percent(mut self, percent: u8) -> Self {
         self.percent = percent;
@@ -150,18 +148,18 @@ impl Rule {
     }
 }
 
-/// A request that was made.
+/// A logged request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The method.
     pub method: Method,
     /// The path, without the query.
     pub path: String,
-    /// The query, as it was written.
+    /// The query, verbatim.
     pub query: String,
     /// Whether it is a watch.
     pub watch: bool,
-    /// What was injected.
+    /// The injected fault.
     pub fault: Option<Fault>,
 }
 
@@ -180,7 +178,7 @@ impl Call {
         }
     }
 
-    /// Whether it changes something.
+    /// Whether it is a write.
     pub fn is_write(&self) -> bool {
         !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
@@ -193,20 +191,19 @@ impl fmt::Display for Call {
     }
 }
 
-/// When a client dies relative to the request that kills it.
+/// When a client dies, relative to the request that kills it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Death {
-    /// The request is not made.
+    /// Before the request is sent.
     Before,
-    /// The request is carried out, its answer never seen.
+    /// After the request is executed, before its answer.
     After,
 }
 
-/// Of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
     Alive,
-    /// Its last request is carried out; nothing else is answered.
+    /// The last request is executed; nothing is answered any more.
     Dying,
     Dead,
 }
@@ -231,17 +228,15 @@ impl fmt::Debug for Script {
     }
 }
 
-/// The log keeps the last so many requests.
 const LOG_CALLS_MAX: usize = 100_000;
 
-/// Faults by a script; clones share it.
+/// Scripted faults; clones share them.
 #[derive(Debug, Clone)]
 pub struct Faults {
     script: Arc<Mutex<Script>>,
     life: Arc<watch::Sender<Life>>,
 }
 
-/// What happens to one request.
 enum Fate {
     Pass(Option<Fault>),
     DieBefore,
@@ -255,7 +250,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// No faults yet; the seed decides for rules with a percentage.
+    /// Without rules; the seed decides for rules with a percentage.
     pub fn seeded(seed: u64) -> Self {
         Self {
             script: Arc::new(Mutex::new(Script {
@@ -270,55 +265,55 @@ impl Faults {
         }
     }
 
-    /// Adds a rule behind the others.
+    /// Appends a rule.
     pub fn add(&self, rule: Rule) {
         self.script().rules.push(rule);
     }
 
-    /// Takes all rules away.
+    /// Removes all rules.
     pub fn clear(&self) {
         self.script().rules.clear();
     }
 
-    /// The client dies at the first request for which this says how: neither that request
-    /// nor any other, in progress or to come, is ever answered.
+    /// Kills the client at the first request for which `judge` returns a death. That request and all
+    /// others, running or later, get no answer.
     pub fn die_when(&self, judge: impl FnMut(&Call) -> Option<Death> + Send + 'static) {
         self.script().judge = Some(Box::new(judge));
     }
 
-    /// Waits until the client died.
+    /// Waits until the client dies.
     pub async fn died(&self) {
         let mut life = self.life.subscribe();
-        // the sender is held here: the wait cannot fail
+        // the sender is held here, so the wait cannot fail
         drop(life.wait_for(|life| *life == Life::Dead).await);
     }
 
-    /// Whether the client died.
+    /// Whether the client is dead.
     pub fn is_dead(&self) -> bool {
         *self.life.borrow() != Life::Alive
     }
 
-    /// The requests so far, the last 100,000 of them.
+    /// The last 100,000 requests.
     pub fn log(&self) -> Vec<Call> {
         self.script().log.iter().cloned().collect()
     }
 
-    /// Forgets the log.
+    /// Clears the log.
     pub fn clear_log(&self) {
         self.script().log.clear();
     }
 
-    /// How many requests there were.
+    /// The number of requests.
     pub fn calls(&self) -> usize {
         self.script().calls
     }
 
-    /// How many of them were writes.
+    /// The number of writes.
     pub fn writes(&self) -> usize {
         self.script().writes
     }
 
-    /// A client whose requests pass here before they reach the one given.
+    /// A client whose requests pass through these faults.
     pub fn wrap(&self, client: &Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let faults = self.clone();
@@ -365,7 +360,6 @@ impl Faults {
         Ok(answer.map(|body| self.body(body, fault)))
     }
 
-    /// Logs the request and decides what happens to it.
     fn fate(&self, mut call: Call) -> Fate {
         let mut script = self.script();
         if self.is_dead() {
@@ -398,7 +392,7 @@ impl Faults {
         }
     }
 
-    /// The answer's body, with what goes wrong in it; a dead client sees none of it.
+    /// The answer's body with its fault; a dead client receives nothing.
     fn body(&self, body: Body, fault: Option<Fault>) -> AnyBody {
         let state = Passage {
             body,
@@ -440,7 +434,7 @@ impl Script {
     }
 }
 
-/// The next of a hundred, by a linear congruential generator.
+/// The next percentage, by a linear congruential generator.
 fn roll(seed: &mut u64) -> u8 {
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -448,7 +442,6 @@ fn roll(seed: &mut u64) -> u8 {
     u8::try_from((*seed >> 33) % 100).unwrap_or(0)
 }
 
-/// A body on its way to the client.
 struct Passage {
     body: Body,
     fault: Option<Fault>,
@@ -476,7 +469,6 @@ impl Passage {
             };
             match frame? {
                 Err(error) => return Some(Err(error.into())),
-                // trailers say nothing here
                 Ok(frame) => match frame.into_data() {
                     Ok(data) if data.is_empty() => {}
                     Ok(data) => return Some(Ok(self.let_through(data))),
@@ -508,13 +500,12 @@ impl Passage {
         }
     }
 
-    /// What of the data still comes through.
     fn let_through(&mut self, data: Bytes) -> Bytes {
         let data = match self.fault {
             Some(Fault::EndAfterLines(lines) | Fault::SilentAfterLines(lines)) => {
                 self.first_lines(&data, lines, 0)
             }
-            // half a line more than is allowed, if it is there
+            // plus half of the next line, if there is one
             Some(Fault::CutAfterLines(lines)) => self.first_lines(&data, lines, 40),
             Some(Fault::CutAfterBytes(bytes)) => {
                 data.slice(..data.len().min(bytes.saturating_sub(self.bytes)))
@@ -541,7 +532,7 @@ impl Passage {
     }
 }
 
-/// Whole lines twice; what is not a whole line goes through once.
+/// Complete lines twice, an incomplete one once.
 fn repeat_lines(data: &Bytes) -> Bytes {
     let mut twice = Vec::with_capacity(2 * data.len());
     for line in data.split_inclusive(|byte| *byte == b'\n') {

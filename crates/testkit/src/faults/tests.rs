@@ -40,7 +40,7 @@ fn words<T>(answer: kube::Result<T>, good: impl Fn(T) -> String) -> String {
     }
 }
 
-/// What reading a list, creating an object and reading it back say under a fault.
+/// The results of a list, a create and a read under a fault.
 async fn check(verb: Verb, fault: Fault, listed: &str, created: &str, there: bool) {
     let (cluster, plain) = cluster().await;
     let faults = Faults::default();
@@ -88,7 +88,7 @@ async fn requests_fail_as_told() {
     .await;
 }
 
-/// What a watch of three objects gives, until it ends or says nothing for a minute.
+/// The events of a watch of three objects, until it ends or is silent for a minute.
 async fn watched(fault: Option<Fault>) -> String {
     let (cluster, _) = cluster().await;
     let faults = Faults::default();
@@ -169,7 +169,7 @@ async fn rules_take_turns_and_the_seed_decides() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_client_is_answered_no_more() {
+async fn dead_clients_get_no_answers() {
     for death in [Death::Before, Death::After] {
         let (cluster, plain) = cluster().await;
         let faults = Faults::default();
@@ -202,7 +202,6 @@ async fn a_dead_client_is_answered_no_more() {
     }
 }
 
-/// Ends when a deletion is seen.
 async fn watch_all(api: Api<ConfigMap>) -> kube::Result<()> {
     let mut events = api.watch(&WatchParams::default(), "0").await?.boxed();
     while let Some(event) = events.next().await {

@@ -1,6 +1,6 @@
-//! A server that reads the head of one request for each connection and leaves the rest to its maker: what
-//! a [`Proxy`](super::Proxy) and the stand-in of [GitHub's API](super::GithubApi) are made of. Below it, one that
-//! leaves all of it: [`SocksProxy`](super::SocksProxy).
+//! A server that reads the head of one request per connection and leaves the rest to its user:
+//! [`Proxy`](super::Proxy) and the fake [GitHub API](super::GithubApi). Below it, one that leaves
+//! everything to its user: [`SocksProxy`](super::SocksProxy).
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,18 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// More than the head of any request that a client of these tests makes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// A request as far as it was read.
 pub(super) struct Request {
-    /// The request line and the headers, with the empty line.
     pub(super) head: String,
-    /// What came along behind it.
     pub(super) rest: Vec<u8>,
 }
 
-/// A running server; ends when it is dropped.
+/// A running server; dropping it stops it.
 #[derive(Debug)]
 pub(super) struct Listening {
     address: SocketAddr,
@@ -28,7 +24,6 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Each connection has a thread of its own.
     pub(super) fn start(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -60,7 +55,7 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
-        // it waits for a connection
+        // wake the accept loop
         TcpStream::connect(self.address).ok();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
@@ -68,7 +63,6 @@ impl Drop for Listening {
     }
 }
 
-/// One that answers requests of HTTP.
 #[derive(Debug)]
 pub(super) struct Answers {
     listening: Listening,
@@ -76,7 +70,6 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// One request for each connection.
     pub(super) fn start(answer: impl Fn(TcpStream, Request) + Send + Sync + 'static) -> io::Result<Self> {
         let heads = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&heads);
@@ -95,7 +88,6 @@ impl Answers {
         format!("http://{}", self.listening.address())
     }
 
-    /// The heads of the requests so far.
     pub(super) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -116,7 +108,6 @@ fn read(stream: &mut TcpStream) -> Option<Request> {
     }
 }
 
-/// Answers, and ends the connection.
 pub(super) fn say(stream: &mut TcpStream, status: &str, body: &str) {
     let length = body.len();
     let text = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");

@@ -1,14 +1,14 @@
-//! A stand-in for GitHub's API as far as an app asks it for a token.
+//! A fake of GitHub's API for app tokens.
 
 use super::Error;
 use super::answers::{Answers, say};
 
-/// A running one; ends when it is dropped. It has one installation, 34, which is the user `someone`'s.
+/// A running fake; dropping it stops it. It has one installation, 34, of the user `someone`.
 #[derive(Debug)]
 pub struct GithubApi(Answers);
 
 impl GithubApi {
-    /// Whose installation has this token.
+    /// Starts it; the installation gets this token.
     pub fn start(token: &str) -> Result<Self, Error> {
         let given = format!(r#"{{"token":"{token}","expires_at":"2099-01-01T00:00:00Z"}}"#);
         let answers = Answers::start(move |mut stream, request| {
@@ -23,12 +23,12 @@ impl GithubApi {
         answers.map(Self).map_err(Error::Serve)
     }
 
-    /// Where it answers, as `githubAppBaseURL`.
+    /// Its URL, for `githubAppBaseURL`.
     pub fn url(&self) -> String {
         format!("{}/api/v3", self.0.url())
     }
 
-    /// The heads of the requests so far.
+    /// The heads of all requests.
     pub fn heads(&self) -> Vec<String> {
         self.0.heads()
     }

@@ -1,8 +1,7 @@
-//! Git repositories for tests, made without the git program, and servers that speak git over HTTP and SSH.
+//! Git repositories for tests, made without the git program, and git servers over HTTP and SSH.
 //!
-//! Commits are deterministic: the same calls give the same ids, for the clock is a counter. The
-//! servers ([`serve`], [`ssh`]) run the real `git upload-pack`, so what a client learns from them is
-//! what git says.
+//! Commits are deterministic: a counter replaces the clock, so the same calls give the same ids. The
+//! servers ([`serve`], [`ssh`]) run the real `git upload-pack`.
 
 use std::{
     fs, io,
@@ -30,16 +29,16 @@ mod tls;
 pub use github::GithubApi;
 pub use proxy::{Proxy, SocksProxy};
 pub use serve::{Answered, Fault, Guard, HttpServer};
-pub use ssh::{SshAsked, SshFault, SshKey, SshServer};
+pub use ssh::{SshFault, SshKey, SshRequest, SshServer};
 pub use tls::Identity;
 
-/// The first commit's second; each one after it is a second later.
+/// The time of the first commit; each later one adds a second.
 const EPOCH: i64 = 1_700_000_000;
 
-/// Why a repository is not as a test wanted it.
+/// A repository or server cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Files of the repository or of its worktree.
+    /// A file of the repository or worktree was not written.
     #[error("cannot write {}", path.display())]
     Write {
         /// The path.
@@ -47,23 +46,23 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// Objects or refs.
-    #[error("git refuses")]
+    /// An object or ref was not written.
+    #[error("git failed")]
     Git(#[from] gix::Error),
-    /// A name or id a test wrote.
+    /// A test passed an invalid name or id.
     #[error("{text:?} is not {what}")]
     Name {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What it should have been.
+        /// The expected form.
         what: &'static str,
     },
-    /// The server.
+    /// The server failed.
     #[error("the git server cannot start")]
     Serve(#[source] io::Error),
 }
 
-/// A file of a commit: its path and content, or `None` for a file that goes.
+/// A file of a commit: its path and content, or `None` to delete it.
 pub type Change<'a> = (&'a str, Option<&'a str>);
 
 /// A git repository in a temporary directory. HEAD is on `main`.
@@ -72,12 +71,12 @@ pub struct Repository {
     path: PathBuf,
     inner: gix::ThreadSafeRepository,
     clock: AtomicI64,
-    // last: nothing uses the directory any more
+    // last: the directory must outlive its users
     _directory: TempDir,
 }
 
 impl Repository {
-    /// A repository with a worktree, which follows what is committed to the branch of HEAD.
+    /// A repository with a worktree at the branch of HEAD.
     pub fn init() -> Result<Self, Error> {
         Self::create(gix::create::Kind::WithWorktree)
     }
@@ -102,7 +101,7 @@ impl Repository {
             gix::create::Options::default(),
             gix::open::Options::isolated().config_overrides([
                 "core.autocrlf=false",
-                // Whose name the reflog gets.
+                // the identity of reflog entries
                 "user.name=Test",
                 "user.email=test@example.org",
             ]),
@@ -120,14 +119,13 @@ impl Repository {
         &self.path
     }
 
-    /// Commits to `main`.
+    /// Commits to `main` and returns the commit's id.
     pub fn commit(&self, files: &[Change<'_>]) -> Result<String, Error> {
         self.commit_to("main", "change", files)
     }
 
-    /// Commits on top of a branch, or begins the branch, and gives the commit's id. Everything
-    /// the branch has and `files` does not name stays. A content that begins with `#!` is made
-    /// executable.
+    /// Commits to a branch, creating it if missing, and returns the commit's id. Files that are not in
+    /// `files` stay. A content that starts with `#!` is executable.
     pub fn commit_to(&self, branch: &str, message: &str, files: &[Change<'_>]) -> Result<String, Error> {
         let kind = |content: &str| match content.starts_with("#!") {
             true => EntryKind::BlobExecutable,
@@ -136,7 +134,7 @@ impl Repository {
         self.write(branch, message, files, kind)
     }
 
-    /// Commits a symbolic link to `main`, wherever it leads.
+    /// Commits a symbolic link to `main`.
     pub fn link(&self, path: &str, target: &str) -> Result<String, Error> {
         self.write("main", "link", &[(path, Some(target))], |_| EntryKind::Link)
     }
@@ -188,7 +186,7 @@ impl Repository {
         Ok(commit.to_string())
     }
 
-    /// Files of the worktree and the index, as a commit by git leaves them.
+    /// Updates the worktree and the index like git's own commit.
     fn check_out(
         &self,
         repository: &gix::Repository,
@@ -221,12 +219,12 @@ impl Repository {
         }
     }
 
-    /// Puts a branch at a commit, wherever it was before: what a forced push leaves.
+    /// Moves a branch to a commit, as a forced push does.
     pub fn set_branch(&self, branch: &str, commit: &str) -> Result<(), Error> {
         self.set_ref(&format!("refs/heads/{branch}"), commit)
     }
 
-    /// Puts any ref, by its full name, at an object.
+    /// Sets a ref, by its full name.
     pub fn set_ref(&self, name: &str, commit: &str) -> Result<(), Error> {
         set(&self.inner.to_thread_local(), name, Target::Object(id(commit)?))
     }
@@ -238,12 +236,12 @@ impl Repository {
         Ok(())
     }
 
-    /// A lightweight tag.
+    /// Creates a lightweight tag.
     pub fn tag(&self, tag: &str, commit: &str) -> Result<(), Error> {
         self.set_ref(&format!("refs/tags/{tag}"), commit)
     }
 
-    /// An annotated tag; gives the tag object's id.
+    /// Creates an annotated tag and returns the tag object's id.
     pub fn annotated_tag(&self, tag: &str, commit: &str) -> Result<String, Error> {
         let repository = self.inner.to_thread_local();
         let object = gix::objs::Tag {
@@ -259,13 +257,13 @@ impl Repository {
         Ok(object.to_string())
     }
 
-    /// Puts HEAD on a branch. The worktree stays as it is.
+    /// Sets HEAD to a branch, without changing the worktree.
     pub fn set_head(&self, branch: &str) -> Result<(), Error> {
         let target = Target::Symbolic(full(&format!("refs/heads/{branch}"))?);
         set(&self.inner.to_thread_local(), "HEAD", target)
     }
 
-    /// Sets a key of the repository's own configuration.
+    /// Sets a key of the repository's configuration.
     pub fn configure(&self, section: &str, key: &str, value: &str) -> Result<(), Error> {
         let path = self.inner.git_dir().join("config");
         let written = fs::OpenOptions::new()
@@ -277,24 +275,24 @@ impl Repository {
         written.map_err(|source| Error::Write { path, source })
     }
 
-    /// Serves the repository by HTTP on a loopback port, or prints why not and gives `None`
-    /// where the git program is absent.
+    /// Serves the repository over HTTP on a loopback port. Without the git program prints so and returns
+    /// `None`.
     pub fn serve_http(&self) -> Result<Option<HttpServer>, Error> {
         self.serve(Guard::Open, false)
     }
 
-    /// The same for callers with these credentials only, by TLS where that is asked for.
+    /// Serves over HTTP with credentials, optionally over TLS.
     pub fn serve(&self, guard: Guard, tls: bool) -> Result<Option<HttpServer>, Error> {
         HttpServer::start(self.inner.git_dir(), guard, tls).map_err(Error::Serve)
     }
 
-    /// Serves the repository by SSH on a loopback port, or prints why not and gives `None` where the git
-    /// program is absent. The host has an Ed25519 key, and [`SshServer::identity`] opens.
+    /// Serves the repository over SSH on a loopback port. Without the git program prints so and returns
+    /// `None`. The host key is Ed25519, and [`SshServer::identity`] is authorised.
     pub fn serve_ssh(&self) -> Result<Option<SshServer>, Error> {
         self.serve_ssh_as(&[SshKey::ed25519(0)])
     }
 
-    /// The same with these host keys.
+    /// Serves over SSH with these host keys.
     pub fn serve_ssh_as(&self, hosts: &[SshKey]) -> Result<Option<SshServer>, Error> {
         SshServer::start(self.inner.git_dir(), hosts).map_err(Error::Serve)
     }

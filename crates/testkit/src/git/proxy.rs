@@ -1,5 +1,4 @@
-//! Proxies that ask for a name and a password: one of HTTP, which passes requests on and connects, and one of
-//! SOCKS version 5.
+//! Proxies with a name and a password: HTTP (requests and CONNECT), and SOCKS version 5.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +10,6 @@ use base64::engine::general_purpose::STANDARD;
 use super::answers::{Answers, Listening, Request, say};
 use super::{Error, HttpServer, SshServer};
 
-/// Where a proxy leads, whatever it is asked for.
 #[derive(Debug, Clone)]
 struct Upstream {
     authority: String,
@@ -33,7 +31,8 @@ impl Upstream {
         }
     }
 
-    /// What it says unasked: it goes out in one breath with the proxy's answer, as it may on a network.
+    /// The greeting of the target: it is sent in one write with the proxy's answer, as may happen on a
+    /// network.
     fn first_words(&self, server: &mut TcpStream) -> io::Result<Vec<u8>> {
         if !self.speaks_first {
             return Ok(Vec::new());
@@ -45,17 +44,17 @@ impl Upstream {
     }
 }
 
-/// A running proxy; ends when it is dropped. Whatever host is asked for, it is one server's.
+/// A running proxy to one fixed server; dropping it stops it.
 #[derive(Debug)]
 pub struct Proxy(Answers);
 
 impl Proxy {
-    /// Before that server, for whoever knows a name and a password.
+    /// A proxy to this server with these credentials.
     pub fn start(server: &HttpServer, name: &str, password: &str) -> Result<Self, Error> {
         Self::before(Upstream::http(server), name, password)
     }
 
-    /// The same before an ssh server.
+    /// A proxy to an SSH server.
     pub fn of_ssh(server: &SshServer, name: &str, password: &str) -> Result<Self, Error> {
         Self::before(Upstream::ssh(server), name, password)
     }
@@ -92,13 +91,12 @@ impl Proxy {
         self.0.url()
     }
 
-    /// The heads of the requests so far.
+    /// The heads of all requests.
     pub fn heads(&self) -> Vec<String> {
         self.0.heads()
     }
 }
 
-/// Passes a request on.
 fn pass_on(client: &TcpStream, upstream: &Upstream, request: &Request) -> io::Result<()> {
     let mut server = TcpStream::connect(&upstream.authority)?;
     server.write_all(request.head.as_bytes())?;
@@ -106,7 +104,6 @@ fn pass_on(client: &TcpStream, upstream: &Upstream, request: &Request) -> io::Re
     both_ways(client, server)
 }
 
-/// Says that it is connected.
 fn connect(mut client: &TcpStream, upstream: &Upstream) -> io::Result<()> {
     let mut server = TcpStream::connect(&upstream.authority)?;
     let mut answer = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 test\r\n\r\n".to_vec();
@@ -115,7 +112,6 @@ fn connect(mut client: &TcpStream, upstream: &Upstream) -> io::Result<()> {
     both_ways(client, server)
 }
 
-/// Until both have ended.
 fn both_ways(client: &TcpStream, mut server: TcpStream) -> io::Result<()> {
     let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
     std::thread::spawn(move || {
@@ -127,8 +123,7 @@ fn both_ways(client: &TcpStream, mut server: TcpStream) -> io::Result<()> {
     to_client.shutdown(Shutdown::Both)
 }
 
-/// A running proxy of SOCKS version 5 (RFC 1928, 1929); ends when it is dropped. Whatever host is asked for, it
-/// is one server's.
+/// A running SOCKS 5 proxy (RFC 1928, 1929) to one fixed server; dropping it stops it.
 #[derive(Debug)]
 pub struct SocksProxy {
     listening: Listening,
@@ -136,12 +131,12 @@ pub struct SocksProxy {
 }
 
 impl SocksProxy {
-    /// Before that server, for whoever knows a name and a password.
+    /// A proxy to this server with these credentials.
     pub fn start(server: &HttpServer, name: &str, password: &str) -> Result<Self, Error> {
         Self::before(Upstream::http(server), name, password)
     }
 
-    /// The same before an ssh server.
+    /// A proxy to an SSH server.
     pub fn of_ssh(server: &SshServer, name: &str, password: &str) -> Result<Self, Error> {
         Self::before(Upstream::ssh(server), name, password)
     }
@@ -162,7 +157,7 @@ impl SocksProxy {
         format!("socks5://{}", self.listening.address())
     }
 
-    /// The hosts that were asked for so far, as `host:port`.
+    /// The requested targets, as `host:port`.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

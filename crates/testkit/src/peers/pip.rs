@@ -1,4 +1,4 @@
-//! A package of PyPI by name, version and hash: pip refuses anything else.
+//! A PyPI package by name, version and hash, which pip enforces.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,6 @@ use std::process::Command;
 
 use super::{Error, run};
 
-/// A package that is pinned.
 pub(super) struct Package {
     pub(super) name: &'static str,
     pub(super) version: &'static str,
@@ -14,7 +13,6 @@ pub(super) struct Package {
 }
 
 impl Package {
-    /// Downloads the wheel into the folder and unpacks it there.
     pub(super) fn unpack(&self, folder: &Path, options: &[&str]) -> Result<(), Error> {
         let Package {
             name,

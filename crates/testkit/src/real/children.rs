@@ -1,4 +1,4 @@
-//! The processes of one control plane: how each is called, and that each ends.
+//! The processes of one control plane.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,6 @@ use super::files::Files;
 use super::{Error, Ports, Profile};
 use crate::peers::{ControlPlane, last_lines};
 
-/// The controllers the embedded API stands in for.
 const DIFFERENTIAL_CONTROLLERS: &str = "--controllers=namespace-controller,serviceaccount-controller,\
 garbage-collector-controller,root-ca-certificate-publisher-controller";
 
@@ -29,8 +28,8 @@ pub(super) struct Children {
 }
 
 impl Children {
-    /// The store and the API server; the others give up at once when they are not allowed
-    /// in, so they come when these are ready.
+    /// Starts etcd and the API server; the others exit without permissions, so they start once these are
+    /// ready.
     pub(super) fn start(
         plane: &ControlPlane,
         folder: &Path,
@@ -48,7 +47,7 @@ impl Children {
         Ok(children)
     }
 
-    /// The controllers, and in the full profile the scheduler and the nodes.
+    /// Starts the controllers, and in the full profile the scheduler and the nodes.
     pub(super) fn start_controllers(
         &mut self,
         plane: &ControlPlane,
@@ -84,7 +83,6 @@ impl Children {
         Ok(())
     }
 
-    /// Refuses when a process has ended.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         for Running { program, child, log } in &mut self.running {
             if let Some(status) = child
@@ -102,7 +100,6 @@ impl Children {
         Ok(())
     }
 
-    /// Kills in the reverse order of starting and waits for each.
     pub(super) async fn stop(&mut self) -> Result<(), Error> {
         while let Some(Running {
             program, mut child, ..
@@ -125,7 +122,7 @@ fn etcd(plane: &ControlPlane, folder: &Path, ports: &Ports) -> Command {
         .arg(format!("--listen-peer-urls={peer}"))
         .arg(format!("--initial-advertise-peer-urls={peer}"))
         .arg(format!("--initial-cluster=default={peer}"))
-        // nothing of a test's cluster outlives the test
+        // the data of a test's cluster need not survive
         .arg("--unsafe-no-fsync");
     command
 }
@@ -161,7 +158,7 @@ fn controllers(plane: &ControlPlane, profile: Profile, files: &Files, ports: &Po
         .arg(flag("authorization-kubeconfig", &files.controllers))
         .arg("--bind-address=127.0.0.1")
         .arg(format!("--secure-port={}", ports.controllers))
-        // the default of 20 requests a second would be what a test measures
+        // the default of 20 requests a second would distort measurements
         .args([
             "--leader-elect=false",
             "--kube-api-qps=1000",

@@ -15,22 +15,20 @@ use serde_json::{Value, json};
 
 use super::Error;
 
-/// The bearer of this token is in `system:masters`.
+/// The token of a member of `system:masters`.
 pub const ADMIN_TOKEN: &str = "admintoken";
 
-/// The bearer of this token is `alice` in group `devs`, whom nothing is allowed.
+/// The token of `alice` in group `devs`, without permissions.
 pub const ALICE_TOKEN: &str = "alicetoken";
 
-/// The uid of the administrator, as the token file says it.
+/// The administrator's uid.
 pub const ADMIN_UID: &str = "00000000-0000-4000-8000-000000000001";
 
 /// Alice's uid.
 pub const ALICE_UID: &str = "00000000-0000-4000-8000-000000000002";
 
-/// The nodes kwok plays.
 pub(super) const NODES: [&str; 2] = ["node-0", "node-1"];
 
-/// What the processes and the clients are given.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) uri: http::Uri,
@@ -109,7 +107,6 @@ impl Files {
     }
 }
 
-/// A node kwok takes for its own.
 pub(super) fn node(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -126,12 +123,11 @@ pub(super) fn node(name: &str) -> Value {
     })
 }
 
-/// `token,user,uid,"groups"`, a line each.
+/// Lines of `token,user,uid,"groups"`.
 fn tokens() -> String {
     format!("{ADMIN_TOKEN},admin,{ADMIN_UID},\"system:masters\"\n{ALICE_TOKEN},alice,{ALICE_UID},\"devs\"\n")
 }
 
-/// The kubeconfig of a component that shows a client certificate.
 fn component(
     folder: &Path,
     port: u16,
@@ -167,7 +163,7 @@ fn kubeconfig(port: u16, ca_pem: &str, user: &Value) -> String {
     .to_string()
 }
 
-/// Writes a file only its owner may read.
+/// Writes a file with mode 0600.
 fn secret(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
     let path = folder.join(name);
     let mut file = OpenOptions::new()

@@ -1,9 +1,9 @@
-//! A real Kubernetes control plane of the test's own, on loopback.
+//! A real Kubernetes control plane for one test, on loopback.
 //!
-//! etcd, kube-apiserver and kube-controller-manager (with the scheduler and kwok in the full
-//! profile) as children of this process, on free ports, with a PKI and tokens made for the
-//! run, everything in one temporary folder. Dropping the cluster kills exactly these
-//! children. It listens on 127.0.0.1 only and refuses to reuse anything that is running.
+//! etcd, kube-apiserver and kube-controller-manager (with the scheduler and kwok in the full profile) are
+//! children of this process, on free ports, with their own PKI and tokens, in one temporary folder.
+//! Dropping the cluster kills exactly these children. It listens on 127.0.0.1 only and reuses nothing
+//! that is running.
 
 mod children;
 mod files;
@@ -25,56 +25,54 @@ use files::Files;
 
 pub use files::{ADMIN_TOKEN, ADMIN_UID, ALICE_TOKEN, ALICE_UID};
 
-/// From the first process to a server that answers and controllers that act; a busy
-/// two-core machine was measured at five seconds.
+/// The limit for a full start; a busy two-core machine takes five seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How often a level is looked at while waiting for it.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A port found free may be taken before its owner binds it, and a server that has no time to write its
-/// roles gives up; then all of it starts again.
+/// A free port may be taken before its owner binds it, and a slow server may give up before it wrote its
+/// roles; then the start is repeated.
 const START_ATTEMPTS: usize = 3;
 
-/// Which controllers run beside the API server.
+/// The controllers beside the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Only the controllers the embedded API stands in for: namespace, service account,
-    /// garbage collector, root CA publisher. No scheduler, no nodes.
+    /// Only the controllers that the embedded API replaces: namespace, service account, garbage
+    /// collector, root CA publisher. No scheduler, no nodes.
     Differential,
-    /// Every controller, the scheduler, and kwok playing two nodes. `ServiceAccount`
-    /// admission is off in both profiles, as in the recordings.
+    /// Every controller, the scheduler, and kwok with two nodes. `ServiceAccount` admission is off in
+    /// both profiles, as in the recordings.
     Full,
 }
 
-/// Why a real cluster could not be had.
+/// A real cluster is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The programs are not there.
-    #[error("the control plane's programs cannot be had")]
+    /// The programs are not available.
+    #[error("the control plane's programs are not available")]
     Peers(#[from] peers::Error),
-    /// A file of the run could not be written or read.
+    /// A file was not written or read.
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
         /// The cause.
         source: io::Error,
     },
-    /// A certificate could not be made.
+    /// A certificate was not made.
     #[error("cannot make the certificate of {name}")]
     Certificate {
-        /// Whose certificate.
+        /// Its name.
         name: &'static str,
         /// The cause.
         source: rcgen::Error,
     },
-    /// A child ended while it was awaited.
+    /// A child ended during the start.
     #[error("{program} ended while the cluster was starting ({status}):\n{log}")]
     Ended {
-        /// Which child.
+        /// The child.
         program: &'static str,
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
         /// The last lines of its log.
         log: String,
@@ -85,7 +83,7 @@ pub enum Error {
         /// The last answer or error.
         last_seen: String,
     },
-    /// The client could not be built or a request could not be sent.
+    /// The client was not built or a request was not sent.
     #[error("cannot reach the real API server")]
     Client(#[source] Box<kube::Error>),
 }
@@ -109,15 +107,15 @@ pub struct RealCluster {
     children: Children,
     files: Files,
     port: u16,
-    // last: the processes are gone before their folder
+    // last: the processes end before their folder
     folder: TempDir,
 }
 
 impl RealCluster {
-    /// Starts a control plane and waits until it answers and its controllers act.
+    /// Starts a control plane and waits until it is ready and its controllers act.
     ///
     /// # Errors
-    /// [`Error::Peers`] when the programs cannot be had; otherwise what failed in starting.
+    /// [`Error::Peers`] without the programs; otherwise the failed step.
     pub async fn start(profile: Profile, progress: Progress<'_>) -> Result<RealCluster, Error> {
         let plane = peers::control_plane(progress)?;
         let mut attempt = 1;
@@ -133,7 +131,7 @@ impl RealCluster {
     }
 
     async fn start_once(plane: &ControlPlane, profile: Profile) -> Result<RealCluster, Error> {
-        // the process's one provider; a second installation is the same provider
+        // process-wide; a second installation is the same provider
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::Builder::new()
             .prefix("equate-real-")
@@ -149,7 +147,7 @@ impl RealCluster {
             folder,
         };
         cluster.wait_for("/readyz", None).await?;
-        // ready says that the roles are written, not that the authorizer has read them
+        // ready means that the roles are stored, not that the authorizer has read them
         cluster
             .wait_for(DELEGATED_AUTHENTICATION, Some("system:kube-controller-manager"))
             .await?;
@@ -162,7 +160,7 @@ impl RealCluster {
         if profile == Profile::Full {
             cluster.create_nodes().await?;
         }
-        // what the controllers leave behind when they act
+        // created by the controllers
         cluster
             .wait_for("/api/v1/namespaces/default/serviceaccounts/default", None)
             .await?;
@@ -177,7 +175,7 @@ impl RealCluster {
         Ok(cluster)
     }
 
-    /// Where the API server listens, without a trailing slash.
+    /// The API server's URL, without a trailing slash.
     pub fn url(&self) -> String {
         files::url(self.port)
     }
@@ -187,7 +185,7 @@ impl RealCluster {
         &self.files.kubeconfig
     }
 
-    /// The certificate of the run's own CA, PEM.
+    /// The certificate of the run's CA, PEM.
     pub fn ca_path(&self) -> &Path {
         &self.files.ca
     }
@@ -197,29 +195,28 @@ impl RealCluster {
         self.folder.path().join("logs")
     }
 
-    /// A client over TLS that acts as the administrator.
+    /// The administrator's client over TLS.
     ///
     /// # Errors
-    /// When the client cannot be built.
+    /// The client cannot be built.
     pub fn client(&self) -> Result<kube::Client, Error> {
         let mut config = self.config();
         config.auth_info.token = Some(ADMIN_TOKEN.to_owned().into());
         Ok(kube::Client::try_from(config)?)
     }
 
-    /// A client over TLS that sends no credentials of its own: the request's own
-    /// `Authorization` and other headers are what the server sees.
+    /// A client over TLS without credentials: requests bring their own headers.
     ///
     /// # Errors
-    /// When the client cannot be built.
+    /// The client cannot be built.
     pub fn bare_client(&self) -> Result<kube::Client, Error> {
         Ok(kube::Client::try_from(self.config())?)
     }
 
-    /// Sends one request as the bearer of `token`.
+    /// Sends one request with `token`.
     ///
     /// # Errors
-    /// When the request cannot be sent; an answer of any status is an answer.
+    /// The request cannot be sent; an answer of any status is not an error.
     pub async fn token_request(
         &self,
         token: &str,
@@ -231,10 +228,10 @@ impl RealCluster {
         Ok(self.bare_client()?.send(request.map(Body::from)).await?)
     }
 
-    /// Ends the processes and waits until they are gone.
+    /// Stops the processes and waits until they have ended.
     ///
     /// # Errors
-    /// When a process cannot be ended.
+    /// A process cannot be stopped.
     pub async fn stop(mut self) -> Result<(), Error> {
         self.children.stop().await
     }
@@ -242,7 +239,7 @@ impl RealCluster {
     fn config(&self) -> kube::Config {
         let mut config = kube::Config::new(self.files.uri.clone());
         config.root_cert = Some(vec![self.files.ca_der.clone()]);
-        // a test wants the first answer, whatever it is
+        // a test wants the first answer
         config.default_retry = false;
         config
     }
@@ -259,12 +256,11 @@ impl RealCluster {
         Ok(())
     }
 
-    /// Waits until a GET succeeds, as the administrator or as whom they impersonate.
+    /// Waits until a GET succeeds, as the administrator or as an impersonated user.
     async fn wait_for(&mut self, path: &str, user: Option<&str>) -> Result<(), Error> {
         self.wait_until(path, user, |_| true).await
     }
 
-    /// Waits until kwok plays a node, and pods may go there.
     async fn wait_for_node(&mut self, node: &str) -> Result<(), Error> {
         self.wait_until(&format!("/api/v1/nodes/{node}"), None, takes_pods)
             .await
@@ -298,7 +294,6 @@ impl RealCluster {
     }
 }
 
-/// Whether a node is ready and nothing keeps pods away.
 fn takes_pods(node: &str) -> bool {
     let Ok(node) = serde_json::from_str::<Value>(node) else {
         return false;
@@ -309,7 +304,6 @@ fn takes_pods(node: &str) -> bool {
         && taints.is_none_or(Vec::is_empty)
 }
 
-/// What every component reads first.
 const DELEGATED_AUTHENTICATION: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 
@@ -320,7 +314,6 @@ fn request(builder: http::request::Builder, body: Vec<u8>) -> Result<Request<Vec
     request.map_err(|error| Error::Client(Box::new(kube::Error::HttpError(error))))
 }
 
-/// The ports of one cluster.
 #[derive(Debug)]
 struct Ports {
     etcd_client: u16,
@@ -332,7 +325,7 @@ struct Ports {
 }
 
 impl Ports {
-    /// Six different free ports: all are held until all are found.
+    /// Six distinct free ports: all are bound until all are found.
     fn free() -> io::Result<Ports> {
         let mut held = Vec::new();
         let mut next = || -> io::Result<u16> {

@@ -1,8 +1,7 @@
-//! Where two normalised answers differ, in words.
+//! Differences between two normalised answers, as text.
 //!
-//! Tokens are compared by renaming: `<uid:3>` of one side may be `<uid:5>` of the other as
-//! long as the pairing holds for the whole scenario, so one missing object early does not
-//! make every later answer different.
+//! Tokens are compared by renaming: `<uid:3>` of one side may be `<uid:5>` of the other while the pairing
+//! holds in the scenario. So one missing object does not change every later answer.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,23 +12,22 @@ use serde_json::Value;
 
 use crate::wire::Answer;
 
-/// Differences shown of one answer; the rest are counted.
+/// Differences shown per answer; the others are counted.
 const SHOWN_MAX: usize = 12;
 
-/// Characters of a value shown in a difference.
 const VALUE_CHARS_MAX: usize = 240;
 
-/// Characters shown before the first difference of two long texts.
+/// Characters shown before the first difference of long texts.
 const CONTEXT_CHARS: usize = 60;
 
-/// One place where two answers differ.
+/// One difference between two answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Where: `status`, `warning`, `content-type`, or a path into the body.
+    /// `status`, `warning`, `content-type`, or a path into the body.
     pub at: String,
-    /// What the judge says there.
+    /// The reference's value.
     pub expected: String,
-    /// What the other side says there.
+    /// The other side's value.
     pub actual: String,
 }
 
@@ -43,7 +41,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Where two texts differ: their first lines that are not equal.
+/// The first lines in which two texts differ.
 pub fn texts(at: &str, expected: &str, actual: &str) -> Option<Difference> {
     if expected == actual {
         return None;
@@ -65,7 +63,7 @@ pub fn texts(at: &str, expected: &str, actual: &str) -> Option<Difference> {
     }
 }
 
-/// The differences of an answer, short enough to read.
+/// The differences, shortened.
 pub fn report(differences: &[Difference]) -> String {
     let mut lines: Vec<String> = differences
         .iter()
@@ -78,7 +76,7 @@ pub fn report(differences: &[Difference]) -> String {
     lines.join("\n")
 }
 
-/// Which token of one side is which token of the other, so far in a scenario.
+/// The token pairs of a scenario so far.
 #[derive(Debug, Clone, Default)]
 pub struct Pairs {
     forward: BTreeMap<String, String>,
@@ -86,7 +84,7 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Where `actual` differs from `expected`; equal answers add their tokens to the pairs.
+    /// Compares two answers; equal ones add their tokens to the pairs.
     pub fn compare(&mut self, expected: &Answer, actual: &Answer) -> Vec<Difference> {
         let mut attempt = self.clone();
         let mut found = Vec::new();
@@ -150,7 +148,7 @@ impl Pairs {
         }
     }
 
-    /// Whether two texts are equal but for a renaming of tokens that fits the pairs.
+    /// Whether two texts are equal after renaming tokens by the pairs.
     fn texts(&mut self, expected: &str, actual: &str) -> bool {
         if TOKEN.replace_all(expected, "<$kind>") != TOKEN.replace_all(actual, "<$kind>") {
             return false;
@@ -181,7 +179,7 @@ fn difference(at: String, expected: Option<&Value>, actual: Option<&Value>) -> D
     if let (Some(Value::String(left)), Some(Value::String(right))) = (expected, actual)
         && left.chars().count().max(right.chars().count()) > VALUE_CHARS_MAX
     {
-        // of two long texts only the part from shortly before their difference says something
+        // long texts are shown from shortly before their difference
         let same = left
             .chars()
             .zip(right.chars())

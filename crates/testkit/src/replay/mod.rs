@@ -1,10 +1,9 @@
 //! Scenarios of requests: loaded from the conformance format, played against any cluster.
 //!
-//! A scenario is a list of steps in one namespace; a step is a request, with the answer a
-//! real server gave when it was recorded. Playing gives an [`Exchange`] a step; what changes
-//! from run to run is normalised away ([`normal`]) and the rest compared ([`compare`]).
-//! Steps that the recorder slept before are asked until they give the awaited answer or
-//! their deadline passes: nothing here sleeps for a fixed time.
+//! A scenario is a list of steps in one namespace. A step is a request, with the recorded answer of a
+//! real server. Playing yields an [`Exchange`] per step. Values that change from run to run are
+//! normalised ([`normal`]), the rest is compared ([`compare`]). Steps after which the recorder slept are
+//! repeated until the expected answer or a deadline: nothing here sleeps for a fixed time.
 
 pub mod compare;
 pub mod normal;
@@ -25,20 +24,18 @@ use crate::wire::{self, Answer, Call, Sender};
 
 pub use script::load_script;
 
-/// How long a step is asked again that the recorder slept before, beyond that sleep; those that are known to
-/// differ take all of it.
+/// How long to repeat a step, beyond the recorder's sleep; steps with known differences take all of it.
 const AWAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a step is asked again that says what it waits for: a busy machine comes to it late.
+/// How long to repeat a step with an explicit condition: longer, for busy machines.
 const UNTIL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How often it is asked.
 const AWAIT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why a scenario could not be loaded or played.
+/// A scenario was not loaded or played.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be read.
+    /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
         /// The file.
@@ -46,19 +43,19 @@ pub enum Error {
         /// The cause.
         source: std::io::Error,
     },
-    /// A line is not what the format says.
+    /// A line is invalid.
     #[error("{}:{line} is not a {what}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What it should be.
+        /// The expected form.
         what: &'static str,
         /// The cause.
         source: serde_json::Error,
     },
-    /// A request had no answer.
+    /// A request got no answer.
     #[error("step {step} ({desc}) of {scenario}")]
     Wire {
         /// The scenario's name.
@@ -70,7 +67,7 @@ pub enum Error {
         /// The cause.
         source: wire::Error,
     },
-    /// A captured value was not in the answer.
+    /// A captured value is not in the answer.
     #[error("step {step} of {scenario} answers nothing at {path} to capture as {name}")]
     Capture {
         /// The scenario's name.
@@ -82,7 +79,7 @@ pub enum Error {
         /// The capture's name.
         name: String,
     },
-    /// The scenario's namespace did not become usable.
+    /// The scenario's namespace did not become ready.
     #[error("namespace {namespace} is not ready: {last_seen}")]
     Namespace {
         /// The namespace.
@@ -98,38 +95,38 @@ pub struct Scenario {
     /// Its name.
     #[serde(rename = "scenario")]
     pub name: String,
-    /// The namespace that has to exist; none when the scenario makes its own.
+    /// Its namespace; `None` if the scenario creates its own.
     pub namespace: Option<String>,
-    /// Values taken from answers for later requests.
+    /// Values from answers for later requests.
     #[serde(default)]
     pub captures: Vec<Capture>,
     /// The requests.
     pub steps: Vec<Step>,
 }
 
-/// A value taken from an answer; `{{name}}` in later paths and bodies stands for it.
+/// A value from an answer; `{{name}}` in later paths and bodies stands for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Capture {
-    /// The step whose answer has it, from 0.
+    /// The step of the answer, from 0.
     pub step: usize,
-    /// Where it stands there, as field names joined by dots.
+    /// Its path in the answer, dotted.
     pub path: String,
     /// Its name.
     #[serde(rename = "as")]
     pub name: String,
 }
 
-/// A request and, when recorded, the real server's answer.
+/// A request and the recorded answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// What it is about.
+    /// Its description.
     pub desc: String,
     /// The HTTP method.
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// The body: a string goes over the wire as it is, anything else as its own bytes.
+    /// The body: a string is sent as text, other JSON verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Box<RawValue>>,
     /// `Content-Type`.
@@ -138,42 +135,42 @@ pub struct Step {
     /// `Accept`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<String>,
-    /// Bearer token; none is anonymous.
+    /// Bearer token; `None` for anonymous.
     #[serde(default)]
     pub token: Option<String>,
     /// Other headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
-    /// The answer is a stream, read for at most so many seconds.
+    /// For a watch: the most seconds to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch_seconds: Option<u64>,
-    /// The recorder waited so many seconds before it.
+    /// The recorder's sleep before it, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sleep: Option<u64>,
-    /// Ask again until the answer is so.
+    /// Repeat until this condition holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
-    /// The answer, when recorded.
+    /// The recorded answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Recorded>,
 }
 
-/// What a step waits for.
+/// The condition of a repeated step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Until {
     /// The status code.
     pub status: u16,
-    /// What stands at a JSON pointer of the body, if that matters.
+    /// The value at a JSON pointer of the body, if checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<(String, Value)>,
 }
 
-/// A real server's answer, normalised.
+/// A real server's normalised answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
     /// The status code.
     pub status: u16,
-    /// The headers that count, by lower-case name; warnings are a list.
+    /// The compared headers, by lower-case name; warnings are a list.
     pub headers: BTreeMap<String, Value>,
     /// The body.
     pub body: Value,
@@ -213,21 +210,21 @@ impl From<Answer> for Recorded {
     }
 }
 
-/// One step as it was played.
+/// A played step.
 #[derive(Debug)]
 pub struct Exchange<'a> {
-    /// The step's place, from 0.
+    /// The step's index, from 0.
     pub index: usize,
     /// The step.
     pub step: &'a Step,
-    /// The answer, as it came.
+    /// The raw answer.
     pub answer: Answer,
 }
 
-/// Loads the conformance format: a scenario a line.
+/// Loads the conformance format: a scenario per line.
 ///
 /// # Errors
-/// When the file cannot be read or a line is no scenario.
+/// The file cannot be read, or a line is invalid.
 pub fn load(path: &Path) -> Result<Vec<Scenario>, Error> {
     lines(path, "scenario")
 }
@@ -253,12 +250,12 @@ fn lines<T: for<'de> Deserialize<'de>>(path: &Path, what: &'static str) -> Resul
         .collect()
 }
 
-/// Plays a scenario and hands every exchange to `seen`, in order.
+/// Plays a scenario and passes every exchange to `seen`, in order.
 ///
-/// `settled` says of a step that awaits something whether the answer is the awaited one.
+/// `settled` decides whether a repeated step has the expected answer.
 ///
 /// # Errors
-/// When a request has no answer, a capture is missing or the namespace cannot be made.
+/// A request gets no answer, a captured value is missing, or the namespace cannot be created.
 pub async fn play<'a>(
     sender: &Sender,
     scenario: &'a Scenario,
@@ -314,7 +311,7 @@ async fn ask(
     }
 }
 
-/// Makes a namespace and waits for what its controllers put into it.
+/// Creates a namespace and waits for its default objects.
 async fn make_namespace(sender: &Sender, name: &str) -> Result<(), Error> {
     let error = |last_seen: String| Error::Namespace {
         namespace: name.to_owned(),
@@ -374,7 +371,6 @@ impl Scenario {
 }
 
 impl Step {
-    /// The request, with what was captured before put into its path and body.
     fn call(&self, captured: &[(String, String)]) -> Call {
         let fill = |text: &str| {
             captured
@@ -397,7 +393,6 @@ impl Step {
     }
 }
 
-/// A body that is a JSON string is text to send; any other is sent in its own bytes.
 fn wire_text(body: &RawValue) -> String {
     serde_json::from_str::<String>(body.get()).unwrap_or_else(|_| body.get().to_owned())
 }

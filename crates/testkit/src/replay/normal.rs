@@ -1,9 +1,8 @@
-//! What differs between two runs of the same requests, taken out of an answer.
+//! Normalisation of values that differ between two runs of the same requests.
 //!
-//! Ids and versions become tokens numbered by first appearance (`<uid:1>`, `<rv:2>`), so that
-//! equality among them stays visible; times become `<ts>`. What neither server is asked to
-//! repeat is masked or dropped, each rule named below. The rules leave an answer that is
-//! already normalised as it is, so recordings go through them too.
+//! Ids and versions become tokens numbered by first appearance (`<uid:1>`, `<rv:2>`), so that equality
+//! stays visible; times become `<ts>`. Values that need not match are masked or dropped, each rule named
+//! below. Normalisation is idempotent, so recordings go through it too.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -13,10 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::wire::Answer;
 
-/// ConfigMaps the recorded server's controllers add to every namespace.
 const FOREIGN_CONFIG_MAPS: [&str; 2] = ["openshift-service-ca.crt", "kube-root-ca.crt"];
 
-/// Columns of a table that show how long ago something was.
 const AGE_COLUMNS: [&str; 6] = [
     "Age",
     "Last Seen",
@@ -26,7 +23,7 @@ const AGE_COLUMNS: [&str; 6] = [
     "Created At",
 ];
 
-/// The tokens given so far in one scenario on one server.
+/// The tokens of one scenario on one server.
 #[derive(Debug, Clone, Default)]
 pub struct Normaliser {
     uids: HashMap<String, usize>,
@@ -34,7 +31,7 @@ pub struct Normaliser {
 }
 
 impl Normaliser {
-    /// The answer with everything that differs between runs replaced.
+    /// Normalises an answer.
     pub fn answer(&mut self, mut answer: Answer) -> Answer {
         self.value(&mut answer.body);
         for warning in &mut answer.warnings {
@@ -68,7 +65,7 @@ impl Normaliser {
             mask_collection_version(object);
         }
         mask_generated_name(fields);
-        // a managed field of a list that is keyed by uid has the uid in its name
+        // a managed field of a list keyed by uid contains the uid in its name
         let named_by_id: Vec<String> = fields.keys().filter(|key| UUID.is_match(key)).cloned().collect();
         for key in named_by_id {
             if let Some(value) = fields.remove(&key) {
@@ -99,7 +96,7 @@ impl Normaliser {
                 }
                 ("managedFields", Value::Array(entries)) => {
                     entries.iter_mut().for_each(|entry| self.value(entry));
-                    // the server orders by time, so a second's boundary between two writes shows
+                    // the server sorts by time, so the order depends on the boundary of a second
                     entries.sort_by_key(manager_key);
                 }
                 (_, value) => self.value(value),
@@ -133,11 +130,11 @@ static UUID: LazyLock<Regex> =
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"));
 static JWT: LazyLock<Regex> = LazyLock::new(|| regex(r"eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+"));
-/// A refused patch repeats the whole object, in an order of its own.
+/// A refused patch repeats the whole object, in its own order.
 static WHOLE_OBJECT: LazyLock<Regex> = LazyLock::new(|| regex(r#"Invalid value: "\{\\"apiVersion\\".*\}""#));
-/// Where the server itself listens.
+/// The server's own address.
 static LOOPBACK: LazyLock<Regex> = LazyLock::new(|| regex(r"127\.0\.0\.1:\d+"));
-/// Versions in messages and in YAML; their numbers follow the server's other work.
+/// Versions in messages and in YAML; they depend on the server's other work.
 static VERSION_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| {
     regex(
         r#"(?P<before>too old resource version: \d+ \(|ResourceVersion in (the precondition|record) \(|, current: |resourceVersion: "|resourceVersion\\*":\\*")\d+"#,
@@ -153,7 +150,7 @@ fn regex(pattern: &str) -> Regex {
     }
 }
 
-/// An item, row or event that is about a ConfigMap the recorded server adds on its own.
+/// Whether an item, row or event is about a ConfigMap that the recorded server adds.
 fn is_foreign(item: &Value) -> bool {
     let named = |value: &Value| {
         value
@@ -178,7 +175,7 @@ fn is_collection(fields: &Map<String, Value>) -> bool {
     kind == "Table" || fields.contains_key("items")
 }
 
-/// The version of a collection is the store's, which moves with the server's other work.
+/// The version of a collection is the store's, which depends on the server's other work.
 fn mask_collection_version(fields: &mut Map<String, Value>) {
     if let Some(Value::String(version)) = fields
         .get_mut("metadata")
@@ -213,7 +210,6 @@ fn mask_address(address: &mut String) {
     }
 }
 
-/// Masks what a row says about when and where.
 fn mask_cells(table: &mut Map<String, Value>) {
     let columns: Vec<usize> = match table.get("columnDefinitions") {
         Some(Value::Array(columns)) => columns
@@ -227,7 +223,7 @@ fn mask_cells(table: &mut Map<String, Value>) {
             })
             .map(|(index, _)| index)
             .collect(),
-        // events after a watch's first carry no definitions: any cell may be an age
+        // events after a watch's first have no column definitions: any cell may be an age
         _ => (0..16).collect(),
     };
     let Some(Value::Array(rows)) = table.get_mut("rows") else {

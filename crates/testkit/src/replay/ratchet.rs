@@ -1,7 +1,7 @@
-//! The list of differences that are known, each with its reason; it may only shrink.
+//! The ratchet: known differences, each with its reason; the list only shrinks.
 //!
-//! A listed step that is equal fails the check like an unlisted one that differs, so the
-//! list always says exactly what is different today.
+//! A listed step without a difference fails like an unlisted one with a difference, so the list is always
+//! exact.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::compare::{Difference, report};
 use super::{Error, Scenario};
 
-/// A step and why it is listed.
+/// A listed step.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -20,19 +20,19 @@ pub struct Entry {
     pub scenario: String,
     /// The step, from 0.
     pub step: usize,
-    /// Why it differs, or why it is left out.
+    /// The reason to list or skip it.
     pub reason: String,
 }
 
 /// Loads a list.
 ///
 /// # Errors
-/// When the file cannot be read or a line is no entry.
+/// The file cannot be read, or a line is invalid.
 pub fn load(path: &Path) -> Result<Vec<Entry>, Error> {
     super::lines(path, "ratchet entry")
 }
 
-/// What came of every step.
+/// The outcomes of all steps.
 #[derive(Debug, Default)]
 pub struct Outcomes(BTreeMap<(String, usize), Outcome>);
 
@@ -42,32 +42,32 @@ struct Outcome {
     differences: Vec<Difference>,
 }
 
-/// The verdict in numbers.
+/// The counts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// Steps played.
     pub steps: usize,
-    /// Steps that count for nothing.
+    /// Skipped steps.
     pub left_out: usize,
-    /// Steps that are equal, of those that count.
+    /// Equal steps, without skipped ones.
     pub equal: usize,
 }
 
 impl Summary {
-    /// Equal steps of those that count, in percent.
+    /// The percentage of equal steps, without skipped ones.
     pub fn percent(&self) -> f64 {
         100.0 * self.equal as f64 / (self.steps - self.left_out).max(1) as f64
     }
 }
 
 impl Outcomes {
-    /// Notes what came of a scenario's step.
+    /// Adds the outcome of a step.
     pub fn note(&mut self, scenario: &Scenario, step: usize, differences: Vec<Difference>) {
         let desc = scenario.steps.get(step).map_or("", |step| &step.desc);
         self.note_as(&scenario.name, step, desc, differences);
     }
 
-    /// Notes what came of a step that is not a request, such as a command line.
+    /// Adds the outcome of a step other than a request, such as a command line.
     pub fn note_as(&mut self, scenario: &str, step: usize, desc: &str, differences: Vec<Difference>) {
         self.0.insert(
             (scenario.to_owned(), step),
@@ -78,10 +78,10 @@ impl Outcomes {
         );
     }
 
-    /// Holds the outcomes against the lists.
+    /// Compares the outcomes with the lists.
     ///
     /// # Errors
-    /// A report of what has to be changed, in the lists or in the code.
+    /// A report of the necessary changes to the lists or the code.
     pub fn judge(&self, listed: &[Entry], left_out: &[Entry]) -> Result<Summary, String> {
         let is_in = |list: &[Entry], (scenario, step): &(String, usize)| {
             list.iter()

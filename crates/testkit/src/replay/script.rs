@@ -1,9 +1,8 @@
-//! Scenarios of our own, written for people: one file each, one short line a request.
+//! Our own scenarios in a short form: one file each, one line per request.
 //!
-//! The first line names the scenario and its namespace; every other line is a request:
-//! `{"desc", "do": "APPLY /api/v1/namespaces/{ns}/configmaps/a?fieldManager=m", "body", ...}`.
-//! `do` is a verb and a path; the verb of a patch says which kind it is. Everything else has
-//! the default a test wants: JSON both ways, the administrator's token.
+//! The first line has the name and the namespace. Every other line is a request: `{"desc", "do": "APPLY
+//! /api/v1/namespaces/{ns}/configmaps/a?fieldManager=m", "body", ...}`. `do` is a verb and a path; the
+//! verb of a patch selects its type. Defaults: JSON both ways, the administrator's token.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +17,7 @@ use crate::real::{ADMIN_TOKEN, ALICE_TOKEN};
 #[serde(deny_unknown_fields)]
 struct Head {
     scenario: String,
-    /// Absent when the scenario makes its own namespaces.
+    /// Absent if the scenario creates its own namespaces.
     namespace: Option<String>,
 }
 
@@ -29,16 +28,16 @@ struct Line {
     #[serde(rename = "do")]
     action: String,
     body: Option<Box<RawValue>>,
-    /// Who asks: `admin` unless said otherwise, `alice`, `anonymous`, or a token.
+    /// The identity: `admin` by default, `alice`, `anonymous`, or a token.
     #[serde(rename = "as")]
     who: Option<String>,
     content_type: Option<String>,
-    /// `table`, `metadata`, `metadata-list`, or the header itself.
+    /// `table`, `metadata`, `metadata-list`, or a literal header.
     accept: Option<String>,
     headers: Option<BTreeMap<String, String>>,
     watch_seconds: Option<u64>,
     until: Option<Until>,
-    /// Capture's name to dotted path.
+    /// Name to dotted path.
     #[serde(default)]
     capture: BTreeMap<String, String>,
 }
@@ -46,7 +45,7 @@ struct Line {
 /// Loads one script.
 ///
 /// # Errors
-/// When the file cannot be read or a line is not what the format says.
+/// The file cannot be read, or a line is invalid.
 pub fn load_script(path: &Path) -> Result<Scenario, Error> {
     let lines: Vec<Box<RawValue>> = super::lines(path, "line of JSON")?;
     let format = |line: usize, what: &'static str| {

@@ -42,7 +42,7 @@ fn ids_versions_and_times_become_tokens_numbered_by_appearance() {
 }
 
 #[test]
-fn what_no_server_repeats_is_masked() {
+fn values_that_differ_between_runs_are_masked() {
     check_normal(
         json!({"kind": "ConfigMapList", "metadata": {"resourceVersion": "5", "continue": "eyJ"}, "items": [
             {"metadata": {"name": "kube-root-ca.crt"}},
@@ -149,7 +149,7 @@ fn the_ratchet_complains_in_both_directions() {
 }
 
 #[test]
-fn a_body_goes_over_the_wire_in_its_own_bytes_with_captures_filled_in() {
+fn bodies_are_sent_verbatim_with_captures() {
     let step: Step = serde_json::from_str(
         r#"{"desc": "d", "method": "POST", "path": "/x/{{ID}}", "body": {"b": 1,  "a": "{{ID}}"}}"#,
     )

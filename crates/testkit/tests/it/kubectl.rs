@@ -1,9 +1,8 @@
-//! What a person types, against the embedded API and the real one: kubectl 1.37 and 1.31.
+//! kubectl 1.37 and 1.31 against the embedded API and the real one.
 //!
-//! Both get the same commands in the same order with an empty discovery cache; exit code,
-//! stdout and stderr have to be equal after normalisation, but for what stands with its reason in
-//! `tests/ratchet/kubectl.jsonl`. `explain` is compared without its
-//! descriptions, which the embedded schemas do not carry.
+//! Both run the same commands in the same order with an empty discovery cache. Exit code, stdout and
+//! stderr must be equal after normalisation, except for the reasons in `tests/ratchet/kubectl.jsonl`.
+//! `explain` is compared without descriptions, which the embedded schemas do not have.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -116,10 +115,9 @@ data: {a: b}
 colour: red
 "#;
 
-/// For what a server does some time after it was asked, on a machine that does much besides.
+/// The deadline for asynchronous work of a server on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A command line, split at spaces, and what it reads from stdin.
 type Line = (&'static str, &'static str);
 
 const COMMANDS: &[Line] = &[
@@ -253,7 +251,6 @@ const COMMANDS: &[Line] = &[
     ("delete configmap --dry-run=server -l all=yes", ""),
 ];
 
-/// What came of a command.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     code: Option<i32>,
@@ -261,7 +258,6 @@ struct Outcome {
     stderr: String,
 }
 
-/// One kubectl with one cluster and a home of its own.
 struct Shell<'a> {
     kubectl: &'a Path,
     kubeconfig: &'a Path,
@@ -286,7 +282,7 @@ impl Shell<'_> {
             .spawn()
             .unwrap();
         let mut input = child.stdin.take().unwrap();
-        // a command that does not read closes the pipe, which is no error of the test
+        // a command that does not read closes the pipe, which is no failure
         let _ = input.write_all(stdin.as_bytes()).await;
         drop(input);
         let output = child.wait_with_output().await.unwrap();
@@ -300,10 +296,10 @@ impl Shell<'_> {
     }
 }
 
-/// What no two servers share, masked; columns are as wide as their widest value, so runs of
-/// spaces count as one.
+/// Masks values that differ between servers. Column widths depend on values, so runs of spaces count as
+/// one.
 fn normal(text: &str, explain: bool) -> String {
-    // `get --raw` prints the server's own bytes, whose keys stand in no promised order
+    // `get --raw` prints the server's bytes, whose key order is undefined
     let json = serde_json::from_str::<serde_json::Value>(text)
         .ok()
         .filter(|value| !value.is_string());
@@ -349,7 +345,7 @@ fn normal(text: &str, explain: bool) -> String {
     text
 }
 
-/// Makes a namespace and waits for what its controllers put into it: commands list that as well.
+/// Creates a namespace and waits for its default objects, which commands list too.
 async fn make_namespace(cluster: &Cluster, name: &str) {
     let body = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let request = http::Request::post("/api/v1/namespaces")
@@ -368,14 +364,13 @@ async fn make_namespace(cluster: &Cluster, name: &str) {
     }
 }
 
-/// Whether a command only reads what a server publishes of a new kind some time after it is established:
-/// the list of its resources, and its schema.
+/// Whether a command reads what a server publishes some time after a new kind is established: its
+/// resource list and schema.
 fn is_published(line: &str) -> bool {
     line.starts_with("api-resources --api-group=kubectl") || line.starts_with("explain lamp")
 }
 
 impl Outcome {
-    /// Where this one, the judge's, and another's differ.
     fn compare(&self, actual: &Outcome) -> Vec<Difference> {
         let code = |outcome: &Outcome| format!("{:?}", outcome.code);
         [
@@ -389,7 +384,6 @@ impl Outcome {
     }
 }
 
-/// Runs every command on both and notes what differs.
 async fn compare(version: KubectlVersion, expected: &Cluster, actual: &Cluster, outcomes: &mut Outcomes) {
     let clients = peers::kubectl(version, &mut |line: &str| println!("peers: {line}")).unwrap();
     let namespace = format!("kubectl-{}", version.number().replace('.', "-"));

@@ -1,4 +1,4 @@
-//! The real kustomize engine answers, warns, and survives what it refuses.
+//! The real kustomize engine answers, warns, and survives errors.
 
 use equate_testkit::peers::{self, KustomizeOptions};
 use std::fs;

@@ -1,7 +1,7 @@
-//! Requests of our own, sent to the embedded API and to the real one in the same run.
+//! Our own requests, sent to the embedded and the real API in the same run.
 //!
-//! The scripts are `scenarios/*.jsonl`; the only differences allowed stand in
-//! `tests/ratchet/live.jsonl`, each with its reason.
+//! The scripts are `scenarios/*.jsonl`; `tests/ratchet/live.jsonl` lists the allowed differences, each
+//! with its reason.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,6 @@ use equate_testkit::wire::{Answer, Sender};
 
 use crate::peer::real_cluster;
 
-/// The fewest requests the scripts may hold together.
 const REQUESTS_MIN: usize = 150;
 
 fn folder(name: &str) -> PathBuf {
@@ -48,7 +47,7 @@ async fn answers(sender: &Sender, scenario: &Scenario) -> Vec<Answer> {
     answers
 }
 
-/// Compares step by step; a script that broke off differs at every step it did not reach.
+/// Compares step by step; steps after an aborted script differ.
 fn compare(scenario: &Scenario, expected: &[Answer], actual: &[Answer], outcomes: &mut Outcomes) {
     let mut pairs = Pairs::default();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The embedded API held against the real one.
+//! The embedded API compared with the real one.
 
 #![allow(
     clippy::unwrap_used,

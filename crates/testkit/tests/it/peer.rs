@@ -1,9 +1,9 @@
-//! The real cluster of a test, or the line that says why the test does without.
+//! The real cluster of a test, or the reason to skip it.
 
 use equate_testkit::cluster::{self, Cluster};
 use equate_testkit::{peers, real};
 
-/// Starts a real cluster; `None` skips the test, after saying so.
+/// Starts a real cluster; `None` skips the test, with a printed line.
 pub(crate) async fn real_cluster() -> Option<Cluster> {
     if let Err(skip) = peers::wanted() {
         println!("{}", skip.0);

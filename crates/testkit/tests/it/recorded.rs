@@ -1,8 +1,7 @@
-//! The recorded answers of a real 1.36 server, replayed.
+//! Replay of recorded answers of a real 1.36 server.
 //!
-//! Left out and known differences stand in `tests/ratchet/recorded*.jsonl`, each with its
-//! reason. The recordings themselves are not part of the repository; without them the tests
-//! say so and pass.
+//! `tests/ratchet/recorded*.jsonl` lists skipped steps and known differences, each with its reason. The
+//! recordings are not in the repository; without them the tests print so and pass.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -16,10 +15,8 @@ use equate_testkit::wire::{Answer, Sender};
 
 use crate::peer::real_cluster;
 
-/// Of the recorded steps, at most so many may be left out.
 const LEFT_OUT_MAX: usize = 45;
 
-/// Of the rest, at least so many percent have to be equal.
 const EQUAL_PERCENT_MIN: f64 = 95.0;
 
 fn recordings() -> Option<Vec<Scenario>> {
@@ -41,7 +38,6 @@ fn list(name: &str) -> Vec<ratchet::Entry> {
     .unwrap()
 }
 
-/// Replays a scenario and compares every step with its recorded answer.
 async fn replay(sender: &Sender, scenario: &Scenario, outcomes: &mut Outcomes) {
     let judge = RefCell::new(Judge::default());
     let played = replay::play(
@@ -66,7 +62,7 @@ async fn replay(sender: &Sender, scenario: &Scenario, outcomes: &mut Outcomes) {
         .unwrap_or_else(|error| panic!("{}: {error:?}", scenario.name));
 }
 
-/// Both sides of one scenario: each has tokens of its own.
+/// Both sides of a scenario, each with its own tokens.
 #[derive(Default, Clone)]
 struct Judge {
     recorded: Normaliser,
@@ -82,7 +78,7 @@ impl Judge {
     }
 }
 
-/// A server of its own for every scenario, as empty as the recorder's.
+/// A new server for every scenario, as empty as the recorder's.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_api_answers_as_recorded() {
     let Some(scenarios) = recordings() else { return };
@@ -105,7 +101,7 @@ async fn the_embedded_api_answers_as_recorded() {
     );
 }
 
-/// Which recorded steps even a real server does not repeat: the artefacts of the recording.
+/// The recorded steps that a real server does not repeat: artefacts of the recording.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_server_answers_as_recorded() {
     let Some(scenarios) = recordings() else { return };
@@ -113,7 +109,7 @@ async fn the_real_server_answers_as_recorded() {
         return;
     };
     let mut scenarios = scenarios;
-    // it lists whole resources, so on a server that all share it goes first
+    // it lists whole resources, so on a shared server it goes first
     scenarios.sort_by_key(|scenario| scenario.name != "list-watch");
     let mut outcomes = Outcomes::default();
     for scenario in &scenarios {

@@ -1,5 +1,5 @@
-//! Releases in the hands of the real helm, 4.3 and 3.17, on the embedded API: what is recorded here they
-//! list, show, roll back, upgrade and uninstall; what they record is read, and written again, as it was.
+//! Releases and the real helm, 4.3 and 3.17, on the embedded API. Helm lists, shows, rolls back, upgrades
+//! and uninstalls our records; its records survive our reading and writing unchanged.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -54,7 +54,6 @@ const CHART: [(&str, &str); 8] = [
     ("templates/NOTES.txt", "Have <{{ .Values.size }}> & more.\n"),
 ];
 
-/// A revision as Equate makes and records it: the chart read and rendered here.
 fn release(chart: &Path, version: u64, status: Status) -> Release {
     let chart = Chart::from_path(chart, &Limits::default()).unwrap();
     let config = json!({"size": version + 1, "share": 0.5})
@@ -98,14 +97,14 @@ fn release(chart: &Path, version: u64, status: Status) -> Release {
     }
 }
 
-/// The real programs, in a folder that holds the chart and nothing of this machine.
-struct Hands<'c> {
+/// The real programs, in a folder with the chart and a clean environment.
+struct HelmClient<'c> {
     clients: &'c Clients,
     kubeconfig: &'c Path,
     home: TempDir,
 }
 
-impl<'c> Hands<'c> {
+impl<'c> HelmClient<'c> {
     fn new(clients: &'c Clients, kubeconfig: &'c Path) -> Self {
         let home = tempfile::tempdir().unwrap();
         for (name, text) in CHART {
@@ -120,7 +119,6 @@ impl<'c> Hands<'c> {
         }
     }
 
-    /// What a program prints, or what it complains of.
     async fn run(&self, program: &Path, arguments: &str, input: &str) -> Result<String, String> {
         let mut child = Command::new(program)
             .args(arguments.split(' '))
@@ -169,7 +167,6 @@ impl<'c> Hands<'c> {
         serde_json::from_str(&self.kubectl(&format!("{arguments} -o json"), "").await).unwrap()
     }
 
-    /// The objects that hold records, by the name of the release and its revision.
     async fn records(&self, namespace: &str) -> BTreeMap<(String, u64), Value> {
         let list = self
             .kubectl_json(&format!("get secret -l owner=helm -n {namespace}"))
@@ -183,7 +180,6 @@ impl<'c> Hands<'c> {
             .collect()
     }
 
-    /// Everything that helm shows of a release.
     async fn shown(&self, name: &str) -> Vec<String> {
         let mut all = vec![self.helm(&format!("history {name} -o json")).await];
         for revision in self
@@ -201,8 +197,8 @@ impl<'c> Hands<'c> {
     }
 }
 
-/// Both helms, each with a cluster of its own; nothing where the tests against real programs are not wanted.
-async fn with_each_helm(check: impl AsyncFn(&Hands<'_>)) {
+/// Runs with both helms, each with its own cluster; skipped unless real peers are enabled.
+async fn with_each_helm(check: impl AsyncFn(&HelmClient<'_>)) {
     if let Err(skip) = peers::wanted() {
         println!("{}", skip.0);
         return;
@@ -217,37 +213,37 @@ async fn with_each_helm(check: impl AsyncFn(&Hands<'_>)) {
             }
         };
         let cluster = Cluster::named("embedded", &mut progress).await.unwrap();
-        let hands = Hands::new(&clients, cluster.kubeconfig());
-        println!("with {}", hands.helm("version --short").await.trim());
-        check(&hands).await;
+        let client = HelmClient::new(&clients, cluster.kubeconfig());
+        println!("with {}", client.helm("version --short").await.trim());
+        check(&client).await;
         cluster.stop().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn helm_goes_on_with_what_equate_recorded() {
-    with_each_helm(async |hands| {
-        let chart = hands.home.path().join("small");
+    with_each_helm(async |client| {
+        let chart = client.home.path().join("small");
         let first = release(&chart, 1, Status::Superseded);
         let second = release(&chart, 2, Status::Deployed);
         for release in [&first, &second] {
             let object = to_object(release, Driver::Secret, "default", Stamp::Created(1_700_000_000));
-            hands.kubectl("create -f -", &object.unwrap().to_string()).await;
+            client.kubectl("create -f -", &object.unwrap().to_string()).await;
         }
         let apply = "apply --server-side --field-manager=helm -f -";
-        hands.kubectl(apply, &second.manifest).await;
-        is_shown(hands, &second).await;
-        is_what_helm_records(hands, &first).await;
-        is_rolled_back(hands, &first).await;
+        client.kubectl(apply, &second.manifest).await;
+        is_shown(client, &second).await;
+        is_what_helm_records(client, &first).await;
+        is_rolled_back(client, &first).await;
 
-        hands.helm("upgrade mine small --set size=9").await;
-        assert_eq!(live_size(hands).await, "9");
-        hands.helm("uninstall mine --keep-history").await;
-        let records = hands.records("default").await;
+        client.helm("upgrade mine small --set size=9").await;
+        assert_eq!(live_size(client).await, "9");
+        client.helm("uninstall mine --keep-history").await;
+        let records = client.records("default").await;
         let last = from_object(&records[&("mine".to_owned(), 4)]).unwrap();
         assert_eq!(last.info.status, Status::Uninstalled);
         assert!(last.info.deleted.is_some());
-        let gone = hands
+        let gone = client
             .kubectl("get configmap mine-map --ignore-not-found", "")
             .await;
         assert_eq!(gone, "");
@@ -255,15 +251,14 @@ async fn helm_goes_on_with_what_equate_recorded() {
     .await;
 }
 
-/// Lists and shows the release as it was recorded.
-async fn is_shown(hands: &Hands<'_>, second: &Release) {
-    let listed = &hands.helm_json("list").await[0];
+async fn is_shown(client: &HelmClient<'_>, second: &Release) {
+    let listed = &client.helm_json("list").await[0];
     let keys = ["name", "namespace", "revision", "status", "chart", "app_version"];
     assert_eq!(
         keys.map(|key| listed[key].clone()),
         ["mine", "default", "2", "deployed", "small-1.2.3+build", "7"].map(Value::from)
     );
-    let history = hands.helm_json("history mine").await;
+    let history = client.helm_json("history mine").await;
     let statuses: Vec<_> = history
         .as_array()
         .unwrap()
@@ -271,33 +266,32 @@ async fn is_shown(hands: &Hands<'_>, second: &Release) {
         .map(|entry| &entry["status"])
         .collect();
     assert_eq!(statuses, ["superseded", "deployed"]);
-    let status = hands.helm_json("status mine").await;
+    let status = client.helm_json("status mine").await;
     assert_eq!(status["info"]["notes"], "Have <3> & more.\n");
     assert_eq!(
-        hands.helm_json("get values mine").await,
+        client.helm_json("get values mine").await,
         json!({"size": 3, "share": 0.5})
     );
     assert_eq!(
-        hands.helm_json("get values mine --all --revision 1").await,
+        client.helm_json("get values mine --all --revision 1").await,
         json!({"size": 2, "share": 0.5, "color": "red", "bad": false, "nested": {"list": [1, null, {"a": true}]}})
     );
-    let manifest = hands.helm("get manifest mine").await;
+    let manifest = client.helm("get manifest mine").await;
     assert_eq!(manifest.trim_end(), second.manifest.trim_end());
-    let notes = hands.helm("get notes mine").await;
+    let notes = client.helm("get notes mine").await;
     assert!(notes.contains("Have <3> & more."), "{notes}");
-    let hooks = hands.helm("get hooks mine").await;
+    let hooks = client.helm("get hooks mine").await;
     assert!(hooks.contains("# Source: small/templates/hook.yaml\n"), "{hooks}");
-    let all = hands.helm("get all mine").await;
+    let all = client.helm("get all mine").await;
     assert!(all.contains("CHART: small") && all.contains("size: 3"), "{all}");
 }
 
-/// Helm, which installs the same, records the same.
-async fn is_what_helm_records(hands: &Hands<'_>, ours: &Release) {
-    hands.kubectl("create namespace other", "").await;
-    hands
+async fn is_what_helm_records(client: &HelmClient<'_>, ours: &Release) {
+    client.kubectl("create namespace other", "").await;
+    client
         .helm("install mine small -n other --set-json size=2 --set-json share=0.5 --labels team=x")
         .await;
-    let records = hands.records("other").await;
+    let records = client.records("other").await;
     let helms = from_object(&records[&("mine".to_owned(), 1)]).unwrap();
     let common = |release: &Release| {
         let mut record = serde_json::to_value(release).unwrap();
@@ -309,7 +303,7 @@ async fn is_what_helm_records(hands: &Hands<'_>, ours: &Release) {
             hook["last_run"] = Value::Null;
             hook["manifest"] = trimmed(&hook["manifest"]);
         }
-        // and knows no fields of 4's
+        // helm 3 does not know the fields of 4
         let record = record.as_object_mut().unwrap();
         record.retain(|key, _| !["namespace", "apply_method"].contains(&key.as_str()));
         let chart = record["chart"].as_object_mut().unwrap();
@@ -321,17 +315,17 @@ async fn is_what_helm_records(hands: &Hands<'_>, ours: &Release) {
         }
         (record.clone(), release.labels.clone())
     };
-    // as it was written: 1.0 is 1 there, as Go writes it
+    // Go writes 1.0 as 1
     let object = to_object(ours, Driver::Secret, "default", Stamp::Created(1));
     let ours = from_object(&object.unwrap()).unwrap();
     assert_eq!(common(&ours), common(&helms));
 }
 
-async fn is_rolled_back(hands: &Hands<'_>, first: &Release) {
-    assert_eq!(live_size(hands).await, "3");
-    hands.helm("rollback mine 1").await;
-    assert_eq!(live_size(hands).await, "2");
-    let records = hands.records("default").await;
+async fn is_rolled_back(client: &HelmClient<'_>, first: &Release) {
+    assert_eq!(live_size(client).await, "3");
+    client.helm("rollback mine 1").await;
+    assert_eq!(live_size(client).await, "2");
+    let records = client.records("default").await;
     let releases: Vec<Release> = records
         .values()
         .map(|object| from_object(object).unwrap())
@@ -345,7 +339,7 @@ async fn is_rolled_back(hands: &Hands<'_>, first: &Release) {
     assert_eq!(third.info.description, "Rollback to 1");
     assert_eq!((&third.manifest, &third.config), (&first.manifest, &first.config));
     assert_eq!(third.labels, first.labels);
-    // helm 3 knows nothing of times there
+    // helm 3 has no such times
     let chart = |release: &Release| RecordedChart {
         schema_modified: None,
         ..release.chart.clone().unwrap()
@@ -355,26 +349,26 @@ async fn is_rolled_back(hands: &Hands<'_>, first: &Release) {
     records.values().for_each(is_written_as_it_was);
 }
 
-async fn live_size(hands: &Hands<'_>) -> String {
-    let map = hands.kubectl_json("get configmap mine-map").await;
+async fn live_size(client: &HelmClient<'_>) -> String {
+    let map = client.kubectl_json("get configmap mine-map").await;
     map["data"]["size"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
 async fn equate_keeps_what_helm_recorded() {
-    with_each_helm(async |hands| {
-        hands.helm("install one small --labels team=x").await;
-        hands
+    with_each_helm(async |client| {
+        client.helm("install one small --labels team=x").await;
+        client
             .helm("upgrade one small --set-json nested={\"a\":1e3} --description larger")
             .await;
-        let told = hands.helm_fails("upgrade one small --set bad=true").await;
+        let told = client.helm_fails("upgrade one small --set bad=true").await;
         assert!(told.contains("Not_A_Name"), "{told}");
-        hands.helm("rollback one 1").await;
-        hands.helm_fails("install two small --set bad=true").await;
-        hands.helm("install three small").await;
-        hands.helm("uninstall three --keep-history").await;
+        client.helm("rollback one 1").await;
+        client.helm_fails("install two small --set bad=true").await;
+        client.helm("install three small").await;
+        client.helm("uninstall three --keep-history").await;
 
-        let records = hands.records("default").await;
+        let records = client.records("default").await;
         let seen: Vec<_> = records
             .iter()
             .map(|((name, version), object)| {
@@ -396,19 +390,19 @@ async fn equate_keeps_what_helm_recorded() {
         let names = ["one", "two", "three"];
         let mut before = Vec::new();
         for name in names {
-            before.push(hands.shown(name).await);
+            before.push(client.shown(name).await);
         }
         for object in records.values() {
             is_written_as_it_was(object);
-            hands.kubectl("replace -f -", &again(object).to_string()).await;
+            client.kubectl("replace -f -", &again(object).to_string()).await;
         }
         for (name, before) in names.iter().zip(before) {
-            assert_eq!(hands.shown(name).await, before);
+            assert_eq!(client.shown(name).await, before);
         }
-        hands.helm("rollback one 2").await;
-        hands.helm("rollback three 1").await;
-        hands.helm("upgrade two small --reset-values").await;
-        let listed = hands.helm_json("list").await;
+        client.helm("rollback one 2").await;
+        client.helm("rollback three 1").await;
+        client.helm("upgrade two small --reset-values").await;
+        let listed = client.helm_json("list").await;
         let statuses: Vec<_> = listed
             .as_array()
             .unwrap()
@@ -429,7 +423,7 @@ fn names_of(names: [&str; 3]) -> [String; 3] {
     names.map(|name| format!("\"{name}\" \"deployed\""))
 }
 
-/// An object that holds a record, made anew from what was read of it.
+/// An object with a record that was read and encoded again.
 fn again(object: &Value) -> Value {
     let release = from_object(object).unwrap();
     let metadata = &object["metadata"];
@@ -442,7 +436,7 @@ fn again(object: &Value) -> Value {
     to_object(&release, Driver::Secret, namespace, stamp).unwrap()
 }
 
-/// The record that is read and written again has the content it had.
+/// A record that is read and written again has the same content.
 fn is_written_as_it_was(object: &Value) {
     let again = again(object);
     for part in ["name", "namespace"] {
@@ -453,15 +447,14 @@ fn is_written_as_it_was(object: &Value) {
     assert_eq!(plain(&again), plain(object));
 }
 
-/// An object's labels but for its stamps: of a record that was written once before it was superseded, helm
-/// keeps both.
+/// An object's labels without stamps: helm keeps both stamps of a record written before it was
+/// superseded.
 fn labels(object: &Value) -> Map<String, Value> {
     let mut labels = object["metadata"]["labels"].as_object().unwrap().clone();
     labels.retain(|label, _| !["createdAt", "modifiedAt"].contains(&label.as_str()));
     labels
 }
 
-/// The record in an object, as JSON.
 fn plain(object: &Value) -> Value {
     let data = STANDARD
         .decode(object["data"]["release"].as_str().unwrap())
@@ -472,7 +465,7 @@ fn plain(object: &Value) -> Value {
         .read_to_string(&mut text)
         .unwrap();
     let mut record: Value = serde_json::from_str(&text).unwrap();
-    // times that are not there, in Helm 3's words; Helm 4 leaves them out as well
+    // Helm 3 writes missing times as empty texts; Helm 4 omits them
     let is_said = |value: &Value| *value != "";
     let info = record["info"].as_object_mut().unwrap();
     info.retain(|_, value| is_said(value));

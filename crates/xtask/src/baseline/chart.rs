@@ -1,21 +1,20 @@
-//! `cargo xtask baseline chart`: what Helm makes of charts, values and schemas.
+//! `cargo xtask baseline chart`: Helm's answers for charts, values and schemas.
 
-use super::template::{self, Asked};
+use super::template::{self, Reference};
 use std::error::Error;
 
-/// Which cases, and what to do with the answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only files whose name contains one of these.
+    /// Only files whose name contains one of these
     names: Vec<String>,
-    /// Compare with what is recorded and change nothing.
+    /// Compare with the recorded answers and change nothing
     #[arg(long)]
     check: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     template::rewrite(
-        &Asked {
+        &Reference {
             cases: "../helm/tests/golden/chart",
             program: "./chart",
             answers: &["output", "error", "warnings"],

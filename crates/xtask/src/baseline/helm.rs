@@ -1,9 +1,8 @@
-//! `cargo xtask baseline helm`: what `helm template` prints for the charts of our cases.
+//! `cargo xtask baseline helm`: the output of `helm template` for our cases.
 //!
-//! Helm 4.3 is asked, whose output this is; 4.2, whose engine ours follows, where a case says so (what
-//! it assumes of a cluster). Each case is written into a fresh folder, in which Helm runs with the case's arguments; its path is
-//! told as `<ROOT>`. Only the
-//! recorded answers of a case are rewritten.
+//! Helm 4.3 answers, whose output ours matches; Helm 4.2, whose engine ours follows, where a case says so
+//! (its default API versions). Helm runs in a fresh folder with the case's files and arguments; the
+//! folder's path becomes `<ROOT>`. Only the recorded answers of a case are rewritten.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -14,15 +13,13 @@ use equate_testkit::peers::{self, KubectlVersion};
 use super::kustomize::cases_in;
 use super::{chart_case, format};
 
-/// Where the cases are, from this crate.
 const CASES: &str = "../helm/tests/cases";
 
-/// Which cases, and what to do with the answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only cases whose path contains one of these.
+    /// Only cases whose path contains one of these
     names: Vec<String>,
-    /// Compare with what is recorded and change nothing.
+    /// Compare with the recorded answers and change nothing
     #[arg(long)]
     check: bool,
 }
@@ -73,12 +70,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let what = if args.check { "differ" } else { "rewritten" };
     println!("{asked} cases asked, {} {what}", stale.len());
     if args.check && !stale.is_empty() {
-        return Err("Helm answers otherwise: run `cargo xtask baseline helm`".into());
+        return Err("Helm has other answers: run `cargo xtask baseline helm`".into());
     }
     Ok(())
 }
 
-/// What Helm says of a case, by the names a case has for it.
+/// Helm's answers to a case, by their names in the case.
 fn answers(mut helm: Command, case: &format::Case) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let root = folder.path().canonicalize()?;
@@ -101,7 +98,7 @@ fn answers(mut helm: Command, case: &format::Case) -> Result<Vec<(String, String
         answers.push(("output".to_owned(), hide(&output.stdout)));
     }
     let said = hide(&output.stderr);
-    // a log's lines carry the time
+    // log lines contain the time
     let (logged, said): (Vec<&str>, Vec<&str>) = said.lines().partition(|line| line.starts_with("level="));
     let lines = |lines: Vec<&str>| {
         lines

@@ -1,9 +1,10 @@
-//! `cargo xtask baseline kustomize`: the answers in our cases, from the real engine.
+//! `cargo xtask baseline kustomize`: the real engine's answers for our cases.
 //!
-//! Each case's files are written into a fresh folder and built; its path is told as `<ROOT>`,
-//! addresses in Go's messages as `0x`. Where charts are rendered, kustomize runs Helm 4.2, the one whose
-//! engine ours follows; with more words for the command line, kubectl's kustomize is asked. A case with a schema of its own has a process of its own, as
-//! the engine keeps the schema of an earlier build. Only the recorded answers of a case are rewritten, never its files or what it says of ours.
+//! Each case is built in a fresh folder; its path becomes `<ROOT>`, addresses in Go's messages become
+//! `0x`. For charts, kustomize runs Helm 4.2, whose engine ours follows. For command line options,
+//! kubectl's kustomize answers. A case with its own schema gets its own process, because the engine keeps
+//! the schema of an earlier build. Only the recorded answers of a case are rewritten, never its files or
+//! our answers.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -14,15 +15,13 @@ use tempfile::TempDir;
 
 use super::format::{Case, Content, SPEC};
 
-/// Where the cases are, from this crate.
 const CASES: &str = "../kustomize/tests/cases";
 
-/// Which cases, and what to do with the answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only cases whose path contains one of these.
+    /// Only cases whose path contains one of these
     names: Vec<String>,
-    /// Compare with what is recorded and change nothing.
+    /// Compare with the recorded answers and change nothing
     #[arg(long)]
     check: bool,
 }
@@ -78,17 +77,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let what = if args.check { "differ" } else { "rewritten" };
     println!("{asked} cases asked, {} {what}", stale.len());
     if args.check && !stale.is_empty() {
-        return Err("the real engine answers otherwise: run `cargo xtask baseline kustomize`".into());
+        return Err("the real engine has other answers: run `cargo xtask baseline kustomize`".into());
     }
     Ok(())
 }
 
-/// All case files, in order.
 pub(crate) fn cases() -> Result<Vec<PathBuf>, std::io::Error> {
     cases_in(CASES)
 }
 
-/// All case files in a folder of topics, in order.
 pub(super) fn cases_in(folder: &str) -> Result<Vec<PathBuf>, std::io::Error> {
     let mut found = Vec::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -104,9 +101,8 @@ pub(super) fn cases_in(folder: &str) -> Result<Vec<PathBuf>, std::io::Error> {
     Ok(found)
 }
 
-/// What it takes to render charts.
 struct Charts {
-    /// Holds `helm`.
+    /// Contains `helm`.
     folder: TempDir,
     helm: PathBuf,
     kubectl: PathBuf,
@@ -128,7 +124,6 @@ impl Charts {
         })
     }
 
-    /// What kubectl's kustomize says, with more words.
     fn by_command(&self, directory: &Path, words: &str) -> Result<KustomizeAnswer, std::io::Error> {
         let output = Command::new(&self.kubectl)
             .arg("kustomize")
@@ -148,7 +143,6 @@ impl Charts {
         })
     }
 
-    /// The text without what differs from run to run: folders that are made for it.
     fn hidden(&self, text: &str) -> String {
         const MADE: &str = "kustomize-helm-";
         let text = text.replace(&*self.folder.path().to_string_lossy(), "<HELM>");
@@ -163,7 +157,7 @@ impl Charts {
     }
 }
 
-/// What the real engine says of a case, by the names a case has for it.
+/// The engine's answers to a case, by their names in the case.
 fn answers(
     engine: &mut Kustomize,
     charts: Option<&Charts>,
@@ -194,7 +188,7 @@ fn answers(
             return Ok(vec![("error", format!("{}\n", error.trim_end()))]);
         }
     };
-    // other lines are a log's, with the time
+    // other lines are log lines with the time
     let told = answer.warnings.lines().filter(|line| line.starts_with("# "));
     let warnings: String = told.flat_map(|line| [line, "\n"]).collect();
     if !warnings.is_empty() {
@@ -203,7 +197,6 @@ fn answers(
     Ok(answers)
 }
 
-/// The text without the digits of addresses, which differ from run to run.
 fn without_addresses(text: &str) -> String {
     let mut pieces = text.split("0x");
     let mut hidden = pieces.next().unwrap_or_default().to_owned();
@@ -217,7 +210,7 @@ fn without_addresses(text: &str) -> String {
 }
 
 fn write(case: &Case, root: &Path) -> Result<(), Box<dyn Error>> {
-    // what only the judge gets comes last, over what ours gets
+    // files for the reference alone come last and replace ours
     let mut files: Vec<_> = case.files.iter().filter(|file| file.path != SPEC).collect();
     files.sort_by_key(|file| file.for_the_judge);
     for file in files {

@@ -1,7 +1,7 @@
-//! `cargo xtask baseline listings`: what the real helm makes of rendered texts.
+//! `cargo xtask baseline listings`: the real helm's listings of rendered texts.
 //!
-//! The cases are lines of JSON: the files of a chart, which hold no template actions, and arguments of
-//! `helm template`. What it prints and writes, and the hooks of the record, are rewritten.
+//! The cases are lines of JSON: chart files without template actions, and arguments of `helm template`.
+//! The output, the written files and the record's hooks are rewritten.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -15,10 +15,9 @@ use serde_json::{Value, json};
 const CASES: &str = "../helm/tests/golden/listings.jsonl";
 const ANSWERS: [&str; 4] = ["output", "error", "written", "hooks"];
 
-/// What to do with the answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Compare with what is recorded and change nothing.
+    /// Compare with the recorded answers and change nothing
     #[arg(long)]
     check: bool,
 }
@@ -42,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     if args.check {
-        return Err("the real helm answers otherwise: run `cargo xtask baseline listings`".into());
+        return Err("the real helm has other answers: run `cargo xtask baseline listings`".into());
     }
     Ok(fs::write(&path, answered)?)
 }

@@ -1,9 +1,9 @@
-//! `cargo xtask baseline`: what the real tools answer, recorded.
+//! `cargo xtask baseline`: recorded answers of the real tools.
 
 pub(crate) mod chart;
 #[path = "../../../helm/tests/it/chart_case.rs"]
 mod chart_case;
-// the format of the cases, which the tests of the other crate read too: nothing else is shared
+// the format of the cases, shared with the tests of the other crate
 #[expect(dead_code, reason = "what the tests ask of a case")]
 #[path = "../../../kustomize/tests/it/cases/format.rs"]
 pub(crate) mod format;
@@ -19,7 +19,6 @@ use std::path::PathBuf;
 use equate_testkit::cluster::Cluster;
 use equate_testkit::replay::{self, normal::Normaliser};
 
-/// What `baseline` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,23 +27,23 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Tool {
-    /// Plays scripts against a real API server and writes the conformance format to stdout.
+    /// Play scripts against a real API server and print the conformance format
     KubeApiserver {
-        /// Scripts, as in `crates/testkit/scenarios`.
+        /// Scripts, as in `crates/testkit/scenarios`
         #[arg(required = true)]
         scripts: Vec<PathBuf>,
     },
-    /// Builds the cases of `crates/kustomize/tests/cases` with the real engine.
+    /// Build the cases of `crates/kustomize/tests/cases` with the real engine
     Kustomize(kustomize::Args),
-    /// Lists the charts of `crates/helm/tests/golden/listings.jsonl` with the real helm.
+    /// List the charts of `crates/helm/tests/golden/listings.jsonl` with the real helm
     Listings(listings::Args),
-    /// Lets real helms make the records in `crates/helm/tests/golden/records.jsonl`.
+    /// Make the records of `crates/helm/tests/golden/records.jsonl` with real helms
     Records,
-    /// Renders the charts of `crates/helm/tests/cases` with Helm itself.
+    /// Render the charts of `crates/helm/tests/cases` with Helm itself
     Helm(helm::Args),
-    /// Runs the templates of `crates/template/tests/golden` with Go and Helm's functions.
+    /// Run the templates of `crates/template/tests/golden` with Go and Helm's functions
     Template(template::Args),
-    /// Loads the charts of `crates/helm/tests/golden/chart`, and puts their values together, with Helm.
+    /// Load the charts of `crates/helm/tests/golden/chart` and coalesce their values with Helm
     Chart(chart::Args),
 }
 

@@ -1,7 +1,7 @@
-//! `cargo xtask baseline records`: the records of releases that real helms have made.
+//! `cargo xtask baseline records`: release records made by real helms.
 //!
-//! helm 4 and helm 3 run a small chart through its life on the embedded API; the objects they leave are
-//! written to `crates/helm/tests/golden/records.jsonl`. Times are those of the run: nothing is compared.
+//! helm 4 and helm 3 run a small chart through its life on the embedded API; their objects go to
+//! `crates/helm/tests/golden/records.jsonl`. Times are those of the run: nothing is compared.
 
 use std::error::Error;
 use std::fs;
@@ -119,7 +119,6 @@ fn live(clients: &peers::Clients, kubeconfig: &Path, driver: &str) -> Result<Vec
     Ok(objects.iter().map(record).collect())
 }
 
-/// An object without what the server adds.
 fn record(object: &Value) -> Value {
     let metadata = &object["metadata"];
     let mut record = json!({

@@ -1,6 +1,6 @@
-//! `cargo xtask baseline template`: what Go's templates and Helm's functions answer.
+//! `cargo xtask baseline template`: answers of Go's templates and Helm's functions.
 //!
-//! The cases are lines of JSON; `output`, `bytes` (what is not UTF-8), `rendered` (the files of a
+//! The cases are lines of JSON. `output`, `bytes` (output that is not UTF-8), `rendered` (the files of a
 //! chart) and `error` are rewritten, everything else is kept.
 
 use std::error::Error;
@@ -10,30 +10,26 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Who is asked what.
-pub(super) struct Asked {
-    /// Where the cases are, from this crate.
+pub(super) struct Reference {
     pub(super) cases: &'static str,
-    /// The package of the judge, below `peers/template`.
+    /// The Go package of the program, below `peers/template`.
     pub(super) program: &'static str,
-    /// What it answers.
     pub(super) answers: &'static [&'static str],
-    /// What `baseline` calls it.
+    /// Its subcommand of `baseline`.
     pub(super) command: &'static str,
 }
 
-/// Which cases, and what to do with the answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only files whose name contains one of these.
+    /// Only files whose name contains one of these
     names: Vec<String>,
-    /// Compare with what is recorded and change nothing.
+    /// Compare with the recorded answers and change nothing
     #[arg(long)]
     check: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
-    let asked = Asked {
+    let asked = Reference {
         cases: "../template/tests/golden",
         program: ".",
         answers: &["output", "bytes", "rendered", "error"],
@@ -42,8 +38,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     rewrite(&asked, &args.names, args.check)
 }
 
-/// Asks for all cases whose file has one of the names, and writes the answers into them.
-pub(super) fn rewrite(asked: &Asked, names: &[String], check: bool) -> Result<(), Box<dyn Error>> {
+/// Gets the answers of all cases in matching files, and writes or compares them.
+pub(super) fn rewrite(asked: &Reference, names: &[String], check: bool) -> Result<(), Box<dyn Error>> {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(crate_dir.join(asked.cases))? {
@@ -86,7 +82,7 @@ pub(super) fn rewrite(asked: &Asked, names: &[String], check: bool) -> Result<()
     if check && stale > 0 {
         let command = asked.command;
         return Err(
-            format!("the real engine answers otherwise: run `cargo xtask baseline {command}`").into(),
+            format!("the real engine has other answers: run `cargo xtask baseline {command}`").into(),
         );
     }
     Ok(())
@@ -106,7 +102,7 @@ fn ask(module: &Path, program: &str, cases: &str) -> Result<String, Box<dyn Erro
     let output = child.wait_with_output()?;
     writer.join().map_err(|_| "the cases could not be written")??;
     if !output.status.success() {
-        return Err(format!("the judge of templates: {}", output.status).into());
+        return Err(format!("the Go program of the templates failed: {}", output.status).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }

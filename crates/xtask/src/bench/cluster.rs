@@ -1,9 +1,9 @@
-//! Many Kustomizations on a real kube-apiserver with its controllers, everything on this machine.
+//! Many Kustomizations on a real kube-apiserver with its controllers, all on this machine.
 //!
-//! The shape is Flux's own benchmark's: each Kustomization waits, prunes, has a target namespace that
-//! exists already and three substitutions, and is made of a ServiceAccount, a Service, a Deployment
-//! without replicas and an Ingress; all are directories of one repository, which is served over HTTP.
-//! Beside it stands what the API server needs for the same writes alone: a bare loop of the patches.
+//! The fleet is that of Flux's own benchmark. Each Kustomization waits, prunes, and has an existing
+//! target namespace and three substitutions. It applies a ServiceAccount, a Service, a Deployment without
+//! replicas and an Ingress. All are directories of one repository, served over HTTP. For comparison, a
+//! bare loop measures the API server with the same patches alone.
 
 use super::process::Process;
 use super::session::{Counters, PATIENCE, api, counters, read};
@@ -27,7 +27,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const HOME: &str = "flux-system";
-/// As many as Flux's benchmark has, and as the bare loop.
+/// As in Flux's benchmark, and for the bare loop.
 const AT_ONCE: usize = 20;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -168,7 +168,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Pushed, then asked for, as a webhook does.
+    /// Pushes a change and requests a reconciliation, as a webhook does.
     async fn one_of_many(&self, repository: &Repository) -> Outcome {
         let number = self.count / 2;
         let deployments = api(&self.client, "apps", "v1", "Deployment", &app(number));
@@ -251,7 +251,7 @@ impl Bench {
     }
 }
 
-/// The definitions, and the namespaces with what the controllers put into each.
+/// Creates the definitions and the namespaces, and waits for the default objects of each.
 async fn furnish(client: &Client, count: usize) -> Outcome {
     let definitions = Api::all_with(
         client.clone(),
@@ -286,7 +286,7 @@ async fn furnish(client: &Client, count: usize) -> Outcome {
         .buffer_unordered(AT_ONCE)
         .try_collect::<()>()
         .await?;
-    // what else they make of a namespace is not to be part of the measure
+    // other default objects of a namespace must not be part of the measurement
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
     let roots: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
     let named = ListParams::default().fields("metadata.name=kube-root-ca.crt");
@@ -300,7 +300,6 @@ async fn furnish(client: &Client, count: usize) -> Outcome {
     Ok(())
 }
 
-/// The same objects in other namespaces, by nothing but patches.
 async fn bare_loop(client: &Client, count: usize) -> Outcome {
     let params = PatchParams::apply("kustomize-controller").force();
     let mut patches = Vec::new();
@@ -345,7 +344,6 @@ fn bare(number: usize) -> String {
     format!("bare-{number:04}")
 }
 
-/// The files of one of many.
 fn files(number: usize, round: &str) -> [(String, String); 2] {
     let name = app(number);
     let documents: Vec<String> = objects(number, round).iter().map(Value::to_string).collect();
@@ -361,7 +359,6 @@ fn files(number: usize, round: &str) -> [(String, String); 2] {
     ]
 }
 
-/// What one of many is made of, with variables, without a namespace.
 fn objects(number: usize, round: &str) -> [Value; 4] {
     let name = app(number);
     let labels = json!({ "app.kubernetes.io/name": name });
@@ -443,7 +440,6 @@ fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Until an object passes, by watch.
 async fn wait_for(
     objects: &Api<DynamicObject>,
     name: &str,
@@ -468,10 +464,10 @@ async fn wait_for(
         Err("the watch ended".into())
     };
     let waited = tokio::time::timeout(PATIENCE, found).await;
-    waited.map_err(|_elapsed| format!("{name} did not become what it should"))?
+    waited.map_err(|_elapsed| format!("{name} did not reach the expected state"))?
 }
 
-/// How often the API server was asked for the kinds that this is about, by verb and kind.
+/// The API server's request counts for the kinds of this benchmark, by verb and kind.
 async fn requests(client: &Client) -> Outcome<Counters> {
     const KINDS: [&str; 6] = [
         "deployments",
@@ -504,7 +500,7 @@ async fn requests(client: &Client) -> Outcome<Counters> {
     Ok(sums)
 }
 
-/// What came in addition: a line each, or that it was nothing.
+/// The increase: a line each, or that there was none.
 fn difference(before: &Counters, after: &Counters) -> String {
     let lines = after.keys().map(|name| (name, grown(before, after, name)));
     let lines: Vec<String> = lines

@@ -1,4 +1,4 @@
-//! Repositories to time with, written by the `git` program as a person would.
+//! Benchmark repositories, written by the `git` program.
 
 use super::launch;
 use std::error::Error;
@@ -6,14 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A repository in a directory of its own, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Fleet {
     directory: tempfile::TempDir,
 }
 
 impl Fleet {
-    /// A copy of a directory, committed.
     pub(super) fn copy_of(source: &Path) -> Result<Self, Box<dyn Error>> {
         let fleet = Self::empty()?;
         copy(source, fleet.path())?;
@@ -21,7 +19,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// A ConfigMap `settings` that a commit can change, and some, `drifting-N`, for hands to change.
+    /// A ConfigMap `settings`, changed by commits, and some `drifting-N`, changed in the cluster.
     pub(super) fn small(drifting: usize) -> Result<Self, Box<dyn Error>> {
         let fleet = Self::empty()?;
         fleet.write("settings.yaml", &settings("settings", "0"))?;
@@ -101,7 +99,6 @@ pub(super) fn settings(name: &str, value: &str) -> String {
     )
 }
 
-/// The name of one of many.
 pub(super) fn app(number: usize) -> String {
     format!("app-{number:04}")
 }
@@ -114,7 +111,6 @@ pub(super) fn objects(name: &str, value: &str) -> String {
     )
 }
 
-/// The same but the ConfigMap.
 pub(super) fn objects_without_map(name: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n---\n\

@@ -1,7 +1,7 @@
-//! Charts: what hostile ones cost before a limit ends them, and real ones beside Helm's engine.
+//! Charts: the cost of hostile ones until a limit ends them, and real ones compared with Helm's engine.
 //!
-//! A hostile chart is rendered by the release binary in a process of its own, so that its peak memory is its
-//! own too. Processor time counts: other programs do not make a chart slower.
+//! The release binary renders each hostile chart in its own process, to measure its peak memory.
+//! Processor time counts: it does not depend on other programs.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -12,34 +12,32 @@ use super::hostile::{HOSTILE, Hostile};
 use super::launch;
 use crate::charts;
 
-/// Hostile charts, and real ones beside Helm's engine.
+/// Hostile charts, and real ones beside Helm's engine
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Real charts below this folder, beside Helm itself.
+    /// Real charts below this folder, compared with Helm itself
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
-    /// How often each real chart is rendered.
+    /// The number of renders of each real chart
     #[arg(long, default_value_t = 15)]
     rounds: u32,
-    /// Only the hostile charts whose names contain this.
+    /// Only hostile charts whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// The binary, relative to where this is run; without it the release binary is built.
+    /// The binary, relative to the current directory; by default the release binary is built
     #[arg(long, value_name = "FILE")]
     pub(super) equate: Option<PathBuf>,
 }
 
-/// What a hostile chart may take.
 const SECONDS_MAX: f64 = 1.0;
 const MB_MAX: f64 = 200.0;
-/// One that takes longer is ended.
+/// The time after which a render is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a render took.
 #[derive(Debug, Default)]
-struct Took {
+struct RenderCost {
     wall: f64,
-    /// Processor time, in seconds, as exact as a hundredth.
+    /// Processor time in seconds, in steps of a hundredth.
     cpu: f64,
     /// Peak resident memory, in MB.
     peak: f64,
@@ -73,18 +71,15 @@ pub(super) fn run(equate: &Path, args: &Args) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// How a render ended: its error, or nothing.
-struct Told {
-    /// Nothing where a signal ended it.
+/// The end of a render: its exit code and error.
+struct RenderEnd {
+    /// `None` after a signal.
     code: Option<i32>,
     error: String,
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a look at a process is repeated until it ends"
-)]
-fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(Took, Told), Box<dyn Error>> {
+#[expect(clippy::disallowed_methods, reason = "a process is sampled until it ends")]
+fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(RenderCost, RenderEnd), Box<dyn Error>> {
     let archive = folder.join("chart.tgz");
     let chart = if archive.exists() { &archive } else { folder };
     let said = tempfile::NamedTempFile::new()?;
@@ -97,9 +92,9 @@ fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(Took, Told),
         .stderr(said.reopen()?);
     let began = Instant::now();
     let mut child = launch(&mut command, Command::spawn)?;
-    let mut took = Took::default();
+    let mut took = RenderCost::default();
     let status = loop {
-        took.look(&child);
+        took.sample(&child);
         if let Some(status) = child.try_wait()? {
             break status;
         }
@@ -107,20 +102,20 @@ fn render(equate: &Path, folder: &Path, more: &[String]) -> Result<(Took, Told),
             child.kill()?;
             break child.wait()?;
         }
-        // what it takes in the meantime is not seen: a few megabytes at most
+        // growth in the meantime is not seen: a few megabytes at most
         std::thread::sleep(Duration::from_millis(1));
     };
     took.wall = began.elapsed().as_secs_f64();
-    let told = Told {
+    let told = RenderEnd {
         code: status.code(),
         error: String::from_utf8_lossy(&std::fs::read(said.path())?).into_owned(),
     };
     Ok((took, told))
 }
 
-impl Took {
-    /// Looks at a process, which keeps its processor time until it is waited for.
-    fn look(&mut self, child: &Child) {
+impl RenderCost {
+    /// Samples a process, which keeps its processor time until it is waited for.
+    fn sample(&mut self, child: &Child) {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", child.id()));
         if let Ok(status) = read("status") {
             let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -128,7 +123,7 @@ impl Took {
             self.peak = self.peak.max(kib.unwrap_or_default() * 1_024.0 / 1e6);
         }
         if let Ok(stat) = read("stat") {
-            // behind the name, which is in parentheses: user and system time are the 12th and 13th
+            // after the name in parentheses, user and system time are the 12th and 13th fields
             let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
             let ticks: f64 = fields
                 .skip(11)
@@ -140,8 +135,8 @@ impl Took {
     }
 }
 
-/// The line of an error that says why: the last.
-fn shown(told: &Told) -> String {
+/// The last line of the error, which has the cause.
+fn shown(told: &RenderEnd) -> String {
     let why = match told.code {
         Some(0) => "rendered",
         Some(_) => told
@@ -156,8 +151,8 @@ fn shown(told: &Told) -> String {
     why
 }
 
-/// What is wrong with how a hostile chart ended.
-fn fault(hostile: &Hostile, took: &Took, told: &Told) -> Option<String> {
+/// The fault in the end of a hostile chart, if any.
+fn fault(hostile: &Hostile, took: &RenderCost, told: &RenderEnd) -> Option<String> {
     let name = hostile.name;
     if took.cpu > SECONDS_MAX || took.peak > MB_MAX {
         return Some(format!(
@@ -170,6 +165,9 @@ fn fault(hostile: &Hostile, took: &Took, told: &Told) -> Option<String> {
         Some(0) if hostile.said.is_empty() => None,
         Some(0) => Some(format!("{name}: rendered")),
         Some(_) if told.error.contains(hostile.said) => None,
-        Some(_) => Some(format!("{name}: {} is not said in: {}", hostile.said, told.error)),
+        Some(_) => Some(format!(
+            "{name}: {} is missing from the error: {}",
+            hostile.said, told.error
+        )),
     }
 }

@@ -1,7 +1,6 @@
-//! Charts that are made to take all time or memory, and what is to end each.
+//! Hostile charts for time and memory, and the expected limit of each.
 //!
-//! They are written when they are wanted: the largest are too large to be kept, and how each is made says
-//! what it is about.
+//! They are generated: the largest are too large to commit.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -10,13 +9,11 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// A chart that is made to do harm.
 pub(super) struct Hostile {
-    /// What it tries.
     pub(super) name: &'static str,
-    /// Writes it into a folder; tells what else is said to who renders it.
+    /// Writes it into a folder; returns more arguments for the render.
     pub(super) write: fn(&Path) -> io::Result<Vec<String>>,
-    /// What the error has in it; nothing for a chart that is rendered.
+    /// A part of the error; empty for a chart that renders.
     pub(super) said: &'static str,
 }
 
@@ -27,7 +24,7 @@ const fn chart(name: &'static str, said: &'static str, write: Write) -> Hostile 
 type Write = fn(&Path) -> io::Result<Vec<String>>;
 type Written = io::Result<Vec<String>>;
 
-/// All of them. A chart that is an archive is the file `chart.tgz` of its folder.
+/// All hostile charts. A packed chart is the file `chart.tgz` of its folder.
 pub(super) const HOSTILE: &[Hostile] = &[
     chart("values: aliases that multiply", "aliases expanded", |at| {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
@@ -347,7 +344,7 @@ fn with_schema(at: &Path, values: &str, schema: &str) -> Written {
     Ok(Vec::new())
 }
 
-/// A chart in a chart, each of which imports all that the one in it has, to many places.
+/// Nested charts, each of which imports all values of its subchart to many places.
 fn importing(at: &Path) -> Written {
     let mut path = at.to_owned();
     for _ in 0..14 {
@@ -369,7 +366,6 @@ fn importing(at: &Path) -> Written {
     Ok(Vec::new())
 }
 
-/// Packs files and links, whatever their names.
 fn archive(at: &Path, files: &[(String, Vec<u8>)], links: &[(&str, &str)]) -> Written {
     let file = std::fs::File::create(at.join("chart.tgz"))?;
     let mut zip = GzEncoder::new(file, Compression::fast());
@@ -389,7 +385,7 @@ fn entry(out: &mut impl io::Write, name: &str, kind: u8, data: &[u8], link: &str
     out.write_all(&vec![0; data.len().next_multiple_of(512) - data.len()])
 }
 
-/// A header of an archive, which no library would write with such names.
+/// A tar header; libraries refuse to write such names.
 fn header(name: &str, kind: u8, size: u64, link: &str) -> [u8; 512] {
     let mut header = [0; 512];
     let mut put = |at: usize, text: &str| {

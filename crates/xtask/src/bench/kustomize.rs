@@ -1,4 +1,4 @@
-//! Kustomize builds: this engine and the real one, on the same trees, in one run.
+//! Kustomize builds by this engine and the real one, on the same trees, in one run.
 
 use super::KustomizeArgs;
 use equate_testkit::peers::{self, Kustomize, KustomizeOptions};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Prints a table: what each tree cost the one and the other, and whether they agree on it.
+/// Prints a table: the cost of each tree for both engines, and whether the results agree.
 pub(super) fn run(args: &KustomizeArgs) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let trees = ours(folder.path())?;
@@ -36,7 +36,6 @@ pub(super) fn run(args: &KustomizeArgs) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A tree on disk, and what it cost here.
 struct Tree {
     name: String,
     n: u64,
@@ -45,14 +44,13 @@ struct Tree {
     output: String,
 }
 
-/// What a tree cost the real engine.
-struct Theirs {
+struct EngineCost {
     milliseconds: f64,
-    /// Whether it came to the same text.
+    /// Whether the output is the same.
     same: bool,
 }
 
-/// Lets the crate's bench, which is compiled as releases are, write the trees and build them.
+/// Runs the crate's bench with the release profile, which writes and builds the trees.
 fn ours(folder: &Path) -> Result<Vec<Tree>, Box<dyn Error>> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -90,8 +88,8 @@ fn ours(folder: &Path) -> Result<Vec<Tree>, Box<dyn Error>> {
     trees.collect()
 }
 
-/// The best of some builds; the pipe between is counted, which is little beside a build.
-fn theirs(engine: &mut Kustomize, tree: &Tree, rounds: usize) -> Result<Theirs, Box<dyn Error>> {
+/// The fastest of some builds; the pipe is included, which is little beside a build.
+fn theirs(engine: &mut Kustomize, tree: &Tree, rounds: usize) -> Result<EngineCost, Box<dyn Error>> {
     let options = KustomizeOptions {
         any_file: true,
         ..KustomizeOptions::default()
@@ -108,13 +106,13 @@ fn theirs(engine: &mut Kustomize, tree: &Tree, rounds: usize) -> Result<Theirs, 
             Err(error) => return Err(format!("kustomize on {}: {error}", tree.name).into()),
         }
     }
-    Ok(Theirs {
+    Ok(EngineCost {
         milliseconds: best.as_secs_f64() * 1000.0,
         same,
     })
 }
 
-fn row(tree: &Tree, theirs: Option<&Theirs>) -> String {
+fn row(tree: &Tree, theirs: Option<&EngineCost>) -> String {
     let Tree {
         name,
         n,
@@ -139,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_tells_both_and_how_many_times_faster() {
+    fn rows_show_both_times_and_the_factor() {
         let tree = Tree {
             name: "list".into(),
             n: 10,
@@ -147,7 +145,7 @@ mod tests {
             folder: String::new(),
             output: String::new(),
         };
-        let theirs = Theirs {
+        let theirs = EngineCost {
             milliseconds: 84.04,
             same: true,
         };

@@ -1,8 +1,8 @@
-//! Times the whole: the release binary as a user runs it, a repository on disk, a client outside;
-//! and kustomize builds and charts, beside the real engines.
+//! Benchmarks of the whole product: the release binary, a repository on disk, a client outside; and
+//! kustomize builds and charts compared with the real engines.
 //!
-//! Nothing here asserts a time but `helm`, for charts that are made to take all of it; the table goes to `docs/performance.md` by hand,
-//! with the machine it was taken on.
+//! Only `helm` asserts times, for hostile charts. The tables go to `docs/performance.md` by hand, with
+//! their machine.
 
 mod cluster;
 mod fleet;
@@ -18,7 +18,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Times the whole product, with the release binary.
+/// Time the whole product, with the release binary
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -27,51 +27,51 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// From git to cluster: start, commit to applied, drift to corrected, many Kustomizations.
+    /// From git to cluster: start, commit to applied, drift to corrected, many Kustomizations
     Loop(LoopArgs),
-    /// Many Kustomizations on a real kube-apiserver, beside a bare loop of the same writes.
+    /// Many Kustomizations on a real kube-apiserver, beside a bare loop of the same writes
     Cluster(ClusterArgs),
-    /// Hostile charts, each within a second and 200 MB; real ones beside Helm's engine.
+    /// Hostile charts, each within a second and 200 MB; real ones beside Helm's engine
     Helm(helm::Args),
-    /// Kustomize builds to text: this engine and the real one, on the same trees.
+    /// Kustomize builds to text: this engine and the real one, on the same trees
     Kustomize(KustomizeArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct KustomizeArgs {
-    /// How often the real engine builds each tree; the fastest build counts.
+    /// The number of builds of each tree by the real engine; the fastest counts
     #[arg(long, default_value_t = 3)]
     rounds: usize,
 }
 
 #[derive(Debug, clap::Args)]
 struct ClusterArgs {
-    /// How many Kustomizations of four objects the repository has.
+    /// The number of Kustomizations, of four objects each
     #[arg(long, default_value_t = 1000)]
     kustomizations: usize,
-    /// How long steady state is watched, in seconds.
+    /// The length of the steady state, in seconds
     #[arg(long, default_value_t = 60)]
     steady: u64,
-    /// The binary, relative to where this is run; without it the release binary is built.
+    /// The binary, relative to the current directory; by default the release binary is built
     #[arg(long, value_name = "FILE")]
     equate: Option<PathBuf>,
-    /// Passed on to `equate controllers`.
+    /// Flags for `equate controllers`
     #[arg(last = true)]
     flags: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct LoopArgs {
-    /// How often the short steps are repeated.
+    /// The number of repetitions of the short steps
     #[arg(long, default_value_t = 100)]
     rounds: usize,
-    /// How many Kustomizations of four objects the large repository has.
+    /// The number of Kustomizations in the large repository, of four objects each
     #[arg(long, default_value_t = 1000)]
     kustomizations: usize,
-    /// How long steady state is watched, in seconds.
+    /// The length of the steady state, in seconds
     #[arg(long, default_value_t = 60)]
     steady: u64,
-    /// The binary, relative to where this is run; without it the release binary is built.
+    /// The binary, relative to the current directory; by default the release binary is built
     #[arg(long, value_name = "FILE")]
     equate: Option<PathBuf>,
 }
@@ -92,10 +92,9 @@ pub(crate) fn binary(given: Option<&Path>) -> Result<PathBuf, Box<dyn Error>> {
 
 pub(crate) fn workspace() -> Result<&'static Path, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    root.ok_or_else(|| "the workspace root is not where it was".into())
+    root.ok_or_else(|| "the workspace root was moved".into())
 }
 
-/// Builds the binary as users have it.
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let root = workspace()?;
     let mut command = Command::new(env!("CARGO"));
@@ -109,21 +108,21 @@ fn build() -> Result<PathBuf, Box<dyn Error>> {
     Ok(root.join("target/release/equate"))
 }
 
-/// A binary as it is found from any directory: each session runs in one of its own.
+/// The absolute path of a binary: each session runs in its own directory.
 fn found(binary: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let absolute = std::path::absolute(binary)?;
     if absolute.is_file() {
         return Ok(absolute);
     }
     Err(format!(
-        "--equate {}: there is no such file; it is looked for at {}",
+        "--equate {}: there is no such file at {}",
         binary.display(),
         absolute.display()
     )
     .into())
 }
 
-/// Runs a program, and says which it was if it does not even start.
+/// Starts a program; an error names it.
 pub(crate) fn launch<T>(
     command: &mut Command,
     run: impl FnOnce(&mut Command) -> std::io::Result<T>,
@@ -135,7 +134,6 @@ pub(crate) fn launch<T>(
     })
 }
 
-/// Times of one step, in milliseconds.
 #[derive(Debug, Default)]
 struct Times(Vec<f64>);
 
@@ -144,7 +142,7 @@ impl Times {
         self.0.push(time.as_secs_f64() * 1000.0);
     }
 
-    /// The smallest value that at least this part of all values do not exceed.
+    /// The smallest value that is not exceeded by this share of all values.
     fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -192,10 +190,10 @@ mod tests {
         check(Path::new("Cargo.toml"), Ok(&absolute));
         check(Path::new("./Cargo.toml"), Ok(&absolute));
         check(&absolute, Ok(&absolute));
-        let nowhere = "--equate no/such: there is no such file; it is looked for at HERE/no/such";
+        let nowhere = "--equate no/such: there is no such file at HERE/no/such";
         check(Path::new("no/such"), Err(nowhere));
-        // a directory is no binary
-        let directory = "--equate src: there is no such file; it is looked for at HERE/src";
+        // a directory is not a binary
+        let directory = "--equate src: there is no such file at HERE/src";
         check(Path::new("src"), Err(directory));
     }
 

@@ -1,10 +1,10 @@
-//! A process under the clock: what it used so far, and its end.
+//! A measured process: its resources and its end.
 
 use super::launch;
 use std::error::Error;
 use std::process::{Child, Command, ExitStatus};
 
-/// A running child; told to end when dropped, and waited for.
+/// A running child; dropping it sends SIGTERM and waits.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -16,7 +16,6 @@ impl Process {
         Ok(Self { child })
     }
 
-    /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Box<dyn Error>> {
         Ok(self.child.try_wait()?)
     }
@@ -45,7 +44,7 @@ impl Drop for Process {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        // by the number we started: SIGTERM lets it remove what it wrote
+        // by the id we started: SIGTERM lets it remove its files
         let pid = self.child.id().to_string();
         let told = Command::new("kill").args(["-TERM", &pid]).status();
         if !told.is_ok_and(|status| status.success())

@@ -1,4 +1,4 @@
-//! One `equate up` under the clock: the process, its API and its counters.
+//! A measured `equate up`: the process, its API and its metrics.
 
 use super::process::Process;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
@@ -10,10 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before the bench gives up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A running `equate up`; ended when dropped.
+/// A running `equate up`; dropping it stops it.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) process: Process,
@@ -21,11 +20,9 @@ pub(super) struct Session {
     pub(super) started: Instant,
 }
 
-/// What the process counts, by name.
 pub(super) type Counters = BTreeMap<String, f64>;
 
 impl Session {
-    /// Starts it in a repository and waits for its kubeconfig.
     pub(super) async fn start(
         binary: &Path,
         directory: &Path,
@@ -45,7 +42,7 @@ impl Session {
             metrics: http::Uri::from_static("http://127.0.0.1/metrics"),
             started,
         };
-        // Written last: everything else is there then.
+        // written last, when everything else exists
         let kubeconfig = directory.join(".equate/kubeconfig");
         session.wait_for(&kubeconfig).await?;
         let text = std::fs::read_to_string(directory.join(".equate/endpoints.json"))?;
@@ -74,15 +71,13 @@ impl Session {
         }
     }
 
-    /// The counters of this moment.
     pub(super) async fn counters(&self) -> Result<Counters, Box<dyn Error>> {
         counters(&self.metrics).await
     }
 }
 
-/// The counters of a page of metrics.
 pub(super) async fn counters(page: &http::Uri) -> Result<Counters, Box<dyn Error>> {
-    // The client puts the path of its base before that of the request.
+    // the client puts the path of its base before that of the request
     let base = page.to_string();
     let base = base.trim_end_matches(page.path()).parse()?;
     let client = Client::try_from(Config::new(base))?;
@@ -90,7 +85,6 @@ pub(super) async fn counters(page: &http::Uri) -> Result<Counters, Box<dyn Error
     Ok(read(&client.request_text(request).await?))
 }
 
-/// What a page of metrics says.
 pub(super) fn read(page: &str) -> Counters {
     page.lines()
         .filter(|line| !line.starts_with('#'))
@@ -101,7 +95,6 @@ pub(super) fn read(page: &str) -> Counters {
         .collect()
 }
 
-/// The API of a kind in a namespace.
 pub(crate) fn api(
     client: &Client,
     group: &str,

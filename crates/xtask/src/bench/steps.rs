@@ -1,4 +1,4 @@
-//! The steps that are timed, each as a user would meet it.
+//! The measured steps, as a user experiences them.
 
 use super::fleet::{Fleet, app, objects, objects_without_map, settings};
 use super::session::{Counters, PATIENCE, Session, api};
@@ -50,7 +50,6 @@ fn start_of_the_example(binary: &Path, rounds: usize) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-/// Commit to applied, drift to corrected.
 async fn small_repository(binary: &Path, args: &LoopArgs) -> Result<(), Box<dyn Error>> {
     let fleet = Fleet::small(args.rounds)?;
     let (_session, client) = Session::start(binary, fleet.path(), "./").await?;
@@ -68,7 +67,7 @@ async fn small_repository(binary: &Path, args: &LoopArgs) -> Result<(), Box<dyn 
     }
     println!("commit (git add and commit included) to applied: {times}");
     let mut times = Times::default();
-    // Each object once: who changes the same one again and again is another controller, and backed off from.
+    // each object once: repeated changes of one object would start the drift backoff
     for round in 0..args.rounds {
         let name = format!("drifting-{round}");
         let patch = json!({ "data": { "value": "by hand" } });
@@ -87,7 +86,7 @@ async fn large_repository(binary: &Path, args: &LoopArgs) -> Result<(), Box<dyn 
     let count = args.kustomizations;
     let (session, client) = Session::start(binary, fleet.path(), "./cluster").await?;
     let kustomizations = api(&client, GROUP, "v1", "Kustomization", "flux-system");
-    // The loop's own is one more.
+    // plus the bootstrap's own
     wait_for_ready(&kustomizations, count + 1, None).await?;
     println!(
         "{count} Kustomizations of 4 objects, start to all Ready: {:.2} s, {:.1} s of CPU, peak memory {:.0} MiB",
@@ -133,8 +132,8 @@ async fn one_of_many(
     Ok(())
 }
 
-/// Each Kustomization drops one of its objects: nothing goes before all have said that they do not
-/// want it.
+/// Each Kustomization drops one of its objects: none is pruned before all owners are known not to want
+/// it.
 async fn all_prune_one(
     fleet: &Fleet,
     session: &Session,
@@ -175,7 +174,6 @@ async fn all_prune_one(
     Ok(())
 }
 
-/// Until the ConfigMap of every Kustomization is gone.
 async fn gone(client: &Client, count: usize) -> Result<(), Box<dyn Error>> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
     let maps: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
@@ -216,12 +214,11 @@ async fn gone(client: &Client, count: usize) -> Result<(), Box<dyn Error>> {
     waited.map_err(|_elapsed| format!("not all {count} ConfigMaps are gone after {PATIENCE:?}"))?
 }
 
-/// What was counted between two readings.
 pub(super) fn grown(before: &Counters, after: &Counters, name: &str) -> f64 {
     after.get(name).unwrap_or(&0.0) - before.get(name).unwrap_or(&0.0)
 }
 
-/// What the loop asked the API between two readings: a line each, or that it was nothing.
+/// The API requests between two readings: a line each, or that there were none.
 fn requests(before: &Counters, after: &Counters) -> String {
     let mut said = String::new();
     for name in after.keys() {
@@ -285,7 +282,7 @@ async fn wait_for_value(maps: &Api<DynamicObject>, name: &str, value: &str) -> R
         .map_err(|_elapsed| format!("ConfigMap {name} never became {value:?}"))?
 }
 
-/// Until so many are Ready, all at a revision if one is given.
+/// Waits until this many are Ready, all at a revision if given.
 pub(super) async fn wait_for_ready(
     kustomizations: &Api<DynamicObject>,
     count: usize,

@@ -1,30 +1,27 @@
-//! The fleets: small repositories in which several Kustomizations declare one ConfigMap.
+//! Fleets: small repositories in which several Kustomizations declare one ConfigMap.
 //!
-//! The ConfigMap is `default/contested`. Its value names the Kustomization that wrote it, so that a
-//! label and a value of different Kustomizations show as what they are: a second write.
+//! The ConfigMap is `default/contested`. Its value names the Kustomization that wrote it, so a label and
+//! a value of different Kustomizations reveal a second write.
 
-/// Where the second repository is declared to be; it is read from a directory.
+/// The declared URL of the second repository, which is read from a directory.
 pub(super) const OTHER_URL: &str = "https://example.org/other.git";
 
 /// Files of one commit: path and text.
 pub(super) type Files = Vec<(String, String)>;
 
-/// A fleet, and what the rules say about it.
 #[derive(Debug)]
 pub(super) struct Fleet {
     pub(super) name: &'static str,
-    /// What is committed, each before a session of its own on kept state. The last one is judged.
+    /// The commits, each run by its own session on kept state. The last one is judged.
     pub(super) commits: Vec<Files>,
-    /// The second repository, where there is one.
     pub(super) other: Option<Files>,
-    /// The Kustomization that owns the object; none where the first to hold it keeps it.
+    /// The Kustomization that must own the object; `None` where the first holder keeps it.
     pub(super) owner: Option<&'static str>,
 }
 
-/// The root of every fleet: the path that the loop reads.
 pub(super) const ROOT: &str = "clusters";
 
-/// All fleets, those first that are asked for most.
+/// All fleets, the most common cases first.
 pub(super) fn all() -> Vec<Fleet> {
     let one = |name, commit: Vec<Files>, owner| Fleet {
         name,
@@ -171,17 +168,15 @@ fn held_since_an_earlier_commit() -> Fleet {
     }
 }
 
-/// A Kustomization that the root declares, with a directory of its own.
 struct Member {
     namespace: &'static str,
     name: &'static str,
-    /// Lines of its spec.
+    /// More lines of its spec.
     more: String,
     contends: bool,
     broken: bool,
 }
 
-/// One that declares the object.
 fn contender(name: &'static str) -> Member {
     Member {
         namespace: "flux-system",
@@ -192,7 +187,7 @@ fn contender(name: &'static str) -> Member {
     }
 }
 
-/// One that declares objects of its own alone.
+/// A member that declares only its own objects.
 fn bystander(name: &'static str) -> Member {
     Member {
         contends: false,
@@ -235,7 +230,7 @@ impl Member {
     }
 }
 
-/// The file of a directory that declares a Kustomization of the root's source.
+/// The file that declares a Kustomization of the root's source for a directory.
 fn declaration(directory: &str, namespace: &str, name: &str, path: &str, more: &str) -> (String, String) {
     let mut text = format!(
         "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata:\n  name: {name}\n  \

@@ -1,9 +1,9 @@
-//! `cargo xtask contests`: who owns an object that several Kustomizations declare must not depend on
+//! `cargo xtask contests`: the owner of an object that several Kustomizations declare must not depend on
 //! timing.
 //!
 //! Runs `equate up --once` on small fleets, each many times and several at once, and prints how often
-//! each answer came. It fails where a fleet has more than one answer, another owner than the rules
-//! say, or an exit code that is not 1: with a contested object nothing is ready.
+//! each answer came. It fails if a fleet has more than one answer, an unexpected owner, or an exit code
+//! other than 1: an ownership conflict makes every owner not ready.
 
 mod fleets;
 mod run;
@@ -20,19 +20,18 @@ use self::fleets::Fleet;
 use self::run::Answer;
 use crate::bench::launch;
 
-/// What `contests` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many fleets, from the first on; all without it.
+    /// The number of fleets, from the first on; by default all
     #[arg(long)]
     fleets: Option<usize>,
-    /// How often each runs.
+    /// The number of runs of each
     #[arg(long, default_value_t = 25)]
     runs: usize,
-    /// How many run at the same time: other processes disturb their timing, which is wanted.
+    /// The number of concurrent runs: they disturb each other's timing, which is intended
     #[arg(long, default_value_t = 4)]
     jobs: usize,
-    /// The binary, relative to where this is run; without it the dev binary is built.
+    /// The binary, relative to the current directory; by default the dev binary is built
     #[arg(long, value_name = "FILE")]
     equate: Option<PathBuf>,
 }
@@ -60,7 +59,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// How often each answer came.
 type Answers = BTreeMap<Answer, usize>;
 
 async fn answers(binary: &Path, fleet: &Fleet, args: &Args) -> Result<Answers, Box<dyn Error>> {
@@ -73,17 +71,16 @@ async fn answers(binary: &Path, fleet: &Fleet, args: &Args) -> Result<Answers, B
     Ok(answers)
 }
 
-/// What is wrong with the answers of a fleet.
 fn judge(fleet: &Fleet, answers: &Answers) -> Option<String> {
     if let Some(answer) = answers.keys().find(|answer| answer.code != Some(1)) {
-        return Some(format!("an exit code that is not 1: {answer}"));
+        return Some(format!("the exit code is not 1: {answer}"));
     }
     if let Some(answer) = answers.keys().find(|answer| !answer.is_consistent()) {
-        return Some(format!("written by another than its owner: {answer}"));
+        return Some(format!("another Kustomization than the owner wrote it: {answer}"));
     }
     let owner = fleet.owner?;
     if let Some(answer) = answers.keys().find(|answer| answer.owner != owner) {
-        return Some(format!("{owner} owns it by the rules: {answer}"));
+        return Some(format!("{owner} must own it: {answer}"));
     }
     (answers.len() > 1).then(|| format!("{} answers", answers.len()))
 }
@@ -95,10 +92,9 @@ fn print(fleet: &Fleet, answers: &Answers) {
     }
 }
 
-/// Builds the binary of the dev profile.
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    let root = root.ok_or("the workspace root is not where it was")?;
+    let root = root.ok_or("the workspace root was moved")?;
     let mut command = Command::new(env!("CARGO"));
     command
         .args(["build", "--locked", "--package", "equate-cli", "--bin", "equate"])

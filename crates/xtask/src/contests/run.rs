@@ -1,5 +1,5 @@
-//! One run of a fleet: fresh repositories and directories, the real binary, and what the cluster said
-//! last before the process ended.
+//! One run of a fleet: fresh repositories and directories, the real binary, and the last state of the
+//! cluster before the process ended.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -19,33 +19,31 @@ use super::fleets::{Files, Fleet, OTHER_URL, ROOT};
 use crate::bench::process::Process;
 use crate::bench::session::api;
 
-/// How often the cluster is asked while a run lasts. It stays for three seconds after the last change.
-const LOOK: Duration = Duration::from_millis(100);
-/// How long `--once` waits.
+/// The pause between two probes. The cluster stays for three seconds after the last change.
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+/// The timeout of `--once`.
 const TIMEOUT: &str = "60s";
-/// How long a process may take before the command gives up.
+/// The time after which a process is given up.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// The label that names the Kustomization that owns an object, and the one with its namespace.
+/// The owner labels: name and namespace.
 const OWNER: [&str; 2] = [
     "kustomize.toolkit.fluxcd.io/namespace",
     "kustomize.toolkit.fluxcd.io/name",
 ];
 
-/// What came of a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Answer {
-    /// The exit code.
     pub(super) code: Option<i32>,
-    /// Whom the labels of the object name.
+    /// The owner in the object's labels.
     pub(super) owner: String,
-    /// Who wrote its data.
+    /// The writer of its data.
     pub(super) value: String,
-    /// What each Kustomization says: `Ready`, or why not; and what is contested.
+    /// The state of each Kustomization: `Ready` or the reason, and its conflicts.
     pub(super) ready: BTreeMap<String, String>,
 }
 
 impl Answer {
-    /// Whether the object is as its owner declares it.
+    /// Whether the object's data is its owner's.
     pub(super) fn is_consistent(&self) -> bool {
         let name = self.owner.rsplit_once('/').map_or("", |(_, name)| name);
         name == self.value
@@ -72,7 +70,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// What the cluster said last.
+/// The last observed state.
 #[derive(Debug, Default)]
 struct Seen {
     owner: String,
@@ -80,7 +78,6 @@ struct Seen {
     ready: BTreeMap<String, String>,
 }
 
-/// Runs a fleet once.
 pub(super) async fn once(binary: &Path, fleet: &Fleet) -> Result<Answer, Box<dyn Error>> {
     let repository = Repository::init()?;
     let other = match &fleet.other {
@@ -127,7 +124,6 @@ fn commit(repository: &Repository, files: &Files) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// Runs to the end, looking at the cluster all the time.
 async fn session(command: &mut Command, directory: &Path) -> Result<Answer, Box<dyn Error>> {
     let begun = Instant::now();
     let mut process = Process::start(command)?;
@@ -144,16 +140,16 @@ async fn session(command: &mut Command, directory: &Path) -> Result<Answer, Box<
             connected => connected,
         };
         if let Some(client) = &client
-            // while it starts and while it ends it does not answer
+            // the API does not answer during start and shutdown
             && let Ok(now) = look(client).await
         {
             seen = now;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(PROBE_INTERVAL).await;
     };
     let code = status.code();
     if code == Some(0) {
-        // it ended at once: what was seen last is older
+        // it restarted: the last state is outdated
         seen = Seen::default();
     }
     let Seen { owner, value, ready } = seen;
@@ -165,7 +161,6 @@ async fn session(command: &mut Command, directory: &Path) -> Result<Answer, Box<
     })
 }
 
-/// A client, as soon as the process has written where it is.
 async fn connect(directory: &Path) -> Option<Client> {
     let kubeconfig = Kubeconfig::read_from(directory.join(".equate/kubeconfig")).ok()?;
     let options = KubeConfigOptions::default();
@@ -196,7 +191,7 @@ async fn look(client: &Client) -> Result<Seen, kube::Error> {
     })
 }
 
-/// Whether it is ready, in one word, and what it says of contested objects.
+/// The readiness in one word, and its message about conflicts.
 fn said(object: &Kustomization) -> String {
     let conditions = object.status.as_ref().map(|status| &status.conditions[..]);
     let conditions = conditions.unwrap_or_default();

@@ -1,42 +1,40 @@
-//! Kinds of errors, told by the words both engines use.
+//! Error classes, recognised by words that both engines use.
 //!
-//! The wordings differ in their prefixes, and Go's change from release to release; the kind of
-//! an error does not.
+//! The texts have different prefixes, and Go's change between releases; the class does not.
 
-/// A kind of error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Something that lies elsewhere cannot be had.
+    /// A remote resource is not available.
     Remote,
-    /// A file outside of what may be read.
+    /// A file outside of the allowed root.
     Restriction,
     /// A chart, or a plugin that is a program.
     Plugin,
-    /// A kustomization file that says nothing.
+    /// An empty kustomization file.
     Empty,
-    /// A kustomization file that cannot be understood.
+    /// An invalid kustomization file.
     Kustomization,
-    /// A directory without one.
+    /// A directory without a kustomization file.
     NoKustomization,
-    /// A file or directory that is not there.
+    /// A missing file or directory.
     Absent,
-    /// A patch for an object that is not there.
+    /// A patch for a missing object.
     NoTarget,
-    /// A replacement from an object that is not there.
+    /// A replacement from a missing object.
     NoSource,
-    /// A generator that adds to what is not there.
+    /// A generator that merges into a missing object.
     NothingToMerge,
-    /// A patch that holds nothing.
+    /// An empty patch.
     EmptyPatch,
-    /// The same object twice.
+    /// A duplicate object.
     Twice,
-    /// A text that is no YAML, or no object.
+    /// Invalid YAML, or not an object.
     Manifest,
     /// Any other.
     Other,
 }
 
-/// In the order they are looked for: an error's text quotes those of the attempts before it.
+/// In matching order: an error text quotes the attempts before it.
 const WORDS: [(Class, &[&str]); 13] = [
     (
         Class::Remote,
@@ -80,7 +78,6 @@ const WORDS: [(Class, &[&str]); 13] = [
 ];
 
 impl Class {
-    /// The kind of error a text tells of.
     pub(super) fn of(text: &str) -> Self {
         let found = WORDS
             .iter()

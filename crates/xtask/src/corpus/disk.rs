@@ -1,4 +1,4 @@
-//! A checked-out repository as a tree to build from, and its kustomizations.
+//! A checked-out repository as a file tree, and its kustomizations.
 
 use std::fs;
 use std::io;
@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 
-/// The names a kustomization file may have.
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// A directory of the file system.
 pub(super) struct Disk {
     root: PathBuf,
 }
@@ -50,7 +48,7 @@ impl Tree for Disk {
     }
 }
 
-/// The ids are all the same: one build reads and nothing is kept of it.
+/// All ids are equal: one build reads, and nothing is cached.
 fn stat(path: &Path) -> Option<Stat> {
     let kind = fs::symlink_metadata(path).ok()?.file_type();
     let kind = if kind.is_symlink() {

@@ -1,4 +1,4 @@
-//! The real engine's answers: asked for once, kept if a folder for them is given.
+//! The real engine's answers, optionally cached in a folder.
 
 use std::error::Error;
 use std::fs;
@@ -8,16 +8,14 @@ use std::time::{Duration, Instant};
 use equate_testkit::peers::{self, Kustomize, KustomizeOptions};
 use sha2::Digest as _;
 
-/// How many builds one process of the engine answers: it keeps the schema a build has set.
+/// Builds per engine process: an engine keeps the schema set by a build.
 const BUILDS_MAX: usize = 100;
 
-/// What the engine says of a directory.
 pub(super) struct Answer {
     pub(super) result: Result<String, String>,
     pub(super) took: Duration,
 }
 
-/// The engine, and where its answers are kept.
 pub(super) struct Engine {
     process: Kustomize,
     builds: usize,
@@ -26,7 +24,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// None where the engine cannot be had, which is said.
+    /// `None`, with a printed line, if the engine is unavailable.
     pub(super) fn new(any_file: bool, answers: Option<PathBuf>) -> Result<Option<Self>, Box<dyn Error>> {
         if let Some(folder) = &answers {
             fs::create_dir_all(folder)?;
@@ -46,7 +44,6 @@ impl Engine {
         })
     }
 
-    /// Builds a directory, unless that is known.
     pub(super) fn build(&mut self, directory: &Path) -> Result<Answer, Box<dyn Error>> {
         let kept = self
             .answers
@@ -54,7 +51,7 @@ impl Engine {
             .map(|folder| folder.join(self.name(directory)));
         if let Some(known) = kept.as_ref().and_then(|path| fs::read_to_string(path).ok()) {
             return read(&known)
-                .ok_or_else(|| format!("the answer kept for {directory:?} is no answer").into());
+                .ok_or_else(|| format!("the cached answer for {directory:?} is invalid").into());
         }
         let answer = self.ask(directory)?;
         if let Some(path) = kept {

@@ -1,9 +1,8 @@
 //! `cargo xtask corpus`: whole repositories, built by us and by the real kustomize.
 //!
-//! Every directory with a kustomization file (components, which build only within others, left
-//! out) is built by both, as input order and nothing else. The engine's answers can be kept,
-//! so that a run after a change of ours costs only our builds. Remote bases fail on both sides on
-//! a machine without a network; they are counted apart.
+//! Both build every directory with a kustomization file, except components, in input order. The engine's
+//! answers can be cached, so that a repeated run costs only our builds. Without a network, remote bases
+//! fail on both sides; they are counted separately.
 
 mod class;
 mod disk;
@@ -21,19 +20,18 @@ use disk::Disk;
 use engine::{Answer, Engine};
 use table::{Row, Table};
 
-/// What `corpus` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The repositories, checked out.
+    /// The checked-out repositories
     #[arg(required = true)]
     repositories: Vec<PathBuf>,
-    /// Files may come from anywhere in the repository, as under Flux.
+    /// Load files from anywhere in the repository, as Flux does
     #[arg(long)]
     any_file: bool,
-    /// Where the engine's answers are kept and looked for.
+    /// Folder of the engine's answers, written and reused
     #[arg(long)]
     answers: Option<PathBuf>,
-    /// Where both texts go that differ.
+    /// Folder for pairs of texts that differ
     #[arg(long)]
     differences: Option<PathBuf>,
 }
@@ -55,9 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     println!("{table}");
     match table.failures() {
         0 => Ok(()),
-        failures => {
-            Err(format!("{failures} directories do not come out as the real engine builds them").into())
-        }
+        failures => Err(format!("{failures} directories build differently with the real engine").into()),
     }
 }
 
@@ -108,7 +104,6 @@ fn compare(
     Ok(())
 }
 
-/// Our build and how long it took, the output's text included.
 fn build(repository: &Path, directory: &str, any_file: bool) -> (Result<String, String>, Duration) {
     let options = Options {
         restriction: if any_file {

@@ -1,11 +1,10 @@
-//! What came out, a line for each repository, as Markdown.
+//! The result, a line per repository, as Markdown.
 
 use std::fmt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// One repository.
 #[derive(Default)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -15,9 +14,9 @@ pub(super) struct Row {
     pub(super) differ: usize,
     pub(super) only_ours_fails: usize,
     pub(super) only_real_fails: usize,
-    /// Both fail for want of a network.
+    /// Both fail without a network.
     pub(super) remote: usize,
-    /// Both fail, for the same kind of reason.
+    /// Both fail with the same class of error.
     pub(super) fail_alike: usize,
     pub(super) fail_otherwise: usize,
     pub(super) real: Duration,
@@ -40,7 +39,7 @@ impl Row {
     }
 }
 
-/// The commit that is checked out, if the directory is the top of a repository.
+/// The checked-out commit, if the directory is the root of a repository.
 fn commit(repository: &Path) -> Option<String> {
     if !repository.join(".git").exists() {
         return None;
@@ -55,7 +54,6 @@ fn commit(repository: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// All of them.
 #[derive(Default)]
 pub(super) struct Table {
     rows: Vec<Row>,
@@ -66,7 +64,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// How many directories the real engine builds and we do not build alike.
+    /// Directories that the real engine builds and our result differs.
     pub(super) fn failures(&self) -> usize {
         self.rows.iter().map(|row| row.differ + row.only_ours_fails).sum()
     }

@@ -1,4 +1,4 @@
-//! The index of the kustomize cases: each rule in its words, with its file.
+//! The index of the kustomize cases: each rule with its file.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! The definitions of our own kinds, written from their types.
+//! The CustomResourceDefinitions of our own kinds, generated from their types.
 
 use super::Error;
 use equate_manifest::yaml;
 use std::path::Path;
 
-/// Writes `crates/api/crds/*.yaml`, or with `check` compares them with the ones in the repository.
+/// Writes `crates/api/crds/*.yaml`, or with `check` compares them.
 pub(super) fn generate(check: bool) -> Result<(), Error> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/crds");
     for (name, definition) in equate_api::definitions::generate().map_err(Error::Definition)? {

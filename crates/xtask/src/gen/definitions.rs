@@ -1,4 +1,4 @@
-//! The definitions: published schemas, with what the Go source adds.
+//! The definitions: published schemas, completed from the Go source.
 
 use super::Error;
 use super::go::{Decl, Field, Sources, Type};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const PREFIX: &str = "#/components/schemas/";
 
-/// Types with an encoding of their own; their definitions say all there is to say.
+/// Types with their own encoding; their definitions are complete.
 const OWN_ENCODING: &[(&str, &str)] = &[
     ("Quantity", "\"0\""),
     ("Time", "null"),
@@ -41,8 +41,8 @@ pub(super) fn read(
         let mut document = super::read_json(&folder.join(file))?;
         if let Value::Object(schemas) = document["components"]["schemas"].take() {
             for (name, schema) in schemas {
-                // The first document is the core group's: where documents differ, only in the
-                // list of kinds a shared type has, the core group's kind is the one they share.
+                // The first document is the core group's. Documents differ only in the kinds listed for a
+                // shared type, and the core group's kind is the shared one.
                 definitions.entry(name).or_insert(schema);
             }
         }
@@ -113,7 +113,7 @@ fn go_type(definition: &str) -> Result<(String, String), Error> {
     Ok((path, ty.to_owned()))
 }
 
-/// A field of a struct or of a struct embedded in it, and the embedded structs' names.
+/// A field of a struct or an embedded struct, and the names of the embedded structs.
 struct Flat {
     field: Field,
     inline: Vec<String>,
@@ -204,7 +204,7 @@ fn omit(name: &str, field: &Field, sources: &mut Sources) -> Result<&'static str
     })
 }
 
-/// Writes the Go type on a node, and on what is below it, where the schema alone does not tell it.
+/// Annotates a node and its children with Go types that the schema alone does not determine.
 fn annotate(node: &mut Value, ty: &Type, element: bool, sources: &mut Sources) -> Result<(), Error> {
     let ty = sources.dealias(ty)?;
     let target = match &ty {
@@ -232,7 +232,7 @@ fn annotate(node: &mut Value, ty: &Type, element: bool, sources: &mut Sources) -
     Ok(())
 }
 
-/// The Go type a reader assumes; `manifest::schema` derives the same.
+/// The default Go type of a node; `manifest::schema` derives the same.
 fn derived(node: &Value) -> String {
     if let Some(go) = node["x-go"].as_str() {
         return go.to_owned();
@@ -257,7 +257,6 @@ fn derived(node: &Value) -> String {
     }
 }
 
-/// What the encoder writes for a struct with nothing set.
 fn zero_struct(path: &str, ty: &str, sources: &mut Sources) -> Result<Map<String, Value>, Error> {
     let mut zero = Map::new();
     for Flat { field, .. } in fields(path, ty, sources)? {

@@ -1,9 +1,8 @@
-//! The matrix of fields: which of Flux's fields and annotations work, and the tests that prove it.
+//! The field matrix: the supported Flux fields and annotations, with the tests that prove each.
 //!
-//! The rows are read from the definitions, the proof from the names of the tests in
-//! `crates/controllers/tests/it/fields`. A row without a test needs a reason here, and a test whose name ends
-//! in `_is_refused` is none that it works; a test that is named after no row, and a reason that is not needed,
-//! are errors: the page cannot promise what nobody tests.
+//! Rows come from the definitions, proofs from the test names in `crates/controllers/tests/it/fields`. A
+//! row without a test needs a reason here, and a test ending in `_is_refused` proves no support. A test
+//! without a row and an unneeded reason are errors, so the page promises nothing untested.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,7 +17,6 @@ use super::Error;
 
 const PAGE: &str = "../../docs/compatibility.d/fields.md";
 const TESTS: &str = "../controllers/tests/it/fields";
-/// How the name of a test ends that shows what does not work.
 const REFUSAL: &str = "_is_refused";
 
 const HEADER: &str = "\
@@ -36,7 +34,7 @@ of the objects they apply.
 writes this page from the names of the tests in `crates/controllers/tests/it/fields`.
 ";
 
-/// Rows whose parts are looked at together.
+/// Rows whose subfields are one row.
 const WHOLE: &[&str] = &[
     "status.artifact",
     "status.conditions",
@@ -45,8 +43,7 @@ const WHOLE: &[&str] = &[
     "status.observedInclude",
 ];
 
-/// The ways in which a field is used: kind, field, what is in the Secret, and what follows the field in the names
-/// of its tests.
+/// Variants of a field: kind, field, the content of the Secret, and the suffix in test names.
 const FORMS: &[(&str, &str, &str, &str)] = &[
     (
         "GitRepository",
@@ -99,7 +96,7 @@ const FORMS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// What is no field: how it is written, and how its tests' names begin.
+/// Rows other than fields: their text, and their prefix in test names.
 const MARKS: &[(&str, &str, &str)] = &[
     (
         "Kustomization",
@@ -198,7 +195,7 @@ const MARKS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What no test here shows to work, and why: kind, the row or what it is part of, the reason.
+/// Rows without a supporting test: kind, the row or its parent, the reason.
 const MISSING: &[(&str, &str, &str)] = &[
     ("Kustomization", "spec.decryption.serviceAccountName", CLOUD),
     ("GitRepository", "spec.serviceAccountName", CLOUD),
@@ -207,7 +204,6 @@ const MISSING: &[(&str, &str, &str)] = &[
 ];
 const CLOUD: &str = "refused: tokens of cloud identities are not supported yet";
 
-/// A kind as the page has it.
 struct Kind {
     name: &'static str,
     /// The folder of its tests.
@@ -215,7 +211,7 @@ struct Kind {
     definition: Value,
 }
 
-/// A row: as it is written, and as its tests are called.
+/// A row: its text, and its name in tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     written: String,
@@ -267,8 +263,7 @@ fn page() -> Result<String, Error> {
             }
         }
         let stray = tests.iter().filter(|test| !proven.contains(*test));
-        faults
-            .extend(stray.map(|test| format!("the test {test} of {} is named after no field", kind.folder)));
+        faults.extend(stray.map(|test| format!("the test {test} of {} does not name a field", kind.folder)));
     }
     match faults.is_empty() {
         true => Ok(text),
@@ -276,7 +271,7 @@ fn page() -> Result<String, Error> {
     }
 }
 
-/// A row of the page, or what keeps it from it.
+/// A row of the page, or the fault that prevents it.
 fn line(kind: &Kind, row: &Row, proofs: &[&str]) -> Result<String, String> {
     let covers = |part: &str| {
         let rest = row.written.strip_prefix(part);
@@ -291,7 +286,7 @@ fn line(kind: &Kind, row: &Row, proofs: &[&str]) -> Result<String, String> {
     let tests = names.collect::<Vec<_>>().join(", ");
     match (missing, works) {
         (None, None) => Err(format!(
-            "{} {written} has neither a test that it works ({}...) nor a reason",
+            "{} {written} has neither a test ({}...) nor a reason",
             kind.name, row.called
         )),
         (Some(_), Some(test)) => Err(format!(
@@ -310,7 +305,7 @@ fn line(kind: &Kind, row: &Row, proofs: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Whether a test is named after a row, and after no row that says more.
+/// Whether a test belongs to a row, and to no more specific one.
 fn proves(test: &str, row: &Row, rows: &[Row]) -> bool {
     let named = |row: &Row| {
         let rest = test.strip_prefix(row.called.as_str());
@@ -320,7 +315,6 @@ fn proves(test: &str, row: &Row, rows: &[Row]) -> bool {
     named(row) && !rows.iter().any(closer)
 }
 
-/// The names of a folder's tests, sorted.
 fn tests(folder: &str) -> Result<BTreeSet<String>, Error> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(TESTS).join(folder);
     let mut names = BTreeSet::new();
@@ -331,7 +325,7 @@ fn tests(folder: &str) -> Result<BTreeSet<String>, Error> {
             if let Some(rest) = line.strip_prefix("async fn ").filter(|_| marked) {
                 names.extend(rest.split('(').next().map(str::to_owned));
             }
-            // a table of tests: each begins a line with its name
+            // in a table of tests, each line starts with a name
             let named = line.strip_prefix("    ").and_then(|line| line.split_once(": "));
             if let Some((name, _)) = named.filter(|_| table)
                 && name
@@ -360,7 +354,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// All rows of a kind: its fields, in the definition's order, then what is no field.
+/// All rows of a kind: its fields in the definition's order, then the others.
 fn rows(kind: &Kind) -> Vec<Row> {
     let schema = &kind.definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let mut rows = Vec::new();
@@ -376,7 +370,6 @@ fn rows(kind: &Kind) -> Vec<Row> {
     rows
 }
 
-/// A row, and one for each way in which it is used.
 fn forms(kind: &Kind, row: Row) -> Vec<Row> {
     let forms = FORMS
         .iter()

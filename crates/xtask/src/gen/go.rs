@@ -1,7 +1,7 @@
-//! Type declarations of Go packages, as far as the Kubernetes API types use the language.
+//! Go type declarations, as far as the Kubernetes API types use the language.
 //!
-//! A line reader for gofmt's output, not a parser of Go: it knows named types,
-//! structs of tagged fields, pointers, slices, maps and string constants.
+//! A line reader for gofmt's output, not a Go parser: it reads named types, structs of tagged fields,
+//! pointers, slices, maps and string constants.
 
 use super::Error;
 use std::collections::{BTreeMap, HashMap};
@@ -20,12 +20,11 @@ pub(super) enum Type {
     Interface,
 }
 
-/// A struct field.
 #[derive(Debug, Clone)]
 pub(super) struct Field {
     pub name: String,
     pub ty: Type,
-    /// Its key in JSON; empty when an embedded struct's fields are its own.
+    /// Its JSON key; empty for an inlined embedded struct.
     pub json: String,
     pub omitempty: bool,
     pub omitzero: bool,
@@ -48,7 +47,6 @@ struct Package {
     enums: HashMap<String, Vec<String>>,
 }
 
-/// Packages of some modules, read when first asked for.
 #[derive(Debug)]
 pub(super) struct Sources {
     modules: Vec<(String, PathBuf)>,
@@ -105,7 +103,7 @@ impl Sources {
         Ok(ty)
     }
 
-    /// What a type is made of: a struct's named type, or the expression behind all names.
+    /// The underlying type: a struct's named type, or the expression behind all names.
     pub(super) fn underlying(&mut self, ty: &Type) -> Result<Type, Error> {
         let mut ty = ty.clone();
         while let Type::Named(path, name) = &ty {
@@ -208,11 +206,11 @@ fn read_file(path: &str, text: &str, package: &mut Package) {
         }
         marked = false;
     }
-    // Upstream keeps a type's constants in the file that declares it, before or after.
+    // upstream keeps a type's constants in the file that declares it, before or after
     for (ty, value) in constants {
         match (package.enums.get_mut(&ty), value) {
             (Some(values), Some(value)) => values.push(value),
-            // Half a list of values would be a wrong one.
+            // an incomplete list of values would be wrong
             (Some(_), None) => {
                 package.enums.remove(&ty);
             }
@@ -221,7 +219,7 @@ fn read_file(path: &str, text: &str, package: &mut Package) {
     }
 }
 
-/// Type and value of `Name Type = "value"` or `Name = Type("value")`; no value when it is another constant's.
+/// Type and value of `Name Type = "value"` or `Name = Type("value")`; no value if it is another constant.
 fn string_constant(line: &str) -> Option<(String, Option<String>)> {
     let (declared, rest) = line.split_once(" = ")?;
     let mut words = declared.split_whitespace();
@@ -235,7 +233,6 @@ fn string_constant(line: &str) -> Option<(String, Option<String>)> {
     Some((ty.to_owned(), value.map(str::to_owned)))
 }
 
-/// A line's code, without a trailing comment.
 fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or_default().trim()
 }
@@ -257,7 +254,6 @@ fn without_block_comments(text: &str) -> String {
     }
 }
 
-/// Local name to import path.
 fn imports(text: &str) -> HashMap<String, String> {
     let mut imports = HashMap::new();
     let mut inside = false;

@@ -1,13 +1,10 @@
-//! `cargo xtask gen`: the built-in schema table, the definitions of our own kinds, the index of
-//! the kustomize cases, the matrix of fields.
+//! `cargo xtask gen`: the built-in schema table, our CustomResourceDefinitions, the index of the
+//! kustomize cases, the field matrix.
 //!
-//! The definitions are written from the types of `equate-api`. For the table it
-//! reads the pinned Kubernetes Go modules and writes
-//! `crates/manifest/data/kubernetes-1.36.json.gz`: what the published OpenAPI
-//! documents say about each type, what the Go source says about how it is
-//! encoded, and which resources are served. Nothing is interpreted here that
-//! the sources do not state; a type whose published properties and Go fields
-//! differ is an error, not a guess.
+//! The definitions come from the types of `equate-api`. The table,
+//! `crates/manifest/data/kubernetes-1.36.json.gz`, comes from the pinned Kubernetes Go modules: the
+//! published OpenAPI schemas, the encoding from the Go source, and the served resources. Nothing is
+//! guessed: a type whose published properties and Go fields differ is an error.
 
 mod cases;
 mod crds;
@@ -23,14 +20,13 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The release the table is generated from, and the version of its library modules.
+/// The Kubernetes release of the table, and the version of its library modules.
 const KUBERNETES: &str = "v1.36.3";
 const LIBRARIES: &str = "v0.36.3";
 
 const TABLE: &str = "kubernetes-1.36.json.gz";
 const ATTRIBUTION: &str = "kubernetes-1.36.NOTICE";
 
-/// Why a file could not be generated.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("cannot run `go mod download -json {module}`")]
@@ -54,18 +50,17 @@ enum Error {
     Stale { path: PathBuf },
 }
 
-/// What `gen` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only what needs no Go modules: the definitions of our own kinds, the index of cases, the matrix of fields.
+    /// Only generate files that need no Go modules: definitions, case index, field matrix
     #[arg(long)]
     crds: bool,
-    /// Compare with what is committed and change nothing.
+    /// Compare with the committed files and change nothing
     #[arg(long)]
     check: bool,
 }
 
-/// Generates the files, or with `--check` compares them with the ones in the repository.
+/// Generates the files, or with `--check` compares them.
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     crds::generate(args.check)?;
     cases::generate(args.check)?;
@@ -125,7 +120,7 @@ fn generate(check: bool) -> Result<(), Error> {
     write(&notice, attribution().as_bytes())
 }
 
-/// One definition or resource a line, so that a reader can split without parsing.
+/// One definition or resource per line, so that a reader can split without parsing.
 fn render(definitions: &serde_json::Map<String, Value>, resources: &[Value]) -> String {
     let mut text = String::from("{\"definitions\":{\n");
     for (i, (name, schema)) in definitions.iter().enumerate() {
@@ -154,7 +149,7 @@ fn attribution() -> String {
     )
 }
 
-/// No time stamp and no name: the same text gives the same bytes.
+/// No time stamp and no name, for reproducible bytes.
 fn gzip(text: &str) -> Vec<u8> {
     let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     // Writing to a Vec cannot fail.
@@ -205,7 +200,7 @@ fn read_json(path: &Path) -> Result<Value, Error> {
     })
 }
 
-/// The folder of a module in Go's cache, downloaded when absent and verified by Go's checksums.
+/// The folder of a module in Go's cache, downloaded if missing; Go verifies its checksum.
 fn module(path: &str, version: &str) -> Result<PathBuf, Error> {
     let module = format!("{path}@{version}");
     let output = Command::new("go")

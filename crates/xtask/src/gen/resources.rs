@@ -1,12 +1,12 @@
-//! The served resources, as discovery lists them.
+//! The served resources, in discovery's order.
 
 use super::Error;
 use serde_json::{Map, Value, json};
 
-/// Groups and versions, in the order discovery lists them; the core group first.
+/// Groups and versions in discovery's order; the core group first.
 pub(super) type Served = Vec<(String, String)>;
 
-/// The versions upstream serves by default: the stable ones.
+/// The versions that upstream serves by default: the stable ones.
 pub(super) fn served(discovery: &Value) -> Result<Served, Error> {
     let mut served = vec![(String::new(), "v1".to_owned())];
     for group in list(discovery, "items")? {
@@ -77,7 +77,7 @@ fn aggregated(
     ))
 }
 
-/// The core group is recorded in the older form only: a flat list with `pods/status`.
+/// The core group is recorded only in the older form: a flat list with `pods/status`.
 fn core_resources(core: &Value, definitions: &Map<String, Value>) -> Result<Vec<Value>, Error> {
     let entries = list(core, "resources")?;
     let mut resources = Vec::new();
@@ -112,7 +112,7 @@ fn core_resources(core: &Value, definitions: &Map<String, Value>) -> Result<Vec<
     Ok(resources)
 }
 
-/// What both forms of discovery say in the same words is read here, from the entry itself.
+/// The part that is the same in both forms of discovery.
 fn resource(
     (group, version): (&str, &str),
     (plural, singular): (&str, &str),
@@ -142,7 +142,7 @@ fn resource(
     })
 }
 
-/// A kind; its group and version are the resource's where they are not said.
+/// A kind; its group and version default to the resource's.
 fn gvk(group: &str, version: &str, from: &Value) -> Result<(String, String, String), Error> {
     let said = from["version"]
         .as_str()

@@ -1,7 +1,7 @@
-//! What a program asks of the machine it is started on: a loader and libraries, as its ELF headers say.
+//! The loader and shared libraries of a program, from its ELF headers.
 //!
-//! `FROM scratch` has neither. Read here rather than asked of `ldd`, which runs the program's loader and
-//! says "statically linked" in words that differ between machines. 64-bit little-endian only.
+//! `FROM scratch` has neither. `ldd` is no alternative: it runs the program's loader, and its text for
+//! static programs varies. 64-bit little-endian only.
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
@@ -10,28 +10,23 @@ const DT_NULL: u64 = 0;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 
-/// Why a file's headers cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ElfError {
     /// It is another kind of file.
-    #[error("no 64-bit little-endian ELF file")]
+    #[error("not a 64-bit little-endian ELF file")]
     Kind,
-    /// A header leads outside of the file.
+    /// A header points outside of the file.
     #[error("it ends before its {0}")]
     Short(&'static str),
 }
 
-/// What has to be on the machine besides the program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// The program that loads it.
     pub(crate) loader: Option<String>,
-    /// The shared libraries.
     pub(crate) libraries: Vec<String>,
 }
 
 impl Needs {
-    /// Whether that is nothing.
     pub(crate) fn nothing(&self) -> bool {
         self.loader.is_none() && self.libraries.is_empty()
     }
@@ -56,7 +51,6 @@ struct Segment {
     bytes: u64,
 }
 
-/// Reads what a program needs.
 pub(crate) fn needs(file: &[u8]) -> Result<Needs, ElfError> {
     if file.get(..6) != Some(b"\x7fELF\x02\x01") {
         return Err(ElfError::Kind);
@@ -93,8 +87,8 @@ fn segments(file: &[u8]) -> Result<Vec<Segment>, ElfError> {
     (0..count).map(read).collect()
 }
 
-/// The names in the dynamic section. A program that is linked statically may have one, for its own
-/// relocations, with none.
+/// The libraries in the dynamic section. A statically linked program may have the section for its
+/// relocations, without libraries.
 fn libraries(file: &[u8], dynamic: &Segment, segments: &[Segment]) -> Result<Vec<String>, ElfError> {
     const WHAT: &str = "dynamic section";
     let mut names = Vec::new();
@@ -121,7 +115,6 @@ fn libraries(file: &[u8], dynamic: &Segment, segments: &[Segment]) -> Result<Vec
     names.into_iter().map(name).collect()
 }
 
-/// Where in the file an address of the program is.
 fn offset(address: u64, segments: &[Segment]) -> Option<u64> {
     let mapped = segments.iter().filter(|segment| segment.kind == PT_LOAD);
     mapped
@@ -153,7 +146,7 @@ fn text(file: &[u8], at: u64) -> Result<String, ElfError> {
 mod tests {
     use super::*;
 
-    /// A header and segments of (kind, offset, address, bytes), then what they point to.
+    /// A header and segments of (kind, offset, address, bytes), then their content.
     fn file(segments: &[(u32, u64, u64, u64)], rest: &[u8]) -> Vec<u8> {
         let mut file = b"\x7fELF\x02\x01".to_vec();
         file.resize(0x20, 0);
@@ -181,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_headers_say() {
+    fn headers_are_read() {
         let check = |file: &[u8], expected: &str| {
             let said = match needs(file) {
                 Ok(needs) => needs.to_string(),
@@ -189,12 +182,12 @@ mod tests {
             };
             assert_eq!(said, expected);
         };
-        check(b"#!/bin/sh", "no 64-bit little-endian ELF file");
-        check(b"\x7fELF\x01\x01", "no 64-bit little-endian ELF file");
+        check(b"#!/bin/sh", "not a 64-bit little-endian ELF file");
+        check(b"\x7fELF\x01\x01", "not a 64-bit little-endian ELF file");
         check(b"\x7fELF\x02\x01", "it ends before its program headers");
         check(&file(&[], b""), "nothing");
         check(&file(&[(PT_LOAD, 0, 0x1000, 64)], b""), "nothing");
-        // linked statically, and relocates itself
+        // statically linked, relocates itself
         let relocated = file(&[(PT_DYNAMIC, 120, 0, 32)], &dynamic(&[(DT_STRTAB, 9), (0, 0)]));
         check(&relocated, "nothing");
         check(&file(&[(PT_INTERP, 120, 0, 4)], b"/ld\0"), "/ld");
@@ -214,7 +207,7 @@ mod tests {
         );
     }
 
-    /// A program of this very machine, which is not linked statically.
+    /// A dynamically linked program of this machine.
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
     fn a_real_program_needs_the_c_library() {

@@ -1,11 +1,10 @@
-//! `cargo xtask image`: the program with the C library linked in, and an image that holds nothing else.
+//! `cargo xtask image`: the statically linked program, and an image with nothing else.
 //!
-//! Only the last link differs from an ordinary build, so the libraries that are built already serve; the
-//! program takes the place of the ordinary one, until that is built again. That it needs no other file is
-//! read in its headers ([`elf`]), and shown by starting it where there is no other file. The image is made
-//! with buildah in a store of its own below `target/`, touches no other images of the machine, and is left
-//! as an archive that every runtime loads. It refuses to fetch anything: the certificates of public
-//! authorities are those of this machine.
+//! Only the last link differs from an ordinary build, so built libraries are reused; the program replaces
+//! the ordinary one until the next build. Its headers show that it needs no other file ([`elf`]), and a
+//! start in the empty image proves it. buildah makes the image in its own store below `target/`, without
+//! touching other images, and exports an archive. It fetches nothing: the public CA certificates are this
+//! machine's.
 
 mod elf;
 
@@ -14,28 +13,27 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Where Debian, and most others, keep the certificates of public authorities in one file.
+/// Debian's bundle of public CA certificates, also used by most others.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// What the program is called in the image, as the Dockerfile has it.
+/// The path of the program in the image, as in the Dockerfile.
 const PROGRAM: &str = "/equate";
 
-/// What `image` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The profile to build with: `dist` for what is given out, `dev` to see that it can be done.
+    /// The profile: `dist` for releases, `dev` to test the build
     #[arg(long, default_value = "dist")]
     profile: String,
-    /// What the image is called.
+    /// The image's tag
     #[arg(long, value_name = "NAME:TAG", default_value = concat!("equate:", env!("CARGO_PKG_VERSION")))]
     tag: String,
-    /// The file with the certificates of public authorities.
+    /// The file with the public CA certificates
     #[arg(long, value_name = "FILE", default_value = CERTIFICATES)]
     certificates: PathBuf,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
-        println!("skipped: the image, for it is built on Linux with glibc");
+        println!("skipped: the image, which needs Linux with glibc");
         return Ok(());
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -62,7 +60,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Builds the program; where it is.
 fn build(profile: &str, root: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["rustc", "--package", "equate-cli", "--bin", "equate", "--locked"]);
@@ -82,7 +79,6 @@ fn build(profile: &str, root: &Path) -> Result<PathBuf, Box<dyn Error>> {
         .ok_or("cargo does not say where the program is")?)
 }
 
-/// The folder that the Dockerfile copies from.
 fn context(folder: &Path, program: &Path, certificates: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let context = folder.join("context");
     std::fs::create_dir_all(&context)?;
@@ -90,23 +86,23 @@ fn context(folder: &Path, program: &Path, certificates: &Path) -> Result<PathBuf
         .map_err(|error| format!("could not copy {}: {error}", program.display()))?;
     std::fs::copy(certificates, context.join("ca-certificates.crt")).map_err(|error| {
         format!(
-            "could not read the certificates of public authorities in {}: {error}; name their file with --certificates",
+            "could not read the public CA certificates in {}: {error}; name their file with --certificates",
             certificates.display()
         )
     })?;
     Ok(context)
 }
 
-/// Debian's buildah, with a store of its own.
+/// Debian's buildah, with its own store.
 struct Buildah {
     folder: PathBuf,
     dockerfile: PathBuf,
 }
 
 impl Buildah {
-    /// Whether it is installed, and this machine lets it work.
+    /// Whether it is installed and works on this machine.
     fn works(&self) -> Result<(), String> {
-        // nothing is installed on a person's machine unasked
+        // never install on a person's machine unasked
         if installed().is_err() && std::env::var("CI").is_ok_and(|value| value == "true") {
             crate::test_peers::install("buildah");
         }
@@ -120,7 +116,7 @@ impl Buildah {
             .map_err(|why| format!("buildah does not run here: {why}"))
     }
 
-    /// Makes the image, starts the program in it, and leaves it as an archive.
+    /// Makes the image, starts the program in it, and exports an archive.
     fn image(&self, tag: &str, context: &Path) -> Result<PathBuf, String> {
         self.run([
             "build".as_ref(),
@@ -140,7 +136,7 @@ impl Buildah {
         let name = tag.replace(['/', ':'], "-");
         let archive = self.folder.join(format!("{name}.tar"));
         if archive.exists() {
-            // it is not written over
+            // buildah does not overwrite it
             std::fs::remove_file(&archive).map_err(|error| format!("{}: {error}", archive.display()))?;
         }
         self.run([
@@ -153,7 +149,7 @@ impl Buildah {
 
     fn run(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<String, String> {
         let mut command = Command::new("buildah");
-        // needs no mounts, which are not everybody's to make
+        // needs no mounts, which may need privileges
         command.args(["--storage-driver", "vfs", "--root"]);
         command.arg(self.folder.join("store")).arg("--runroot");
         command.arg(self.folder.join("run")).args(arguments);
@@ -165,7 +161,7 @@ fn installed() -> Result<(), String> {
     succeeded(Command::new("buildah").arg("--version")).map(drop)
 }
 
-/// What it printed; or what it complained of.
+/// Its stdout; its stderr on failure.
 fn succeeded(command: &mut Command) -> Result<String, String> {
     let Output {
         status,

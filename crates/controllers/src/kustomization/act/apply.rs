@@ -261,7 +261,7 @@ fn take_in(
     drifting: &BTreeMap<ObjectId, Option<String>>,
 ) {
     let now = Instant::now();
-    applied.note_in(Arc::make_mut(&mut run.memory.applies));
+    applied.remember_in(Arc::make_mut(&mut run.memory.applies));
     let (mut writes, mut left) = (0, Vec::new());
     for outcome in applied.outcomes() {
         let Ok(done) = outcome.result() else { continue };

@@ -148,7 +148,7 @@ fn what_is_not_declared_any_more_goes_when_all_is_applied() {
     };
     what(
         &|_| {},
-        "finish [\"prune ConfigMap/shop/old\", \"keep ConfigMap/shop/gone (gone already)\"]; holds [\"a\"], \
+        "finish [\"prune ConfigMap/shop/old\", \"keep ConfigMap/shop/gone (already gone)\"]; holds [\"a\"], \
          lingering [], Healthy(Unasked)",
     );
     let taken = |seen: &mut Seen| {
@@ -158,7 +158,7 @@ fn what_is_not_declared_any_more_goes_when_all_is_applied() {
     what(
         &taken,
         "finish [\"keep ConfigMap/shop/old (handed over to Kustomization flux-system/other)\", \"keep ConfigMap/shop/gone \
-         (gone already)\"]; holds [\"a\", \"old\"], lingering [\"old\"], Healthy(Unasked)",
+         (already gone)\"]; holds [\"a\", \"old\"], lingering [\"old\"], Healthy(Unasked)",
     );
     what(
         &|seen| {

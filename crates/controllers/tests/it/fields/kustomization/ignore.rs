@@ -154,7 +154,7 @@ async fn spec_ignore_paths_that_begin_and_end() {
         .await;
     let message = session.fails("apps", "ReconciliationFailed").await;
     assert!(
-        message.contains("configuration error: spec.ignore[0].paths[0]: \"data\" is no JSON pointer"),
+        message.contains("configuration error: spec.ignore[0].paths[0]: invalid JSON pointer \"data\""),
         "{message}"
     );
     session.end().await;

@@ -1,8 +1,8 @@
-//! How much values may take while they are put together.
+//! Memory limits of coalescing.
 //!
-//! Globals are copied into each subchart, imports into each parent, and every chart with dependencies
-//! looks at all values once more: what is small in files may multiply level by level. So each copy is
-//! weighed before it is made, as what it takes in memory.
+//! Globals are copied into each subchart, imports into each parent, and each chart with dependencies
+//! processes all values again: small files may multiply level by level. So each copy is weighed before it
+//! is made, in bytes of memory.
 
 use super::coalesce::CoalesceError;
 use crate::chart::Values;
@@ -10,18 +10,17 @@ use crate::metadata::Metadata;
 use serde_json::Value;
 use std::io;
 
-/// The most bytes at one time: hundreds of times what the values of large charts take.
+/// The most bytes at one time: hundreds of times the values of large charts.
 const BYTES_MAX: usize = 128 << 20;
-/// The most bytes that are copied altogether, which bounds the time.
+/// The most copied bytes in total, which bounds the time.
 const COPIED_MAX: usize = 2 << 30;
 
-/// What is left.
-pub(crate) struct Room {
+pub(crate) struct MemoryBudget {
     left: usize,
     copies_left: usize,
 }
 
-impl Room {
+impl MemoryBudget {
     pub(crate) fn new() -> Self {
         Self {
             left: BYTES_MAX,
@@ -29,7 +28,6 @@ impl Room {
         }
     }
 
-    /// Takes room for bytes that are about to be copied.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), CoalesceError> {
         self.left = self
             .left
@@ -46,13 +44,12 @@ impl Room {
         self.left
     }
 
-    /// Gives back what dropped copies took.
     pub(crate) fn free(&mut self, bytes: usize) {
         self.left += bytes;
     }
 }
 
-/// What a value takes beside its own place.
+/// The bytes of a value besides its own slot.
 pub(crate) fn weight(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -62,16 +59,16 @@ pub(crate) fn weight(value: &Value) -> usize {
     }
 }
 
-/// What an entry with a key takes beside its value.
+/// The bytes of a map entry besides its value.
 pub(crate) fn weight_of_key(key: &str) -> usize {
     const ENTRY: usize = 100;
     ENTRY + key.len()
 }
 
-/// A map has room for eleven entries however few there are.
+/// A map allocates slots for eleven entries.
 const FIRST: usize = 560;
 
-/// What a map takes that has one entry.
+/// The bytes of a map with one entry.
 pub(crate) fn weight_of_nest(key: &str) -> usize {
     FIRST + weight_of_key(key)
 }
@@ -87,7 +84,7 @@ pub(crate) fn weight_of_map(map: &Values) -> usize {
     }
 }
 
-/// What is known of a chart, which is copied with each name it gets: some ten times its text.
+/// The bytes of a chart's metadata, which is copied with each alias: about ten times its text.
 pub(crate) fn weight_of_metadata(metadata: &Metadata) -> usize {
     struct Counted(usize);
     impl io::Write for Counted {
@@ -102,7 +99,6 @@ pub(crate) fn weight_of_metadata(metadata: &Metadata) -> usize {
     let mut counted = Counted(size_of::<Metadata>());
     match serde_json::to_writer(&mut counted, metadata) {
         Ok(()) => counted.0.saturating_mul(10),
-        // what cannot be weighed has no room
         Err(_) => usize::MAX,
     }
 }
