@@ -48,8 +48,8 @@ pub trait Controller: Sized + Send + Sync + 'static {
     type Object: Reconcilable;
     /// An object as this controller reads it: parsed once, with defaults filled in.
     type Declared: Send + Sync;
-    /// What is remembered of an object between runs, and may be lost with the process. A run that panics loses
-    /// it, too: it may have been half changed.
+    /// The memory of an object between runs; it may be lost with the process. A run that panics loses it, too:
+    /// it may have been half changed.
     type Memory: Default + Send + 'static;
     /// What was seen.
     type Seen: Send + Sync;

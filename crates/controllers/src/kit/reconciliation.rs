@@ -2,8 +2,10 @@
 //! writes its status, its finalizer and its events.
 //!
 //! A status is written as the difference to what stands, once per transition and never where nothing changed.
-//! Each write carries the uid, so that a status never goes to an object that took this one's name, and its
-//! answer goes into the mirror: the next run reads what this one wrote.
+//! The answer to each write goes into the mirror: the next run reads what this one wrote.
+//!
+//! No status goes to an object that is known to have taken this one's name. The API server does not see to
+//! that: it ignores the uid in a patch of a custom resource's status.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -196,13 +198,21 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         }
         let patch = merge_patch(&before, after).map_err(WriteError::from)?;
         let Some(patch) = patch else { return Ok(()) };
+        let known = self.mirror.get(&self.key);
+        if known.is_none_or(|known| self.is_another(&known)) {
+            return Err(Stop::Gone);
+        }
         if C::ABOUT.owner.is_some() {
             self.kit.tally.status_patches.fetch_add(1, Ordering::Relaxed);
         }
         let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.meta().uid }, "status": patch }));
         let params = patch_params::<C>();
         let written = self.api().patch_status(&self.key.name, &params, &patch).await;
-        self.update_cached(written.map_err(|error| stop("status", error))?);
+        let written = written.map_err(|error| stop("status", error))?;
+        if self.is_another(&written) {
+            return Err(Stop::Gone);
+        }
+        self.update_cached(written);
         Ok(())
     }
 
@@ -281,6 +291,10 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
                 Ok(work.await)
             }
         }
+    }
+
+    fn is_another(&self, object: &C::Object) -> bool {
+        object.meta().uid != self.object.meta().uid
     }
 
     fn update_cached(&mut self, object: C::Object) {

@@ -289,7 +289,7 @@ impl<C: Controller> Runner<C> {
         status
     }
 
-    /// What is remembered of an object. It is taken out: after a panic the next run begins without it.
+    /// Takes out the memory of an object: after a panic the next run begins without it.
     async fn recall(&self, key: &Key, object: &C::Object) -> Remembered<C::Memory, StatusOf<C>> {
         let known = self.remembered().remove(key);
         match known {

@@ -3,6 +3,9 @@
 //! A controller takes from it what it needs when it is made. Nothing here knows a controller: wakes go by
 //! [`ObjectRef`], settings and rules by the controllers that ask for them.
 
+#[cfg(test)]
+mod tests;
+
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -116,6 +119,29 @@ struct Registry {
     begun: bool,
 }
 
+impl Registry {
+    fn get<K: 'static>(&self) -> Option<Mirror<K>> {
+        let mirror = self.mirrors.get(&TypeId::of::<K>())?;
+        mirror.downcast_ref::<Mirror<K>>().cloned()
+    }
+
+    fn enter<K>(&mut self, mirror: Mirror<K>, changes: &watch::Sender<u64>)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+    {
+        let changes = changes.clone();
+        mirror.subscribe(move |_| changes.send_modify(|count| *count += 1));
+        match self.begun {
+            true => mirror.begin(),
+            false => {
+                let mirror = mirror.clone();
+                self.begin.push(Box::new(move || mirror.begin()));
+            }
+        }
+        self.mirrors.insert(TypeId::of::<K>(), Box::new(mirror));
+    }
+}
+
 impl fmt::Debug for Kit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kit")
@@ -225,7 +251,7 @@ impl Kit {
             kinds,
             changes,
         };
-        kit.register(repositories.clone());
+        kit.registry().enter(repositories.clone(), &kit.changes);
         kit.follow_repositories(&repositories, on_source_change);
         Ok(kit)
     }
@@ -235,18 +261,18 @@ impl Kit {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
     {
-        self.known_mirror().unwrap_or_else(|| {
+        // under one lock: two that ask first get the same
+        let mut registry = self.registry();
+        registry.get().unwrap_or_else(|| {
             let mirror = Mirror::new(self.client.clone(), self.settings.pace.clone());
-            self.register(mirror.clone());
+            registry.enter(mirror.clone(), &self.changes);
             mirror
         })
     }
 
     /// The same, where somebody has asked before.
     pub(crate) fn known_mirror<K: 'static>(&self) -> Option<Mirror<K>> {
-        let registry = self.registry();
-        let mirror = registry.mirrors.get(&TypeId::of::<K>())?;
-        mirror.downcast_ref::<Mirror<K>>().cloned()
+        self.registry().get()
     }
 
     /// The settings of one controller, by their type; the default where nobody set them.
@@ -308,23 +334,6 @@ impl Kit {
         let mut registry = self.registry();
         registry.begun = true;
         registry.begin.drain(..).for_each(|begin| begin());
-    }
-
-    fn register<K>(&self, mirror: Mirror<K>)
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
-    {
-        let changes = self.changes.clone();
-        mirror.subscribe(move |_| changes.send_modify(|count| *count += 1));
-        let mut registry = self.registry();
-        match registry.begun {
-            true => mirror.begin(),
-            false => {
-                let mirror = mirror.clone();
-                registry.begin.push(Box::new(move || mirror.begin()));
-            }
-        }
-        registry.mirrors.insert(TypeId::of::<K>(), Box::new(mirror));
     }
 
     /// GitRepositories are followed from the start, by whomever they are reconciled.
