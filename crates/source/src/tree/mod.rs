@@ -332,7 +332,6 @@ impl fmt::Debug for Tree {
     }
 }
 
-/// Compares ids.
 impl PartialEq for Tree {
     fn eq(&self, other: &Tree) -> bool {
         self.id() == other.id()
