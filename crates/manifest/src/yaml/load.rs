@@ -1,3 +1,5 @@
+//! Loads YAML from granit-parser's events, within limits.
+
 use super::error::{Fault, YamlError};
 use super::place::{Place, Spans};
 use super::resolve::{Dialect, Resolved, resolve, to_value};
