@@ -78,7 +78,7 @@ pub enum Folded {
 /// One document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// What it holds.
+    /// Its value.
     pub value: Value,
     /// The start of its content.
     pub place: Place,
