@@ -49,7 +49,8 @@ fn commands(page: &mut String, parent: &clap::Command, global: &HashSet<&str>) {
         }
         page.push('\n');
         let is_shown = |arg: &&Arg| {
-            !arg.is_hide_set() && !(arg.is_global_set() && global.contains(arg.get_id().as_str()))
+            let is_above = arg.is_global_set() && global.contains(arg.get_id().as_str());
+            !arg.is_hide_set() && !is_above
         };
         options(page, command.get_arguments().filter(is_shown));
         if let Some(after) = command.get_after_help() {
