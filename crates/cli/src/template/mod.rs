@@ -228,7 +228,7 @@ pub(crate) enum TemplateError {
     },
     /// A template is asked for that there is not.
     #[error(transparent)]
-    TemplateNotFound(#[from] listing::TemplateNotFound),
+    NoTemplate(#[from] listing::TemplateNotFound),
     /// There is no cluster.
     #[error(transparent)]
     Connect(#[from] ConnectError),
