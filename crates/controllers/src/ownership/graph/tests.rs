@@ -11,7 +11,7 @@ use crate::object_ref::tests::{HELM_RELEASE, KUSTOMIZATION};
 use crate::ownership::desired::{BuiltObjects, Watched};
 use crate::ownership::other_shards::{ReadySeen, StatusSeen};
 
-/// An object that reads `fleet`, and has done nothing so far.
+/// An owner that reads `fleet` and has done nothing yet.
 pub(crate) fn declaration() -> Declaration {
     Declaration {
         owner: &KUSTOMIZATION,
@@ -39,12 +39,11 @@ fn source(name: &str, namespace: &str) -> ObjectRef {
     ObjectRef::new("GitRepository", namespace, name)
 }
 
-/// A Kustomization of these tests.
 fn apps(name: &str) -> ObjectRef {
     ObjectRef::new("Kustomization", "n", name)
 }
 
-/// The same that applied a revision and holds objects.
+/// The same after it applied a revision, with an inventory.
 pub(crate) fn ready(revision: &str, holds: &[&str]) -> Declaration {
     let holds = holds.iter().map(|id| ObjectId::from_inventory(id).unwrap());
     Declaration {
@@ -65,14 +64,14 @@ pub(crate) fn ready(revision: &str, holds: &[&str]) -> Declaration {
     }
 }
 
-/// A graph that is told of Kustomizations by name.
+/// A graph to which Kustomizations are declared by name.
 #[derive(Default)]
 struct Told {
     index: OwnershipGraph,
 }
 
 impl Told {
-    /// Tells of a Kustomization, or that it is gone; who is woken, by name and reason.
+    /// Declares a Kustomization, or its end, and checks the woken owners by name and reason.
     fn check(&mut self, name: &str, why: Option<Reason>, now: Option<Declaration>, expected: &[&str]) {
         let wakes = self.index.changed(&apps(name), why, now);
         assert_eq!(shown(&wakes), expected, "{name} {why:?}");
@@ -107,7 +106,7 @@ fn a_change_wakes_those_whom_it_concerns() {
         Some(on("apps")),
         &["more appeared"],
     );
-    // its own status wakes nobody but those who wait for it
+    // its own status wakes only owners that wait for it
     let status = |revision: &str| Some(ready(revision, &[]));
     told.check("infra", None, status("1"), &["apps dependency"]);
     told.check("infra", None, status("1"), &[]);
@@ -182,7 +181,7 @@ fn what_one_holds_and_another_wants_is_told_to_both() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(of_one, ["ConfigMap/n/x (also declared by Kustomization/n/two)"]);
-    // let go of, it is the other's to take
+    // released: the other may take it
     told.check("one", None, holds(&["n_y__ConfigMap"]), &["two object"]);
     assert!(!told.index.claims(&one, &id));
     assert_eq!(shown(&told.index.contest(&two, &[])), ["one object"]);
@@ -221,7 +220,7 @@ fn what_one_lets_go_of_another_takes() {
     told.check("one", Some(Reason::Appeared), holds(&[x, y]), &["one appeared"]);
     told.check("two", Some(Reason::Appeared), holds(&[]), &["two appeared"]);
     let index = &mut told.index;
-    // of whom nothing is known holds what it held
+    // an owner without a desired state keeps its inventory
     assert_eq!(
         (index.claimants(&id, &two).next(), index.taker(&id, &one)),
         (Some(&one), None)
@@ -242,14 +241,14 @@ fn what_one_lets_go_of_another_takes() {
         (index.claimants(&id, &two).next(), index.taker(&id, &one)),
         (None, Some(&two))
     );
-    // what cannot be built any more holds on
+    // an owner that cannot be built any more keeps its objects
     let unknown = DesiredState {
         wants: DesiredSet::Unknown("cannot be built"),
         ..wanting(1, &[])
     };
     index.set_desired(&one, unknown);
     assert_eq!(index.claimants(&id, &two).next(), Some(&one));
-    // who is deleted holds on to nothing, and takes nothing
+    // a deleted owner keeps and takes nothing
     let deleted = Declaration {
         deleting: true,
         ..ready("1", &[x, y])
@@ -288,7 +287,7 @@ fn who_waits_for_a_word_is_woken_by_it() {
     check(&mut told, "b", wanting(1, &[]), &[]);
     check(&mut told, "c", wanting(1, &[]), &["a dependency"]);
     check(&mut told, "d", wanting(1, &[]), &["a dependency"]);
-    // the same word is no news
+    // the same announcement again wakes nobody
     check(&mut told, "d", wanting(1, &[]), &[]);
     check(&mut told, "d", wanting(2, &[]), &["a dependency"]);
     told.check("d", None, None, &["d deleted", "a dependency"]);
@@ -311,7 +310,7 @@ fn whom_one_waits_for_has_its_time_with_each_input() {
     assert_eq!(index.announcements.awaited_since(&a, from("2"), later), later);
     index.set_desired(&a, wanting(1, &[]));
     assert_eq!(index.announcements.awaited_since(&a, from("2"), start), start);
-    // that it could not be built is true of what it would have been built from
+    // a failed build counts for its own inputs only
     index.unreached(&a, from("2"));
     assert!(index.announcements.is_unreached(&a, 1, "2") && !index.announcements.is_unreached(&a, 1, "3"));
     index.set_desired(&a, wanting(2, &[]));
@@ -340,7 +339,7 @@ fn a_source_that_was_looked_at_is_news_once() {
     assert!(!index.announcements.has_looked(&source));
     assert_eq!(shown(&index.looked(source.clone())), ["b dependency"]);
     assert!(index.announcements.has_looked(&source) && index.looked(source.clone()).is_empty());
-    // another of the same name is another
+    // another source of the same name is a new one
     index.announcements.forget_source(&source);
     assert!(!index.announcements.has_looked(&source));
 }
@@ -384,7 +383,7 @@ fn what_another_shard_claims_is_told_to_who_holds_it() {
     assert!(!told.index.has_let_go(&their_key, &x, &our_key));
     told.check(theirs, None, elsewhere(&[]), &[]);
     assert!(told.index.has_let_go(&their_key, &x, &our_key));
-    // of one that is gone nobody knows anything
+    // a deleted owner leaves no facts
     let forgotten = format!("{theirs} deleted");
     told.check(theirs, None, None, &[&forgotten]);
     assert!(!told.index.has_let_go(&their_key, &x, &our_key));
@@ -411,7 +410,7 @@ fn objects_of_two_kinds_with_one_name_are_two() {
         told.index.readers(&source("charts", "n")),
         std::slice::from_ref(&release)
     );
-    // one of them goes, and the other holds what it held
+    // one of them goes, and the other keeps its objects
     told.index.changed(&release, None, None);
     assert!(told.index.claims(&one, &ObjectId::from_inventory(x).unwrap()));
     assert_eq!(told.index.readers(&source("fleet", "n")), [one]);
@@ -432,14 +431,14 @@ fn of_two_kinds_that_hold_an_object_the_first_in_order_has_it() {
     };
     told.index.changed(&one, None, Some(ready("1", &[])));
     told.index.changed(&release, None, Some(release_holds(&[x])));
-    // the one that holds it has it, whoever wants it
+    // the holder has it, no matter which owner wants it
     assert_eq!(claimants(&told, &one), std::slice::from_ref(&release));
     assert_eq!(told.index.owner(&release), Owner::new(&HELM_RELEASE, "n", "z"));
-    // what both wrote down at one time is one's: neither waits for the other
+    // two that record it at once: one owns it, and neither waits for the other
     told.index.changed(&one, None, Some(ready("1", &[x])));
     assert_eq!(claimants(&told, &one), std::slice::from_ref(&release));
     assert_eq!(claimants(&told, &release), []);
-    // one that does not want it any more leaves it to the other
+    // an owner that does not want it any more leaves it to the other
     told.index.set_desired(&release, wanting(1, &[]));
     assert_eq!(claimants(&told, &one), []);
     assert_eq!(told.index.taker(&id, &release), Some(&one));

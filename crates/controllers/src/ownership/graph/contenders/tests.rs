@@ -16,14 +16,13 @@ use crate::ownership::graph::tests::declaration;
 const ARTIFACT: &str = "sha256:1";
 const X: &str = "n_x__ConfigMap";
 
-/// Kustomizations of the namespace `n`, as their controller would tell of them. All read one source.
+/// Kustomizations of the namespace `n` that read one source, as their controller would declare them.
 #[derive(Default)]
 struct Fleet {
     graph: OwnershipGraph,
 }
 
 impl Fleet {
-    /// These, with nothing in their specs.
     fn of(names: &[&str]) -> Self {
         let mut fleet = Self::default();
         for name in names {
@@ -32,14 +31,13 @@ impl Fleet {
         fleet
     }
 
-    /// A Kustomization is there, or another: what of it is not as usual.
+    /// Declares a Kustomization, with a change to the default.
     fn tell(&mut self, name: &str, change: impl FnOnce(&mut Declaration)) {
         let mut now = declaration();
         change(&mut now);
         self.graph.changed(&apps(name), None, Some(now));
     }
 
-    /// A Kustomization is built.
     fn built(&mut self, name: &str, ids: &[&str]) {
         self.set(name, ARTIFACT, wanted(ids));
     }
@@ -56,7 +54,7 @@ impl Fleet {
         self.graph.set_desired(&owner, state);
     }
 
-    /// Who else has `x`, in the eyes of one that has it not in its inventory.
+    /// The other owner of `x`, from the view of an owner without `x` in its inventory.
     #[track_caller]
     fn check(&self, by: &str, expected: Option<&str>) {
         self.check_as(by, Own::default(), expected);
@@ -73,7 +71,7 @@ impl Fleet {
         assert_eq!(owner.map(|owner| &*owner.name), expected, "{by}");
     }
 
-    /// Who has to be built before it is known that one has objects of these namespaces.
+    /// The owner to build before one is known to own objects of these namespaces.
     #[track_caller]
     fn check_pending(&mut self, by: &str, namespaces: &[&str], expected: Option<&str>) {
         self.check_pending_of(ARTIFACT, by, namespaces, expected);
@@ -180,7 +178,7 @@ fn who_holds_or_took_it_keeps_it() {
     fleet.tell("b", holding(&[X]));
     assert!(fleet.graph.taken.is_empty());
     fleet.check("a", Some("b"));
-    // both do, in a cluster that was taken over: the labels say whose it is
+    // both hold it, in a cluster that was taken over: the labels decide
     fleet.tell("a", holding(&[X]));
     let b = apps("b");
     let holds = |named| Own {
@@ -211,7 +209,7 @@ fn what_counts_as_no_want() {
         &|fleet| fleet.set("a", ARTIFACT, DesiredSet::Unknown("cannot be built")),
         None,
     );
-    // built from what the source had before, or from another spec
+    // built from an older artifact or spec
     check(&|fleet| fleet.set("a", "sha256:0", wanted(&[X])), None);
     check(&|fleet| fleet.tell("a", |it| it.generation = 2), None);
     check(&|fleet| fleet.tell("a", other_source), None);
@@ -259,7 +257,7 @@ fn a_parent_comes_before_its_children() {
     fleet.built("y", &[X]);
     fleet.check("z", Some("y"));
     fleet.check("a", Some("y"));
-    // labels that name each other have no end
+    // labels that name each other form a cycle
     fleet.tell("y", child_of("z"));
     fleet.tell("z", child_of("y"));
     fleet.check("a", None);
@@ -272,7 +270,7 @@ fn one_that_waits_for_another_comes_after_it() {
     fleet.tell("a", on("c"));
     fleet.built("a", &[X]);
     fleet.built("b", &[X]);
-    // whether it comes after `c` is not known before that is built
+    // its place relative to `c` is unknown before `c` is built
     fleet.check_pending("a", &["n"], Some("c"));
     fleet.built("c", &[]);
     fleet.check_pending("a", &["n"], None);
@@ -281,7 +279,7 @@ fn one_that_waits_for_another_comes_after_it() {
     fleet.check("b", None);
     fleet.check("a", Some("b"));
     fleet.check("c", Some("b"));
-    // the child of one that is ready only with it
+    // the child of one with `spec.wait`
     let mut fleet = Fleet::default();
     fleet.tell("parent", |it| it.waits = true);
     fleet.tell("child", child_of("parent"));
@@ -304,7 +302,7 @@ fn those_that_come_before_are_built_first() {
     fleet.check_pending("c", &["n"], Some("a"));
     fleet.built("a", &[]);
     fleet.check_pending("c", &["n"], None);
-    // one that comes, one with another spec, and what is built from another artifact
+    // a new one, one with another spec, and a build of another artifact
     fleet.tell("bb", |_| ());
     fleet.check_pending("c", &["n"], Some("bb"));
     fleet.built("bb", &[]);
@@ -321,7 +319,7 @@ fn who_wants_nothing_is_not_waited_for() {
         let mut fleet = Fleet::of(&["b"]);
         fleet.tell("a", change);
         fleet.check_pending("b", namespaces, expected);
-        // the same of one that is told of later
+        // the same if it is declared later
         let mut fleet = Fleet::of(&["a", "b"]);
         fleet.check_pending("b", &["n"], Some("a"));
         fleet.tell("a", change);
@@ -338,12 +336,12 @@ fn who_wants_nothing_is_not_waited_for() {
     check(targeted, &["n"], None);
     check(targeted, &["n", "web"], Some("a"));
     check(targeted, &["n", ""], Some("a"));
-    // it could not be asked what it is
+    // the API server did not answer
     let mut fleet = Fleet::of(&["a", "b"]);
     fleet.check_pending("b", &["n"], Some("a"));
     fleet.graph.unreached(&apps("a"), (1, ARTIFACT.to_owned()));
     fleet.check_pending("b", &["n"], None);
-    // of those that reach another cluster in the same way it is known
+    // two with the same kubeconfig share a cluster
     let mut fleet = Fleet::default();
     for name in ["a", "b"] {
         fleet.tell(name, away);
@@ -362,12 +360,12 @@ fn children_that_are_being_applied_are_waited_for() {
         "root",
         &[&kustomization("a"), &kustomization("b"), &kustomization("c")],
     );
-    // as long as the parent waits for something nobody waits for it
+    // while the parent waits, nothing waits for its child
     fleet.check_pending("b", &["n"], None);
     fleet.graph.begin_apply(&root);
     fleet.check_pending("b", &["n"], Some("a"));
     fleet.check_pending("root", &["n"], None);
-    // applied, and not told of yet
+    // applied, and not declared yet
     fleet.graph.child_applied(&root, &child, 1);
     fleet.graph.end_apply(&root);
     fleet.check_pending("b", &["n"], Some("a"));
@@ -386,7 +384,7 @@ fn children_that_are_being_applied_are_waited_for() {
     });
     fleet.built("a", &[]);
     fleet.check_pending("b", &["n"], None);
-    // one that could not be applied does not come
+    // a child that could not be applied does not appear
     fleet.graph.begin_apply(&root);
     fleet.graph.end_apply(&root);
     fleet.check_pending("b", &["n"], None);
