@@ -1,15 +1,13 @@
-//! What is known of a collection: values by id, which never go back in time.
+//! Values of a collection by id, which never go back in time.
 //!
-//! Three sources tell of the same objects at their own pace: lists, watch events, and the
-//! answers to our own writes, which arrive before their events. The rules that keep them
-//! from contradicting each other are all here, pure:
+//! Lists, watch events and the answers to Equate's own writes arrive at their own pace; answers come
+//! before their events. These rules keep them consistent. Pure:
 //!
 //! - of two values of an object the one with the higher version stays;
-//! - an object that is absent, although everything up to a version was told, cannot be
-//!   brought back by a value of that version or before: it has been deleted since;
-//! - a list removes what it does not have, unless that was written after the list was read;
-//! - a list that is older than what was told already comes from a cluster that was
-//!   restored: then the list is right.
+//! - if an object is absent although all changes up to a version arrived, no value of that version or
+//!   before can bring it back: it was deleted since;
+//! - a list removes missing objects, unless they were written after the list was read;
+//! - a list older than the last event comes from a restored cluster: then the list is right.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -27,12 +25,12 @@ struct Slot<V> {
 #[derive(Debug)]
 pub(super) struct VersionedStore<I, V> {
     slots: HashMap<I, Slot<V>>,
-    /// Everything up to this version was told.
+    /// All changes up to this version arrived.
     told: u64,
     listed: bool,
 }
 
-/// What a change did to one object; at least one side is there.
+/// The change of one object; at least one side is set.
 #[derive(Debug)]
 pub(super) struct Difference<V> {
     pub(super) before: Option<Arc<V>>,
@@ -48,7 +46,6 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
         }
     }
 
-    /// Whether the collection was ever listed.
     pub(super) fn listed(&self) -> bool {
         self.listed
     }
@@ -72,12 +69,12 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
         self.put(id, item, told)
     }
 
-    /// The answer to a write of ours.
+    /// The answer to a write.
     pub(super) fn note(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
         self.put(id, item, self.told)
     }
 
-    /// A value that was read just now: the same version may say something else than before.
+    /// A value that was just read: also of the same version, which may be observed under other rules.
     pub(super) fn look(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
         match self.slots.get_mut(&id) {
             Some(slot) if slot.version == item.version => {
@@ -119,8 +116,8 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
         self.told = self.told.max(version);
     }
 
-    /// A list: what differs from what was known. One without a value is there and cannot be read: it stays
-    /// what it was.
+    /// A list; returns the differences. An entry without a value exists and is unreadable: it keeps its
+    /// last value.
     pub(super) fn relist(
         &mut self,
         version: u64,
@@ -167,7 +164,7 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
 mod tests {
     use super::*;
 
-    /// Plays a script of changes and returns what each made different, then what is known.
+    /// Plays a script of changes and returns the differences, then the content.
     ///
     /// `list V [ID@V...]`, `apply ID@V`, `delete ID@V`, `note ID@V`, `told V`
     fn play(script: &str) -> String {

@@ -168,7 +168,7 @@ async fn what_we_wrote_is_read_back_at_once_and_told_once() {
     assert_eq!(mirror.get(&key).unwrap().status.as_ref().unwrap().replicas, 7);
     object.metadata = serde_json::from_value(json!({ "name": "e" })).unwrap();
     api.create(&PostParams::default(), &object).await.unwrap();
-    // events come in order: with e's, those of d have been told
+    // events come in order: with e's, those of d were delivered
     until(
         &changes,
         &["default/d Appeared", "default/d Status", "default/e Appeared"],
@@ -203,7 +203,7 @@ async fn standing_says_what_is_wrong_and_goes_on() {
     );
 }
 
-/// Whoever is told falls over one object: the others are told of all the same.
+/// A subscriber panics on one object: the others are delivered all the same.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_breaks_off_begins_anew() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();

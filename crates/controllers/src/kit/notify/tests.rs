@@ -4,7 +4,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Answers each request with the next status; the bodies that came.
+/// Answers each request with the next status; returns the received bodies.
 async fn receiver(answers: &[u16]) -> (String, mpsc::UnboundedReceiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/events", listener.local_addr().unwrap());

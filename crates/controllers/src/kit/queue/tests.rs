@@ -15,11 +15,11 @@ impl Namespaced for String {
     }
 }
 
-/// Runs a script of the core's calls, one per line, and returns what `take` gave.
+/// Runs a script of the core's calls, one per line, and returns the results of `take`.
 ///
-/// `wake KEY REASON`, `at SECONDS KEY REASON`, `pass SECONDS`, `take`, `forget KEY`,
-/// `end KEY done|failed|after SECONDS|failed-within SECONDS`, `due`, `size`, and `waited` for the last that was
-/// taken and for all
+/// `wake KEY REASON`, `at SECONDS KEY REASON`, `pass SECONDS`, `take`, `forget KEY`, `end KEY
+/// done|failed|after SECONDS|failed-within SECONDS`, `due`, `size`, and `waited` for the last taken key
+/// and for all
 fn play(script: &str) -> String {
     let backoff = Backoff {
         first: Duration::from_secs(1),
@@ -98,7 +98,7 @@ fn keys_run_in_the_order_they_were_woken_and_once() {
     );
 }
 
-/// What `wakes` put in the line, as it is taken: `KEY` is routine, `KEY!` is a request.
+/// The order in which keys are taken: `KEY` is routine, `KEY!` is a request.
 #[track_caller]
 fn check_order(wakes: &str, taken: &str) {
     let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none());
@@ -121,7 +121,7 @@ fn namespaces_take_turns() {
     check_order("y/1 x/1 x/2 y/2", "y/1 x/1 y/2 x/2");
     // keys without a namespace are one namespace
     check_order("1 2 x/1 3", "1 x/1 2 3");
-    // a name may hold a namespace's name
+    // a name may equal a namespace
     check_order("x/1 x/y y/1", "x/1 y/1 x/y");
 }
 
@@ -130,7 +130,7 @@ fn a_request_goes_first_in_its_own_namespace_and_in_no_other() {
     check_order("x/1 x/2 x/3!", "x/3 x/1 x/2");
     check_order("x/1 x/2! x/3 x/4!", "x/2 x/4 x/1 x/3");
     check_order("y/1 y/2 x/1 x/2!", "y/1 x/2 y/2 x/1");
-    // many requests of one namespace do not hold up another one's routine work
+    // many requests of one namespace do not delay routine work of another
     check_order("x/1! x/2! x/3! y/1 y/2", "x/1 y/1 x/2 y/2 x/3");
 }
 
@@ -584,7 +584,7 @@ async fn a_panic_is_a_failure_of_its_key_alone() {
     running.await.unwrap();
 }
 
-/// A run of that length is stopped in the middle; whether it ended, and after what time.
+/// Stops a run of that length in the middle; returns whether it ended, and after what time.
 async fn stopped(length: Duration) -> (bool, Duration) {
     let queue = queue(1);
     let stop = CancellationToken::new();

@@ -1,4 +1,4 @@
-//! What the runner does for every kind, with a controller that only writes down which verbs were called.
+//! The runner's behaviour for every kind, with a controller that records the called verbs.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,11 +30,11 @@ use crate::{ControllerSet, Engine, Key, Shards};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The verbs that were called, in order; the test's side of the controller.
+/// The called verbs, in order; the test's side of the controller.
 #[derive(Clone, Default)]
 struct Calls {
     log: Arc<Mutex<Vec<String>>>,
-    /// Where a verb waits until the test lets it go on.
+    /// A verb waits here for the test.
     gate: Arc<Notify>,
 }
 
@@ -52,7 +52,7 @@ impl Calls {
     }
 }
 
-/// Reconciles GitRepositories by their `spec.url`: the last part of it says what happens.
+/// Reconciles GitRepositories by the last part of their `spec.url`.
 struct Probe<const FINALIZER: bool> {
     calls: Calls,
 }
@@ -196,7 +196,7 @@ impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
     ) -> Result<Notice, Failure> {
         match run.key().name == "holds" && !self.calls.has("let go") {
             true => Err(Failure::passing(Why::Failed, "something is left")),
-            // as by default
+            // the default
             false => Ok(Notice::left(refused)),
         }
     }
@@ -291,7 +291,7 @@ impl Session {
         self.engine.as_ref().unwrap().queues()[0].1
     }
 
-    /// As soon as the mirror has told of so many objects.
+    /// Waits until the mirror has this many objects.
     async fn appeared(&self, objects: u64) {
         eventually(&format!("{objects} appeared"), DEADLINE, async || {
             let counts = self.counts();
@@ -315,7 +315,7 @@ impl Session {
             .unwrap();
     }
 
-    /// The object, as soon as the condition says this.
+    /// Waits for a condition.
     async fn says(&self, name: &str, of: ConditionType, message: &str) -> GitRepository {
         eventually(&format!("{name} says {message}"), DEADLINE, async || {
             let object = self.api().get(name).await.unwrap();
@@ -351,7 +351,7 @@ impl Session {
         status.unwrap_or_default().last_handled_reconcile_at
     }
 
-    /// As soon as the status says that this request was answered.
+    /// Waits until the status answers this request.
     async fn answers(&self, name: &str, token: &str) {
         eventually(&format!("{name} answers {token}"), DEADLINE, async || match self
             .answered(name)
@@ -364,7 +364,7 @@ impl Session {
         .await;
     }
 
-    /// As soon as there is an event, which nobody repeated.
+    /// Waits for an event, which nothing repeated.
     async fn told(&self, name: &str, reason: &str, message: &str) {
         let api: Api<Event> = Api::namespaced(self.cluster.client(), "default");
         eventually(&format!("an event {reason} of {name}"), DEADLINE, async || {
@@ -444,7 +444,7 @@ async fn a_request_that_comes_during_a_run_is_answered_by_the_next() {
     let session = Session::start().await;
     session.create("writes", asked("1")).await;
     session.called("act writes 1").await;
-    // the status that this run writes next brings it along
+    // the next status write of this run returns it
     session.patch("writes", asked("2")).await;
     session.calls.gate.notify_one();
     session.called("act writes 2").await;
@@ -506,7 +506,7 @@ async fn a_status_that_could_not_be_written_is_written_by_the_next_run() {
     session.create("a", json!({})).await;
     session.says("a", ConditionType::Ready, "a").await;
     assert_eq!(session.status_patches(), 3);
-    // the run that wrote it saw nothing new
+    // the run that wrote it saw no change
     session.told("a", "Said", "a").await;
     session.end().await;
 }
@@ -587,7 +587,7 @@ async fn a_spec_without_meaning_does_not_keep_an_object_that_is_deleted() {
     let left = format!("deleted without cleaning up: {message}; delete by hand what it left");
     session.told("senseless", "Failed", &left).await;
 
-    // one that has to delete something first keeps it until that is done
+    // a controller with a cleanup keeps it until that is done
     session.create("holds", url("senseless")).await;
     session.says("holds", ConditionType::Stalled, message).await;
     session.delete("holds").await;
@@ -628,7 +628,7 @@ async fn a_panic_drops_the_memory_and_no_status() {
     let refused = Rule::new(Verb::Patch, "/gitrepositories/breaks/status", Fault::status(503));
     session.faults.add(refused.times(1));
     session.create("breaks", json!({})).await;
-    // the second run writes what the first one said, then it breaks off; the third one begins anew
+    // the second run writes the first one's status, then panics; the third one begins anew
     session.says("breaks", ConditionType::Ready, "breaks").await;
     session.told("breaks", "Said", "breaks").await;
     let acts = ["act breaks 1", "act breaks 2", "act breaks 1"];
@@ -669,7 +669,7 @@ async fn a_finalizer_that_changed_meanwhile_is_set_and_removed_by_the_next_run()
         .await;
     finalizers(&["example.org/other", "example.org/probe"]).await;
     session.says("a", ConditionType::Ready, "a").await;
-    // nothing was looked at before it was there
+    // nothing was observed before it existed
     assert_eq!(session.calls.taken(), ["observe a"]);
     session.faults.add(conflict());
     session.delete("a").await;

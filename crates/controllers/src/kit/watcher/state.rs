@@ -1,4 +1,4 @@
-//! What the hub knows and whom it tells, without tasks: changes go in, wakes come out.
+//! The watcher's state without tasks: changes go in, wakes come out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,37 +14,37 @@ use crate::ObjectRef;
 use crate::kit::feed::{self, FeedError, Item};
 use crate::kit::versioned_store::{Difference, VersionedStore};
 
-/// One collection that is followed, and the kind of owner it is followed for: whose labels select the
-/// objects, and whose fields are looked at.
+/// A followed collection, and the kind of owner: its labels select the objects, and its fields are
+/// observed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Place {
     /// The objects of a kind that such owners manage.
     Managed(Kind, &'static OwnerKind),
-    /// A single object, whoever's it is.
+    /// A single object of any owner.
     Single(ObjectId, &'static OwnerKind),
 }
 
 #[derive(Debug)]
 struct Followed {
-    /// Changes of an older feed of this place are not for this one.
+    /// Changes of an older feed of this place are ignored.
     epoch: u64,
     versioned_store: VersionedStore<Local, Observed>,
     followers: BTreeSet<Owner>,
     standing: WatchState,
-    /// What the followers were last told of the kind.
+    /// The last change of the kind that woke the followers.
     announced: Option<KindChange>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    // ordered, so that what is reported and started is in the same order each time
+    // ordered, so that reports and starts are deterministic
     places: BTreeMap<Place, Followed>,
     interests: HashMap<Owner, BTreeSet<Place>>,
     epochs: u64,
     counts: Counts,
 }
 
-/// What a new interest changes: feeds to begin, each with its epoch, and to end.
+/// The feeds to begin, each with its epoch, and to end.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchDiff {
     pub(super) begin: Vec<(Place, u64)>,
@@ -52,7 +52,7 @@ pub(super) struct WatchDiff {
 }
 
 impl State {
-    /// From now on the follower follows these places and no others.
+    /// Replaces the places that the follower follows.
     pub(super) fn follow(&mut self, follower: &Owner, wanted: &BTreeSet<Place>) -> WatchDiff {
         let mut diff = WatchDiff::default();
         for place in wanted {
@@ -89,7 +89,7 @@ impl State {
         diff
     }
 
-    /// A new feed for a place that is followed already; what is known stays.
+    /// A new feed for a followed place; its content stays.
     pub(super) fn renew(&mut self, place: &Place) -> Option<u64> {
         let followed = self.places.get_mut(place)?;
         self.epochs += 1;
@@ -101,7 +101,7 @@ impl State {
         self.places.get(place).map(|followed| &followed.standing)
     }
 
-    /// What is known of an object for owners of a kind. The single watch of it counts where they do not
+    /// The last observation of an object for owners of a kind. Its single watch counts if they do not
     /// manage it.
     pub(super) fn get(&self, by: &'static OwnerKind, id: &ObjectId) -> Presence {
         let managed = self.known(&Place::Managed(Kind::of(id), by), id);
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// The same for one owner: of an object that is another's its own watch of it counts.
+    /// The same for one owner: for an object of another owner, its own single watch counts.
     pub(super) fn get_for(&self, owner: &Owner, id: &ObjectId) -> Presence {
         let managed = self.known(&Place::Managed(Kind::of(id), owner.kind), id);
         match &managed {
@@ -126,7 +126,6 @@ impl State {
         }
     }
 
-    /// Who follows a place.
     pub(super) fn followers(&self, place: &Place) -> Vec<Owner> {
         let followed = self.places.get(place);
         followed.map_or_else(Vec::new, |followed| followed.followers.iter().cloned().collect())
@@ -137,7 +136,7 @@ impl State {
             return Presence::Unknown;
         };
         match followed.versioned_store.get(&local(id)) {
-            // what a write was answered once says nothing about now
+            // an old answer to a write proves nothing now
             _ if matches!(followed.standing, WatchState::Unserved | WatchState::Refused(_)) => {
                 Presence::Unknown
             }
@@ -147,10 +146,10 @@ impl State {
         }
     }
 
-    /// The answer to a write of ours. Its owner knows; one who lost the object does not.
+    /// The answer to a write. Its author knows; an owner that lost the object is woken.
     pub(super) fn note(&mut self, id: &ObjectId, observed: Observed) -> (bool, Vec<Wake>) {
         let Some(author) = observed.owner.clone() else {
-            // the watch would not see it: it would look deleted with the next list
+            // the watch would not see it: the next list would look like a deletion
             return (false, Vec::new());
         };
         let Ok(version) = observed.resource_version.parse() else {
@@ -174,7 +173,7 @@ impl State {
         (true, wakes)
     }
 
-    /// An object as it was read just now, also of the version that is known. Who had it read knows.
+    /// An object that was just read, also of the known version. Its reader is not woken.
     pub(super) fn look(
         &mut self,
         reader: &Owner,
@@ -204,7 +203,6 @@ impl State {
         wakes
     }
 
-    /// A change that a feed tells.
     pub(super) fn change(&mut self, place: &Place, epoch: u64, change: feed::Change<Seen>) -> Vec<Wake> {
         let Some(followed) = self.places.get_mut(place).filter(|f| f.epoch == epoch) else {
             return Vec::new();
@@ -219,7 +217,7 @@ impl State {
                     version,
                     items.into_iter().map(split).map(|(id, item)| (id, Some(item))),
                 );
-                // who waits for the kind looks at all of it; nothing changed for anyone else
+                // followers of the kind read all of it; nothing changed for other owners
                 let differences = if first { Vec::new() } else { differences };
                 (WatchState::Following, differences)
             }
@@ -287,9 +285,8 @@ impl Followed {
         }
     }
 
-    /// Takes the new standing; tells the followers when the kind can be looked at, when it is
-    /// not served (any more), and when it may not be looked at. Other trouble is told nobody:
-    /// what is known stays.
+    /// Sets the state. Wakes the followers when the kind becomes known, is not served (any more), or may
+    /// not be listed. Other errors wake nobody: the content stays.
     fn stand(&mut self, place: &Place, standing: WatchState, wakes: &mut Vec<Wake>) {
         let news = match &standing {
             WatchState::Following => Some(KindChange::Listed),
@@ -323,7 +320,6 @@ impl Followed {
 }
 
 impl Place {
-    /// The kind of owner it is followed for.
     pub(super) fn by(&self) -> &'static OwnerKind {
         match self {
             Place::Managed(_, by) | Place::Single(_, by) => by,
@@ -338,7 +334,7 @@ impl Place {
     }
 }
 
-/// Those whose labels the object carries and carried.
+/// Wakes the owners whose labels the object carries or carried.
 fn wake_owners(id: &ObjectId, difference: &Difference<Observed>, wakes: &mut Vec<Wake>) {
     let sides = [&difference.before, &difference.after];
     let owners = sides.into_iter().flatten().filter_map(|side| side.owner.as_ref());
@@ -351,8 +347,8 @@ fn wake_owners(id: &ObjectId, difference: &Difference<Observed>, wakes: &mut Vec
     }));
 }
 
-/// What is different for somebody; nothing where only the version is, or fields of others,
-/// or the words about a health that is the same.
+/// The change for one owner; `None` for the version, fields of others, or another message of the same
+/// health.
 fn compare(difference: &Difference<Observed>, by: &Owner) -> Option<What> {
     let (before, after) = match (&difference.before, &difference.after) {
         (_, None) => return Some(What::Gone),
@@ -374,7 +370,7 @@ fn compare(difference: &Difference<Observed>, by: &Owner) -> Option<What> {
     }
 }
 
-/// How healthy an object is for somebody, and by which rules.
+/// The health of an object for one owner, with the digest of its rules.
 fn health(observed: &Observed, by: &Owner) -> (u64, Status) {
     match observed.judged.is_empty() {
         true => None,

@@ -17,7 +17,7 @@ use crate::object_ref::tests::KUSTOMIZATION;
 /// Everything in these tests ends within this time of the paused clock.
 const SOON: Duration = Duration::from_secs(900);
 
-/// A cluster, a hub that reaches it through faults, and what the hub told.
+/// A cluster, a watcher that reaches it through faults, and its wakes.
 struct World {
     cluster: EmbeddedCluster,
     faults: Faults,
@@ -58,7 +58,7 @@ impl World {
         Api::namespaced(self.cluster.client(), "default")
     }
 
-    /// As the controller of the Kustomization `owner` applies it.
+    /// Applies an object as the controller of the Kustomization `owner`.
     async fn apply(&self, name: &str, owner: &str, value: &str) -> Observed {
         self.apply_as(&KUSTOMIZATION, name, owner, value).await
     }
@@ -81,7 +81,7 @@ impl World {
         Observed::of(&Object::from_value(answer).unwrap(), by)
     }
 
-    /// As somebody else changes it.
+    /// Changes an object as another client.
     async fn drift(&self, name: &str, value: &str) {
         let patch = Patch::Merge(json!({ "data": { "key": value } }));
         self.config_maps()
@@ -113,11 +113,11 @@ impl World {
             .collect()
     }
 
-    /// What the hub told since the last call, in order, each thing once.
+    /// The wakes since the last call, in order, each once.
     fn told(&self) -> Vec<String> {
         let mut told = Vec::new();
         for Wake { object, cause } in std::mem::take(&mut *self.wakes.lock().unwrap()) {
-            // most tests know Kustomizations only
+            // most tests have Kustomizations only
             let woken = match object.kind {
                 "Kustomization" => object.name.clone(),
                 kind => format!("{kind}/{}", object.name),
@@ -133,7 +133,7 @@ impl World {
         told
     }
 
-    /// Waits until the hub has told all of this; other things may come in between.
+    /// Waits for all these wakes; others may come in between.
     async fn tells(&self, what: &str, expected: &[&str]) {
         let mut told = Vec::new();
         eventually(what, SOON, || {
@@ -228,7 +228,7 @@ async fn owners_are_told_what_concerns_them() {
         })
         .await;
     }
-    // a field that is nobody's of ours
+    // a field that Equate does not apply
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { "seen": "yes" } } }));
     let changed = world
         .config_maps()
@@ -256,7 +256,7 @@ async fn what_a_write_was_answered_counts_at_once_and_is_no_news_for_its_author(
     assert!(!world.hub.note(&id("a"), first), "an older answer is no news");
     assert_eq!(world.seen("a").resource_version, later.resource_version);
     world.apply("z", "other", "1").await;
-    // events come in order: with z's, both of a's have been told
+    // events come in order: with z's, both of a's were delivered
     world.tells("what came after", &["other z Appeared"]).await;
     assert_eq!(world.seen("a").resource_version, later.resource_version);
     assert_eq!(world.told(), Vec::<String>::new(), "the author knows");
@@ -286,7 +286,6 @@ async fn what_nobody_follows_is_not_watched() {
     world.hub.forget(&owner("other"));
     assert_eq!((world.hub.counts().kinds, world.hub.counts().objects), (0, 0));
     assert_eq!(world.sight("a"), "unknown");
-    // and again, from the start
     world.listed("app").await;
     assert_eq!(world.sight("a"), "app's");
 }
@@ -336,7 +335,7 @@ async fn an_object_of_nobody_can_be_waited_for() {
     world.hub.follow(&key, &interest);
     world.tells("the list", &["app Pod Listed"]).await;
     assert_eq!(world.hub.get(&KUSTOMIZATION, &pod_id), Presence::Absent);
-    // another one of the kind is none of our business
+    // another one of the kind does not matter
     let mut stranger: Pod = pod;
     pods.create(&PostParams::default(), &stranger).await.unwrap();
     world.tells("the pod", &["app db Appeared"]).await;
@@ -366,7 +365,7 @@ async fn an_object_of_nobody_can_be_waited_for() {
     assert_eq!(world.hub.counts().singles, 0);
 }
 
-/// Faults from the first request on; each must be overcome, whatever it does to list and watch.
+/// Faults from the first request on; each must be overcome, in list and watch.
 fn table() -> Vec<(&'static str, Vec<Rule>)> {
     let maps = "/configmaps";
     let on = |verb, fault| Rule::new(verb, maps, fault);
@@ -464,7 +463,7 @@ async fn a_kind_that_may_not_be_listed_is_told() {
     assert_eq!(world.sight("a"), "unknown");
     let standing = &world.follow("app")[..];
     assert!(standing[0].starts_with("ConfigMap Refused("), "{standing:?}");
-    // somebody grants it
+    // access is granted
     world.tells("listed", &["app ConfigMap Listed"]).await;
     assert_eq!(world.sight("a"), "app's");
 }
@@ -499,7 +498,7 @@ async fn every_fault_is_overcome() {
             world.apply("moved", "other", "1").await;
             world.apply("new", "app", "1").await;
             if compacted {
-                // what was not told by now is never told: only a list helps
+                // undelivered changes are lost: only a list helps
                 world.cluster.compact(world.cluster.revision());
             }
             let what = format!("{fault} (compacted: {compacted}, {rules:?})");
@@ -623,7 +622,7 @@ async fn a_kind_goes_and_comes_back() {
             }
         })
         .await;
-        // whoever has applied the definition follows again: nothing waits for a backoff
+        // the owner that applied the definition follows again: nothing waits for a backoff
         let start = tokio::time::Instant::now();
         let waiting = world.hub.follow(&key, &interest);
         assert_eq!(waiting.len(), 1, "{waiting:?}");
@@ -670,7 +669,7 @@ async fn the_last_user_ends_the_watches() {
     drop(cluster);
 }
 
-/// Counts what a hub holds for many objects; no assertion but a bound that would be noticed.
+/// Measures the memory for many objects; asserts only a generous bound.
 #[test]
 fn an_object_costs_little() {
     let mut state = State::default();

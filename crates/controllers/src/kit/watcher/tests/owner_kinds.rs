@@ -35,7 +35,7 @@ async fn owners_of_two_kinds_do_not_overwrite_each_other_s_watches() {
     assert_eq!(world.hub.get(&HELM_RELEASE, &id("a")), Presence::Absent);
     assert_eq!(world.hub.get(&KUSTOMIZATION, &id("b")), Presence::Absent);
 
-    // with one of them gone the other follows what it followed
+    // one of them goes, and the other follows the same objects
     world.hub.forget(&owner("app"));
     assert_eq!(world.hub.counts().kinds, 1);
     assert_eq!(world.hub.get(&KUSTOMIZATION, &id("a")), Presence::Unknown);
