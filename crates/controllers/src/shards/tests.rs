@@ -92,7 +92,7 @@ fn each_object_is_in_one_slice_and_seldom_moves() {
     }
 }
 
-/// Two versions that disagree would both reconcile an object, or neither.
+/// Two versions that disagree would both reconcile an object, or neither would.
 #[test]
 fn the_hash_never_changes() {
     let places = ["apps", "infra", "monitoring", "podinfo", "tenants"].map(|name| {

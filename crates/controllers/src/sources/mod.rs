@@ -1,8 +1,8 @@
-//! What sources say they have published: the one place that looks at their statuses.
+//! The published artifacts of all sources; the only reader of their statuses.
 //!
-//! GitRepositories are followed by their own controller. Of the kinds that others serve only metadata and
-//! the artifact are kept, and nothing before an object refers to one: a kind that nobody uses costs
-//! no watch. Their definitions may be missing, before or after: that is said, and looked at again.
+//! The GitRepository controller follows GitRepositories. Of other kinds only metadata and the artifact
+//! are kept, from the first reference on: an unused kind costs no watch. Their definitions may be
+//! missing, before or after: that is reported, and retried.
 
 pub(crate) mod artifacts;
 
@@ -23,30 +23,27 @@ use crate::kit::mirror::{Change, Mirror, WatchState};
 use crate::kit::read::chain;
 use crate::{Key, ObjectRef};
 
-/// What has changed about sources.
+/// A change of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SourceEvent {
-    /// What one makes available is another.
+    /// The artifact changed.
     Artifact {
-        /// Which.
         source: ObjectRef,
         /// Whether the source itself is gone.
         gone: bool,
     },
-    /// Whether the kind can be read at all.
+    /// Whether the kind can be read changed.
     Kind(SourceKind),
 }
 
-/// A source that has a status with an artifact.
+/// A source with an artifact in its status.
 pub(crate) trait Publishes {
-    /// Its kind.
     const KIND: SourceKind;
 
-    /// What it has published.
     fn artifact(&self) -> Option<&Artifact>;
 }
 
-/// The news of a change, if it is one to those who read the source.
+/// The event of a change, if it matters to the source's readers.
 pub(crate) fn news<K: Publishes>(change: &Change<K>) -> Option<SourceEvent> {
     let artifact = |object: &Option<Arc<K>>| {
         let artifact = object.as_ref()?.artifact()?;
@@ -64,18 +61,15 @@ pub(crate) fn news<K: Publishes>(change: &Change<K>) -> Option<SourceEvent> {
     })
 }
 
-/// What is known of a source.
+/// The state of a source.
 #[derive(Debug, Clone)]
 pub(crate) enum Named {
-    /// It is not known yet, and whoever asked is woken; why not, if something is in the way.
+    /// Not known yet, with the error if there is one; the reader will be woken.
     Unlisted(Option<String>),
-    /// The API server does not serve its kind.
     Unserved,
-    /// It does not exist.
     Absent,
-    /// It has published nothing.
+    /// It has no artifact.
     Nothing,
-    /// What it has published.
     Artifact(Artifact),
 }
 
@@ -96,7 +90,7 @@ impl fmt::Debug for Sources {
 }
 
 impl Sources {
-    /// Of the other kinds nothing is followed yet. `told` must not block.
+    /// Other kinds are not followed yet. `told` must not block.
     pub(crate) fn new(
         repositories: Mirror<GitRepository>,
         client: &Client,
@@ -111,7 +105,7 @@ impl Sources {
         }
     }
 
-    /// What is known of a source; from now on its kind is followed.
+    /// The state of a source; from now on its kind is followed.
     pub(crate) fn named(&self, source: &ObjectRef) -> Named {
         let mut kinds = SourceKind::ALL.iter();
         let key = &source.key();
@@ -124,7 +118,7 @@ impl Sources {
         }
     }
 
-    /// What a source has published.
+    /// The published artifact of a source.
     pub(crate) fn artifact(&self, source: &ObjectRef) -> Option<Artifact> {
         match self.named(source) {
             Named::Artifact(artifact) => Some(artifact),
@@ -137,7 +131,7 @@ fn named<K>(mirror: &Mirror<K>, key: &Key) -> Named
 where
     K: Publishes + Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + Send + Sync + 'static,
 {
-    // asked first: what comes between is told
+    // read first: a change in between wakes the reader
     let listed = mirror.is_ready();
     if let Some(object) = mirror.get(key) {
         return object.artifact().cloned().map_or(Named::Nothing, Named::Artifact);
@@ -150,7 +144,7 @@ where
     }
 }
 
-/// A mirror that begins when somebody asks.
+/// A mirror that begins with its first use.
 struct Lazy<K> {
     client: Client,
     pace: Pace,
@@ -189,7 +183,7 @@ where
             },
         );
         let (mut standing, told) = (mirror.standing(), Arc::clone(&self.told));
-        // those who asked for one that is not there are told of that, too
+        // wakes readers of missing sources as well
         let task = tokio::spawn(async move {
             let mut before = std::mem::discriminant(&WatchState::Starting);
             while standing.changed().await.is_ok() {
@@ -204,7 +198,7 @@ where
     }
 }
 
-/// An object of a kind that others serve, as far as it matters here.
+/// The fields of another kind of source that matter here.
 #[derive(Deserialize)]
 #[serde(bound = "")]
 struct Published<K> {
@@ -221,7 +215,7 @@ struct PublishedStatus {
     artifact: Option<Artifact>,
 }
 
-// by hand: derived, it would ask the same of K
+// by hand: derived, it would require `K: Clone`
 impl<K> Clone for Published<K> {
     fn clone(&self) -> Self {
         Self {
@@ -232,7 +226,7 @@ impl<K> Clone for Published<K> {
     }
 }
 
-/// Long, and nobody's business here.
+/// Drops the managed fields: long, and not needed here.
 fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let metadata = ObjectMeta::deserialize(deserializer)?;
     Ok(ObjectMeta {

@@ -1,5 +1,4 @@
-//! Where the objects of an owner go, as its spec says it; and the way there, for any controller that
-//! applies objects.
+//! The destination of an owner's objects, and the access to it, for any controller that applies objects.
 
 use equate_apply::owner::Owner;
 
@@ -9,20 +8,19 @@ use super::target::Access;
 use crate::key::is_name;
 use crate::kit::services::Kit;
 
-/// Where an owner applies.
 #[derive(Debug)]
 pub(crate) struct Destination<'a> {
     pub(crate) owner: Owner,
-    /// What opens another cluster, if that is where.
+    /// The opener of another cluster, if any.
     pub(crate) kube_config: Option<&'a KubeConfigSource>,
-    /// The ServiceAccount to act as, if one: see [`super::target::account`].
+    /// The ServiceAccount to impersonate: see [`super::target::account`].
     pub(crate) account: Option<&'a str>,
 }
 
-/// Why there is no way to a destination.
+/// Why a destination is not accessible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AccessError {
-    /// The other cluster is not reached.
+    /// The other cluster cannot be opened.
     #[error(transparent)]
     Remote(#[from] RemoteClusterError),
     /// No ServiceAccount can have this name.
@@ -31,11 +29,12 @@ pub(crate) enum AccessError {
 }
 
 impl Kit {
-    /// The way to a destination. `held` is what opened the other cluster last, and what does now: it is
-    /// read again only if `rereads` says so, which is told whether changes of it are watched.
+    /// The access to a destination. `held` is the last opener of the other cluster, and is updated. It
+    /// is read again only if `rereads` says so, which gets whether its changes are watched.
     ///
     /// # Errors
-    /// When the other cluster cannot be opened, or nobody can be acted as by this name.
+    ///
+    /// If the other cluster cannot be opened, or the account's name is invalid.
     pub(crate) async fn access(
         &self,
         to: &Destination<'_>,
@@ -61,7 +60,6 @@ impl Kit {
         acting.ok().filter(|_| is_name(account)).ok_or_else(refused)
     }
 
-    /// The cluster that a Secret or ConfigMap opens.
     async fn remote(
         &self,
         namespace: &str,
@@ -82,7 +80,7 @@ impl Kit {
             .remote_clusters
             .open(&self.client, namespace, opener, &self.settings.policy);
         match (opened.await, held) {
-            // it was there a moment ago, and nobody says that it is another
+            // it existed a moment ago, and there is no sign of a change
             (Err(error), Some(held)) if error.is_passing() => Ok(held.clone()),
             (opened, _) => opened,
         }

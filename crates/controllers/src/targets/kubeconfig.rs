@@ -1,10 +1,9 @@
-//! The kubeconfig of another cluster, as somebody put it into a Secret: parsed, and made a client of.
+//! Parses the kubeconfig of another cluster, from a Secret, and makes a client.
 //!
-//! Who may write a Secret in a namespace is not whom this process trusts with its own machine. So a
-//! kubeconfig has all it needs in itself: what would run a program here, read a file of this machine,
-//! or trust any certificate is refused by name, not passed over, for the cluster would be opened with
-//! less than was asked for. The first and the last the [`Policy`] can allow. Nothing of what it holds
-//! is in an error.
+//! Writers of Secrets are not trusted with this machine. So a kubeconfig must be self-contained. Fields
+//! that would run a program here, read a file of this machine, or trust any certificate are refused by
+//! name. They are not ignored: the cluster would be opened with less than requested. The [`Policy`] can
+//! allow the first and the last. Errors contain nothing of its content.
 
 use std::time::Duration;
 
@@ -18,9 +17,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::policy::Policy;
 
-/// More bytes than this no kubeconfig of one cluster has.
+/// A kubeconfig of one cluster is not longer.
 pub(crate) const BYTES_MAX: usize = 256 << 10;
-/// So long a connection may take; how long an answer may is said with each request.
+/// The time limit of a connection; requests set their own.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Why a kubeconfig is not used.
@@ -29,21 +28,21 @@ pub enum KubeConfigError {
     /// It is too long.
     #[error("the kubeconfig has {0} bytes, and at most {BYTES_MAX} are read")]
     TooLarge(usize),
-    /// It is no text.
+    /// It is not UTF-8.
     #[error("the kubeconfig is not UTF-8")]
     NotText,
-    /// It is no kubeconfig. What is wrong is left out, for it may quote what is secret.
+    /// It is no kubeconfig. The cause is left out, for it may quote a secret.
     #[error("the kubeconfig cannot be parsed as YAML of the kind Config")]
     Malformed,
-    /// It has no current context, or that names what is not there.
+    /// Its current context is missing or incomplete.
     #[error("the kubeconfig's current-context {0:?} names no context with a cluster and a user that it has")]
     Context(String),
-    /// It would have this process do what it does not do for a Secret.
+    /// It asks for something that a Secret may not.
     #[error("the kubeconfig's {field} is refused: {why}")]
     Refused {
-        /// Which part.
+        /// The field.
         field: &'static str,
-        /// Why, and what to do instead.
+        /// The reason, and the alternative.
         why: &'static str,
     },
     /// It cannot be made a client of.
@@ -54,18 +53,18 @@ pub enum KubeConfigError {
 /// Another cluster, opened.
 pub(crate) struct Opened {
     pub(crate) client: Client,
-    /// Which cluster that is: whoever opens it with other credentials reaches the same objects.
+    /// Identifies the cluster: other credentials reach the same objects.
     pub(crate) fingerprint: [u8; 32],
 }
 
-/// Opens what a kubeconfig's current context names.
+/// Opens the current context of a kubeconfig.
 pub(crate) async fn open(bytes: &[u8], policy: &Policy) -> Result<Opened, KubeConfigError> {
     let (kubeconfig, fingerprint) = read(bytes, policy)?;
     let client = client(kubeconfig).await?;
     Ok(Opened { client, fingerprint })
 }
 
-/// A cluster by where it is and how it proves that: requests are sent without saying who asks.
+/// Opens a cluster by its address and certificates, without credentials.
 pub(crate) async fn open_cluster(server: &str, ca: Option<&str>) -> Result<Opened, KubeConfigError> {
     const NAME: &str = "cluster";
     let cluster = Cluster {
@@ -118,7 +117,7 @@ fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeCon
     let mut all = Kubeconfig::from_yaml(text).map_err(|_| KubeConfigError::Malformed)?;
     let name = all.current_context.clone().unwrap_or_default();
     let nothing = || KubeConfigError::Context(name.clone());
-    // what is not used is not looked at, and does not reach the client
+    // unused entries are not checked, and do not reach the client
     all.contexts.retain(|context| context.name == name);
     let context = all.contexts.first().and_then(|context| context.context.clone());
     let context = context.ok_or_else(nothing)?;
@@ -186,7 +185,7 @@ fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), Kube
     }
 }
 
-/// Tells clusters apart by where they are and how they prove it, whoever opens them.
+/// Identifies a cluster by its address and certificates, for any credentials.
 fn fingerprint(cluster: &Cluster) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in [
@@ -246,7 +245,7 @@ mod tests {
             }
         };
         let strict = Policy::default();
-        // what another context has is nothing to this one
+        // another context does not matter
         check(json!({}), json!({}), &strict, None);
         let exec = || json!({ "exec": { "apiVersion": "client.authentication.k8s.io/v1", "command": "sh" } });
         check(json!({}), exec(), &strict, Some("users[].user.exec"));

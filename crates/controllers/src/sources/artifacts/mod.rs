@@ -1,12 +1,11 @@
-//! Artifacts that this process did not publish itself: fetched once, however many read them.
+//! Artifacts of other processes: each is fetched once for all its readers.
 //!
-//! Whoever needs one asks and goes away; it is woken when there is an answer. So no worker waits for a
-//! network, and a thousand readers of one artifact are one download. What was asked for last by each reader
-//! is what is kept: a digest nobody asks for any more goes, from memory and from disk. After a start the
-//! disk is asked before the network.
+//! A reader asks and ends its run; the answer wakes it. So no worker waits for the network, and a
+//! thousand readers cause one download. The last request of each reader decides what is kept: an unread
+//! digest is removed from memory and disk. After a start, the disk comes before the network.
 //!
-//! A failure that may pass (no connection, a busy server) is tried again here, with growing pauses, as Flux
-//! does with `--http-retry`. Any other waits for another artifact, for a request, or for the reader's
+//! A failure that may pass (no connection, a busy server) is retried here with growing delays, as Flux
+//! does with `--http-retry`. Other failures wait for another artifact, a request, or the reader's
 //! `retryInterval`.
 
 mod download;
@@ -28,45 +27,41 @@ use crate::kit::backoff::{Backoff, Jitter};
 
 /// Flux's `--http-retry`.
 pub(crate) const RETRIES: u32 = 9;
-/// Downloads at once: they share one link, and each has a file.
+/// Concurrent downloads: they share one link, and each has a file.
 const DOWNLOADS_MAX: usize = 8;
-/// Between attempts.
+/// The delays between attempts.
 const PAUSE: Backoff = Backoff {
     first: Duration::from_secs(1),
     max: Duration::from_secs(30),
 };
-/// What a source has collected it is about to replace: that is not worth a whole `retryInterval`.
+/// A source that has removed an artifact is about to replace it, so `retryInterval` would be too long.
 pub(crate) const GONE_PAUSE: Duration = Duration::from_secs(30);
-/// After this time it is forgotten where something was looked for.
+/// How long a failed address is remembered.
 const TRIED: Duration = Duration::from_secs(3600);
-/// By then whoever reads an artifact of before the start has asked for it.
+/// By then all readers of artifacts from before the start have asked for them.
 const SWEEP_AFTER: Duration = Duration::from_secs(600);
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArtifactRequest<'a> {
-    /// As the status has it.
+    /// The digest in the status.
     pub(crate) digest: &'a str,
-    /// Where it is.
     pub(crate) url: &'a str,
-    /// After this time what failed is tried again.
+    /// The delay before a failed download is retried.
     pub(crate) retry: Duration,
-    /// The request that asks to try again now, if one is open.
+    /// The open request to reconcile now, if any.
     pub(crate) token: Option<&'a str>,
 }
 
-/// What there is.
 #[derive(Debug, Clone)]
 pub(crate) enum ArtifactState {
-    /// The tree.
     Here(Tree),
-    /// Not yet; whoever asked is woken. Why the last attempt failed, if one did.
+    /// Not fetched yet; the reader will be woken. The last failure, if any.
     Coming(Option<Arc<str>>),
-    /// It was tried in vain. Whether its source has it no more, and the sentence.
+    /// The download failed: whether the source has removed the archive, and the message.
     Failed(bool, Arc<str>),
 }
 
-/// All of them; clones are the same.
+/// All artifacts; clones share them.
 #[derive(Clone)]
 pub(crate) struct Artifacts {
     shared: Arc<Shared>,
@@ -79,7 +74,7 @@ struct Shared {
     pause: Backoff,
     jitter: Jitter,
     downloads: Semaphore,
-    /// Bounds work that holds a processor, of all that this process does.
+    /// Bounds work that keeps a processor busy, in the whole process.
     processors: Arc<Semaphore>,
     state: Mutex<State>,
     arrived: Box<dyn Fn(ObjectRef) + Send + Sync>,
@@ -91,7 +86,7 @@ struct State {
     entries: HashMap<Digest, Entry>,
 }
 
-/// What one reader asked for last.
+/// The last request of one reader.
 struct Reader {
     digest: Digest,
     url: String,
@@ -101,13 +96,13 @@ struct Reader {
 struct Entry {
     readers: BTreeSet<ObjectRef>,
     url: String,
-    /// Where else it was looked for in vain, and until when: one digest may be published at many places.
+    /// Other addresses that failed, with expiry: one digest may be published at many places.
     tried: HashMap<String, Instant>,
     stage: Stage,
 }
 
 impl Entry {
-    /// Whether it may be somewhere where it was not looked for lately.
+    /// Whether the artifact may be at an address that has not failed lately.
     fn is_elsewhere(&self, url: &str, pause: Duration) -> bool {
         self.url != url && self.tried.get(url).is_none_or(|at| at.elapsed() >= pause)
     }
@@ -116,7 +111,7 @@ impl Entry {
 enum Stage {
     Coming {
         trouble: Option<Arc<str>>,
-        // whoever lets go of it gives up the download
+        // dropping it cancels the download
         _task: AbortOnDropHandle<()>,
     },
     Here(Tree),
@@ -135,7 +130,6 @@ impl fmt::Debug for Artifacts {
     }
 }
 
-/// How artifacts are fetched.
 pub(crate) struct Settings {
     pub(crate) cache: Cache,
     pub(crate) retries: u32,
@@ -144,7 +138,7 @@ pub(crate) struct Settings {
 }
 
 impl Artifacts {
-    /// Nothing is asked yet. `arrived` is told of every reader that has an answer; it must not block.
+    /// Empty. `arrived` is called for every reader with an answer; it must not block.
     pub(crate) fn new(
         settings: Settings,
         arrived: impl Fn(ObjectRef) + Send + Sync + 'static,
@@ -170,7 +164,7 @@ impl Artifacts {
         })
     }
 
-    /// Removes what earlier processes kept and nobody has asked for, once all had time to ask.
+    /// Removes artifacts of earlier processes that have no readers, once all readers had time to ask.
     pub(crate) async fn sweep(self) {
         sleep(SWEEP_AFTER).await;
         let cache = self.shared.cache.clone();
@@ -180,7 +174,7 @@ impl Artifacts {
         }
     }
 
-    /// What there is of an artifact. From now on it is what this reader reads, and no other.
+    /// Returns the state of an artifact and makes it the only one that this reader reads.
     pub(crate) fn look(&self, reader: &ObjectRef, ask: ArtifactRequest<'_>) -> ArtifactState {
         let digest = match Digest::parse(ask.digest) {
             Ok(digest) => digest,
@@ -201,7 +195,7 @@ impl Artifacts {
         entry.readers.insert(reader.clone());
         let again = match &entry.stage {
             Stage::Here(_) => false,
-            // whoever serves it has moved: nothing comes from where it was
+            // the address has changed: the old one is dead
             Stage::Coming { trouble, .. } => {
                 trouble.is_some()
                     && entry.url != ask.url
@@ -233,7 +227,7 @@ impl Artifacts {
         look
     }
 
-    /// A reader reads no artifact of others any more.
+    /// The reader reads no artifact of others any more.
     pub(crate) fn release(&self, reader: &ObjectRef) {
         let let_go = self.state().release(reader);
         self.forget(let_go);
@@ -259,7 +253,7 @@ impl Artifacts {
     fn forget(&self, let_go: Option<Digest>) {
         if let Some(digest) = let_go {
             let cache = self.shared.cache.clone();
-            // nobody waits for a file to go
+            // no one waits for the removal
             drop(spawn_blocking(move || cache.forget(&digest)));
         }
     }
@@ -269,11 +263,11 @@ impl Artifacts {
     }
 }
 
-/// What a reader's asking means.
+/// The effect of a request.
 struct Asked {
-    /// Whether a request is open that was not seen before, or it is said to be somewhere else than before.
+    /// Whether there is a new request or a new address.
     again: bool,
-    /// What nobody reads any more.
+    /// The artifact that has lost its last reader.
     let_go: Option<Digest>,
 }
 
@@ -310,12 +304,12 @@ impl State {
 }
 
 impl Shared {
-    /// A panic elsewhere leaves nothing half-done in it.
+    /// A panic elsewhere leaves no half-done state.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From disk, or over the network, with as many attempts as are allowed.
+    /// From disk, or over the network with the allowed attempts.
     async fn fetch(&self, digest: &Digest, url: &str) -> Result<Tree, DownloadError> {
         let (cache, own) = (self.cache.clone(), digest.clone());
         if let Ok(Some(tree)) = self.on_a_processor(move || cache.load(&own)).await {
@@ -355,7 +349,7 @@ impl Shared {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, DownloadError> {
-        // never closed, and the work has it until it ends, also if nobody waits for it any more
+        // never closed; the work keeps it until it ends, even if its waiter is gone
         let permit = Arc::clone(&self.processors).acquire_owned().await;
         let done = spawn_blocking(move || {
             let done = work();
@@ -365,7 +359,7 @@ impl Shared {
         done.await.map_err(|_| DownloadError::BrokeOff)
     }
 
-    /// An attempt failed and another follows: those who wait for it say so.
+    /// A failed attempt that will be retried: its readers report it.
     fn trouble(&self, digest: &Digest, why: Arc<str>) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(digest) else {
@@ -401,7 +395,7 @@ impl Shared {
         let Some(entry) = state.entries.get_mut(digest) else {
             return;
         };
-        // the task that runs here is let go of last
+        // the task that runs here is dropped last
         let _before = std::mem::replace(&mut entry.stage, stage);
         let readers = entry.readers.clone();
         drop(state);

@@ -1,4 +1,4 @@
-//! What is fetched, how often, and what is said of what cannot be. The server is a real one.
+//! Tests with a real server: downloads, their number, and the error messages.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How a path answers, and how often it was asked.
+/// The answers of a path, and the number of requests.
 struct Site {
     answers: Mutex<HashMap<String, Vec<Answer>>>,
     asked: AtomicUsize,
@@ -33,7 +33,7 @@ enum Answer {
 }
 
 impl Site {
-    /// Serves answers, each path its own in turn, the last for ever; where.
+    /// Serves answers, each path its own in turn, the last for ever. Returns the address.
     async fn serve(answers: Vec<(&str, Vec<Answer>)>) -> (Arc<Site>, String) {
         let answers = answers.into_iter().map(|(path, list)| (path.to_owned(), list));
         let site = Arc::new(Site {
@@ -144,7 +144,7 @@ impl Fetching {
             .look(&ObjectRef::new("Kustomization", "ns", reader), ask)
     }
 
-    /// Asks until there is an answer: each waking is worth another look.
+    /// Asks again after each wake, until there is an answer.
     async fn settled(&mut self, reader: &str, digest: &str, url: &str) -> ArtifactState {
         loop {
             match self.look(reader, digest, url) {
@@ -181,12 +181,12 @@ async fn an_archive_is_fetched_once_whoever_reads_it() {
     }
     assert_eq!(site.asked(), 1);
 
-    // a restart reads what was kept
+    // a restart reads the cache
     let mut again = Fetching::below(fetching.folder, 0);
     assert_eq!(said(again.settled("r", &digest, &url).await), r#"here: b"a: 1""#);
     assert_eq!(site.asked(), 1);
 
-    // what nobody reads any more goes
+    // an artifact without readers is removed
     again
         .artifacts
         .release(&ObjectRef::new("Kustomization", "ns", "r"));
@@ -345,16 +345,16 @@ async fn what_failed_is_tried_again_when_somebody_asks_or_says_where_else() {
     };
     let key = ObjectRef::new("Kustomization", "ns", "r");
     fetching.settled("r", &digest, &a).await;
-    // looking is not asking
+    // reading the state sends no request
     assert!(matches!(
         fetching.look("r", &digest, &a),
         ArtifactState::Failed(true, _)
     ));
     assert_eq!(site.asked(), 1);
-    // another address is
+    // another address does
     fetching.settled("r", &digest, &b).await;
     assert_eq!(site.asked(), 2);
-    // and so is a request, once
+    // and so does a request to reconcile, once
     fetching.artifacts.look(&key, ask(Some("now"), &b));
     let woken = tokio::time::timeout(DEADLINE, fetching.arrived.recv());
     woken.await.unwrap();
