@@ -395,7 +395,7 @@ impl Engine {
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "a controller broke off");
+                tracing::error!(%error, "a controller panicked");
             }
         }
     }

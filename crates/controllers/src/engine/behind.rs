@@ -11,16 +11,16 @@ impl Engine {
     /// The sources that this process has not fetched yet, and objects that are ready at an older
     /// revision, as sentences. Suspended objects are not behind.
     pub fn behind(&self) -> Vec<String> {
-        let index = self.kit.ownership();
+        let graph = self.kit.ownership();
         let kind = SourceKind::GitRepository.as_str();
         let sources = self.kit.sources.repositories.all();
         let sources = sources.iter().filter_map(|source| {
             let reference = ObjectRef::of(kind, &Key::of(&source.metadata));
             let ours = self.kit.reconciles(kind, &source.metadata) && !source.spec.suspend;
-            (ours && !index.announcements.has_looked(&reference))
+            (ours && !graph.announcements.has_looked(&reference))
                 .then(|| format!("{reference}: not looked at yet"))
         });
-        let owners = index.declarations().filter_map(|(owner, declaration)| {
+        let owners = graph.declarations().filter_map(|(owner, declaration)| {
             let artifact = self.kit.sources.artifact(&declaration.source)?;
             let outdated = is_outdated(declaration, &artifact.revision);
             outdated.then(|| format!("{owner}: {} is not applied yet", artifact.revision))

@@ -107,7 +107,7 @@ pub enum Change<U> {
     /// An object is gone, or the selector does not match it any more.
     Deleted(Item<U>),
     /// Everything up to this version has been delivered.
-    Told(u64),
+    Bookmark(u64),
     /// The API server does not serve the kind; the feed retries.
     Unserved,
     /// The collection cannot be read now; the feed retries.
@@ -143,15 +143,15 @@ pub enum FeedError {
     },
     /// No response came.
     #[error("no answer from {path} within {}s", limit.as_secs())]
-    Silent {
+    Timeout {
         /// The collection.
         path: String,
         /// The time limit.
         limit: Duration,
     },
     /// The reader or its callback panicked.
-    #[error("following {path} broke off and begins anew: an error of Equate, whose log has more")]
-    Broke {
+    #[error("internal error while watching {path}, which starts again; see the controller's log")]
+    Panicked {
         /// The collection.
         path: String,
     },
@@ -173,7 +173,7 @@ impl FeedError {
                 _ => None,
             },
             FeedError::Ended { source, .. } => Some(source),
-            FeedError::Silent { .. } | FeedError::Broke { .. } | FeedError::Version { .. } => None,
+            FeedError::Timeout { .. } | FeedError::Panicked { .. } | FeedError::Version { .. } => None,
         }
     }
 
@@ -202,14 +202,14 @@ struct Page<T> {
 
 /// Follows a collection until the future is dropped.
 ///
-/// `read` converts an object, or reports that its version is not a number. `tell` receives the changes
+/// `read` converts an object, or reports that its version is not a number. `deliver` receives the changes
 /// and must not block. `hurry` ends a wait after an error.
 pub async fn follow<T, U>(
     collection: Collection,
     pace: Pace,
     hurry: Arc<Notify>,
     read: impl Fn(T) -> Result<Item<U>, String> + Send,
-    tell: impl FnMut(Change<U>) + Send,
+    deliver: impl FnMut(Change<U>) + Send,
 ) where
     T: DeserializeOwned + Clone + Send + 'static,
     U: Send,
@@ -221,7 +221,7 @@ pub async fn follow<T, U>(
         pace,
         hurry,
         read,
-        tell,
+        deliver,
         failures: 0,
         types: std::marker::PhantomData,
     };
@@ -229,9 +229,10 @@ pub async fn follow<T, U>(
         // a panic on one object must not end the feed of other readers
         let round = AssertUnwindSafe(feed.round()).catch_unwind().await;
         if round.is_err() {
-            tracing::error!(path = feed.request.url_path, "a reader of objects broke off");
+            tracing::error!(path = feed.request.url_path, "a reader of objects panicked");
             let path = feed.collection.path.clone();
-            feed.rest(FeedError::Broke { path }, Pause::Backoff).await;
+            feed.report_and_wait(FeedError::Panicked { path }, Pause::Backoff)
+                .await;
         }
     }
 }
@@ -242,7 +243,7 @@ struct Feed<T, U, R, F> {
     pace: Pace,
     hurry: Arc<Notify>,
     read: R,
-    tell: F,
+    deliver: F,
     /// Reset by anything that arrives on a watch.
     failures: u32,
     types: std::marker::PhantomData<fn(T) -> U>,
@@ -271,10 +272,10 @@ where
     async fn round(&mut self) {
         match self.list().await {
             Ok((version, items)) => {
-                (self.tell)(Change::Listed(version, items));
+                (self.deliver)(Change::Listed(version, items));
                 self.watch_from(version).await;
             }
-            Err(trouble) => self.rest(trouble, Pause::Backoff).await,
+            Err(error) => self.report_and_wait(error, Pause::Backoff).await,
         }
     }
 
@@ -310,7 +311,7 @@ where
         let answer = self.collection.client.request::<Page<T>>(request);
         match timeout(self.pace.answer, answer).await {
             Ok(answer) => answer.map_err(|error| self.list_trouble(error)),
-            Err(_) => Err(self.silent(self.pace.answer)),
+            Err(_) => Err(self.timeout(self.pace.answer)),
         }
     }
 
@@ -320,14 +321,14 @@ where
             let opened = Instant::now();
             let end = match self.open(version).await {
                 Ok(stream) => self.drain(stream, &mut version).await,
-                Err(trouble) => Self::end(trouble),
+                Err(error) => Self::end(error),
             };
             if opened.elapsed() >= self.pace.backoff.max {
                 self.failures = 0;
             }
             match end {
-                End::Relist(trouble) => return self.rest(trouble, Pause::Forgiving).await,
-                End::Resume(Some(trouble)) => self.rest(trouble, Pause::Backoff).await,
+                End::Relist(error) => return self.report_and_wait(error, Pause::Forgiving).await,
+                End::Resume(Some(error)) => self.report_and_wait(error, Pause::Backoff).await,
                 End::Resume(None) => self.pause(None, Pause::Forgiving).await,
             }
         }
@@ -351,7 +352,7 @@ where
         match timeout(self.pace.answer, answer).await {
             Ok(Ok(events)) => Ok(events.boxed()),
             Ok(Err(error)) => Err(self.watch_trouble(error)),
-            Err(_) => Err(self.silent(self.pace.answer)),
+            Err(_) => Err(self.timeout(self.pace.answer)),
         }
     }
 
@@ -365,17 +366,17 @@ where
                 Ok(Some(Ok(event))) => event,
                 Ok(Some(Err(error))) => return Self::end(self.watch_trouble(error)),
                 Ok(None) => return End::Resume(None),
-                Err(_) => return End::Resume(Some(self.silent(self.pace.idle))),
+                Err(_) => return End::Resume(Some(self.timeout(self.pace.idle))),
             };
             match self.change(event) {
                 Ok((reached, change)) => {
                     self.failures = 0;
                     *version = (*version).max(reached);
-                    (self.tell)(change);
+                    (self.deliver)(change);
                 }
                 // a list may leave out an unreadable object; the server's errors are handled by code
-                Err(trouble @ FeedError::Version { .. }) => return End::Relist(trouble),
-                Err(trouble) => return Self::end(trouble),
+                Err(error @ FeedError::Version { .. }) => return End::Relist(error),
+                Err(error) => return Self::end(error),
             }
         }
     }
@@ -392,7 +393,7 @@ where
             }
             WatchEvent::Bookmark(bookmark) => {
                 let version = self.number(bookmark.metadata.resource_version)?;
-                Ok((version, Change::Told(version)))
+                Ok((version, Change::Bookmark(version)))
             }
             WatchEvent::Error(source) => {
                 let path = self.collection.path.clone();
@@ -402,22 +403,22 @@ where
     }
 
     /// Lists again if the history or the kind is gone; otherwise resumes the watch.
-    fn end(trouble: FeedError) -> End {
-        if trouble.has_code(410) || trouble.has_code(404) {
-            End::Relist(trouble)
+    fn end(error: FeedError) -> End {
+        if error.has_code(410) || error.has_code(404) {
+            End::Relist(error)
         } else {
-            End::Resume(Some(trouble))
+            End::Resume(Some(error))
         }
     }
 
     /// Reports an error, then waits as the server asks or the backoff says.
-    async fn rest(&mut self, trouble: FeedError, pause: Pause) {
-        tracing::debug!(error = %trouble, cause = ?trouble.status(), "a feed is disturbed");
-        let wanted = trouble.retry_after();
-        if matches!(trouble, FeedError::List { .. }) && trouble.has_code(404) {
-            (self.tell)(Change::Unserved);
+    async fn report_and_wait(&mut self, error: FeedError, pause: Pause) {
+        tracing::debug!(error = %error, cause = ?error.status(), "a feed is disturbed");
+        let wanted = error.retry_after();
+        if matches!(error, FeedError::List { .. }) && error.has_code(404) {
+            (self.deliver)(Change::Unserved);
         } else if pause == Pause::Backoff {
-            (self.tell)(Change::Failed(trouble));
+            (self.deliver)(Change::Failed(error));
         }
         self.pause(wanted, pause).await;
     }
@@ -453,8 +454,8 @@ where
         }
     }
 
-    fn silent(&self, limit: Duration) -> FeedError {
-        FeedError::Silent {
+    fn timeout(&self, limit: Duration) -> FeedError {
+        FeedError::Timeout {
             path: self.collection.path.clone(),
             limit,
         }

@@ -104,12 +104,12 @@ impl InputWatcher {
         };
         let shared = Arc::clone(&self.shared);
         let mut refused = false;
-        let tell = move |change| {
-            if let Change::Failed(trouble) = &change
-                && trouble.is_refusal()
+        let deliver = move |change| {
+            if let Change::Failed(error) = &change
+                && error.is_refusal()
                 && !std::mem::replace(&mut refused, true)
             {
-                tracing::warn!(error = %trouble, "labelled objects are not watched, and are read at intervals");
+                tracing::warn!(%error, "labelled objects are not watched, and are read at intervals");
             }
             shared.take_in(kind, change);
         };
@@ -120,7 +120,7 @@ impl InputWatcher {
             Ok(Item { version, value })
         };
         let hurry = Arc::new(Notify::new());
-        let task = tokio::spawn(feed::follow(collection, self.pace.clone(), hurry, read, tell));
+        let task = tokio::spawn(feed::follow(collection, self.pace.clone(), hurry, read, deliver));
         AbortOnDropHandle::new(task)
     }
 }
@@ -135,7 +135,7 @@ impl Shared {
             let mut known = self.known();
             match &change {
                 Change::Unserved | Change::Failed(_) => known.troubled.insert(kind),
-                Change::Listed(..) | Change::Applied(_) | Change::Deleted(_) | Change::Told(_) => {
+                Change::Listed(..) | Change::Applied(_) | Change::Deleted(_) | Change::Bookmark(_) => {
                     known.troubled.remove(&kind)
                 }
             };
@@ -169,7 +169,7 @@ impl Shared {
                 self.known().versions.remove(&of);
                 (self.changed)(&of);
             }
-            Change::Unserved | Change::Failed(_) | Change::Told(_) => {}
+            Change::Unserved | Change::Failed(_) | Change::Bookmark(_) => {}
         }
     }
 }

@@ -200,7 +200,7 @@ impl Held {
             }
             sleep_until(asked + candidate.config.retry).await;
         };
-        let (tell, lost) = watch::channel(false);
+        let (set_lost, lost) = watch::channel(false);
         let stop = CancellationToken::new();
         let name = candidate.config.name.clone();
         tracing::info!(
@@ -208,7 +208,7 @@ impl Held {
             identity = candidate.config.identity,
             "became leader"
         );
-        let task = tokio::spawn(candidate.renew(granted, tell, stop.clone()));
+        let task = tokio::spawn(candidate.renew(granted, set_lost, stop.clone()));
         Held {
             name,
             lost,
@@ -251,7 +251,7 @@ enum AttemptError {
     #[error(transparent)]
     Refused(#[from] kube::Error),
     #[error("no answer within {0:?}")]
-    Silent(Duration),
+    Timeout(Duration),
 }
 
 impl Candidate {
@@ -260,7 +260,7 @@ impl Candidate {
         let limit = self.config.renew / 2;
         match timeout(limit, self.attempt_once()).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(AttemptError::Silent(limit)),
+            Err(_) => Err(AttemptError::Timeout(limit)),
         }
     }
 

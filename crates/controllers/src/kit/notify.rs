@@ -202,7 +202,7 @@ enum PostError {
     #[error("the receiver could not be asked")]
     Unreachable(#[source] kube::Error),
     #[error("no answer within {}s", ANSWER.as_secs())]
-    Silent,
+    Timeout,
     #[error("the receiver answered {0}")]
     Refused(StatusCode),
     #[error("the event could not be written as a request")]
@@ -213,11 +213,11 @@ impl Poster {
     async fn run(self, mut events: mpsc::Receiver<Posted>) {
         while let Some(mut event) = events.recv().await {
             event.reporting_instance.clone_from(&self.instance);
-            self.insist(&event).await;
+            self.post_with_retries(&event).await;
         }
     }
 
-    async fn insist(&self, event: &Posted) {
+    async fn post_with_retries(&self, event: &Posted) {
         for tried in 1..=TRIES {
             let error = match self.post(event).await {
                 Ok(()) => {
@@ -247,7 +247,7 @@ impl Poster {
             .map_err(|error| PostError::Request(error.into()))?;
         let answer = timeout(ANSWER, self.client.send(request)).await;
         let status = answer
-            .map_err(|_| PostError::Silent)?
+            .map_err(|_| PostError::Timeout)?
             .map_err(PostError::Unreachable)?
             .status();
         match status.is_success() || status == StatusCode::TOO_MANY_REQUESTS {

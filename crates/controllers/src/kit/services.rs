@@ -32,7 +32,7 @@ use super::waker::Waker;
 use super::watcher::{ObjectWatcher, Wake};
 use crate::ownership::graph::OwnershipGraph;
 use crate::sources::artifacts::{self, Artifacts};
-use crate::sources::{Publishes as _, SourceEvent, Sources, news};
+use crate::sources::{Publishes as _, SourceEvent, Sources, source_event};
 use crate::targets::remote::RemoteClusters;
 use crate::targets::target::{Access, TargetCluster};
 use crate::{ObjectRef, OwnLoop, Policy, Shards};
@@ -331,7 +331,7 @@ impl Kit {
         let here = self.kinds.contains("GitRepository");
         let shards = self.settings.shards.clone();
         repositories.subscribe(move |change: &Change<GitRepository>| {
-            if let Some(event) = news(change) {
+            if let Some(event) = source_event(change) {
                 on_source_change(event);
             }
             let own = |object: &Arc<GitRepository>| here && shards.own(&object.metadata);

@@ -26,7 +26,7 @@ struct Slot<V> {
 pub(super) struct VersionedStore<I, V> {
     slots: HashMap<I, Slot<V>>,
     /// All changes up to this version arrived.
-    told: u64,
+    seen_version: u64,
     listed: bool,
 }
 
@@ -41,7 +41,7 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
     pub(super) fn new() -> Self {
         Self {
             slots: HashMap::new(),
-            told: 0,
+            seen_version: 0,
             listed: false,
         }
     }
@@ -64,18 +64,18 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
 
     /// A watch event: new or changed.
     pub(super) fn apply(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
-        let told = self.told;
-        self.told = told.max(item.version);
-        self.put(id, item, told)
+        let seen_version = self.seen_version;
+        self.seen_version = seen_version.max(item.version);
+        self.put(id, item, seen_version)
     }
 
     /// The answer to a write.
     pub(super) fn note(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
-        self.put(id, item, self.told)
+        self.put(id, item, self.seen_version)
     }
 
     /// A value that was just read: also of the same version, which may be observed under other rules.
-    pub(super) fn look(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
+    pub(super) fn reread(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
         match self.slots.get_mut(&id) {
             Some(slot) if slot.version == item.version => {
                 let value = Arc::new(item.value);
@@ -83,15 +83,15 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
                 let before = Some(std::mem::replace(&mut slot.value, value));
                 Some(Difference { before, after })
             }
-            _ => self.put(id, item, self.told),
+            _ => self.put(id, item, self.seen_version),
         }
     }
 
-    fn put(&mut self, id: I, item: Item<V>, told: u64) -> Option<Difference<V>> {
+    fn put(&mut self, id: I, item: Item<V>, seen_version: u64) -> Option<Difference<V>> {
         let before = match self.slots.get(&id) {
             Some(slot) if slot.version >= item.version => return None,
             Some(slot) => Some(Arc::clone(&slot.value)),
-            None if item.version <= told => return None,
+            None if item.version <= seen_version => return None,
             None => None,
         };
         let value = Arc::new(item.value);
@@ -103,7 +103,7 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
 
     /// A watch event: gone.
     pub(super) fn delete(&mut self, id: &I, version: u64) -> Option<Difference<V>> {
-        self.told = self.told.max(version);
+        self.seen_version = self.seen_version.max(version);
         if self.slots.get(id).is_none_or(|slot| slot.version > version) {
             return None;
         }
@@ -112,8 +112,8 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
     }
 
     /// A bookmark.
-    pub(super) fn tell(&mut self, version: u64) {
-        self.told = self.told.max(version);
+    pub(super) fn bookmark(&mut self, version: u64) {
+        self.seen_version = self.seen_version.max(version);
     }
 
     /// A list; returns the differences. An entry without a value exists and is unreadable: it keeps its
@@ -123,7 +123,7 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
         version: u64,
         items: impl IntoIterator<Item = (I, Option<Item<V>>)>,
     ) -> Vec<(I, Difference<V>)> {
-        let restored = version < self.told;
+        let restored = version < self.seen_version;
         let mut old = std::mem::take(&mut self.slots);
         let mut differences = Vec::new();
         for (id, item) in items {
@@ -154,7 +154,7 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
                 differences.push((id, Difference { before, after: None }));
             }
         }
-        self.told = version;
+        self.seen_version = version;
         self.listed = true;
         differences
     }
@@ -166,7 +166,7 @@ mod tests {
 
     /// Plays a script of changes and returns the differences, then the content.
     ///
-    /// `list V [ID@V...]`, `apply ID@V`, `delete ID@V`, `note ID@V`, `told V`
+    /// `list V [ID@V...]`, `apply ID@V`, `delete ID@V`, `note ID@V`, `bookmark V`
     fn play(script: &str) -> String {
         let mut versioned_store: VersionedStore<String, u64> = VersionedStore::new();
         let item = |text: &str| {
@@ -212,8 +212,8 @@ mod tests {
                     let difference = versioned_store.delete(&id, item.version);
                     difference.iter().map(|d| show(&id, d)).collect()
                 }
-                ["told", version] => {
-                    versioned_store.tell(version.parse().unwrap());
+                ["bookmark", version] => {
+                    versioned_store.bookmark(version.parse().unwrap());
                     continue;
                 }
                 _ => panic!("{line}"),
@@ -278,7 +278,7 @@ mod tests {
             "list 5; apply a@6; delete a@9; note a@7",
             "- a:none>6 a:6>none - | ",
         );
-        check("list 5; told 9; note a@7; note a@10", "- - a:none>10 | a@10");
+        check("list 5; bookmark 9; note a@7; note a@10", "- - a:none>10 | a@10");
     }
 
     #[test]

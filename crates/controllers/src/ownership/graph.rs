@@ -430,11 +430,11 @@ impl OwnershipGraph {
         if before == contests {
             return Vec::new();
         }
-        let told = &others(&before) | &others(contests);
-        let told = told
+        let concerned = &others(&before) | &others(contests);
+        let concerned = concerned
             .into_iter()
             .filter(|other| !self.other_shards.contains(other));
-        told.map(|other| (other, Reason::Object)).collect()
+        concerned.map(|other| (other, Reason::Object)).collect()
     }
 
     /// The objects that an owner holds and others want.

@@ -30,15 +30,15 @@ pub(crate) fn said(plan: &Plan) -> Option<String> {
     ))
 }
 
-/// The objects handed over to an owner that has not taken them; `trouble` returns its reason.
+/// The objects handed over to an owner that has not taken them; `reason` returns its reason.
 pub(crate) fn untaken(
     plan: &Plan,
-    trouble: impl Fn(&ObjectId, &Owner) -> Option<&'static str>,
+    reason: impl Fn(&ObjectId, &Owner) -> Option<&'static str>,
 ) -> Option<String> {
     let mut kept = Vec::new();
     for step in &plan.prune {
         if let Step::Keep(id, KeepReason::HandedOver(owner)) = step
-            && let Some(why) = trouble(id, owner)
+            && let Some(why) = reason(id, owner)
         {
             kept.push(format!("{id}, for {}, which {why}", ObjectRef::from(owner)));
         }

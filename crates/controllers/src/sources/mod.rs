@@ -44,7 +44,7 @@ pub(crate) trait Publishes {
 }
 
 /// The event of a change, if it matters to the source's readers.
-pub(crate) fn news<K: Publishes>(change: &Change<K>) -> Option<SourceEvent> {
+pub(crate) fn source_event<K: Publishes>(change: &Change<K>) -> Option<SourceEvent> {
     let artifact = |object: &Option<Arc<K>>| {
         let artifact = object.as_ref()?.artifact()?;
         Some((
@@ -90,18 +90,18 @@ impl fmt::Debug for Sources {
 }
 
 impl Sources {
-    /// Other kinds are not followed yet. `told` must not block.
+    /// Other kinds are not followed yet. `on_event` must not block.
     pub(crate) fn new(
         repositories: Mirror<GitRepository>,
         client: &Client,
         pace: &Pace,
-        told: &Arc<dyn Fn(SourceEvent) + Send + Sync>,
+        on_event: &Arc<dyn Fn(SourceEvent) + Send + Sync>,
     ) -> Sources {
         Sources {
             repositories,
-            oci: Lazy::new(client, pace, told),
-            buckets: Lazy::new(client, pace, told),
-            external: Lazy::new(client, pace, told),
+            oci: Lazy::new(client, pace, on_event),
+            buckets: Lazy::new(client, pace, on_event),
+            external: Lazy::new(client, pace, on_event),
         }
     }
 
@@ -136,10 +136,10 @@ where
     if let Some(object) = mirror.get(key) {
         return object.artifact().cloned().map_or(Named::Nothing, Named::Artifact);
     }
-    match &*mirror.standing().borrow() {
+    match &*mirror.watch_state().borrow() {
         WatchState::Unserved => Named::Unserved,
         _ if listed => Named::Absent,
-        WatchState::Troubled(trouble) => Named::Unlisted(Some(chain(&**trouble))),
+        WatchState::Troubled(error) => Named::Unlisted(Some(chain(&**error))),
         WatchState::Starting | WatchState::Following => Named::Unlisted(None),
     }
 }
@@ -148,7 +148,7 @@ where
 struct Lazy<K> {
     client: Client,
     pace: Pace,
-    told: Arc<dyn Fn(SourceEvent) + Send + Sync>,
+    on_event: Arc<dyn Fn(SourceEvent) + Send + Sync>,
     begun: OnceLock<(Mirror<Published<K>>, AbortOnDropHandle<()>)>,
 }
 
@@ -157,11 +157,11 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + 'static,
     Published<K>: Publishes,
 {
-    fn new(client: &Client, pace: &Pace, told: &Arc<dyn Fn(SourceEvent) + Send + Sync>) -> Self {
+    fn new(client: &Client, pace: &Pace, on_event: &Arc<dyn Fn(SourceEvent) + Send + Sync>) -> Self {
         Self {
             client: client.clone(),
             pace: pace.clone(),
-            told: Arc::clone(told),
+            on_event: Arc::clone(on_event),
             begun: OnceLock::new(),
         }
     }
@@ -172,25 +172,25 @@ where
     }
 
     fn begin(&self) -> (Mirror<Published<K>>, AbortOnDropHandle<()>) {
-        let told = Arc::clone(&self.told);
+        let on_event = Arc::clone(&self.on_event);
         let mirror = Mirror::start(
             self.client.clone(),
             self.pace.clone(),
             move |change: &Change<Published<K>>| {
-                if let Some(news) = news(change) {
-                    told(news);
+                if let Some(event) = source_event(change) {
+                    on_event(event);
                 }
             },
         );
-        let (mut standing, told) = (mirror.standing(), Arc::clone(&self.told));
+        let (mut watch_state, on_event) = (mirror.watch_state(), Arc::clone(&self.on_event));
         // wakes readers of missing sources as well
         let task = tokio::spawn(async move {
             let mut before = std::mem::discriminant(&WatchState::Starting);
-            while standing.changed().await.is_ok() {
-                let now = std::mem::discriminant(&*standing.borrow_and_update());
+            while watch_state.changed().await.is_ok() {
+                let now = std::mem::discriminant(&*watch_state.borrow_and_update());
                 if now != before {
                     before = now;
-                    told(SourceEvent::Kind(Published::<K>::KIND));
+                    on_event(SourceEvent::Kind(Published::<K>::KIND));
                 }
             }
         });

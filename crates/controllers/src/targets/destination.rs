@@ -71,8 +71,8 @@ impl Kit {
         let held = held.filter(|held| held.is_of(opener));
         if let Some(held) = held {
             let holder = opener.holder(namespace);
-            let told = held.version.is_some() && self.inputs.version(&holder) == held.version;
-            if !rereads(told) {
+            let watched = held.version.is_some() && self.inputs.version(&holder) == held.version;
+            if !rereads(watched) {
                 return Ok(held.clone());
             }
         }

@@ -148,7 +148,7 @@ pub(crate) struct RemoteClusters {
     // a map operation for each Secret that is read; never held across an await
     known: Mutex<HashMap<ConfigDigest, Weak<RemoteCluster>>>,
     pace: Pace,
-    terms: Arc<dyn OwnerRules>,
+    owner_rules: Arc<dyn OwnerRules>,
     wake: Arc<dyn Fn(Wake) + Send + Sync>,
 }
 
@@ -156,13 +156,13 @@ impl RemoteClusters {
     /// Empty. `wake` is called for every owner whose objects there change.
     pub(crate) fn new(
         pace: Pace,
-        terms: Arc<dyn OwnerRules>,
+        owner_rules: Arc<dyn OwnerRules>,
         wake: impl Fn(Wake) + Send + Sync + 'static,
     ) -> Self {
         Self {
             known: Mutex::default(),
             pace,
-            terms,
+            owner_rules,
             wake: Arc::new(wake),
         }
     }
@@ -187,16 +187,16 @@ impl RemoteClusters {
         }
         let opened = credentials.open(client, policy).await?;
         let wake = Arc::clone(&self.wake);
-        let hub = ObjectWatcher::new(
+        let watcher = ObjectWatcher::new(
             opened.client.clone(),
             self.pace.clone(),
-            Arc::clone(&self.terms),
+            Arc::clone(&self.owner_rules),
             move |woken| wake(woken),
         );
         let remote = Arc::new(RemoteCluster {
             target: TargetCluster::Remote(opened.fingerprint),
             cluster: Cluster::new(opened.client),
-            watcher: hub,
+            watcher,
             config,
         });
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

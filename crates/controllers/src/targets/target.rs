@@ -54,13 +54,13 @@ impl Access {
     pub(crate) fn full(
         target: TargetCluster,
         cluster: Cluster,
-        hub: ObjectWatcher,
+        watcher: ObjectWatcher,
         by: &'static OwnerKind,
     ) -> Self {
         Self {
             target,
             cluster,
-            hub: ScopedView::full(hub, by),
+            hub: ScopedView::full(watcher, by),
             account: None,
             config: None,
         }
@@ -73,8 +73,8 @@ impl Access {
             Err::<http::Response<Body>, _>(refusal)
         };
         let client = Client::new(tower::service_fn(refuse), "default");
-        let hub = ObjectWatcher::new(client.clone(), pace, Arc::new(()), |_| {});
-        Self::full(TargetCluster::Unknown, Cluster::new(client), hub, by)
+        let watcher = ObjectWatcher::new(client.clone(), pace, Arc::new(()), |_| {});
+        Self::full(TargetCluster::Unknown, Cluster::new(client), watcher, by)
     }
 
     /// The same cluster for an owner that acts as an account there.

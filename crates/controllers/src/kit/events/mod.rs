@@ -346,7 +346,7 @@ impl Writer {
     async fn limited<T>(&self, write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
         match timeout(self.answer, write).await {
             Ok(written) => Ok(written?),
-            Err(_) => Err(WriteError::Silent(self.answer)),
+            Err(_) => Err(WriteError::Timeout(self.answer)),
         }
     }
 }
@@ -356,7 +356,7 @@ enum WriteError {
     #[error("the API server did not take it")]
     Refused(#[from] kube::Error),
     #[error("no answer within {}s", .0.as_secs())]
-    Silent(Duration),
+    Timeout(Duration),
 }
 
 fn core_event(event: &Event, now: Timestamp) -> CoreEvent {

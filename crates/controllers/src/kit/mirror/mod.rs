@@ -92,7 +92,7 @@ pub enum WatchState {
 /// All objects of a kind; clones share one watch, which ends with the last.
 pub struct Mirror<K> {
     shared: Arc<Shared<K>>,
-    standing: watch::Receiver<WatchState>,
+    watch_state: watch::Receiver<WatchState>,
     hurry: Arc<Notify>,
     follower: Arc<Follower>,
 }
@@ -118,7 +118,7 @@ impl<K> Clone for Mirror<K> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
-            standing: self.standing.clone(),
+            watch_state: self.watch_state.clone(),
             hurry: Arc::clone(&self.hurry),
             follower: Arc::clone(&self.follower),
         }
@@ -128,7 +128,7 @@ impl<K> Clone for Mirror<K> {
 impl<K> fmt::Debug for Mirror<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mirror")
-            .field("standing", &*self.standing.borrow())
+            .field("watch_state", &*self.watch_state.borrow())
             .finish_non_exhaustive()
     }
 }
@@ -151,13 +151,13 @@ where
 
     /// A mirror that watches nothing before [`Mirror::begin`].
     pub fn new(client: Client, pace: Pace) -> Self {
-        let (states, standing) = watch::channel(WatchState::Starting);
+        let (states, watch_state) = watch::channel(WatchState::Starting);
         Self {
             shared: Arc::new(Shared {
                 versioned_store: RwLock::new(VersionedStore::new()),
                 subscribers: RwLock::default(),
             }),
-            standing,
+            watch_state,
             hurry: Arc::new(Notify::new()),
             follower: Arc::new(Follower {
                 client,
@@ -192,13 +192,13 @@ where
                 metadata: false,
             };
             let (inner, states) = (Arc::clone(&self.shared), self.follower.states.clone());
-            let tell = move |change| {
+            let deliver = move |change| {
                 if let Some(state) = inner.take_in(change) {
                     states.send_replace(state);
                 }
             };
             let (pace, hurry) = (self.follower.pace.clone(), Arc::clone(&self.hurry));
-            let task = tokio::spawn(feed::follow(collection, pace, hurry, read_any::<K>, tell));
+            let task = tokio::spawn(feed::follow(collection, pace, hurry, read_any::<K>, deliver));
             AbortOnDropHandle::new(task)
         });
     }
@@ -228,7 +228,7 @@ where
             value: object,
         };
         let difference = self.shared.write().note(key.clone(), item);
-        self.shared.tell(key, difference);
+        self.shared.notify(key, difference);
     }
 
     /// Whether the kind was listed: an object that is missing here does not exist.
@@ -238,18 +238,18 @@ where
 
     /// Waits for the first list.
     pub async fn ready(&self) {
-        let mut standing = self.standing.clone();
+        let mut watch_state = self.watch_state.clone();
         while !self.is_ready() {
             // the sender lives in the task, which lives as long as this mirror
-            if standing.changed().await.is_err() {
+            if watch_state.changed().await.is_err() {
                 return std::future::pending().await;
             }
         }
     }
 
     /// The state of the watch, now and as it changes.
-    pub fn standing(&self) -> watch::Receiver<WatchState> {
-        self.standing.clone()
+    pub fn watch_state(&self) -> watch::Receiver<WatchState> {
+        self.watch_state.clone()
     }
 
     /// Ends a wait after an error, as when definitions were applied.
@@ -283,7 +283,7 @@ where
                 let items = items.map(|(key, item)| (key, readable(item)));
                 let differences = self.write().relist(version, items);
                 for (key, difference) in differences {
-                    self.tell(key, Some(difference));
+                    self.notify(key, Some(difference));
                 }
                 Some(WatchState::Following)
             }
@@ -293,28 +293,28 @@ where
                 match readable(item) {
                     Some(item) => {
                         let difference = self.write().apply(key.clone(), item);
-                        self.tell(key, difference);
+                        self.notify(key, difference);
                     }
-                    None => self.write().tell(version),
+                    None => self.write().bookmark(version),
                 }
                 Some(WatchState::Following)
             }
             feed::Change::Deleted(item) => {
                 let (key, item) = split(item);
                 let difference = self.write().delete(&key, item.version);
-                self.tell(key, difference);
+                self.notify(key, difference);
                 Some(WatchState::Following)
             }
-            feed::Change::Told(version) => {
-                self.write().tell(version);
+            feed::Change::Bookmark(version) => {
+                self.write().bookmark(version);
                 Some(WatchState::Following)
             }
             feed::Change::Unserved => Some(WatchState::Unserved),
-            feed::Change::Failed(trouble) => Some(WatchState::Troubled(Arc::new(trouble))),
+            feed::Change::Failed(error) => Some(WatchState::Troubled(Arc::new(error))),
         }
     }
 
-    fn tell(&self, key: Key, difference: Option<Difference<K>>) {
+    fn notify(&self, key: Key, difference: Option<Difference<K>>) {
         let Some(Difference { before, after }) = difference else {
             return;
         };

@@ -77,7 +77,7 @@ async fn start(faults: &Faults) -> (EmbeddedCluster, Api<StatefulSet>, Mirror<St
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let api: Api<StatefulSet> = Api::namespaced(cluster.client(), "default");
     let changes = Changes::default();
-    let told = Arc::clone(&changes);
+    let seen = Arc::clone(&changes);
     let pace = Pace {
         jitter: Jitter::seeded(5),
         ..Pace::default()
@@ -86,7 +86,7 @@ async fn start(faults: &Faults) -> (EmbeddedCluster, Api<StatefulSet>, Mirror<St
         faults.wrap(&cluster.client()),
         pace,
         move |change: &Change<StatefulSet>| {
-            told.lock()
+            seen.lock()
                 .unwrap()
                 .push(format!("{} {:?}", change.key, change.what));
         },
@@ -183,13 +183,13 @@ async fn standing_says_what_is_wrong_and_goes_on() {
     faults.add(on(Fault::status(403)));
     faults.add(on(Fault::status(404)));
     let (_cluster, _api, mirror, _) = start(&faults).await;
-    let mut standing = mirror.standing();
+    let mut watch_state = mirror.watch_state();
     assert!(!mirror.is_ready());
     let mut seen = Vec::new();
     while !mirror.is_ready() {
-        standing.changed().await.unwrap();
-        let now = match &*standing.borrow_and_update() {
-            WatchState::Troubled(trouble) => trouble.to_string(),
+        watch_state.changed().await.unwrap();
+        let now = match &*watch_state.borrow_and_update() {
+            WatchState::Troubled(error) => error.to_string(),
             other => format!("{other:?}"),
         };
         if seen.last() != Some(&now) {
@@ -208,8 +208,8 @@ async fn standing_says_what_is_wrong_and_goes_on() {
 async fn a_reader_that_breaks_off_begins_anew() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let api: Api<StatefulSet> = Api::namespaced(cluster.client(), "default");
-    let (told, falls) = (Changes::default(), Arc::new(Mutex::new(2)));
-    let changes = Arc::clone(&told);
+    let (seen, falls) = (Changes::default(), Arc::new(Mutex::new(2)));
+    let changes = Arc::clone(&seen);
     let pace = Pace {
         jitter: Jitter::seeded(5),
         ..Pace::default()
@@ -222,7 +222,7 @@ async fn a_reader_that_breaks_off_begins_anew() {
             panic!("this one is too much");
         }
         let change = format!("{} {:?}", change.key, change.what);
-        told.lock().unwrap().push(change);
+        seen.lock().unwrap().push(change);
     });
     mirror.ready().await;
     for name in ["bad", "good"] {

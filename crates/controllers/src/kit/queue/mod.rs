@@ -293,7 +293,7 @@ where
     }
 
     fn broken(&self, key: &K, error: &JoinError) -> Requeue {
-        tracing::error!(%key, %error, "a run broke off; it is repeated");
+        tracing::error!(%key, %error, "a run panicked and is retried");
         self.queue.core().panicked();
         Requeue::Backoff
     }

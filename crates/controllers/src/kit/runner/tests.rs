@@ -365,19 +365,19 @@ impl Session {
     }
 
     /// Waits for an event, which nothing repeated.
-    async fn told(&self, name: &str, reason: &str, message: &str) {
+    async fn has_event(&self, name: &str, reason: &str, message: &str) {
         let api: Api<Event> = Api::namespaced(self.cluster.client(), "default");
         eventually(&format!("an event {reason} of {name}"), DEADLINE, async || {
             let all = api.list(&ListParams::default()).await.unwrap().items;
             let about = |event: &&Event| event.involved_object.name.as_deref() == Some(name);
-            let told: Vec<_> = all
+            let events: Vec<_> = all
                 .iter()
                 .filter(about)
                 .map(|event| (event.reason.as_deref(), event.message.as_deref(), event.count))
                 .collect();
-            match told.contains(&(Some(reason), Some(message), Some(1))) {
+            match events.contains(&(Some(reason), Some(message), Some(1))) {
                 true => Ok(()),
-                false => Err(format!("{told:?}")),
+                false => Err(format!("{events:?}")),
             }
         })
         .await;
@@ -507,7 +507,7 @@ async fn a_status_that_could_not_be_written_is_written_by_the_next_run() {
     session.says("a", ConditionType::Ready, "a").await;
     assert_eq!(session.status_patches(), 3);
     // the run that wrote it saw no change
-    session.told("a", "Said", "a").await;
+    session.has_event("a", "Said", "a").await;
     session.end().await;
 }
 
@@ -585,7 +585,7 @@ async fn a_spec_without_meaning_does_not_keep_an_object_that_is_deleted() {
     session.gone("senseless").await;
     session.called("forget senseless Deleted").await;
     let left = format!("deleted without cleaning up: {message}; delete by hand what it left");
-    session.told("senseless", "Failed", &left).await;
+    session.has_event("senseless", "Failed", &left).await;
 
     // a controller with a cleanup keeps it until that is done
     session.create("holds", url("senseless")).await;
@@ -630,7 +630,7 @@ async fn a_panic_drops_the_memory_and_no_status() {
     session.create("breaks", json!({})).await;
     // the second run writes the first one's status, then panics; the third one begins anew
     session.says("breaks", ConditionType::Ready, "breaks").await;
-    session.told("breaks", "Said", "breaks").await;
+    session.has_event("breaks", "Said", "breaks").await;
     let acts = ["act breaks 1", "act breaks 2", "act breaks 1"];
     eventually("a third run", DEADLINE, async || {
         let log = session.calls.log.lock().unwrap().clone();

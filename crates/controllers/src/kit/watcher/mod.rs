@@ -294,9 +294,9 @@ impl ObjectWatcher {
     /// Takes the answer to a write. Returns whether it was new. It is ignored if a newer state is known,
     /// if the object was deleted since, if it has no owner's labels, or if its kind is not followed.
     pub fn note(&self, id: &ObjectId, observed: Observed) -> bool {
-        let (news, wakes) = self.shared.inner().state.note(id, observed);
-        self.shared.tell(wakes);
-        news
+        let (is_new, wakes) = self.shared.inner().state.note(id, observed);
+        self.shared.send_wakes(wakes);
+        is_new
     }
 
     /// The last observation of an object, for one owner: with its own rules if the object is its own or
@@ -312,12 +312,12 @@ impl ObjectWatcher {
 
     /// Takes an object that was read for an owner, also of the known version: it may have been observed
     /// under other rules.
-    pub fn look(&self, reader: &Owner, id: &ObjectId, object: &Object) {
+    pub fn note_read(&self, reader: &Owner, id: &ObjectId, object: &Object) {
         let managed = Place::Managed(Kind::of(id), reader.kind);
         for place in [managed, Place::Single(id.clone(), reader.kind)] {
             let observed = self.shared.observe(&place, object);
-            let wakes = self.shared.inner().state.look(reader, &place, id, observed);
-            self.shared.tell(wakes);
+            let wakes = self.shared.inner().state.note_read(reader, &place, id, observed);
+            self.shared.send_wakes(wakes);
         }
     }
 
@@ -327,10 +327,10 @@ impl ObjectWatcher {
     }
 
     /// The state of each followed kind; single objects have their kind.
-    pub fn standings(&self) -> Vec<(Kind, WatchState)> {
-        let all = self.shared.inner().state.standings();
+    pub fn watch_states(&self) -> Vec<(Kind, WatchState)> {
+        let all = self.shared.inner().state.watch_states();
         all.into_iter()
-            .map(|(place, standing)| (place.kind(), standing))
+            .map(|(place, watch_state)| (place.kind(), watch_state))
             .collect()
     }
 
@@ -348,15 +348,15 @@ impl ObjectWatcher {
         if renewed && let Some(epoch) = inner.state.renew(place) {
             self.begin(inner, place.clone(), epoch, resource);
         }
-        let standing = match inner.state.standing(place) {
+        let watch_state = match inner.state.watch_state(place) {
             None | Some(WatchState::Following) => return,
-            Some(standing) => standing.clone(),
+            Some(watch_state) => watch_state.clone(),
         };
-        let hurries = !standing.is_starting();
+        let hurries = !watch_state.is_starting();
         if let Some(feed) = inner.feeds.get(place).filter(|_| hurries) {
             feed.hurry.notify_one();
         }
-        waiting.push((place.kind(), standing));
+        waiting.push((place.kind(), watch_state));
     }
 
     fn begin(&self, inner: &mut Inner, place: Place, epoch: u64, resource: &ApiResource) {
@@ -364,7 +364,7 @@ impl ObjectWatcher {
         let collection = self.shared.collection(&place, resource);
         let (api_version, kind) = (resource.api_version.clone(), resource.kind.clone());
         let shared = Arc::downgrade(&self.shared);
-        let told = place.clone();
+        let changed = place.clone();
         let (reader, seen) = (Arc::downgrade(&self.shared), place.clone());
         let task = tokio::spawn(feed::follow(
             collection,
@@ -377,7 +377,7 @@ impl ObjectWatcher {
                     None => Observed::of(object, seen.by()),
                 })
             },
-            move |change| Shared::change(&shared, &told, epoch, change),
+            move |change| Shared::change(&shared, &changed, epoch, change),
         ));
         let feed = Feed {
             resource: resource.clone(),
@@ -432,10 +432,10 @@ impl Shared {
     fn change(this: &Weak<Self>, place: &Place, epoch: u64, change: feed::Change<Seen>) {
         let Some(shared) = this.upgrade() else { return };
         let wakes = shared.inner().state.change(place, epoch, change);
-        shared.tell(wakes);
+        shared.send_wakes(wakes);
     }
 
-    fn tell(&self, wakes: Vec<Wake>) {
+    fn send_wakes(&self, wakes: Vec<Wake>) {
         for wake in wakes {
             (self.wake)(wake);
         }

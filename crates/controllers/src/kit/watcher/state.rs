@@ -30,7 +30,7 @@ struct Followed {
     epoch: u64,
     versioned_store: VersionedStore<Local, Observed>,
     followers: BTreeSet<Owner>,
-    standing: WatchState,
+    watch_state: WatchState,
     /// The last change of the kind that woke the followers.
     announced: Option<KindChange>,
 }
@@ -65,7 +65,7 @@ impl State {
                 epoch: self.epochs,
                 versioned_store: VersionedStore::new(),
                 followers: BTreeSet::from([follower.clone()]),
-                standing: WatchState::Starting(None),
+                watch_state: WatchState::Starting(None),
                 announced: None,
             };
             self.places.insert(place.clone(), followed);
@@ -97,8 +97,8 @@ impl State {
         Some(self.epochs)
     }
 
-    pub(super) fn standing(&self, place: &Place) -> Option<&WatchState> {
-        self.places.get(place).map(|followed| &followed.standing)
+    pub(super) fn watch_state(&self, place: &Place) -> Option<&WatchState> {
+        self.places.get(place).map(|followed| &followed.watch_state)
     }
 
     /// The last observation of an object for owners of a kind. Its single watch counts if they do not
@@ -137,7 +137,11 @@ impl State {
         };
         match followed.versioned_store.get(&local(id)) {
             // an old answer to a write proves nothing now
-            _ if matches!(followed.standing, WatchState::Unserved | WatchState::Refused(_)) => {
+            _ if matches!(
+                followed.watch_state,
+                WatchState::Unserved | WatchState::Refused(_)
+            ) =>
+            {
                 Presence::Unknown
             }
             Some(observed) => Presence::Present(Arc::clone(observed)),
@@ -174,7 +178,7 @@ impl State {
     }
 
     /// An object that was just read, also of the known version. Its reader is not woken.
-    pub(super) fn look(
+    pub(super) fn note_read(
         &mut self,
         reader: &Owner,
         place: &Place,
@@ -193,7 +197,7 @@ impl State {
             version,
             value: observed,
         };
-        let Some(difference) = followed.versioned_store.look(local(id), item) else {
+        let Some(difference) = followed.versioned_store.reread(local(id), item) else {
             return Vec::new();
         };
         let mut wakes = Vec::new();
@@ -209,7 +213,7 @@ impl State {
         };
         self.counts.changes += 1;
         let mut wakes = Vec::new();
-        let (standing, differences) = match change {
+        let (watch_state, differences) = match change {
             feed::Change::Listed(version, items) => {
                 self.counts.lists += 1;
                 let first = !followed.versioned_store.listed();
@@ -237,14 +241,14 @@ impl State {
                     difference.map(|d| (id, d)).into_iter().collect(),
                 )
             }
-            feed::Change::Told(version) => {
-                followed.versioned_store.tell(version);
+            feed::Change::Bookmark(version) => {
+                followed.versioned_store.bookmark(version);
                 (WatchState::Following, Vec::new())
             }
             feed::Change::Unserved => (WatchState::Unserved, Vec::new()),
-            feed::Change::Failed(trouble) => (followed.trouble(trouble), Vec::new()),
+            feed::Change::Failed(error) => (followed.failed_state(error), Vec::new()),
         };
-        followed.stand(place, standing, &mut wakes);
+        followed.set_watch_state(place, watch_state, &mut wakes);
         for (local, difference) in differences {
             followed.wake(place, &local, &difference, &mut wakes);
         }
@@ -266,43 +270,43 @@ impl State {
         counts
     }
 
-    pub(super) fn standings(&self) -> Vec<(Place, WatchState)> {
+    pub(super) fn watch_states(&self) -> Vec<(Place, WatchState)> {
         let all = self.places.iter();
-        all.map(|(place, followed)| (place.clone(), followed.standing.clone()))
+        all.map(|(place, followed)| (place.clone(), followed.watch_state.clone()))
             .collect()
     }
 }
 
 impl Followed {
-    fn trouble(&self, trouble: FeedError) -> WatchState {
+    fn failed_state(&self, error: FeedError) -> WatchState {
         let listed = self.versioned_store.listed();
-        let refused = trouble.is_refusal();
-        let trouble = Arc::new(trouble);
+        let refused = error.is_refusal();
+        let error = Arc::new(error);
         match (listed, refused) {
-            (true, _) => WatchState::Troubled(trouble),
-            (false, true) => WatchState::Refused(trouble),
-            (false, false) => WatchState::Starting(Some(trouble)),
+            (true, _) => WatchState::Troubled(error),
+            (false, true) => WatchState::Refused(error),
+            (false, false) => WatchState::Starting(Some(error)),
         }
     }
 
     /// Sets the state. Wakes the followers when the kind becomes known, is not served (any more), or may
     /// not be listed. Other errors wake nobody: the content stays.
-    fn stand(&mut self, place: &Place, standing: WatchState, wakes: &mut Vec<Wake>) {
-        let news = match &standing {
+    fn set_watch_state(&mut self, place: &Place, watch_state: WatchState, wakes: &mut Vec<Wake>) {
+        let kind_change = match &watch_state {
             WatchState::Following => Some(KindChange::Listed),
             WatchState::Unserved => Some(KindChange::Unserved),
             WatchState::Refused(_) => Some(KindChange::Refused),
             WatchState::Starting(_) | WatchState::Troubled(_) => None,
         };
-        self.standing = standing;
-        let Some(news) = news.filter(|_| self.announced != news) else {
+        self.watch_state = watch_state;
+        let Some(kind_change) = kind_change.filter(|_| self.announced != kind_change) else {
             return;
         };
-        self.announced = Some(news);
+        self.announced = Some(kind_change);
         let kind = place.kind();
         wakes.extend(self.followers.iter().map(|follower| Wake {
             object: follower.into(),
-            cause: Cause::Kind(kind.clone(), news),
+            cause: Cause::Kind(kind.clone(), kind_change),
         }));
     }
 

@@ -24,7 +24,7 @@ use crate::Key;
 /// keys are of that kind.
 #[derive(Debug, Clone)]
 pub struct ScopedView {
-    hub: ObjectWatcher,
+    watcher: ObjectWatcher,
     by: &'static OwnerKind,
     own: Option<Arc<Own>>,
 }
@@ -41,7 +41,7 @@ struct Known {
     /// Objects that existed with its labels.
     seen: HashSet<ObjectId>,
     /// The answers to its own requests, for objects that are not its own.
-    told: HashMap<ObjectId, ScopedAnswer>,
+    answers: HashMap<ObjectId, ScopedAnswer>,
 }
 
 /// The answer to an owner's own request.
@@ -69,8 +69,12 @@ impl Own {
 
 impl ScopedView {
     /// The full view for owners of a kind, for an owner with the watcher's rights.
-    pub fn full(hub: ObjectWatcher, by: &'static OwnerKind) -> Self {
-        Self { hub, by, own: None }
+    pub fn full(watcher: ObjectWatcher, by: &'static OwnerKind) -> Self {
+        Self {
+            watcher,
+            by,
+            own: None,
+        }
     }
 
     /// The kind of owner.
@@ -87,7 +91,7 @@ impl ScopedView {
     pub fn narrowed(&self, owner: Owner) -> Self {
         let known = Mutex::default();
         Self {
-            hub: self.hub.clone(),
+            watcher: self.watcher.clone(),
             by: owner.kind,
             own: Some(Arc::new(Own { owner, known })),
         }
@@ -100,7 +104,7 @@ impl ScopedView {
 
     /// An object, if the owner may see it.
     pub fn get(&self, id: &ObjectId) -> Presence {
-        let presence = self.hub.get(self.by, id);
+        let presence = self.watcher.get(self.by, id);
         let Some(own) = &self.own else {
             return presence;
         };
@@ -113,7 +117,7 @@ impl ScopedView {
                 presence
             }
             Presence::Absent if known.seen.contains(id) => presence,
-            Presence::Present(_) | Presence::Absent | Presence::Unknown => match known.told.get(id) {
+            Presence::Present(_) | Presence::Absent | Presence::Unknown => match known.answers.get(id) {
                 Some(ScopedAnswer::Is(presence)) => presence.clone(),
                 Some(ScopedAnswer::Refused(_)) | None => Presence::Unknown,
             },
@@ -123,15 +127,15 @@ impl ScopedView {
     /// The same for one owner, with its own rules.
     pub fn get_for(&self, key: &Key, id: &ObjectId) -> Presence {
         match &self.own {
-            None => self.hub.get_for(&self.owner(key), id),
+            None => self.watcher.get_for(&self.owner(key), id),
             // another owner's object was read with the rights of this one
             Some(_) => self.get(id),
         }
     }
 
-    /// Takes an object that was read with the owner's rights: see [`ObjectWatcher::look`].
+    /// Takes an object that was read with the owner's rights: see [`ObjectWatcher::note_read`].
     pub fn look(&self, key: &Key, id: &ObjectId, object: &Object) {
-        self.hub.look(&self.owner(key), id, object);
+        self.watcher.note_read(&self.owner(key), id, object);
     }
 
     /// Whether an object had the owner's labels before and has another's now. The owner has to read
@@ -139,7 +143,7 @@ impl ScopedView {
     pub fn lost(&self, id: &ObjectId) -> bool {
         let Some(own) = &self.own else { return false };
         own.known().seen.contains(id)
-            && matches!(self.hub.get(self.by, id), Presence::Present(observed)
+            && matches!(self.watcher.get(self.by, id), Presence::Present(observed)
                 if observed.owner.as_ref() != Some(&own.owner))
     }
 
@@ -150,20 +154,20 @@ impl ScopedView {
         {
             own.known().seen.insert(id.clone());
         }
-        self.hub.note(id, observed)
+        self.watcher.note(id, observed)
     }
 
     /// Replaces the answers to the owner's own requests; other answers are forgotten.
     pub fn told(&self, answers: HashMap<ObjectId, ScopedAnswer>) {
         if let Some(own) = &self.own {
-            own.known().told = answers;
+            own.known().answers = answers;
         }
     }
 
     /// Why access to an object is denied.
     pub fn why(&self, id: &ObjectId) -> Option<String> {
         let known = self.own.as_ref()?.known();
-        match known.told.get(id)? {
+        match known.answers.get(id)? {
             ScopedAnswer::Is(_) => None,
             ScopedAnswer::Refused(why) => Some(why.clone()),
         }
@@ -180,15 +184,16 @@ impl ScopedView {
     /// watched for an impersonating owner.
     pub fn follow(&self, key: &Key, interest: &Interest) -> Vec<(Kind, WatchState)> {
         if self.own.is_none() || interest.objects.is_empty() {
-            return self.hub.follow(&self.owner(key), interest);
+            return self.watcher.follow(&self.owner(key), interest);
         }
         let kinds = interest.kinds.clone();
         let objects = Vec::new();
-        self.hub.follow(&self.owner(key), &Interest { kinds, objects })
+        self.watcher
+            .follow(&self.owner(key), &Interest { kinds, objects })
     }
 
     /// The key follows nothing.
     pub fn forget(&self, key: &Key) {
-        self.hub.forget(&self.owner(key));
+        self.watcher.forget(&self.owner(key));
     }
 }

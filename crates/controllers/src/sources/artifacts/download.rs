@@ -63,8 +63,8 @@ pub(crate) enum DownloadError {
         source: ReceiveError,
     },
     /// The task was dropped or panicked.
-    #[error("failed to download archive: the work broke off")]
-    BrokeOff,
+    #[error("failed to download archive: internal error")]
+    Aborted,
 }
 
 impl DownloadError {
@@ -82,7 +82,7 @@ impl DownloadError {
             | DownloadError::Redirected { .. }
             | DownloadError::Digest(_)
             | DownloadError::Refused { .. }
-            | DownloadError::BrokeOff => false,
+            | DownloadError::Aborted => false,
         }
     }
 
@@ -100,7 +100,7 @@ impl DownloadError {
     }
 
     /// The full message, with advice.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let hint = match self {
             DownloadError::Unreachable { .. } | DownloadError::Late { .. } => {
                 "check that the source's controller runs and can be reached from here"
@@ -120,7 +120,7 @@ impl DownloadError {
                 ..
             } => "leave files out of the artifact, or repair what makes it",
             DownloadError::Refused { .. } => "look at the disk of the storage path",
-            DownloadError::Status { .. } | DownloadError::BrokeOff => return chain(self),
+            DownloadError::Status { .. } | DownloadError::Aborted => return chain(self),
         };
         format!("{}; {hint}", chain(self))
     }
@@ -222,7 +222,7 @@ impl Http {
             }
         }
         drop(send);
-        let received = taking.await.map_err(|_| DownloadError::BrokeOff)?;
+        let received = taking.await.map_err(|_| DownloadError::Aborted)?;
         received.map_err(|source| refused(shown, source))
     }
 }

@@ -110,7 +110,7 @@ impl Entry {
 
 enum Stage {
     Coming {
-        trouble: Option<Arc<str>>,
+        last_error: Option<Arc<str>>,
         // dropping it cancels the download
         _task: AbortOnDropHandle<()>,
     },
@@ -196,8 +196,8 @@ impl Artifacts {
         let again = match &entry.stage {
             Stage::Here(_) => false,
             // the address has changed: the old one is dead
-            Stage::Coming { trouble, .. } => {
-                trouble.is_some()
+            Stage::Coming { last_error, .. } => {
+                last_error.is_some()
                     && entry.url != ask.url
                     && (asked.again || entry.is_elsewhere(ask.url, ask.retry))
             }
@@ -219,7 +219,7 @@ impl Artifacts {
         }
         let look = match &entry.stage {
             Stage::Here(tree) => ArtifactState::Here(tree.clone()),
-            Stage::Coming { trouble, .. } => ArtifactState::Coming(trouble.clone()),
+            Stage::Coming { last_error, .. } => ArtifactState::Coming(last_error.clone()),
             Stage::Failed { why, gone, .. } => ArtifactState::Failed(*gone, Arc::clone(why)),
         };
         drop(state);
@@ -244,7 +244,7 @@ impl Artifacts {
             url: url.to_owned(),
             tried: HashMap::new(),
             stage: Stage::Coming {
-                trouble: None,
+                last_error: None,
                 _task: AbortOnDropHandle::new(task),
             },
         }
@@ -325,8 +325,8 @@ impl Shared {
             if !error.passes() || failures > self.retries {
                 return Err(error);
             }
-            tracing::debug!(%digest, url, failures, error = error.said(), "an artifact could not be fetched");
-            self.trouble(digest, error.said().into());
+            tracing::debug!(%digest, url, failures, error = error.message(), "an artifact could not be fetched");
+            self.note_retry(digest, error.message().into());
             let pause = self.pause.delay(failures, &self.jitter);
             sleep(
                 error
@@ -356,22 +356,22 @@ impl Shared {
             drop(permit);
             done
         });
-        done.await.map_err(|_| DownloadError::BrokeOff)
+        done.await.map_err(|_| DownloadError::Aborted)
     }
 
     /// A failed attempt that will be retried: its readers report it.
-    fn trouble(&self, digest: &Digest, why: Arc<str>) {
+    fn note_retry(&self, digest: &Digest, why: Arc<str>) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(digest) else {
             return;
         };
-        let Stage::Coming { trouble, .. } = &mut entry.stage else {
+        let Stage::Coming { last_error, .. } = &mut entry.stage else {
             return;
         };
-        if trouble.as_ref() == Some(&why) {
+        if last_error.as_ref() == Some(&why) {
             return;
         }
-        *trouble = Some(why);
+        *last_error = Some(why);
         let readers = entry.readers.clone();
         drop(state);
         readers.into_iter().for_each(&self.arrived);
@@ -381,7 +381,7 @@ impl Shared {
         let stage = match ended {
             Ok(tree) => Stage::Here(tree),
             Err(error) => {
-                let why: Arc<str> = error.said().into();
+                let why: Arc<str> = error.message().into();
                 tracing::info!(%digest, %why, "an artifact is not to be had");
                 Stage::Failed {
                     why,

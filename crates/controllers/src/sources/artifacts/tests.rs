@@ -161,7 +161,7 @@ impl Fetching {
 fn said(look: ArtifactState) -> String {
     match look {
         ArtifactState::Here(tree) => format!("here: {:?}", tree.read("a.yaml").unwrap()),
-        ArtifactState::Coming(trouble) => format!("coming: {trouble:?}"),
+        ArtifactState::Coming(error) => format!("coming: {error:?}"),
         ArtifactState::Failed(gone, why) => format!("{}{why}", if gone { "gone: " } else { "" }),
     }
 }

@@ -26,13 +26,13 @@ impl Fleet {
     fn of(names: &[&str]) -> Self {
         let mut fleet = Self::default();
         for name in names {
-            fleet.tell(name, |_| ());
+            fleet.declare(name, |_| ());
         }
         fleet
     }
 
     /// Declares a Kustomization, with a change to the default.
-    fn tell(&mut self, name: &str, change: impl FnOnce(&mut Declaration)) {
+    fn declare(&mut self, name: &str, change: impl FnOnce(&mut Declaration)) {
         let mut now = declaration();
         change(&mut now);
         self.graph.changed(&apps(name), None, Some(now));
@@ -175,11 +175,11 @@ fn who_holds_or_took_it_keeps_it() {
     fleet.check("a", Some("b"));
     fleet.check("b", None);
     // then its inventory does
-    fleet.tell("b", holding(&[X]));
+    fleet.declare("b", holding(&[X]));
     assert!(fleet.graph.taken.is_empty());
     fleet.check("a", Some("b"));
     // both hold it, in a cluster that was taken over: the labels decide
-    fleet.tell("a", holding(&[X]));
+    fleet.declare("a", holding(&[X]));
     let b = apps("b");
     let holds = |named| Own {
         holds: true,
@@ -203,18 +203,18 @@ fn what_counts_as_no_want() {
         fleet.check("b", expected);
     };
     check(&|_| (), Some("a"));
-    check(&|fleet| fleet.tell("a", |it| it.suspended = true), None);
-    check(&|fleet| fleet.tell("a", |it| it.deleting = true), None);
+    check(&|fleet| fleet.declare("a", |it| it.suspended = true), None);
+    check(&|fleet| fleet.declare("a", |it| it.deleting = true), None);
     check(
         &|fleet| fleet.set("a", ARTIFACT, DesiredSet::Unknown("cannot be built")),
         None,
     );
     // built from an older artifact or spec
     check(&|fleet| fleet.set("a", "sha256:0", wanted(&[X])), None);
-    check(&|fleet| fleet.tell("a", |it| it.generation = 2), None);
-    check(&|fleet| fleet.tell("a", other_source), None);
-    check(&|fleet| fleet.tell("a", away), None);
-    check(&|fleet| fleet.tell("a", |it| it.ours = false), None);
+    check(&|fleet| fleet.declare("a", |it| it.generation = 2), None);
+    check(&|fleet| fleet.declare("a", other_source), None);
+    check(&|fleet| fleet.declare("a", away), None);
+    check(&|fleet| fleet.declare("a", |it| it.ours = false), None);
     let refused = Review {
         allowed: false,
         at: Instant::now(),
@@ -247,19 +247,19 @@ fn a_claim_of_another_kind_is_enough() {
 #[test]
 fn a_parent_comes_before_its_children() {
     let mut fleet = Fleet::of(&["z"]);
-    fleet.tell("a", child_of("z"));
+    fleet.declare("a", child_of("z"));
     fleet.built("z", &[X]);
     fleet.built("a", &[X]);
     fleet.check("z", None);
     fleet.check("a", Some("z"));
     // and before those of another
-    fleet.tell("y", |_| ());
+    fleet.declare("y", |_| ());
     fleet.built("y", &[X]);
     fleet.check("z", Some("y"));
     fleet.check("a", Some("y"));
     // labels that name each other form a cycle
-    fleet.tell("y", child_of("z"));
-    fleet.tell("z", child_of("y"));
+    fleet.declare("y", child_of("z"));
+    fleet.declare("z", child_of("y"));
     fleet.check("a", None);
     fleet.check("z", Some("a"));
 }
@@ -267,7 +267,7 @@ fn a_parent_comes_before_its_children() {
 #[test]
 fn one_that_waits_for_another_comes_after_it() {
     let mut fleet = Fleet::of(&["b", "c"]);
-    fleet.tell("a", on("c"));
+    fleet.declare("a", on("c"));
     fleet.built("a", &[X]);
     fleet.built("b", &[X]);
     // its place relative to `c` is unknown before `c` is built
@@ -281,14 +281,14 @@ fn one_that_waits_for_another_comes_after_it() {
     fleet.check("c", Some("b"));
     // the child of one with `spec.wait`
     let mut fleet = Fleet::default();
-    fleet.tell("parent", |it| it.waits = true);
-    fleet.tell("child", child_of("parent"));
-    fleet.tell("a", on("parent"));
+    fleet.declare("parent", |it| it.waits = true);
+    fleet.declare("child", child_of("parent"));
+    fleet.declare("a", on("parent"));
     fleet.built("a", &[X]);
     fleet.built("child", &[X]);
     fleet.check("child", None);
     fleet.check("a", Some("child"));
-    fleet.tell("parent", |_| ());
+    fleet.declare("parent", |_| ());
     fleet.check("child", Some("a"));
 }
 
@@ -303,10 +303,10 @@ fn those_that_come_before_are_built_first() {
     fleet.built("a", &[]);
     fleet.check_pending("c", &["n"], None);
     // a new one, one with another spec, and a build of another artifact
-    fleet.tell("bb", |_| ());
+    fleet.declare("bb", |_| ());
     fleet.check_pending("c", &["n"], Some("bb"));
     fleet.built("bb", &[]);
-    fleet.tell("a", |it| it.generation = 2);
+    fleet.declare("a", |it| it.generation = 2);
     fleet.check_pending("c", &["n"], Some("a"));
     fleet.built("a", &[]);
     fleet.check_pending("c", &["n"], None);
@@ -317,12 +317,12 @@ fn those_that_come_before_are_built_first() {
 fn who_wants_nothing_is_not_waited_for() {
     let check = |change: fn(&mut Declaration), namespaces: &[&str], expected: Option<&str>| {
         let mut fleet = Fleet::of(&["b"]);
-        fleet.tell("a", change);
+        fleet.declare("a", change);
         fleet.check_pending("b", namespaces, expected);
         // the same if it is declared later
         let mut fleet = Fleet::of(&["a", "b"]);
         fleet.check_pending("b", &["n"], Some("a"));
-        fleet.tell("a", change);
+        fleet.declare("a", change);
         fleet.check_pending("b", namespaces, expected);
     };
     check(|_| (), &["n"], Some("a"));
@@ -344,7 +344,7 @@ fn who_wants_nothing_is_not_waited_for() {
     // two with the same kubeconfig share a cluster
     let mut fleet = Fleet::default();
     for name in ["a", "b"] {
-        fleet.tell(name, away);
+        fleet.declare(name, away);
     }
     fleet.check_pending("b", &["n"], Some("a"));
 }
@@ -354,7 +354,7 @@ fn children_that_are_being_applied_are_waited_for() {
     let kustomization = |name: &str| format!("n_{name}_kustomize.toolkit.fluxcd.io_Kustomization");
     let (root, child) = (apps("root"), apps("a"));
     let mut fleet = Fleet::of(&["root"]);
-    fleet.tell("b", child_of("root"));
+    fleet.declare("b", child_of("root"));
     fleet.built("b", &[X]);
     fleet.built(
         "root",
@@ -369,7 +369,7 @@ fn children_that_are_being_applied_are_waited_for() {
     fleet.graph.child_applied(&root, &child, 1);
     fleet.graph.end_apply(&root);
     fleet.check_pending("b", &["n"], Some("a"));
-    fleet.tell("a", child_of("root"));
+    fleet.declare("a", child_of("root"));
     fleet.check_pending("b", &["n"], Some("a"));
     fleet.built("a", &[]);
     fleet.check_pending("b", &["n"], None);
@@ -378,7 +378,7 @@ fn children_that_are_being_applied_are_waited_for() {
     fleet.graph.child_applied(&root, &child, 2);
     fleet.graph.end_apply(&root);
     fleet.check_pending("b", &["n"], Some("a"));
-    fleet.tell("a", |it| {
+    fleet.declare("a", |it| {
         child_of("root")(it);
         it.generation = 2;
     });
