@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_are_at_once_and_the_next_wait_longer() {
+    fn first_corrections_are_immediate_and_later_ones_wait_longer() {
         let (mut corrections, mut now) = (Corrections::default(), Instant::now());
         assert_eq!(waits(&mut corrections, 3, &mut now), [0, 0, 0]);
         assert_eq!(corrections.said(now), None);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn calm_forgets() {
+    fn calm_resets_the_delay() {
         let (mut corrections, mut now) = (Corrections::default(), Instant::now());
         waits(&mut corrections, 5, &mut now);
         let calm = corrections.calm_at(now).unwrap();

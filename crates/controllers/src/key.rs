@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nothing_is_called_is_no_name() {
+    fn invalid_names_are_rejected() {
         let check = |name: &str, expected: bool| assert_eq!(is_name(name), expected, "{name:?}");
         check("deployer", true);
         check("team-a.deployer-2", true);

@@ -76,7 +76,7 @@ pub(crate) mod tests {
     };
 
     #[test]
-    fn objects_of_two_kinds_differ_though_they_have_one_name() {
+    fn equal_names_of_two_kinds_are_different_objects() {
         let key = Key::new("a", "b");
         let kustomization = ObjectRef::of("Kustomization", &key);
         let release = ObjectRef::of("HelmRelease", &key);
@@ -86,7 +86,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn within_a_kind_the_order_is_that_of_namespace_and_name() {
+    fn objects_of_a_kind_are_ordered_by_namespace_and_name() {
         let names = ["b/a", "a/z", "a/b", "ab/a"];
         let key = |name: &&str| name.split_once('/').map(|(ns, name)| Key::new(ns, name));
         let mut keys: Vec<Key> = names.iter().filter_map(key).collect();
@@ -100,7 +100,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_owner_has_the_kind_that_its_object_has() {
+    fn an_owner_has_the_kind_of_its_object() {
         let release = ObjectRef::new("HelmRelease", "a", "b");
         let owner = release.owner(&HELM_RELEASE).unwrap();
         assert_eq!(ObjectRef::from(&owner), release);

@@ -386,7 +386,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn expressions_answer_or_say_why_not() {
+    fn expressions_are_evaluated_or_fail_with_a_reason() {
         let dep = json!({
             "metadata": { "name": "infra", "generation": 3, "labels": { "stage": "2", "secret": "hunter2" } },
             "status": { "conditions": [
@@ -469,7 +469,7 @@ mod tests {
     const STACK: usize = 1 << 20;
 
     #[test]
-    fn no_text_takes_the_process_along() {
+    fn no_expression_crashes_the_process() {
         let check = |head: &str, part: &str, middle: &str, tail: &str| {
             for times in [1, 3, 6, 9, 12, 25, 45, 100, BYTES_MAX / part.len()] {
                 let text = format!("{head}{}{middle}{}", part.repeat(times), tail.repeat(times));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_back_to_oneself_is_found() {
+    fn dependency_cycles_are_found() {
         let check = |edges: &[(&str, &str)], expected: Option<&str>| {
             let apps = |name: &str| object("Kustomization", name);
             let edges: Vec<_> = edges.iter().map(|(a, b)| (apps(a), apps(b))).collect();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_two_kinds_with_one_name_are_no_cycle() {
+    fn equal_names_of_two_kinds_are_no_cycle() {
         let (kustomization, release) = (object("Kustomization", "a"), object("HelmRelease", "a"));
         let edges = [(&kustomization, &release)];
         let next = |from: &ObjectRef| {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_takes_the_place_of_the_condition() {
+    fn ready_expr_replaces_the_condition() {
         let expressions = compile([(None, "a"), (Some("dep.status.size > self.size"), "b")]).unwrap();
         let [None, Some(expression)] = &expressions[..] else {
             panic!("{expressions:?}")

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_taken_when_nobody_has_it() {
+    fn a_free_or_expired_lease_is_taken() {
         let check = |holder: Option<&str>, seconds: Option<i32>, unchanged: u64, expected: Step<'_>| {
             let spec = LeaseSpec {
                 holder_identity: holder.map(str::to_owned),

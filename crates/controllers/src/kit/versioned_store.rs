@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_taken_in_once() {
+    fn a_repeated_event_changes_nothing() {
         check(
             "list 5 a@3; apply b@6; apply a@7; delete b@8",
             "a:none>3 b:none>6 a:3>7 b:6>none | a@7",
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_event_does_not_bring_back_what_was_deleted() {
+    fn a_repeated_event_does_not_restore_a_deleted_object() {
         check(
             "list 5; apply a@6; delete a@7; apply a@6",
             "- a:none>6 a:6>none - | ",
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_ours_is_not_taken_back_by_an_older_event() {
+    fn an_older_event_does_not_revert_an_own_write() {
         check(
             "list 5; note a@8; apply a@7; apply a@8; delete a@7",
             "- a:none>8 - - - | a@8",
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_does_not_bring_back_what_was_deleted_since() {
+    fn a_late_answer_does_not_restore_a_deleted_object() {
         check(
             "list 5; apply a@6; delete a@9; note a@7",
             "- a:none>6 a:6>none - | ",
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_gone() {
+    fn an_unreadable_object_is_not_deleted() {
         check(
             "list 5 a@1 b@2; list 9 a? c?; list 10 a@8",
             "a:none>1,b:none>2 b:2>none a:1>8 | a@8",
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_tells_what_was_missed() {
+    fn a_list_delivers_missed_changes() {
         check(
             "list 5 a@1 b@2 c@3; list 9 a@1 b@7",
             "a:none>1,b:none>2,c:none>3 b:2>7,c:3>none | a@1 b@7",
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_cluster_is_believed() {
+    fn a_list_of_a_restored_cluster_wins() {
         check(
             "list 50 a@40 b@41; list 9 a@4",
             "a:none>40,b:none>41 a:40>4,b:41>none | a@4",

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_is_not_for_ever() {
+    async fn a_refusal_expires() {
         let key = ObjectRef::new("Kustomization", "team", "apps");
         let id = ObjectId::new("", "ConfigMap", "team", "db");
         let mut reviews = AccessReviews::default();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_holders_the_labels_choose() {
+    fn labels_decide_between_several_holders() {
         check(&["0 n/a holds", "0 n/b holds named"], "n/b");
         check(&["0 n/a holds", "0 n/b holds"], "n/a");
         // labels alone may be stale
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_holds_is_the_first_ones() {
+    fn an_object_without_holder_goes_to_the_first() {
         check(&["1 n/a", "1 n/b"], "n/a");
         check(&["1 n/z", "1 m/z"], "m/z");
         check(&["1 n/a", "0 n/b"], "n/b");

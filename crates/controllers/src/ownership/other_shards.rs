@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_settled_when_all_is_applied() {
+    fn an_inventory_is_settled_when_all_is_applied() {
         let check = |change: &dyn Fn(&mut Declaration), expected: bool| {
             let mut object = Declaration {
                 generation: 2,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn it_may_hold_what_it_does_not_want() {
+    fn an_inventory_may_have_unwanted_objects() {
         let check = |prune_blocked: bool, change: &dyn Fn(&mut Declaration), expected: bool| {
             let mut object = declaration();
             object.status.prune_blocked = prune_blocked;

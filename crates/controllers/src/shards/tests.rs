@@ -44,7 +44,7 @@ fn a_selector_matches_as_in_kubernetes() {
 }
 
 #[test]
-fn what_is_no_selector_is_refused() {
+fn invalid_selectors_are_rejected() {
     let check = |selector: &str, problem: &str| {
         let error = Shards::default().labels(selector).unwrap_err().to_string();
         assert!(error.contains(problem), "{selector}: {error}");
@@ -136,7 +136,7 @@ fn slices_are_written_as_fractions() {
 }
 
 #[test]
-fn all_ways_to_divide_have_to_agree() {
+fn all_selections_have_to_match() {
     let shards = Shards::default().namespace("a").labels("team").unwrap();
     assert!(shards.own(&meta("a", "x", &[("team", "")])));
     assert!(!shards.own(&meta("b", "x", &[("team", "")])));

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_would_have_this_machine_do_is_refused_by_name() {
+    fn unsafe_fields_are_refused_by_name() {
         let check = |cluster: Value, user: Value, policy: &Policy, expected: Option<&str>| {
             let read = read(kubeconfig(cluster, user).as_bytes(), policy);
             match (read, expected) {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kubeconfig_says_so_and_shows_nothing() {
+    fn an_invalid_kubeconfig_is_rejected_and_not_quoted() {
         let check = |bytes: &[u8], expected: &str| {
             let error = read(bytes, &Policy::default()).map(|_| ()).unwrap_err();
             assert_eq!(error.to_string(), expected);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_where_it_is_whoever_opens_it() {
+    fn the_fingerprint_ignores_credentials() {
         let fingerprint = |cluster: Value, user: Value| {
             let text = kubeconfig(cluster, user);
             read(text.as_bytes(), &Policy::default()).map(|(_, fingerprint)| fingerprint)

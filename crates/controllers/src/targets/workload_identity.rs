@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_nothing_says_why() {
+    fn invalid_config_maps_are_rejected_with_a_reason() {
         let check = |data: &[(&str, &str)], expected: &str| {
             let error = parse(data, None).unwrap_err();
             assert!(error.contains(expected), "{data:?}: {error}");
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_where_it_is_and_whose_token_opens_it() {
+    fn the_digest_has_the_address_and_the_account() {
         let of = |more: &[(&str, &str)], default: Option<&str>| {
             let all = [&[("provider", "generic")], more].concat();
             parse(&all, default).unwrap()
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_token_is_asked_for_again_when_a_fifth_of_its_life_is_left() {
+    async fn a_token_is_renewed_when_a_fifth_of_its_life_is_left() {
         let cluster = equate_testkit::apiserver::EmbeddedCluster::builder()
             .build()
             .await

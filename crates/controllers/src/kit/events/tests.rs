@@ -62,7 +62,7 @@ fn play(limits: &Limits, script: &str) -> String {
 }
 
 #[test]
-fn repetitions_are_counted_and_new_events_are_rationed() {
+fn repetitions_are_counted_and_new_events_are_limited() {
     let limits = Limits {
         window: Duration::from_secs(100),
         burst: 3,
@@ -156,7 +156,7 @@ async fn an_event_is_written_as_flux_writes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_the_server_dropped_is_made_anew() {
+async fn an_event_that_the_server_dropped_is_created_again() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let recorder = Recorder::start(cluster.client(), Limits::default());
     recorder.publish(event("a", "R", "m"));

@@ -31,7 +31,7 @@ fn stateful_set() -> StatefulSet {
 }
 
 #[test]
-fn what_is_different() {
+fn changes_are_classified() {
     let check = |change: Value, what: What| {
         let before = stateful_set();
         let mut after = serde_json::to_value(&before).unwrap();
@@ -110,7 +110,7 @@ async fn until(changes: &Changes, expected: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_followed_from_its_making_to_its_end() {
+async fn an_object_is_followed_from_creation_to_deletion() {
     let faults = Faults::default();
     let (_cluster, api, mirror, changes) = start(&faults).await;
     mirror.ready().await;
@@ -149,7 +149,7 @@ async fn an_object_is_followed_from_its_making_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_we_wrote_is_read_back_at_once_and_told_once() {
+async fn an_own_write_is_visible_at_once_and_delivered_once() {
     let faults = Faults::default();
     let (_cluster, api, mirror, changes) = start(&faults).await;
     mirror.ready().await;
@@ -177,7 +177,7 @@ async fn what_we_wrote_is_read_back_at_once_and_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn standing_says_what_is_wrong_and_goes_on() {
+async fn the_watch_state_shows_errors_and_recovers() {
     let faults = Faults::default();
     let on = |fault| Rule::new(Verb::Any, "/statefulsets", fault).times(3);
     faults.add(on(Fault::status(403)));
@@ -205,7 +205,7 @@ async fn standing_says_what_is_wrong_and_goes_on() {
 
 /// A subscriber panics on one object: the others are delivered all the same.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_breaks_off_begins_anew() {
+async fn a_feed_survives_a_panic_of_its_subscriber() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let api: Api<StatefulSet> = Api::namespaced(cluster.client(), "default");
     let (seen, falls) = (Changes::default(), Arc::new(Mutex::new(2)));

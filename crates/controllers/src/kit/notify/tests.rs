@@ -95,7 +95,7 @@ async fn an_event_has_the_shape_of_flux() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_receiver_that_fails_is_asked_again_and_one_that_refuses_is_not() {
+async fn server_errors_are_retried_and_refusals_are_not() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let (address, mut received) = receiver(&[500, 202, 400, 202]).await;
     let notifier = Notifier::start(&address, "pod-1").unwrap();
@@ -108,7 +108,7 @@ async fn a_receiver_that_fails_is_asked_again_and_one_that_refuses_is_not() {
 }
 
 #[tokio::test]
-async fn an_address_is_one() {
+async fn invalid_addresses_are_rejected() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let check = |address: &str, expected: &str| {
         let error = Notifier::start(address, "me").unwrap_err().to_string();

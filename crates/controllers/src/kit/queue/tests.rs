@@ -265,7 +265,7 @@ fn a_failure_is_repeated_with_backoff_and_success_ends_it() {
 }
 
 #[test]
-fn a_wish_after_a_failure_counts_where_it_is_earlier_than_the_backoff() {
+fn a_run_can_shorten_the_backoff() {
     check(
         "wake a changed
          take
@@ -302,7 +302,7 @@ fn a_wake_does_not_wait_for_backoff_or_interval_and_takes_them_along() {
 }
 
 #[test]
-fn of_two_times_the_earlier_counts() {
+fn the_earlier_of_two_times_counts() {
     check(
         "at 10 a interval
          at 20 a deadline
@@ -334,7 +334,7 @@ fn a_time_set_while_the_key_runs_stays_unless_the_run_asks_for_an_earlier_one() 
 }
 
 #[test]
-fn what_is_due_together_runs_in_the_order_it_was_set() {
+fn keys_due_together_run_in_the_order_they_were_set() {
     check(
         "at 3 b interval
          at 3 a interval
@@ -524,7 +524,7 @@ async fn waiting_keys_hold_no_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_told_how_long_its_key_waited() {
+async fn a_run_gets_the_waiting_time_of_its_key() {
     let queue = queue(1);
     let stop = CancellationToken::new();
     let (ran, mut runs) = mpsc::unbounded_channel();
@@ -617,7 +617,7 @@ async fn stopped(length: Duration) -> (bool, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_lets_runs_end_but_not_for_ever() {
+async fn a_stop_waits_for_runs_up_to_a_limit() {
     let ms = |duration: Duration| duration.as_millis().div_euclid(100) * 100;
     let (ended, after) = stopped(Duration::from_secs(3)).await;
     assert_eq!((ended, ms(after)), (true, 3000));

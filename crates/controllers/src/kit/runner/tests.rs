@@ -426,7 +426,7 @@ async fn the_finalizer_comes_first_and_goes_last() {
 }
 
 #[tokio::test]
-async fn a_suspended_object_answers_requests_and_is_not_looked_at() {
+async fn a_suspended_object_answers_requests_and_is_not_observed() {
     let session = Session::start().await;
     let mut rests = asked("1");
     json_patch(&mut rests, json!({ "spec": { "suspend": true } }));
@@ -455,7 +455,7 @@ async fn a_request_that_comes_during_a_run_is_answered_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_spec_without_meaning_stalls_and_is_said_once() {
+async fn an_invalid_spec_stalls_and_is_reported_once() {
     let session = Session::start().await;
     session.create("senseless", json!({})).await;
     session
@@ -478,7 +478,7 @@ async fn a_spec_without_meaning_stalls_and_is_said_once() {
 }
 
 #[tokio::test]
-async fn a_plan_that_asks_is_decided_again_and_others_go_first_after_four_rounds() {
+async fn a_plan_can_ask_for_more_rounds_and_yields_after_four() {
     let session = Session::start().await;
     session.create("fetches", json!({})).await;
     session.says("fetches", ConditionType::Ready, "fetches").await;
@@ -532,7 +532,7 @@ fn url(word: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_object_that_is_made_anew_while_the_old_one_is_forgotten_runs() {
+async fn an_object_recreated_while_the_old_one_is_forgotten_runs() {
     let session = Session::start().await;
     session.create("lingers", json!({})).await;
     session.says("lingers", ConditionType::Ready, "lingers").await;
@@ -546,7 +546,7 @@ async fn an_object_that_is_made_anew_while_the_old_one_is_forgotten_runs() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_made_anew_before_the_old_one_is_forgotten_runs() {
+async fn an_object_recreated_before_the_old_one_is_forgotten_runs() {
     let session = Session::of::<Probe<false>>().await;
     session.create("ends", json!({})).await;
     session.called("act ends 1").await;
@@ -560,7 +560,7 @@ async fn an_object_that_is_made_anew_before_the_old_one_is_forgotten_runs() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_made_anew_gets_no_memory_and_no_status_of_the_old_one() {
+async fn a_recreated_object_gets_no_memory_and_no_status_of_the_old_one() {
     let session = Session::of::<Probe<false>>().await;
     session.create("waits", json!({})).await;
     session.called("act waits 1").await;
@@ -576,7 +576,7 @@ async fn an_object_that_is_made_anew_gets_no_memory_and_no_status_of_the_old_one
 }
 
 #[tokio::test]
-async fn a_spec_without_meaning_does_not_keep_an_object_that_is_deleted() {
+async fn an_invalid_spec_does_not_block_deletion() {
     let session = Session::start().await;
     let message = "spec.url makes no sense";
     session.create("senseless", json!({})).await;
@@ -601,7 +601,7 @@ async fn a_spec_without_meaning_does_not_keep_an_object_that_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_run_has_failed_also_where_nothing_repeats_it() {
+async fn a_failure_without_retry_is_a_failure() {
     let session = Session::start().await;
     for (word, failed) in [
         ("a", false),

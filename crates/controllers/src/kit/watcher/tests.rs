@@ -180,7 +180,7 @@ fn id(name: &str) -> ObjectId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_are_told_what_concerns_them() {
+async fn owners_are_woken_by_changes_of_their_objects() {
     let world = World::new().await;
     world.apply("a", "app", "1").await;
     assert_eq!(world.sight("a"), "unknown");
@@ -246,7 +246,7 @@ async fn owners_are_told_what_concerns_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_write_was_answered_counts_at_once_and_is_no_news_for_its_author() {
+async fn the_answer_to_a_write_counts_at_once_and_does_not_wake_its_author() {
     let world = World::new().await;
     world.listed("app").await;
     // the watch is held back, so that the answer is first
@@ -278,7 +278,7 @@ async fn what_a_write_was_answered_counts_at_once_and_is_no_news_for_its_author(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_follows_is_not_watched() {
+async fn an_unfollowed_kind_is_not_watched() {
     let world = World::new().await;
     world.apply("a", "app", "1").await;
     world.listed("app").await;
@@ -300,7 +300,7 @@ async fn what_nobody_follows_is_not_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_watch_serves_all_and_nothing_is_asked_in_steady_state() {
+async fn one_watch_serves_all_and_the_steady_state_sends_no_requests() {
     let world = World::new().await;
     for object in 0..50 {
         world
@@ -326,7 +326,7 @@ async fn one_watch_serves_all_and_nothing_is_asked_in_steady_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_nobody_can_be_waited_for() {
+async fn an_object_without_owner_can_be_waited_for() {
     let world = World::new().await;
     let pods: Api<Pod> = Api::namespaced(world.cluster.client(), "default");
     let pod = serde_json::from_value(json!({
@@ -461,7 +461,7 @@ fn table() -> Vec<(&'static str, Vec<Rule>)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_may_not_be_listed_is_told() {
+async fn a_kind_that_may_not_be_listed_is_reported() {
     let world = World::new().await;
     world.apply("a", "app", "1").await;
     world
@@ -535,7 +535,7 @@ async fn every_fault_is_overcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_is_not_hammered() {
+async fn retries_back_off() {
     for fault in [
         Fault::status(500),
         Fault::status(410),

@@ -86,7 +86,7 @@ fn shown(wakes: &[(ObjectRef, Reason)]) -> Vec<String> {
 }
 
 #[test]
-fn a_change_wakes_those_whom_it_concerns() {
+fn a_change_wakes_the_owners_it_affects() {
     let mut fixture = Fixture::default();
     let none = declaration;
     let on = |name: &str| Declaration {
@@ -123,7 +123,7 @@ fn a_change_wakes_those_whom_it_concerns() {
 }
 
 #[test]
-fn a_source_wakes_those_that_read_it() {
+fn a_source_wakes_its_readers() {
     let mut fixture = Fixture::default();
     let from = |name: &str, namespace: &str| {
         Some(Declaration {
@@ -151,7 +151,7 @@ fn a_source_wakes_those_that_read_it() {
 }
 
 #[test]
-fn what_one_holds_and_another_wants_is_told_to_both() {
+fn a_conflict_wakes_both_owners() {
     let mut fixture = Fixture::default();
     let holds = |holds: &[&str]| Some(ready("1", holds));
     let id = ObjectId::from_inventory("n_x__ConfigMap").unwrap();
@@ -214,7 +214,7 @@ fn wanting(generation: i64, ids: &[&str]) -> DesiredState {
 }
 
 #[test]
-fn what_one_lets_go_of_another_takes() {
+fn a_released_object_is_taken_by_another() {
     let mut fixture = Fixture::default();
     let holds = |holds: &[&str]| Some(ready("1", holds));
     let (x, y) = ("n_x__ConfigMap", "n_y__ConfigMap");
@@ -265,7 +265,7 @@ fn what_one_lets_go_of_another_takes() {
 }
 
 #[test]
-fn who_waits_for_a_word_is_woken_by_it() {
+fn an_announcement_wakes_the_owners_that_wait_for_it() {
     let mut fixture = Fixture::default();
     let none = || Some(declaration());
     for name in ["a", "b", "c", "d"] {
@@ -300,7 +300,7 @@ fn who_waits_for_a_word_is_woken_by_it() {
 }
 
 #[test]
-fn whom_one_waits_for_has_its_time_with_each_input() {
+fn the_wait_starts_again_with_each_input() {
     let mut fixture = Fixture::default();
     let none = || Some(declaration());
     fixture.check("a", Some(Reason::Appeared), none(), &["a appeared"]);
@@ -321,7 +321,7 @@ fn whom_one_waits_for_has_its_time_with_each_input() {
 }
 
 #[test]
-fn a_source_that_was_looked_at_is_news_once() {
+fn the_first_fetch_of_a_source_wakes_its_readers() {
     let mut fixture = Fixture::default();
     let none = || Some(declaration());
     for name in ["a", "b"] {
@@ -348,7 +348,7 @@ fn a_source_that_was_looked_at_is_news_once() {
 }
 
 #[test]
-fn what_another_shard_claims_is_told_to_who_holds_it() {
+fn a_claim_of_another_shard_wakes_the_holder() {
     let (ours, theirs) = ("ours", "theirs");
     let mut fixture = Fixture::default();
     let x = ObjectId::from_inventory("n_x__ConfigMap").unwrap();
@@ -393,7 +393,7 @@ fn what_another_shard_claims_is_told_to_who_holds_it() {
 }
 
 #[test]
-fn objects_of_two_kinds_with_one_name_are_two() {
+fn equal_names_of_two_kinds_are_two_owners() {
     let mut fixture = Fixture::default();
     let (one, release) = (apps("one"), ObjectRef::new("HelmRelease", "n", "one"));
     let appeared = Some(Reason::Appeared);
@@ -420,7 +420,7 @@ fn objects_of_two_kinds_with_one_name_are_two() {
 }
 
 #[test]
-fn of_two_kinds_that_hold_an_object_the_first_in_order_has_it() {
+fn the_first_of_two_kinds_that_hold_an_object_owns_it() {
     let mut fixture = Fixture::default();
     let (one, release) = (apps("one"), ObjectRef::new("HelmRelease", "n", "z"));
     let x = "n_x__ConfigMap";

@@ -167,7 +167,7 @@ fn said(look: ArtifactState) -> String {
 }
 
 #[tokio::test]
-async fn an_archive_is_fetched_once_whoever_reads_it() {
+async fn an_archive_is_fetched_once_for_all_readers() {
     let bytes = archive("a: 1");
     let (site, base) = Site::serve(vec![("a", vec![Answer::Archive(bytes.clone())])]).await;
     let (digest, url) = (digest(&bytes), format!("{base}/a"));
@@ -198,7 +198,7 @@ async fn an_archive_is_fetched_once_whoever_reads_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_says_why_and_what_to_do() {
+async fn download_errors_say_the_cause_and_the_remedy() {
     let good = archive("a: 1");
     let (other, elsewhere) = Site::serve(vec![("a", vec![Answer::Archive(good.clone())])]).await;
     let away = {
@@ -320,7 +320,7 @@ async fn a_password_in_an_address_is_not_shown() {
 }
 
 #[tokio::test]
-async fn what_failed_is_tried_again_when_somebody_asks_or_says_where_else() {
+async fn a_failed_download_is_retried_after_a_request_or_a_new_address() {
     let bytes = archive("a: 1");
     let (site, base) = Site::serve(vec![
         (
@@ -370,7 +370,7 @@ async fn what_failed_is_tried_again_when_somebody_asks_or_says_where_else() {
 
 /// Two sources of the same content have one digest and two addresses.
 #[tokio::test]
-async fn those_who_look_in_different_places_do_not_chase_each_other() {
+async fn readers_with_different_addresses_do_not_restart_each_other() {
     let gone = || vec![Answer::Status(404), Answer::Status(404)];
     let (site, base) = Site::serve(vec![("a", gone()), ("b", gone())]).await;
     let digest = digest(b"");

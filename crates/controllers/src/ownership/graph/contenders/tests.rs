@@ -150,7 +150,7 @@ fn away(it: &mut Declaration) {
 }
 
 #[test]
-fn the_first_by_name_has_what_nobody_holds() {
+fn an_object_without_holder_goes_to_the_first_by_name() {
     let mut fleet = Fleet::of(&["a", "b", "c"]);
     fleet.built("b", &[X]);
     fleet.check("b", None);
@@ -165,7 +165,7 @@ fn the_first_by_name_has_what_nobody_holds() {
 }
 
 #[test]
-fn who_holds_or_took_it_keeps_it() {
+fn a_holder_or_taker_keeps_the_object() {
     let mut fleet = Fleet::of(&["a", "b"]);
     fleet.built("a", &[X]);
     fleet.built("b", &[X]);
@@ -193,7 +193,7 @@ fn who_holds_or_took_it_keeps_it() {
 }
 
 #[test]
-fn what_counts_as_no_want() {
+fn outdated_or_inactive_owners_do_not_want() {
     // `a` comes before `b`, and is changed so that it does not count
     let check = |change: &dyn Fn(&mut Fleet), expected: Option<&str>| {
         let mut fleet = Fleet::of(&["a", "b"]);
@@ -293,7 +293,7 @@ fn one_that_waits_for_another_comes_after_it() {
 }
 
 #[test]
-fn those_that_come_before_are_built_first() {
+fn earlier_owners_are_built_first() {
     let mut fleet = Fleet::of(&["a", "b", "c"]);
     fleet.check_pending("a", &["n"], None);
     // the last of them, which is mostly built last
@@ -314,7 +314,7 @@ fn those_that_come_before_are_built_first() {
 }
 
 #[test]
-fn who_wants_nothing_is_not_waited_for() {
+fn an_owner_without_wants_is_not_waited_for() {
     let check = |change: fn(&mut Declaration), namespaces: &[&str], expected: Option<&str>| {
         let mut fleet = Fleet::of(&["b"]);
         fleet.declare("a", change);
