@@ -104,10 +104,10 @@ impl Default for Slice {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SliceError {
     /// The syntax is wrong.
-    #[error("{0:?} is no shard: expected one such as 0/3, the first of three")]
+    #[error("{0:?} is not a shard: expected INDEX/COUNT, such as 0/3, the first of three")]
     Form(String),
     /// The index is too large.
-    #[error("there is no shard {index}/{of}: of {of} the last is {}/{of}", of - 1)]
+    #[error("shard {index}/{of} does not exist: the last one is {}/{of}", of - 1)]
     Beyond {
         /// The index, from 0.
         index: u32,
@@ -115,7 +115,7 @@ pub enum SliceError {
         of: u32,
     },
     /// There are too many.
-    #[error("{0} shards are more than the {SHARDS_MAX} that are supported")]
+    #[error("{0} shards are too many: the limit is {SHARDS_MAX}")]
     TooMany(u32),
 }
 

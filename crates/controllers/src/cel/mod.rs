@@ -37,7 +37,7 @@ const DYNAMIC: [&str; 3] = [op::INDEX, op::OPT_INDEX, op::OPT_SELECT];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// It is too long.
-    #[error("a CEL expression has {0} bytes, and may have {BYTES_MAX}")]
+    #[error("the CEL expression has {0} bytes; the limit is {BYTES_MAX}")]
     Long(usize),
     /// It is not valid.
     #[error("failed to parse the CEL expression '{expression}': {why}")]
@@ -56,7 +56,7 @@ pub enum CompileError {
         name: String,
     },
     /// It is nested too deep.
-    #[error("a CEL expression is nested more than {0} levels deep")]
+    #[error("the CEL expression is nested more than {0} levels deep")]
     Deep(usize),
     /// It uses an unsupported part of the language.
     #[error("failed to parse the CEL expression '{expression}': {what} are not supported")]
@@ -262,9 +262,9 @@ fn read(text: &str) -> Result<Program, CompileError> {
 /// Why an expression has no result at all.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
-    #[error("the interpreter gave up")]
+    #[error("the interpreter failed")]
     Panicked,
-    #[error("there is no memory for it: {0}")]
+    #[error("cannot start a thread for it: {0}")]
     Thread(#[from] std::io::Error),
 }
 

@@ -18,7 +18,7 @@ impl Engine {
             let reference = ObjectRef::of(kind, &Key::of(&source.metadata));
             let ours = self.kit.reconciles(kind, &source.metadata) && !source.spec.suspend;
             (ours && !graph.announcements.has_looked(&reference))
-                .then(|| format!("{reference}: not looked at yet"))
+                .then(|| format!("{reference}: not fetched yet"))
         });
         let owners = graph.declarations().filter_map(|(owner, declaration)| {
             let artifact = self.kit.sources.artifact(&declaration.source)?;

@@ -335,7 +335,7 @@ impl Notice {
 
     /// The object is deleted without cleanup, because its spec was refused.
     pub fn left(refused: &Failure) -> Self {
-        let message = format!("deleted without cleaning up: {refused}; delete by hand what it left");
+        let message = format!("deleted without cleanup: {refused}; delete its objects by hand");
         Self::new(Severity::Warning, refused.reason.as_str(), message)
     }
 

@@ -134,7 +134,7 @@ pub enum FeedError {
         source: Box<kube::Error>,
     },
     /// The server ended a watch with an error.
-    #[error("the watch of {path} was ended")]
+    #[error("the server ended the watch of {path}")]
     Ended {
         /// The collection.
         path: String,
@@ -413,7 +413,7 @@ where
 
     /// Reports an error, then waits as the server asks or the backoff says.
     async fn report_and_wait(&mut self, error: FeedError, pause: Pause) {
-        tracing::debug!(error = %error, cause = ?error.status(), "a feed is disturbed");
+        tracing::debug!(error = %error, cause = ?error.status(), "a feed failed");
         let wanted = error.retry_after();
         if matches!(error, FeedError::List { .. }) && error.has_code(404) {
             (self.deliver)(Change::Unserved);

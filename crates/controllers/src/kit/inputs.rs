@@ -109,7 +109,7 @@ impl InputWatcher {
                 && error.is_refusal()
                 && !std::mem::replace(&mut refused, true)
             {
-                tracing::warn!(%error, "labelled objects are not watched, and are read at intervals");
+                tracing::warn!(%error, "cannot watch labelled objects; they are read at intervals");
             }
             shared.take_in(kind, change);
         };

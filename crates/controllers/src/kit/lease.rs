@@ -195,7 +195,7 @@ impl Held {
                 Ok(false) => {}
                 Err(error) => {
                     let name = &candidate.config.name;
-                    tracing::warn!(lease = name, %error, "the Lease cannot be read or written");
+                    tracing::warn!(lease = name, %error, "cannot read or write the Lease");
                 }
             }
             sleep_until(asked + candidate.config.retry).await;
@@ -233,7 +233,7 @@ impl Held {
     pub async fn release(self) {
         self.stop.cancel();
         if let Err(error) = self.task.await {
-            tracing::warn!(%error, "a Lease is not released, and runs out");
+            tracing::warn!(%error, "cannot release the Lease; it expires");
         }
     }
 }
@@ -287,7 +287,7 @@ impl Candidate {
         self.seen = Some((lease.clone(), since));
         if let Step::Wait(other) = decide(&self.config, &spec, now - since) {
             if self.waits_for.as_deref() != Some(other) {
-                tracing::info!(lease = self.config.name, holder = other, "waits for the Lease");
+                tracing::info!(lease = self.config.name, holder = other, "waiting for the Lease");
                 self.waits_for = Some(other.to_owned());
             }
             return Ok(false);
@@ -341,7 +341,7 @@ impl Candidate {
                 Ok(false) if self.waits_for.is_some() => break,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(lease = self.config.name, %error, "the Lease could not be renewed");
+                    tracing::warn!(lease = self.config.name, %error, "cannot renew the Lease");
                 }
             }
         }
@@ -378,12 +378,9 @@ impl Candidate {
         match replaced {
             Ok(Ok(_)) => tracing::info!(lease = self.config.name, "released the Lease"),
             Ok(Err(error)) => {
-                tracing::warn!(lease = self.config.name, %error, "the Lease is not released, and runs out");
+                tracing::warn!(lease = self.config.name, %error, "cannot release the Lease; it expires");
             }
-            Err(_) => tracing::warn!(
-                lease = self.config.name,
-                "the Lease is not released, and runs out"
-            ),
+            Err(_) => tracing::warn!(lease = self.config.name, "cannot release the Lease; it expires"),
         }
     }
 }

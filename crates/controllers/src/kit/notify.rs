@@ -42,7 +42,7 @@ const BACKOFF: Backoff = Backoff {
 pub enum NotifyError {
     /// It is not a URI.
     #[error(
-        "{address:?} is no address of a receiver of events: expected one such as http://notification-controller/"
+        "{address:?} is not the address of an event receiver: expected a URL such as http://notification-controller/"
     )]
     Address {
         /// The address.
@@ -52,10 +52,10 @@ pub enum NotifyError {
         source: http::uri::InvalidUri,
     },
     /// It has no host, or another scheme.
-    #[error("{0:?} is no http or https address of a receiver of events")]
+    #[error("{0:?} is not an http or https URL of an event receiver")]
     Protocol(String),
     /// The client cannot be created.
-    #[error("could not make a client for the receiver of events")]
+    #[error("cannot create a client for the event receiver")]
     Client(#[source] Box<kube::Error>),
 }
 
@@ -160,7 +160,7 @@ impl Notifier {
         if let Err(error) = self.line.try_send(event) {
             self.tally.lost.fetch_add(1, Ordering::Relaxed);
             let object = error.into_inner().involved_object.name;
-            tracing::warn!(?object, "an event is not posted: too many wait");
+            tracing::warn!(?object, "an event is dropped: the queue is full");
         }
     }
 
@@ -199,13 +199,13 @@ struct Poster {
 
 #[derive(Debug, thiserror::Error)]
 enum PostError {
-    #[error("the receiver could not be asked")]
+    #[error("cannot reach the receiver")]
     Unreachable(#[source] kube::Error),
     #[error("no answer within {}s", ANSWER.as_secs())]
     Timeout,
     #[error("the receiver answered {0}")]
     Refused(StatusCode),
-    #[error("the event could not be written as a request")]
+    #[error("cannot encode the event as a request")]
     Request(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -230,7 +230,7 @@ impl Poster {
             if lasting || matches!(error, PostError::Request(_)) || tried == TRIES {
                 self.tally.lost.fetch_add(1, Ordering::Relaxed);
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, tried, object = ?event.involved_object.name, "an event is not posted");
+                tracing::warn!(error, tried, object = ?event.involved_object.name, "cannot post an event");
                 return;
             }
             sleep(BACKOFF.delay(tried, &self.jitter)).await;

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) enum ReadError {
     #[error("that is not a name that a {0} can have")]
     Name(String),
-    #[error("the answer is no {0}")]
+    #[error("the answer is not a {0}")]
     Malformed(String),
     /// The API server's message.
     #[error("{0}")]

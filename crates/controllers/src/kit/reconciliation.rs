@@ -71,7 +71,7 @@ impl From<WriteError> for Stop {
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The API server rejected it.
-    #[error("the API server did not take the {part}")]
+    #[error("cannot write the {part}")]
     Refused {
         /// The part of the object.
         part: &'static str,
@@ -80,7 +80,7 @@ pub enum WriteError {
         source: kube::Error,
     },
     /// The status cannot be written as JSON.
-    #[error("the status cannot be written as JSON")]
+    #[error("cannot encode the status as JSON")]
     Json(#[from] serde_json::Error),
 }
 

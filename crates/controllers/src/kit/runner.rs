@@ -167,7 +167,7 @@ impl<C: Controller> Runner<C> {
             Err(Stop::Gone) => (self.forget(&key, Absence::Deleted, Some(&object)).await, false),
             Err(Stop::Failed(error)) => {
                 let kind = C::ABOUT.kind;
-                tracing::warn!(kind, %key, %reasons, error = %chain(&error), "an object could not be written");
+                tracing::warn!(kind, %key, %reasons, error = %chain(&error), "cannot write an object");
                 (Requeue::BackoffWithin(retry_interval), true)
             }
         }

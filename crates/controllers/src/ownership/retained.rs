@@ -18,15 +18,12 @@ pub(crate) fn said(plan: &Plan) -> Option<String> {
     let mut kept = Vec::new();
     for step in &plan.prune {
         if let Step::Keep(id, KeepReason::Needed(owner, object)) = step {
-            kept.push(format!(
-                "{id}, with which {object} of {} would go",
-                ObjectRef::from(owner)
-            ));
+            kept.push(format!("{id}, needed by {object} of {}", ObjectRef::from(owner)));
         }
     }
     let kept = listed(kept)?;
     Some(format!(
-        "not deleted yet: {kept}. It goes on when nobody declares or holds such an object"
+        "not deleted yet: {kept}. It is deleted when no owner declares or holds such an object"
     ))
 }
 
@@ -45,7 +42,7 @@ pub(crate) fn untaken(
     }
     let kept = listed(kept)?;
     Some(format!(
-        "not deleted, and not taken yet: {kept}. It goes when it is taken, or not declared there any more"
+        "not deleted, and not taken over yet: {kept}. It leaves the inventory when that owner takes it or no longer declares it"
     ))
 }
 

@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// The grammar, a key or a value is wrong.
-    #[error("{selector:?} is no label selector: {problem}")]
+    #[error("{selector:?} is not a label selector: {problem}")]
     Invalid {
         /// The whole selector.
         selector: String,
@@ -23,7 +23,7 @@ pub enum SelectorError {
         problem: String,
     },
     /// It is too long.
-    #[error("the label selector has {0} bytes; at most {BYTES_MAX} are read")]
+    #[error("the label selector has {0} bytes; the limit is {BYTES_MAX}")]
     Long(usize),
 }
 

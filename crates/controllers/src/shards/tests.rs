@@ -119,16 +119,13 @@ fn slices_are_written_as_fractions() {
     };
     check("0/1", Ok(Slice::default()));
     check("2/3", Ok(Slice { index: 2, of: 3 }));
-    check("3/3", Err("there is no shard 3/3: of 3 the last is 2/3"));
-    check(
-        "0/2000",
-        Err("2000 shards are more than the 1024 that are supported"),
-    );
+    check("3/3", Err("shard 3/3 does not exist: the last one is 2/3"));
+    check("0/2000", Err("2000 shards are too many: the limit is 1024"));
     for text in ["", "1", "a/3", "-1/3", "+1/3", "0/0", "1/3/5", "1/99999999999"] {
         check(
             text,
             Err(&format!(
-                "{text:?} is no shard: expected one such as 0/3, the first of three"
+                "{text:?} is not a shard: expected INDEX/COUNT, such as 0/3, the first of three"
             )),
         );
     }

@@ -26,7 +26,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KubeConfigError {
     /// It is too long.
-    #[error("the kubeconfig has {0} bytes, and at most {BYTES_MAX} are read")]
+    #[error("the kubeconfig has {0} bytes; the limit is {BYTES_MAX}")]
     TooLarge(usize),
     /// It is not UTF-8.
     #[error("the kubeconfig is not UTF-8")]
@@ -35,7 +35,7 @@ pub enum KubeConfigError {
     #[error("the kubeconfig cannot be parsed as YAML of the kind Config")]
     Malformed,
     /// Its current context is missing or incomplete.
-    #[error("the kubeconfig's current-context {0:?} names no context with a cluster and a user that it has")]
+    #[error("the kubeconfig's current-context {0:?} names no context with a cluster and a user")]
     Context(String),
     /// It asks for something that a Secret may not.
     #[error("the kubeconfig's {field} is refused: {why}")]
@@ -46,7 +46,7 @@ pub enum KubeConfigError {
         why: &'static str,
     },
     /// It cannot be made a client of.
-    #[error("the kubeconfig cannot be used: its server, certificates or keys cannot be read")]
+    #[error("the kubeconfig cannot be used: its server, certificates or keys are invalid")]
     Unusable,
 }
 
@@ -133,24 +133,24 @@ fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeCon
 }
 
 fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), KubeConfigError> {
-    const INLINE: &str = "files of the machine of the controllers are not read for a Secret; put the content \
-        into the kubeconfig itself (kubectl config view --raw --flatten)";
+    const INLINE: &str = "a Secret may not read files of the controllers' machine; put the content into \
+        the kubeconfig (kubectl config view --raw --flatten)";
     let insecure = cluster.insecure_skip_tls_verify == Some(true);
     let refused = [
         (
             user.exec.is_some() && !policy.insecure_kubeconfig_exec,
             "users[].user.exec",
-            "no program is run for a Secret; use a token, or start the controllers with --insecure-kubeconfig-exec",
+            "a Secret may not run programs; use a token, or start the controllers with --insecure-kubeconfig-exec",
         ),
         (
             user.auth_provider.is_some(),
             "users[].user.auth-provider",
-            "no program is run for a Secret; use a token",
+            "a Secret may not run programs; use a token",
         ),
         (
             insecure && !policy.insecure_kubeconfig_tls,
             "clusters[].cluster.insecure-skip-tls-verify",
-            "the server has to prove who it is; give its certificate-authority-data, or start the controllers with \
+            "the server must prove its identity; set certificate-authority-data, or start the controllers with \
              --insecure-kubeconfig-tls",
         ),
         (
@@ -168,7 +168,7 @@ fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), Kube
         (
             cluster.proxy_url.is_some(),
             "clusters[].cluster.proxy-url",
-            "proxies to clusters are not supported yet",
+            "proxies are not supported",
         ),
         (
             user.impersonate.is_some()
@@ -176,7 +176,7 @@ fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), Kube
                 || user.impersonate_groups.is_some()
                 || user.impersonate_user_extra.is_some(),
             "users[].user.as",
-            "name whom to act as in spec.serviceAccountName",
+            "set the account to impersonate in spec.serviceAccountName",
         ),
     ];
     match refused.into_iter().find(|(found, _, _)| *found) {
@@ -290,14 +290,10 @@ mod tests {
             b"token: [s3cret",
             "the kubeconfig cannot be parsed as YAML of the kind Config",
         );
-        let none =
-            "the kubeconfig's current-context \"\" names no context with a cluster and a user that it has";
+        let none = "the kubeconfig's current-context \"\" names no context with a cluster and a user";
         check(b"apiVersion: v1\nkind: Config\n", none);
         let large = vec![b' '; BYTES_MAX + 1];
-        check(
-            &large,
-            "the kubeconfig has 262145 bytes, and at most 262144 are read",
-        );
+        check(&large, "the kubeconfig has 262145 bytes; the limit is 262144");
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Access {
     /// No cluster: every request fails, no object is known.
     pub(crate) fn none(pace: Pace, by: &'static OwnerKind) -> Self {
         let refuse = |_: http::Request<Body>| async {
-            let refusal = std::io::Error::other("it is not known which cluster this is for");
+            let refusal = std::io::Error::other("the target cluster is unknown");
             Err::<http::Response<Body>, _>(refusal)
         };
         let client = Client::new(tower::service_fn(refuse), "default");

@@ -41,34 +41,33 @@ const CA_BYTES_MAX: usize = 256 << 10;
 pub enum WorkloadIdentityError {
     /// A cloud's provider.
     #[error(
-        "provider '{0}' is not supported: its cluster opens for tokens of a cloud's own service, which Equate does not \
-         ask; use provider 'generic' with a cluster that trusts this one's ServiceAccounts, or a kubeconfig in \
-         spec.kubeConfig.secretRef"
+        "provider '{0}' is not supported, because its clusters need tokens of a cloud service; use provider 'generic' \
+         with a cluster that trusts this one's ServiceAccounts, or a kubeconfig in spec.kubeConfig.secretRef"
     )]
     Cloud(String),
     /// An unknown provider.
-    #[error("provider '{0}' not implemented; there is 'generic'")]
+    #[error("provider '{0}' not implemented; use 'generic'")]
     Provider(String),
     /// The address is missing.
     #[error("cluster address is required to create a REST config: set 'address'")]
     NoAddress,
     /// The address is invalid.
-    #[error("failed to parse cluster address {0:?}: it is none such as https://cluster.example.com:6443")]
+    #[error("failed to parse cluster address {0:?}: expected a URL such as https://cluster.example.com:6443")]
     Address(String),
     /// The address has no TLS.
     #[error("the Kubernetes API server address '{0}' must use https scheme")]
     Plain(String),
     /// The account is missing.
     #[error(
-        "it names no 'serviceAccountName', and the controllers have no --default-kubeconfig-service-account: their own \
-         identity is not lent"
+        "it names no 'serviceAccountName', and --default-kubeconfig-service-account is not set; the controllers' own \
+         identity is never used"
     )]
     NoAccount,
     /// The account's name is invalid.
     #[error("serviceAccountName {0:?} is not a name that a ServiceAccount can have")]
     Account(String),
     /// The certificates are too long.
-    #[error("'ca.crt' has {0} bytes, and at most {CA_BYTES_MAX} are read")]
+    #[error("'ca.crt' has {0} bytes; the limit is {CA_BYTES_MAX}")]
     TooLarge(usize),
     /// The API server gives no token.
     #[error("failed to create kubernetes token for service account '{account}': {why}")]
@@ -81,7 +80,7 @@ pub enum WorkloadIdentityError {
         passing: bool,
     },
     /// No client can be made of it.
-    #[error("the cluster cannot be reached so: its 'address' or 'ca.crt' cannot be read")]
+    #[error("cannot make a client for the cluster: its 'address' or 'ca.crt' is invalid")]
     Unusable(#[source] KubeConfigError),
 }
 

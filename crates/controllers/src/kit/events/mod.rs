@@ -220,7 +220,7 @@ impl Recorder {
             tracing::warn!(
                 object = ?event.about.name,
                 reason = event.reason,
-                "an event is not written: too many wait"
+                "an event is dropped: the queue is full"
             );
         }
     }
@@ -301,7 +301,7 @@ impl Writer {
                     %error,
                     object = ?event.about.name,
                     reason = event.reason,
-                    "an event is not written"
+                    "cannot write an event"
                 );
             }
         }
@@ -353,7 +353,7 @@ impl Writer {
 
 #[derive(Debug, thiserror::Error)]
 enum WriteError {
-    #[error("the API server did not take it")]
+    #[error("the API server rejected it")]
     Refused(#[from] kube::Error),
     #[error("no answer within {}s", .0.as_secs())]
     Timeout(Duration),

@@ -358,7 +358,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Any<K> {
         let metadata = ObjectMeta::deserialize(&object["metadata"]).map_err(serde::de::Error::custom)?;
         let object = K::deserialize(object).inspect_err(|error| {
             let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
-            tracing::warn!(namespace, name, %error, "an object cannot be read: what it was before counts");
+            tracing::warn!(namespace, name, %error, "cannot read an object; its last readable state is used");
         });
         Ok(Self {
             metadata,

@@ -114,7 +114,7 @@ async fn invalid_addresses_are_rejected() {
         let error = Notifier::start(address, "me").unwrap_err().to_string();
         assert!(error.contains(expected), "{address}: {error}");
     };
-    check("notification controller", "is no address");
-    check("ftp://a/", "no http or https");
-    check("/events", "no http or https");
+    check("notification controller", "is not the address");
+    check("ftp://a/", "not an http or https URL");
+    check("/events", "not an http or https URL");
 }

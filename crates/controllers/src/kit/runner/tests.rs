@@ -584,7 +584,7 @@ async fn an_invalid_spec_does_not_block_deletion() {
     session.delete("senseless").await;
     session.gone("senseless").await;
     session.called("forget senseless Deleted").await;
-    let left = format!("deleted without cleaning up: {message}; delete by hand what it left");
+    let left = format!("deleted without cleanup: {message}; delete its objects by hand");
     session.has_event("senseless", "Failed", &left).await;
 
     // a controller with a cleanup keeps it until that is done

@@ -29,7 +29,7 @@ const CHUNKS_MAX: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DownloadError {
     /// The address is not valid.
-    #[error("failed to download archive: {url:?} is no http or https URL")]
+    #[error("failed to download archive: {url:?} is not an http or https URL")]
     Address { url: String },
     /// No response, or an incomplete one.
     #[error("failed to download archive: GET {url}")]
@@ -41,7 +41,7 @@ pub(crate) enum DownloadError {
     #[error("failed to download archive: GET {url} did not end within {}s", ATTEMPT_MAX.as_secs())]
     Late { url: String },
     /// The server does not have the archive any more.
-    #[error("Source is not ready, artifact not found: {url} does not have it (any more)")]
+    #[error("Source is not ready, artifact not found: {url} does not exist (any more)")]
     NotFound { url: String },
     #[error("failed to download archive from {url} (status: {status})")]
     Status {
@@ -50,7 +50,9 @@ pub(crate) enum DownloadError {
         after: Option<Duration>,
     },
     /// It redirects to another host.
-    #[error("failed to download archive from {url}: it redirects to {to}, and only the same host is trusted")]
+    #[error(
+        "failed to download archive from {url}: it redirects to {to}; only redirects on the same host are allowed"
+    )]
     Redirected { url: String, to: String },
     /// The archive does not match the digest.
     #[error("failed to verify archive: {0}")]
@@ -103,14 +105,14 @@ impl DownloadError {
     pub(crate) fn message(&self) -> String {
         let hint = match self {
             DownloadError::Unreachable { .. } | DownloadError::Late { .. } => {
-                "check that the source's controller runs and can be reached from here"
+                "check that the source's controller runs and is reachable from here"
             }
             DownloadError::NotFound { .. } => {
                 "its source publishes a newer one when it is reconciled: annotate the source with \
                  reconcile.fluxcd.io/requestedAt"
             }
             DownloadError::Digest(_) => {
-                "the archive is not what the source's status promises, and was not read; reconcile the source"
+                "the archive does not match the digest in the source's status and was not unpacked; reconcile the source"
             }
             DownloadError::Address { .. } | DownloadError::Redirected { .. } => {
                 "check status.artifact.url of the source"
@@ -118,8 +120,8 @@ impl DownloadError {
             DownloadError::Refused {
                 source: ReceiveError::Limit(_) | ReceiveError::Archive(_),
                 ..
-            } => "leave files out of the artifact, or repair what makes it",
-            DownloadError::Refused { .. } => "look at the disk of the storage path",
+            } => "exclude files from the artifact, or repair its producer",
+            DownloadError::Refused { .. } => "check the disk of the storage path",
             DownloadError::Status { .. } | DownloadError::Aborted => return chain(self),
         };
         format!("{}; {hint}", chain(self))

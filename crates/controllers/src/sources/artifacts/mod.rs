@@ -170,7 +170,7 @@ impl Artifacts {
         let cache = self.shared.cache.clone();
         match spawn_blocking(move || cache.sweep()).await {
             Ok(swept) => tracing::debug!(swept, "artifacts that nobody reads are gone"),
-            Err(error) => tracing::warn!(%error, "artifacts that nobody reads could not be swept"),
+            Err(error) => tracing::warn!(%error, "cannot remove unread artifacts"),
         }
     }
 
@@ -325,7 +325,7 @@ impl Shared {
             if !error.passes() || failures > self.retries {
                 return Err(error);
             }
-            tracing::debug!(%digest, url, failures, error = error.message(), "an artifact could not be fetched");
+            tracing::debug!(%digest, url, failures, error = error.message(), "cannot fetch an artifact");
             self.note_retry(digest, error.message().into());
             let pause = self.pause.delay(failures, &self.jitter);
             sleep(
@@ -382,7 +382,7 @@ impl Shared {
             Ok(tree) => Stage::Here(tree),
             Err(error) => {
                 let why: Arc<str> = error.message().into();
-                tracing::info!(%digest, %why, "an artifact is not to be had");
+                tracing::info!(%digest, %why, "an artifact is not available");
                 Stage::Failed {
                     why,
                     gone: error.is_gone(),

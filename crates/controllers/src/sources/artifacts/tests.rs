@@ -225,8 +225,7 @@ async fn download_errors_say_the_cause_and_the_remedy() {
     ])
     .await;
     let wanted = digest(&good);
-    let reconcile =
-        "the archive is not what the source's status promises, and was not read; reconcile the source";
+    let reconcile = "the archive does not match the digest in the source's status and was not unpacked; reconcile the source";
     let gone = "its source publishes a newer one when it is reconciled: annotate the source with \
                 reconcile.fluxcd.io/requestedAt";
     let address = "check status.artifact.url of the source";
@@ -238,7 +237,7 @@ async fn download_errors_say_the_cause_and_the_remedy() {
         (
             format!("{base}/none"),
             &wanted,
-            format!("gone: Source is not ready, artifact not found: {base}/none does not have it (any more); {gone}"),
+            format!("gone: Source is not ready, artifact not found: {base}/none does not exist (any more); {gone}"),
         ),
         (
             format!("{base}/refused"),
@@ -259,16 +258,16 @@ async fn download_errors_say_the_cause_and_the_remedy() {
             format!("{base}/off"),
             &wanted,
             format!(
-                "failed to download archive from {base}/off: it redirects to {elsewhere}/a, and only the same \
-                 host is trusted; {address}"
+                "failed to download archive from {base}/off: it redirects to {elsewhere}/a; only redirects on \
+                 the same host are allowed; {address}"
             ),
         ),
         (
             format!("{base}/round"),
             &wanted,
             format!(
-                "failed to download archive from {base}/round: it redirects to /round, and only the same host \
-                 is trusted; {address}"
+                "failed to download archive from {base}/round: it redirects to /round; only redirects on the same \
+                 host are allowed; {address}"
             ),
         ),
         (
@@ -276,13 +275,13 @@ async fn download_errors_say_the_cause_and_the_remedy() {
             &digest(b"no archive"),
             format!(
                 "failed to download archive from {base}/text: failed to extract archive: not a complete tar.gz \
-                 archive: invalid gzip header; leave files out of the artifact, or repair what makes it"
+                 archive: invalid gzip header; exclude files from the artifact, or repair its producer"
             ),
         ),
         (
             "ftp://host/a".to_owned(),
             &wanted,
-            format!("failed to download archive: \"ftp://host/a\" is no http or https URL; {address}"),
+            format!("failed to download archive: \"ftp://host/a\" is not an http or https URL; {address}"),
         ),
         (
             format!("{base}/good"),
