@@ -81,7 +81,7 @@ impl Corrections {
     }
 
     /// The status message about objects that keep drifting; `None` if all are calm.
-    pub fn said(&self, now: Instant) -> Option<String> {
+    pub fn message(&self, now: Instant) -> Option<String> {
         let mut repeating: Vec<(&ObjectId, &Correction)> = self
             .objects
             .iter()
@@ -104,7 +104,7 @@ impl Corrections {
         })
     }
 
-    /// When [`Corrections::said`] may change by time alone: when the last object becomes calm.
+    /// When [`Corrections::message`] may change by time alone: when the last object becomes calm.
     pub fn calm_at(&self, now: Instant) -> Option<Instant> {
         let restless = self.objects.values().filter(|c| c.streak > FREE && !c.calm(now));
         restless.map(|c| c.last + c.wait() + CALM).max()
@@ -138,12 +138,12 @@ mod tests {
     fn first_corrections_are_immediate_and_later_ones_wait_longer() {
         let (mut corrections, mut now) = (Corrections::default(), Instant::now());
         assert_eq!(waits(&mut corrections, 3, &mut now), [0, 0, 0]);
-        assert_eq!(corrections.said(now), None);
+        assert_eq!(corrections.message(now), None);
         assert_eq!(
             waits(&mut corrections, 12, &mut now),
             [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
         );
-        let said = corrections.said(now).unwrap();
+        let said = corrections.message(now).unwrap();
         assert!(
             said.starts_with("ConfigMap/default/a is changed again and again by field manager \"other\"; "),
             "{said}"
@@ -161,8 +161,8 @@ mod tests {
         waits(&mut corrections, 5, &mut now);
         let calm = corrections.calm_at(now).unwrap();
         assert_eq!(calm - now, Duration::from_secs(4 + 60));
-        assert!(corrections.said(calm - Duration::from_secs(1)).is_some());
-        assert_eq!(corrections.said(calm), None);
+        assert!(corrections.message(calm - Duration::from_secs(1)).is_some());
+        assert_eq!(corrections.message(calm), None);
         assert_eq!(corrections.calm_at(calm), None);
         now = calm;
         assert_eq!(waits(&mut corrections, 4, &mut now), [0, 0, 0, 1]);

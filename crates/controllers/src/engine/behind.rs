@@ -17,7 +17,7 @@ impl Engine {
         let sources = sources.iter().filter_map(|source| {
             let reference = ObjectRef::of(kind, &Key::of(&source.metadata));
             let ours = self.kit.reconciles(kind, &source.metadata) && !source.spec.suspend;
-            (ours && !graph.announcements.has_looked(&reference))
+            (ours && !graph.announcements.is_source_checked(&reference))
                 .then(|| format!("{reference}: not fetched yet"))
         });
         let owners = graph.declarations().filter_map(|(owner, declaration)| {

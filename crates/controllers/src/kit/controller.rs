@@ -273,7 +273,7 @@ pub enum Acted<D> {
     /// It is done; the report describes it.
     Done(D),
     /// It ends without a report.
-    Silent(Next),
+    Unreported(Next),
     /// The cleanup of a deleted object is complete: its finalizer can go.
     Released,
 }

@@ -211,7 +211,7 @@ impl<C: Controller> Runner<C> {
             tracing::debug!(kind = C::ABOUT.kind, key = %run.key(), ?plan, "decided");
             match self.controller.act(run, &declared, seen, plan).await? {
                 Acted::Again => {}
-                Acted::Silent(next) => return Ok(next.into()),
+                Acted::Unreported(next) => return Ok(next.into()),
                 Acted::Done(done) => {
                     let report = C::report(&declared, &run.status(), done, Timestamp::now());
                     return self.publish(run, report).await;

@@ -43,7 +43,7 @@ pub(crate) struct Announcements {
     awaited: HashMap<ObjectRef, (BuiltFrom, Instant)>,
     unreached: HashMap<ObjectRef, BuiltFrom>,
     /// The sources that this process has fetched.
-    looked: HashSet<ObjectRef>,
+    checked_sources: HashSet<ObjectRef>,
 }
 
 impl Announcements {
@@ -69,7 +69,7 @@ impl Announcements {
     }
 
     /// Ends the wait for an owner that announced its objects or never will. Returns the owners to wake.
-    pub(crate) fn spoken(&mut self, of: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
+    pub(crate) fn announced(&mut self, of: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
         self.stop_awaiting(of);
         self.listeners_of(of).collect()
     }
@@ -87,11 +87,11 @@ impl Announcements {
         if kept.artifact.as_deref() != artifact {
             return None;
         }
-        let silent = || {
+        let unannounced = || {
             let (key, since) = kept.survey.waits_for()?;
-            Some(self.is_silent(key, since))
+            Some(self.is_unannounced(key, since))
         };
-        (kept.version == self.version || silent() == Some(true)).then(|| Arc::clone(&kept.survey))
+        (kept.version == self.version || unannounced() == Some(true)).then(|| Arc::clone(&kept.survey))
     }
 
     pub(crate) fn keep_survey(
@@ -126,7 +126,7 @@ impl Announcements {
     }
 
     /// Whether an owner that is awaited since then has not announced anything.
-    pub(crate) fn is_silent(&self, key: &ObjectRef, since: Instant) -> bool {
+    pub(crate) fn is_unannounced(&self, key: &ObjectRef, since: Instant) -> bool {
         self.awaited.get(key).is_some_and(|(_, known)| *known == since)
     }
 
@@ -171,23 +171,23 @@ impl Announcements {
     }
 
     /// Notes that this process fetched a source, so its status is current. Returns whether that is new.
-    pub(super) fn looked(&mut self, source: &ObjectRef) -> bool {
-        let new = self.looked.insert(source.clone());
+    pub(super) fn source_checked(&mut self, source: &ObjectRef) -> bool {
+        let new = self.checked_sources.insert(source.clone());
         if new {
             self.outdate_surveys();
         }
         new
     }
 
-    pub(crate) fn has_looked(&self, source: &ObjectRef) -> bool {
-        self.looked.contains(source)
+    pub(crate) fn is_source_checked(&self, source: &ObjectRef) -> bool {
+        self.checked_sources.contains(source)
     }
 
     /// Forgets a deleted source. A new one of the same name has to be fetched again.
     pub(crate) fn forget_source(&mut self, source: &ObjectRef) {
         self.outdate_surveys();
         self.surveys.remove(source);
-        self.looked.remove(source);
+        self.checked_sources.remove(source);
     }
 
     #[cfg(test)]

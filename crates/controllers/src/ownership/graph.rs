@@ -212,7 +212,7 @@ impl OwnershipGraph {
         if before == Some(&state) {
             // the awaited announcement may have been withdrawn
             return match self.announcements.is_awaited(key) {
-                true => self.announcements.spoken(key),
+                true => self.announcements.announced(key),
                 false => Vec::new(),
             };
         }
@@ -237,7 +237,7 @@ impl OwnershipGraph {
             self.begin_apply(key);
         }
         match same {
-            true => self.announcements.spoken(key),
+            true => self.announcements.announced(key),
             false => self.wake_on_release(key),
         }
     }
@@ -254,22 +254,24 @@ impl OwnershipGraph {
             return Vec::new();
         }
         self.refresh_pending(key);
-        self.announcements.spoken(key)
+        self.announcements.announced(key)
     }
 
     /// Notes that this process fetched a source, so its status is current. Returns the owners that
     /// waited for that.
-    pub fn looked(&mut self, source: ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        if !self.announcements.looked(&source) {
+    pub fn source_checked(&mut self, source: ObjectRef) -> Vec<(ObjectRef, Reason)> {
+        if !self.announcements.source_checked(&source) {
             return Vec::new();
         }
         let readers = self.relations.readers.of(&source);
-        readers.flat_map(|key| self.announcements.spoken(key)).collect()
+        readers
+            .flat_map(|key| self.announcements.announced(key))
+            .collect()
     }
 
     /// Wakes the owners that contest objects of `key`, for it may want less than before.
     fn wake_on_release(&mut self, key: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        let mut wakes = self.announcements.spoken(key);
+        let mut wakes = self.announcements.announced(key);
         let contesting = self
             .contests
             .iter()

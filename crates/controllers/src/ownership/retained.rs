@@ -14,7 +14,7 @@ use crate::ObjectRef;
 const NAMED: usize = 10;
 
 /// The containers that stay for the objects inside.
-pub(crate) fn said(plan: &Plan) -> Option<String> {
+pub(crate) fn containers_kept(plan: &Plan) -> Option<String> {
     let mut kept = Vec::new();
     for step in &plan.prune {
         if let Step::Keep(id, KeepReason::Needed(owner, object)) = step {

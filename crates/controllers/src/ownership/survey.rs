@@ -41,11 +41,11 @@ impl Survey {
 
     /// The owners that block the deletion. One that is about to announce does not.
     pub(crate) fn holding_up(&self, now: Instant) -> impl Iterator<Item = &ObjectRef> {
-        let silent = self
+        let unannounced = self
             .unbuilt
             .iter()
             .filter(move |(_, since)| **since + PATIENCE <= now);
-        self.unknown.keys().chain(silent.map(|(key, _)| key))
+        self.unknown.keys().chain(unannounced.map(|(key, _)| key))
     }
 
     /// The same without owners that may write none of the objects.
@@ -71,10 +71,10 @@ impl Survey {
     }
 
     /// The names of some owners that have not announced anything since.
-    pub(crate) fn silent(&self, is_silent: impl Fn(&ObjectRef, Instant) -> bool) -> String {
+    pub(crate) fn unannounced(&self, is_unannounced: impl Fn(&ObjectRef, Instant) -> bool) -> String {
         let unbuilt = self.unbuilt.iter().rev();
-        let silent = unbuilt.filter(|(key, since)| is_silent(key, **since));
-        let mut names: Vec<String> = silent.take(NAMED).map(|(key, _)| key.to_string()).collect();
+        let unannounced = unbuilt.filter(|(key, since)| is_unannounced(key, **since));
+        let mut names: Vec<String> = unannounced.take(NAMED).map(|(key, _)| key.to_string()).collect();
         names.reverse();
         names.join(", ")
     }

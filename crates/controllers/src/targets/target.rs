@@ -42,7 +42,7 @@ pub(crate) struct Access {
     /// For requests, with the identity to use.
     pub(crate) cluster: Cluster,
     /// For observations; watched with the rights of the cluster's opener.
-    pub(crate) hub: ScopedView,
+    pub(crate) view: ScopedView,
     /// The impersonated account, if any.
     pub(crate) account: Option<String>,
     /// The kubeconfig that opens the cluster, if any.
@@ -60,7 +60,7 @@ impl Access {
         Self {
             target,
             cluster,
-            hub: ScopedView::full(watcher, by),
+            view: ScopedView::full(watcher, by),
             account: None,
             config: None,
         }
@@ -83,7 +83,7 @@ impl Access {
         Ok(Self {
             target: self.target.clone(),
             cluster,
-            hub: self.hub.narrowed(owner),
+            view: self.view.narrowed(owner),
             account: Some(account.to_owned()),
             config: self.config,
         })

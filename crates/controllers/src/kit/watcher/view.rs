@@ -5,7 +5,7 @@
 //! knowledge is not for all owners. An impersonating owner sees an object only if the object's labels
 //! name it: then it applied the object itself. It learns of an object's absence only if it saw the
 //! object before. Everything else is [`Presence::Unknown`]: then the owner asks the API server with its
-//! own rights and stores the answer by [`ScopedView::told`].
+//! own rights and stores the answer by [`ScopedView::set_answers`].
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -134,7 +134,7 @@ impl ScopedView {
     }
 
     /// Takes an object that was read with the owner's rights: see [`ObjectWatcher::note_read`].
-    pub fn look(&self, key: &Key, id: &ObjectId, object: &Object) {
+    pub fn note_read(&self, key: &Key, id: &ObjectId, object: &Object) {
         self.watcher.note_read(&self.owner(key), id, object);
     }
 
@@ -158,7 +158,7 @@ impl ScopedView {
     }
 
     /// Replaces the answers to the owner's own requests; other answers are forgotten.
-    pub fn told(&self, answers: HashMap<ObjectId, ScopedAnswer>) {
+    pub fn set_answers(&self, answers: HashMap<ObjectId, ScopedAnswer>) {
         if let Some(own) = &self.own {
             own.known().answers = answers;
         }

@@ -339,12 +339,14 @@ fn the_first_fetch_of_a_source_wakes_its_readers() {
     };
     let graph = &mut fixture.graph;
     graph.announcements.watch(&apps("b"), watched);
-    assert!(!graph.announcements.has_looked(&source));
-    assert_eq!(shown(&graph.looked(source.clone())), ["b dependency"]);
-    assert!(graph.announcements.has_looked(&source) && graph.looked(source.clone()).is_empty());
+    assert!(!graph.announcements.is_source_checked(&source));
+    assert_eq!(shown(&graph.source_checked(source.clone())), ["b dependency"]);
+    assert!(
+        graph.announcements.is_source_checked(&source) && graph.source_checked(source.clone()).is_empty()
+    );
     // another source of the same name is a new one
     graph.announcements.forget_source(&source);
-    assert!(!graph.announcements.has_looked(&source));
+    assert!(!graph.announcements.is_source_checked(&source));
 }
 
 #[test]

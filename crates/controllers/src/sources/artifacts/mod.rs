@@ -175,7 +175,7 @@ impl Artifacts {
     }
 
     /// Returns the state of an artifact and makes it the only one that this reader reads.
-    pub(crate) fn look(&self, reader: &ObjectRef, ask: ArtifactRequest<'_>) -> ArtifactState {
+    pub(crate) fn get(&self, reader: &ObjectRef, ask: ArtifactRequest<'_>) -> ArtifactState {
         let digest = match Digest::parse(ask.digest) {
             Ok(digest) => digest,
             Err(error) => {
@@ -217,14 +217,14 @@ impl Artifacts {
             entry.tried.retain(|_, at| at.elapsed() < TRIED);
             entry.tried.insert(url, Instant::now());
         }
-        let look = match &entry.stage {
+        let found = match &entry.stage {
             Stage::Here(tree) => ArtifactState::Here(tree.clone()),
             Stage::Coming { last_error, .. } => ArtifactState::Coming(last_error.clone()),
             Stage::Failed { why, gone, .. } => ArtifactState::Failed(*gone, Arc::clone(why)),
         };
         drop(state);
         self.forget(let_go);
-        look
+        found
     }
 
     /// The reader reads no artifact of others any more.

@@ -133,7 +133,7 @@ impl Fetching {
         }
     }
 
-    fn look(&self, reader: &str, digest: &str, url: &str) -> ArtifactState {
+    fn get(&self, reader: &str, digest: &str, url: &str) -> ArtifactState {
         let ask = ArtifactRequest {
             digest,
             url,
@@ -141,13 +141,13 @@ impl Fetching {
             token: None,
         };
         self.artifacts
-            .look(&ObjectRef::new("Kustomization", "ns", reader), ask)
+            .get(&ObjectRef::new("Kustomization", "ns", reader), ask)
     }
 
     /// Asks again after each wake, until there is an answer.
     async fn settled(&mut self, reader: &str, digest: &str, url: &str) -> ArtifactState {
         loop {
-            match self.look(reader, digest, url) {
+            match self.get(reader, digest, url) {
                 ArtifactState::Coming(_) => {
                     let woken = tokio::time::timeout(DEADLINE, self.arrived.recv());
                     woken.await.expect("a reader is woken");
@@ -158,8 +158,8 @@ impl Fetching {
     }
 }
 
-fn said(look: ArtifactState) -> String {
-    match look {
+fn message(found: ArtifactState) -> String {
+    match found {
         ArtifactState::Here(tree) => format!("here: {:?}", tree.read("a.yaml").unwrap()),
         ArtifactState::Coming(error) => format!("coming: {error:?}"),
         ArtifactState::Failed(gone, why) => format!("{}{why}", if gone { "gone: " } else { "" }),
@@ -173,17 +173,20 @@ async fn an_archive_is_fetched_once_for_all_readers() {
     let (digest, url) = (digest(&bytes), format!("{base}/a"));
     let mut fetching = Fetching::new(0);
     for reader in 0..50 {
-        fetching.look(&format!("r{reader}"), &digest, &url);
+        fetching.get(&format!("r{reader}"), &digest, &url);
     }
     for reader in 0..50 {
-        let look = fetching.settled(&format!("r{reader}"), &digest, &url).await;
-        assert_eq!(said(look), r#"here: b"a: 1""#);
+        let found = fetching.settled(&format!("r{reader}"), &digest, &url).await;
+        assert_eq!(message(found), r#"here: b"a: 1""#);
     }
     assert_eq!(site.asked(), 1);
 
     // a restart reads the cache
     let mut again = Fetching::below(fetching.folder, 0);
-    assert_eq!(said(again.settled("r", &digest, &url).await), r#"here: b"a: 1""#);
+    assert_eq!(
+        message(again.settled("r", &digest, &url).await),
+        r#"here: b"a: 1""#
+    );
     assert_eq!(site.asked(), 1);
 
     // an artifact without readers is removed
@@ -193,7 +196,10 @@ async fn an_archive_is_fetched_once_for_all_readers() {
     let kept = || std::fs::read_dir(again.folder.path()).unwrap().count();
     let gone = async || if kept() == 0 { Ok(()) } else { Err(kept()) };
     equate_testkit::eventually::eventually("the archive goes", DEADLINE, gone).await;
-    assert_eq!(said(again.settled("r", &digest, &url).await), r#"here: b"a: 1""#);
+    assert_eq!(
+        message(again.settled("r", &digest, &url).await),
+        r#"here: b"a: 1""#
+    );
     assert_eq!(site.asked(), 2);
 }
 
@@ -293,11 +299,15 @@ async fn download_errors_say_the_cause_and_the_remedy() {
     ];
     for (url, digest, expected) in table {
         let mut fetching = Fetching::new(2);
-        assert_eq!(said(fetching.settled("r", digest, &url).await), expected, "{url}");
+        assert_eq!(
+            message(fetching.settled("r", digest, &url).await),
+            expected,
+            "{url}"
+        );
     }
     assert_eq!(other.asked(), 0, "no other host is asked");
     let mut fetching = Fetching::new(1);
-    let unreachable = said(fetching.settled("r", &wanted, &format!("{away}/a")).await);
+    let unreachable = message(fetching.settled("r", &wanted, &format!("{away}/a")).await);
     assert!(
         unreachable.starts_with(&format!("failed to download archive: GET {away}/a: "))
             && unreachable
@@ -311,10 +321,10 @@ async fn a_password_in_an_address_is_not_shown() {
     let (_site, base) = Site::serve(Vec::new()).await;
     let url = base.replace("http://", "http://me:hunter2@");
     let mut fetching = Fetching::new(0);
-    let look = said(fetching.settled("r", &digest(b""), &format!("{url}/none")).await);
+    let found = message(fetching.settled("r", &digest(b""), &format!("{url}/none")).await);
     assert!(
-        look.contains(&format!("{base}/none")) && !look.contains("hunter2"),
-        "{look}"
+        found.contains(&format!("{base}/none")) && !found.contains("hunter2"),
+        "{found}"
     );
 }
 
@@ -346,7 +356,7 @@ async fn a_failed_download_is_retried_after_a_request_or_a_new_address() {
     fetching.settled("r", &digest, &a).await;
     // reading the state sends no request
     assert!(matches!(
-        fetching.look("r", &digest, &a),
+        fetching.get("r", &digest, &a),
         ArtifactState::Failed(true, _)
     ));
     assert_eq!(site.asked(), 1);
@@ -354,17 +364,20 @@ async fn a_failed_download_is_retried_after_a_request_or_a_new_address() {
     fetching.settled("r", &digest, &b).await;
     assert_eq!(site.asked(), 2);
     // and so does a request to reconcile, once
-    fetching.artifacts.look(&key, ask(Some("now"), &b));
+    fetching.artifacts.get(&key, ask(Some("now"), &b));
     let woken = tokio::time::timeout(DEADLINE, fetching.arrived.recv());
     woken.await.unwrap();
     assert!(matches!(
-        fetching.artifacts.look(&key, ask(Some("now"), &b)),
+        fetching.artifacts.get(&key, ask(Some("now"), &b)),
         ArtifactState::Failed(false, _)
     ));
     assert_eq!(site.asked(), 3);
     fetching.settled("r", &digest, &a).await;
-    fetching.artifacts.look(&key, ask(Some("again"), &a));
-    assert_eq!(said(fetching.settled("r", &digest, &a).await), r#"here: b"a: 1""#);
+    fetching.artifacts.get(&key, ask(Some("again"), &a));
+    assert_eq!(
+        message(fetching.settled("r", &digest, &a).await),
+        r#"here: b"a: 1""#
+    );
 }
 
 /// Two sources of the same content have one digest and two addresses.
@@ -379,8 +392,8 @@ async fn readers_with_different_addresses_do_not_restart_each_other() {
     fetching.settled("two", &digest, &b).await;
     for _ in 0..5 {
         for (reader, url) in [("one", &a), ("two", &b)] {
-            let look = fetching.look(reader, &digest, url);
-            assert!(matches!(look, ArtifactState::Failed(true, _)), "{reader}");
+            let found = fetching.get(reader, &digest, url);
+            assert!(matches!(found, ArtifactState::Failed(true, _)), "{reader}");
         }
     }
     assert_eq!(site.asked(), 2);
@@ -400,11 +413,14 @@ async fn readers_of_two_kinds_with_one_name_are_two() {
         token: None,
     };
     let release = ObjectRef::new("HelmRelease", "ns", "r");
-    fetching.artifacts.look(&release, ask());
+    fetching.artifacts.get(&release, ask());
     fetching.settled("r", &digest, &url).await;
     fetching
         .artifacts
         .release(&ObjectRef::new("Kustomization", "ns", "r"));
-    let look = fetching.artifacts.look(&release, ask());
-    assert!(matches!(look, ArtifactState::Here(_)), "the other still reads it");
+    let found = fetching.artifacts.get(&release, ask());
+    assert!(
+        matches!(found, ArtifactState::Here(_)),
+        "the other still reads it"
+    );
 }
