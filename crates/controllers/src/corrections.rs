@@ -12,9 +12,7 @@ use tokio::time::Instant;
 
 /// The number of corrections of one object without a delay.
 const FREE: u32 = 3;
-/// The first delay; it doubles each time.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest delay.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 /// An object starts afresh after this time without drift, counted from the end of its delay.
 const CALM: Duration = Duration::from_secs(60);
@@ -29,7 +27,6 @@ pub struct Corrections {
 struct Correction {
     /// The number of corrections without calm in between.
     streak: u32,
-    /// The time of the last correction.
     last: Instant,
     /// The last other writer of the object, at its correction.
     writer: Option<String>,

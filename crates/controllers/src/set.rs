@@ -75,7 +75,6 @@ impl ControllerSet {
         }
     }
 
-    /// Makes all controllers, in order.
     pub(crate) fn start(&self, kit: &Arc<Kit>, pace: Pace) -> Vec<Arc<dyn Run>> {
         let entries = self.entries.iter();
         entries.map(|entry| (entry.start)(kit, pace)).collect()

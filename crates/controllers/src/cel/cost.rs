@@ -91,7 +91,6 @@ const LIKE_ARGUMENTS: [&str; 22] = [
 /// Functions whose result is at most twice the arguments; a number has some hundred letters at most.
 const LONGER: [&str; 2] = ["string", "base64.encode"];
 const DIGITS: u64 = 8;
-/// Functions with their own bounds.
 const OTHER: [&str; 4] = ["matches", "split", "join", "replace"];
 
 pub(super) fn knows(function: &str) -> bool {
@@ -100,21 +99,15 @@ pub(super) fn knows(function: &str) -> bool {
         .any(|names| names.contains(&function))
 }
 
-/// Why an expression is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It may take too many steps.
     Steps,
-    /// It may make too large a value.
     Weight,
-    /// It has a part that parsing refuses.
     Unread,
 }
 
-/// The upper bounds of a value.
 #[derive(Debug, Clone, Copy)]
 struct Bound<'v> {
-    /// The value itself, if known.
     known: Option<&'v Value>,
     weight: u64,
     width: u64,
@@ -159,7 +152,6 @@ impl<'v> Bound<'v> {
     }
 }
 
-/// Checks whether an expression may run with these variables.
 pub(super) fn check(root: &IdedExpr, variables: &[(&str, &Value)]) -> Result<(), Refusal> {
     let scope = variables.iter();
     let scope = scope.map(|(name, value)| (*name, Bound::of(value))).collect();
@@ -341,7 +333,6 @@ fn grows(step: &IdedExpr) -> bool {
     }
 }
 
-/// A function's name with its namespace, and its receiver.
 pub(super) fn full_name(call: &CallExpr) -> (String, Option<&IdedExpr>) {
     let target = call.target.as_deref();
     match target.map(|target| &target.expr) {
@@ -352,7 +343,6 @@ pub(super) fn full_name(call: &CallExpr) -> (String, Option<&IdedExpr>) {
     }
 }
 
-/// The bounds of one element.
 fn element(range: Bound<'_>) -> Bound<'_> {
     let most = |values: &mut dyn Iterator<Item = &Value>| {
         values.fold(Bound::SMALL, |most, value| Bound {

@@ -20,9 +20,7 @@ use self::cost::{Refusal, full_name};
 
 /// The longest expression.
 pub const BYTES_MAX: usize = 4096;
-/// The deepest nesting of brackets.
 const BRACKETS_MAX: usize = 32;
-/// The deepest nesting of operations.
 const DEPTH_MAX: usize = 48;
 /// The depth that a worker's stack has room for.
 const SHALLOW: usize = 12;
@@ -83,7 +81,6 @@ pub struct EvaluateError {
 #[derive(Debug)]
 pub struct Expression {
     text: String,
-    /// The variables, if they are not declared in advance.
     names: Vec<String>,
     program: Program,
     is_deep: bool,
@@ -217,13 +214,10 @@ fn is_dynamic(root: &IdedExpr) -> bool {
     }
 }
 
-/// A problem of an expression that can be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fault {
     Name(String),
-    /// An undeclared function.
     Function(String),
-    /// An unsupported part of the language.
     Unsupported(&'static str),
 }
 
@@ -259,7 +253,6 @@ fn read(text: &str) -> Result<Program, CompileError> {
     on_a_stack(parse).unwrap_or_else(|broken| Err(syntax(broken.to_string())))
 }
 
-/// Why an expression has no result at all.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error("the interpreter failed")]
@@ -323,7 +316,6 @@ fn is_entry_deeper(entry: &EntryExpr, left: usize) -> bool {
     }
 }
 
-/// Checks that all names are declared.
 fn walk<'e>(at: &'e IdedExpr, scope: &mut Vec<&'e str>) -> Result<(), Fault> {
     match &at.expr {
         Expr::Literal(_) => Ok(()),

@@ -257,9 +257,7 @@ enum Pause {
 }
 
 enum End {
-    /// Resume the watch.
     Resume(Option<FeedError>),
-    /// The history is gone: list again.
     Relist(FeedError),
 }
 
@@ -402,7 +400,6 @@ where
         }
     }
 
-    /// Lists again if the history or the kind is gone; otherwise resumes the watch.
     fn end(error: FeedError) -> End {
         if error.has_code(410) || error.has_code(404) {
             End::Relist(error)
@@ -411,7 +408,6 @@ where
         }
     }
 
-    /// Reports an error, then waits as the server asks or the backoff says.
     async fn report_and_wait(&mut self, error: FeedError, pause: Pause) {
         tracing::debug!(error = %error, cause = ?error.status(), "a feed failed");
         let wanted = error.retry_after();

@@ -138,7 +138,6 @@ fn holder(spec: &LeaseSpec) -> Option<&str> {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Step<'a> {
-    /// It is free, has expired, or is ours.
     Take,
     Wait(&'a str),
 }
@@ -349,7 +348,6 @@ impl Candidate {
         lost.send_replace(true);
     }
 
-    /// Clears the holder, as client-go does.
     async fn release(&mut self) {
         let Some((lease, _)) = self.seen.take() else {
             return;

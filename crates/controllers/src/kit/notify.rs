@@ -26,11 +26,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::backoff::{Backoff, Jitter};
 use super::events::{Event, Severity};
 
-/// Events that wait to be posted.
 const LINE: usize = 8192;
-/// The time limit of a response.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The number of attempts per event.
 const TRIES: u32 = 5;
 const BACKOFF: Backoff = Backoff {
     first: Duration::from_secs(1),

@@ -16,7 +16,6 @@ use serde::de::DeserializeOwned;
 
 use crate::key::is_name;
 
-/// The time limit of a response.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,16 +24,13 @@ pub(crate) enum ReadError {
     Name(String),
     #[error("the answer is not a {0}")]
     Malformed(String),
-    /// The API server's message.
     #[error("{0}")]
     Refused(String),
-    /// The API server was busy or unreachable.
     #[error("{0}")]
     Unreachable(String),
 }
 
 impl ReadError {
-    /// Whether another attempt may succeed without a change.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Self::Unreachable(_))
     }

@@ -23,7 +23,6 @@ use super::services::Kit;
 use super::wake::Reasons;
 use crate::Key;
 
-/// State between runs.
 #[derive(Debug)]
 pub(super) struct Remembered<M, S> {
     /// Another object may take the name before the end of this one is seen.
@@ -32,10 +31,8 @@ pub(super) struct Remembered<M, S> {
     pub(super) unwritten: Option<Unwritten<S>>,
 }
 
-/// A status that could not be written.
 #[derive(Debug)]
 pub(super) struct Unwritten<S> {
-    /// The generation that it describes.
     generation: Option<i64>,
     status: S,
     /// Its events: the next run sees the written status and no change to report.

@@ -52,11 +52,9 @@ pub type Observer = Arc<dyn Fn(&ReconcileEvent<'_>) + Send + Sync>;
 
 struct Outcome {
     next: Next,
-    /// Not always implied by the next run.
     failed: bool,
 }
 
-/// Ends when the controller has stopped.
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 type Memories<C> = HashMap<Key, Remembered<<C as Controller>::Memory, StatusOf<C>>>;
@@ -68,19 +66,15 @@ pub(crate) struct Pace {
     pub(crate) backoff: Backoff,
 }
 
-/// A controller that is ready to run, of any kind.
 pub(crate) trait Run: Send + Sync {
     fn about(&self) -> &'static About;
 
     fn counts(&self) -> Counts;
 
-    /// All known objects, also those of other processes.
     fn objects(&self) -> Vec<Arc<dyn listed::Listed>>;
 
-    /// Queues all known objects.
     fn wake_all(&self, reason: Reason);
 
-    /// Runs objects until the token is cancelled.
     fn run(self: Arc<Self>, stop: CancellationToken, observer: Option<Observer>) -> Ended;
 }
 
@@ -102,7 +96,6 @@ impl<C: Controller> fmt::Debug for Runner<C> {
 }
 
 impl<C: Controller> Runner<C> {
-    /// Makes the controller and connects its wakes; nothing runs yet.
     pub(crate) fn new(kit: &Arc<Kit>, pace: Pace) -> Self {
         let queue = Queue::new(Settings {
             workers: C::ABOUT.concurrency.limit(pace.concurrent),
@@ -173,7 +166,6 @@ impl<C: Controller> Runner<C> {
         }
     }
 
-    /// The verbs, in rounds, after the steps that every kind has.
     async fn verbs(&self, run: &mut Reconciliation<'_, C>) -> Result<Outcome, Stop> {
         run.write_unwritten().await?;
         for _ in 0..ROUNDS_MAX {
@@ -324,7 +316,6 @@ impl<C: Controller> Runner<C> {
         }
     }
 
-    /// An object of another process counts as gone.
     fn is_gone(&self, key: &Key) -> bool {
         let object = self.mirror.get(key);
         object.is_none_or(|object| !self.kit.settings.shards.own(object.meta()))

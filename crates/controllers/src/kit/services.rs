@@ -37,12 +37,10 @@ use crate::targets::remote::RemoteClusters;
 use crate::targets::target::{Access, TargetCluster};
 use crate::{ObjectRef, OwnLoop, Policy, Shards};
 
-/// The settings of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) root: Option<OwnLoop>,
     pub(crate) default_namespace: Option<String>,
-    /// Replaces the intervals of remote sources.
     pub(crate) poll: Option<Duration>,
     pub(crate) http_retries: u32,
     pub(crate) pace: Pace,
@@ -81,10 +79,8 @@ pub struct Kit {
     pub(crate) git: Mirrors,
     pub(crate) tally: Tally,
     pub(crate) sources: Sources,
-    /// Artifacts that another process published.
     pub(crate) artifacts: Artifacts,
     pub(crate) inputs: InputWatcher,
-    /// This cluster, with this process's own rights.
     pub(crate) cluster: Cluster,
     pub(crate) objects: ObjectWatcher,
     pub(crate) remote_clusters: RemoteClusters,
@@ -95,18 +91,14 @@ pub struct Kit {
     pub(crate) own_files: Mutex<BTreeMap<String, usize>>,
     ownership: Arc<Mutex<OwnershipGraph>>,
     mirrors: Mutex<Registry>,
-    /// The settings of each controller, by type.
     configuration: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// The kinds that this process reconciles.
     kinds: BTreeSet<&'static str>,
     changes: watch::Sender<u64>,
 }
 
-/// The mirrors of a process by type.
 #[derive(Default)]
 struct Registry {
     mirrors: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// Starts the mirrors that have not begun.
     begin: Vec<Box<dyn Fn() + Send + Sync>>,
     begun: bool,
 }
@@ -236,7 +228,6 @@ impl Kit {
         })
     }
 
-    /// The mirror, if it was requested before.
     pub(crate) fn known_mirror<K: 'static>(&self) -> Option<Mirror<K>> {
         let registry = self.registry();
         let mirror = registry.mirrors.get(&TypeId::of::<K>())?;
@@ -363,7 +354,6 @@ fn lock(graph: &Mutex<OwnershipGraph>) -> MutexGuard<'_, OwnershipGraph> {
     graph.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The readers of a source after an event of it.
 fn readers(graph: &mut OwnershipGraph, event: &SourceEvent) -> Vec<ObjectRef> {
     graph.announcements.outdate_surveys();
     match event {

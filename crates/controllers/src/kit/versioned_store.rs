@@ -21,7 +21,6 @@ struct Slot<V> {
     value: Arc<V>,
 }
 
-/// Values by id.
 #[derive(Debug)]
 pub(super) struct VersionedStore<I, V> {
     slots: HashMap<I, Slot<V>>,
@@ -69,7 +68,6 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
         self.put(id, item, seen_version)
     }
 
-    /// The answer to a write.
     pub(super) fn note(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
         self.put(id, item, self.seen_version)
     }
@@ -111,7 +109,6 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
         Some(Difference { before, after: None })
     }
 
-    /// A bookmark.
     pub(super) fn bookmark(&mut self, version: u64) {
         self.seen_version = self.seen_version.max(version);
     }

@@ -22,7 +22,6 @@ impl fmt::Debug for Waker {
 }
 
 impl Waker {
-    /// Registers the queue of a kind.
     pub(crate) fn register(&self, kind: &'static str, queue: Queue<Key>) {
         let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
         queues.insert(kind, queue);

@@ -15,7 +15,6 @@ use super::survey::Survey;
 use crate::ObjectRef;
 use crate::kit::wake::Reason;
 
-/// The number of timeouts per source for which a survey is cached.
 const TIMEOUTS: usize = 8;
 
 /// The input of a build: the owner's generation and the artifact's digest.
@@ -31,7 +30,6 @@ struct KeptSurvey {
 
 #[derive(Debug, Default)]
 pub(crate) struct Announcements {
-    /// By the owner that waits.
     watched: HashMap<ObjectRef, Watched>,
     /// The reverse of `watched`.
     listeners: Relation<ObjectRef>,
@@ -39,10 +37,8 @@ pub(crate) struct Announcements {
     surveys: HashMap<ObjectRef, Vec<KeptSurvey>>,
     /// Increases with every change that may change a survey.
     version: u64,
-    /// Awaited announcements: the input of the build and the start of the wait.
     awaited: HashMap<ObjectRef, (BuiltFrom, Instant)>,
     unreached: HashMap<ObjectRef, BuiltFrom>,
-    /// The sources that this process has fetched.
     checked_sources: HashSet<ObjectRef>,
 }
 
@@ -164,7 +160,6 @@ impl Announcements {
         true
     }
 
-    /// Whether this build of an owner failed because the API server did not answer.
     pub(crate) fn is_unreached(&self, key: &ObjectRef, generation: i64, artifact: &str) -> bool {
         let from = self.unreached.get(key);
         from.is_some_and(|(of, from)| *of == generation && from == artifact)
@@ -195,7 +190,6 @@ impl Announcements {
         self.watched.is_empty() && self.listeners.iter().next().is_none()
     }
 
-    /// Forgets a deleted owner.
     pub(super) fn forget(&mut self, key: &ObjectRef) {
         self.watch(key, Watched::default());
         self.built(key);

@@ -23,20 +23,17 @@ use crate::{Key, ObjectRef};
 /// parent's siblings, these would wait for an object that does not exist yet, and perhaps in a circle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// The number of ancestors.
     depth: usize,
     key: Key,
     kind: &'static str,
 }
 
 impl Rank {
-    /// The rank of an owner with this number of ancestors.
     pub(crate) fn new(depth: usize, owner: &ObjectRef) -> Self {
         let (key, kind) = (owner.key(), owner.kind);
         Self { depth, key, kind }
     }
 
-    /// The number of ancestors.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
@@ -46,15 +43,12 @@ impl Rank {
     }
 }
 
-/// An owner that declares an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Contender {
     pub(crate) rank: Rank,
     /// Whether it has the object or is about to write it.
     pub(crate) holds: bool,
-    /// Whether it waits until another contender is ready.
     pub(crate) waits: bool,
-    /// Whether the object's labels name it.
     pub(crate) named: bool,
 }
 

@@ -45,13 +45,10 @@ pub struct OwnershipGraph {
     /// How each kind of owner marks its objects.
     owner_kinds: BTreeMap<&'static str, &'static OwnerKind>,
     relations: Relations,
-    /// The objects that an owner wants and another holds.
     contests: BTreeMap<ObjectRef, Vec<Contest>>,
     desired_states: BTreeMap<ObjectRef, DesiredState>,
-    /// The owners that are known to want an object.
     wanting: Relation<ObjectId>,
     pub(crate) announcements: Announcements,
-    /// The target clusters, where known.
     targets: HashMap<ObjectRef, TargetCluster>,
     pub(crate) reviews: AccessReviews,
     pub(crate) pending: PendingBuilds,
@@ -310,7 +307,6 @@ impl OwnershipGraph {
         target.is_some() && target == self.target(other)
     }
 
-    /// Whether an owner applies to a cluster, or may.
     pub(crate) fn may_share_target(&self, key: &ObjectRef, target: &TargetCluster) -> bool {
         match self.target(key) {
             Some(its) => its == target,
@@ -498,12 +494,9 @@ impl OwnershipGraph {
     }
 }
 
-/// The differences between two declarations.
 struct DeclarationChange {
     gone: bool,
-    /// Its deletion was just requested.
     deletion: bool,
-    /// For its dependents.
     as_dependency: bool,
     /// For owners that know only its status.
     announcement: bool,

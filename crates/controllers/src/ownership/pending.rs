@@ -13,23 +13,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::arbitration::Rank;
 use crate::ObjectRef;
 
-/// The owners to build first.
 #[derive(Debug, Default)]
 pub(crate) struct PendingBuilds {
-    /// By source, from the first query on.
     unbuilt: HashMap<ObjectRef, Unbuilt>,
-    /// By the parent that applies them.
     children: HashMap<ObjectRef, Children>,
 }
 
-/// Owners that are not built from the artifact of their source.
 #[derive(Debug)]
 struct Unbuilt {
     artifact: String,
     ranks: BTreeSet<Rank>,
 }
 
-/// Owners that an apply creates or changes.
 #[derive(Debug, Default)]
 struct Children {
     /// Whether the apply is running. Afterwards only the children that are not declared yet are left.
@@ -41,11 +36,9 @@ struct Children {
 #[derive(Debug)]
 struct Coming {
     source: ObjectRef,
-    /// Its generation after the apply.
     generation: Option<i64>,
 }
 
-/// An owner to build first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pending {
     pub(crate) owner: ObjectRef,
@@ -59,13 +52,11 @@ impl PendingBuilds {
         self.unbuilt.get(source).map(|unbuilt| &*unbuilt.artifact)
     }
 
-    /// Notes all owners that are not built from the artifact of a source.
     pub(crate) fn learn(&mut self, source: &ObjectRef, artifact: &str, ranks: BTreeSet<Rank>) {
         let artifact = artifact.to_owned();
         self.unbuilt.insert(source.clone(), Unbuilt { artifact, ranks });
     }
 
-    /// Notes whether a reader of a source is not built from that artifact.
     pub(crate) fn set(&mut self, source: &ObjectRef, rank: Rank, is_unbuilt: bool) {
         let Some(unbuilt) = self.unbuilt.get_mut(source) else {
             return;
@@ -116,7 +107,6 @@ impl PendingBuilds {
         }
     }
 
-    /// Notes that an owner exists in this generation.
     pub(crate) fn seen(&mut self, child: &Rank, generation: i64) {
         for children in self.children.values_mut() {
             let coming = children.coming.get(child);
@@ -142,7 +132,6 @@ impl PendingBuilds {
         was
     }
 
-    /// Forgets a deleted owner, as a parent and as a child without a declaration.
     pub(crate) fn forget(&mut self, owner: &ObjectRef) {
         self.children.remove(owner);
         for children in self.children.values_mut() {

@@ -21,7 +21,6 @@ impl<T> Default for Relation<T> {
 }
 
 impl<T: Clone + Eq + Hash> Relation<T> {
-    /// The owners that are related to one.
     pub(super) fn of(&self, end: &T) -> impl Iterator<Item = &ObjectRef> + Clone + use<'_, T> {
         self.0.get(end).into_iter().flatten()
     }
@@ -60,7 +59,6 @@ pub(super) struct Relations {
     pub(super) readers: Relation<ObjectRef>,
     pub(super) dependents: Relation<ObjectRef>,
     pub(super) input_readers: Relation<InputRef>,
-    /// Owners by the objects in their inventory.
     pub(super) holders: Relation<ObjectId>,
     /// The owners that another applied.
     pub(super) children: Relation<ObjectRef>,

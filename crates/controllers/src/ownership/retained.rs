@@ -13,7 +13,6 @@ use crate::ObjectRef;
 /// A longer list helps no reader.
 const NAMED: usize = 10;
 
-/// The containers that stay for the objects inside.
 pub(crate) fn containers_kept(plan: &Plan) -> Option<String> {
     let mut kept = Vec::new();
     for step in &plan.prune {
@@ -64,7 +63,6 @@ fn listed(mut kept: Vec<String>) -> Option<String> {
     (!kept.is_empty()).then(|| format!("{}{more}", kept.join("; ")))
 }
 
-/// Whether a container stays for an object inside.
 pub(crate) fn holds(plan: &Plan) -> bool {
     let needed = |step: &Step| matches!(step, Step::Keep(_, KeepReason::Needed(..)));
     plan.prune.iter().any(needed)

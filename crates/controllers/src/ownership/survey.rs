@@ -16,7 +16,6 @@ pub(crate) const NAMED: usize = 10;
 /// A shorter wait is not worth a status.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The missing facts before a deletion.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Survey {
     /// Owners that will be built from the current inputs, with the start of the wait.
@@ -27,7 +26,6 @@ pub(crate) struct Survey {
     pub(crate) in_other_shards: BTreeSet<ObjectRef>,
     /// Owners that declare owners which are not applied yet.
     pub(crate) declarers: BTreeSet<ObjectRef>,
-    /// The last deadline of the unbuilt.
     pub(crate) until: Option<Instant>,
     /// Whether it depends on facts outside the graph, so that it must not be cached.
     pub(crate) passing: bool,
@@ -39,7 +37,6 @@ impl Survey {
         self.unbuilt.last_key_value().map(|(key, since)| (key, *since))
     }
 
-    /// The owners that block the deletion. One that is about to announce does not.
     pub(crate) fn holding_up(&self, now: Instant) -> impl Iterator<Item = &ObjectRef> {
         let unannounced = self
             .unbuilt
@@ -48,7 +45,6 @@ impl Survey {
         self.unknown.keys().chain(unannounced.map(|(key, _)| key))
     }
 
-    /// The same without owners that may write none of the objects.
     pub(crate) fn without_unauthorized(
         self: Arc<Self>,
         reviews: &AccessReviews,
@@ -70,7 +66,6 @@ impl Survey {
         Arc::new(survey)
     }
 
-    /// The names of some owners that have not announced anything since.
     pub(crate) fn unannounced(&self, is_unannounced: impl Fn(&ObjectRef, Instant) -> bool) -> String {
         let unbuilt = self.unbuilt.iter().rev();
         let unannounced = unbuilt.filter(|(key, since)| is_unannounced(key, **since));
@@ -96,7 +91,6 @@ impl Survey {
         self.unknown.insert(key, why.into());
     }
 
-    /// One of the owners whose desired objects are not known.
     pub(crate) fn awaited(&self) -> Option<&ObjectRef> {
         self.unknown.keys().next().or_else(|| self.unbuilt.keys().next())
     }

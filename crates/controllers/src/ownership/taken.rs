@@ -19,13 +19,11 @@ impl TakenObjects {
         self.0.is_empty()
     }
 
-    /// An owner is about to apply these, and only these.
     pub(crate) fn take(&mut self, owner: &ObjectRef, ids: impl Iterator<Item = ObjectId>) {
         self.forget(owner);
         self.0.extend(ids.map(|id| (id, owner.clone())));
     }
 
-    /// The inventory of an owner has these objects.
     pub(super) fn recorded(&mut self, owner: &ObjectRef, inventory: &BTreeSet<ObjectId>) {
         self.0.retain(|id, by| by != owner || !inventory.contains(id));
     }

@@ -56,7 +56,6 @@ pub(super) fn parse(text: &str) -> Result<Selector, SelectorError> {
     Ok(expressions.into_iter().collect())
 }
 
-/// Parses the first requirement; returns the rest.
 fn expression(text: &str) -> Result<(Expression, &str), String> {
     if let Some(text) = text.strip_prefix('!') {
         let (key, rest) = key(text.trim_start())?;
@@ -145,7 +144,6 @@ fn value<'a>(key: &str, text: &'a str) -> Result<(String, &'a str), String> {
     Ok((value.to_owned(), rest))
 }
 
-/// Alphanumeric at both ends, with `-`, `_` and `.` in between.
 fn edges(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = [text.bytes().next(), text.bytes().next_back()];

@@ -23,10 +23,8 @@ use crate::kit::mirror::{Change, Mirror, WatchState};
 use crate::kit::read::chain;
 use crate::{Key, ObjectRef};
 
-/// A change of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SourceEvent {
-    /// The artifact changed.
     Artifact {
         source: ObjectRef,
         /// Whether the source itself is gone.
@@ -36,7 +34,6 @@ pub(crate) enum SourceEvent {
     Kind(SourceKind),
 }
 
-/// A source with an artifact in its status.
 pub(crate) trait Publishes {
     const KIND: SourceKind;
 
@@ -61,19 +58,16 @@ pub(crate) fn source_event<K: Publishes>(change: &Change<K>) -> Option<SourceEve
     })
 }
 
-/// The state of a source.
 #[derive(Debug, Clone)]
 pub(crate) enum Named {
     /// Not known yet, with the error if there is one; the reader will be woken.
     Unlisted(Option<String>),
     Unserved,
     Absent,
-    /// It has no artifact.
     Nothing,
     Artifact(Artifact),
 }
 
-/// All sources, of all kinds.
 pub(crate) struct Sources {
     pub(crate) repositories: Mirror<GitRepository>,
     oci: Lazy<OciRepository>,
@@ -118,7 +112,6 @@ impl Sources {
         }
     }
 
-    /// The published artifact of a source.
     pub(crate) fn artifact(&self, source: &ObjectRef) -> Option<Artifact> {
         match self.named(source) {
             Named::Artifact(artifact) => Some(artifact),

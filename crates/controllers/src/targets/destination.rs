@@ -17,13 +17,10 @@ pub(crate) struct Destination<'a> {
     pub(crate) account: Option<&'a str>,
 }
 
-/// Why a destination is not accessible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AccessError {
-    /// The other cluster cannot be opened.
     #[error(transparent)]
     Remote(#[from] RemoteClusterError),
-    /// No ServiceAccount can have this name.
     #[error("{0:?} is not a name that a ServiceAccount can have")]
     Account(String),
 }

@@ -25,7 +25,6 @@ impl From<&KubeConfigReference> for KubeConfigSource {
 }
 
 impl KubeConfigSource {
-    /// The object to read.
     pub(crate) fn holder(&self, namespace: &str) -> InputRef {
         match self {
             KubeConfigSource::Secret(secret) => (ValuesKind::Secret, Key::new(namespace, &*secret.name)),

@@ -50,14 +50,12 @@ pub enum KubeConfigError {
     Unusable,
 }
 
-/// Another cluster, opened.
 pub(crate) struct Opened {
     pub(crate) client: Client,
     /// Identifies the cluster: other credentials reach the same objects.
     pub(crate) fingerprint: [u8; 32],
 }
 
-/// Opens the current context of a kubeconfig.
 pub(crate) async fn open(bytes: &[u8], policy: &Policy) -> Result<Opened, KubeConfigError> {
     let (kubeconfig, fingerprint) = read(bytes, policy)?;
     let client = client(kubeconfig).await?;

@@ -93,7 +93,6 @@ impl RemoteClusterError {
     }
 }
 
-/// Identifies a kubeconfig.
 pub(crate) type ConfigDigest = [u8; 32];
 
 /// Another cluster, for as long as it has users.
@@ -128,7 +127,6 @@ impl fmt::Debug for RemoteCluster {
     }
 }
 
-/// An opened cluster, with the state of its opener when it was read.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteHandle {
     opener: KubeConfigSource,
@@ -137,13 +135,11 @@ pub(crate) struct RemoteHandle {
 }
 
 impl RemoteHandle {
-    /// Whether it was opened by this opener.
     pub(crate) fn is_of(&self, opener: &KubeConfigSource) -> bool {
         self.opener == *opener
     }
 }
 
-/// All clusters with users.
 pub(crate) struct RemoteClusters {
     // a map operation for each Secret that is read; never held across an await
     known: Mutex<HashMap<ConfigDigest, Weak<RemoteCluster>>>,
@@ -167,7 +163,6 @@ impl RemoteClusters {
         }
     }
 
-    /// Opens the cluster of a Secret or ConfigMap of a namespace.
     pub(crate) async fn open(
         &self,
         client: &Client,
@@ -230,7 +225,6 @@ pub(crate) async fn open_once(
     ))
 }
 
-/// Read credentials that are not used yet.
 struct Credentials {
     from: Key,
     kind: CredentialKind,

@@ -35,7 +35,6 @@ pub enum TargetCluster {
     Unknown,
 }
 
-/// A target cluster, and the access to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     pub(crate) target: TargetCluster,
@@ -43,14 +42,11 @@ pub(crate) struct Access {
     pub(crate) cluster: Cluster,
     /// For observations; watched with the rights of the cluster's opener.
     pub(crate) view: ScopedView,
-    /// The impersonated account, if any.
     pub(crate) account: Option<String>,
-    /// The kubeconfig that opens the cluster, if any.
     pub(crate) config: Option<ConfigDigest>,
 }
 
 impl Access {
-    /// A cluster with all the rights of its opener, for owners of a kind.
     pub(crate) fn full(
         target: TargetCluster,
         cluster: Cluster,
@@ -95,7 +91,6 @@ impl Access {
     }
 }
 
-/// The user name of a ServiceAccount.
 pub(crate) fn user(namespace: &str, account: &str) -> String {
     format!("system:serviceaccount:{namespace}:{account}")
 }

@@ -85,7 +85,6 @@ pub enum WorkloadIdentityError {
 }
 
 impl WorkloadIdentityError {
-    /// Whether the API server was busy or unreachable.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self, WorkloadIdentityError::Token { passing: true, .. })
     }
@@ -102,7 +101,6 @@ pub(crate) struct WorkloadIdentity {
 }
 
 impl WorkloadIdentity {
-    /// Parses a ConfigMap of a namespace.
     pub(crate) fn parse(
         data: &BTreeMap<String, String>,
         namespace: &str,
@@ -144,7 +142,6 @@ impl WorkloadIdentity {
         })
     }
 
-    /// Identifies the configuration.
     pub(crate) fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         let ca = self.ca.as_deref().unwrap_or_default();
@@ -213,7 +210,6 @@ fn server(address: &str) -> Result<String, WorkloadIdentityError> {
     Ok(format!("https://{}:{port}", authority.host().to_lowercase()))
 }
 
-/// The tokens of one account for one cluster.
 struct Tokens {
     client: Client,
     account: Key,
@@ -230,7 +226,6 @@ struct Held {
 }
 
 impl Tokens {
-    /// Sends a request as the account.
     async fn send(
         &self,
         bare: &Client,

@@ -407,7 +407,6 @@ fn cut(message: &str) -> &str {
     &message[..end]
 }
 
-/// The fields that make two events the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Identity {
     uid: String,
@@ -459,7 +458,6 @@ struct Bucket {
     filled: Instant,
 }
 
-/// Recently written events. Pure: instants are passed in.
 #[derive(Debug)]
 struct Memory {
     written: HashMap<Arc<Identity>, Written>,

@@ -16,7 +16,6 @@ use super::{Counts, Namespaced, Requeue, RunInfo};
 enum Stage {
     /// Neither wanted nor running; perhaps due later.
     Idle,
-    /// In the queue since then.
     Ready { place: Place, since: Instant },
     /// Running; `again` are the reasons that came meanwhile.
     Running { again: Reasons, forget: bool },
@@ -25,7 +24,6 @@ enum Stage {
 #[derive(Debug)]
 struct Entry {
     stage: Stage,
-    /// The reasons of the next run.
     reasons: Reasons,
     due: Option<(Instant, u64, Reason)>,
     failures: u32,
@@ -97,7 +95,6 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         }
     }
 
-    /// Queues the key at an instant, unless it is due earlier.
     pub(super) fn wake_at(&mut self, key: K, at: Instant, reason: Reason) {
         let entry = self.entries.entry(key.clone()).or_default();
         if let Some((due, ticket, _)) = entry.due {

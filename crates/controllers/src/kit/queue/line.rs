@@ -12,7 +12,6 @@ use super::Namespaced;
 
 #[derive(Debug)]
 pub(super) struct Line<K> {
-    /// Only namespaces with keys.
     namespaces: HashMap<String, NamespaceLine<K>>,
     /// The same namespaces; the first has the next turn.
     turns: BTreeMap<Turn, String>,
@@ -39,7 +38,6 @@ pub(super) struct Place {
 /// following turn: one whose first key arrives in between does not wait twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
-    /// The number of keys taken before.
     taken: u64,
     had_turn: bool,
     ticket: u64,

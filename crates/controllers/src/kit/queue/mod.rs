@@ -232,7 +232,6 @@ where
         }
     }
 
-    /// Starts a run for each free worker; returns when the next key is due.
     fn start_runs<F, R>(&self, runs: &mut Runs<K>, handler: &F) -> Option<Instant>
     where
         F: Fn(K, RunInfo) -> R,
@@ -256,7 +255,6 @@ where
     }
 }
 
-/// The runs in progress and their keys.
 struct Runs<K> {
     queue: Queue<K>,
     tasks: JoinSet<Requeue>,

@@ -217,7 +217,6 @@ struct Session {
     cluster: EmbeddedCluster,
     faults: Faults,
     calls: Calls,
-    /// The objects that ran, and whether that failed.
     ran: Arc<Mutex<Vec<(String, bool)>>>,
     engine: Option<Engine>,
     _folder: tempfile::TempDir,
@@ -291,7 +290,6 @@ impl Session {
         self.engine.as_ref().unwrap().queues()[0].1
     }
 
-    /// Waits until the mirror has this many objects.
     async fn appeared(&self, objects: u64) {
         eventually(&format!("{objects} appeared"), DEADLINE, async || {
             let counts = self.counts();
@@ -315,7 +313,6 @@ impl Session {
             .unwrap();
     }
 
-    /// Waits for a condition.
     async fn says(&self, name: &str, of: ConditionType, message: &str) -> GitRepository {
         eventually(&format!("{name} says {message}"), DEADLINE, async || {
             let object = self.api().get(name).await.unwrap();
@@ -351,7 +348,6 @@ impl Session {
         status.unwrap_or_default().last_handled_reconcile_at
     }
 
-    /// Waits until the status answers this request.
     async fn answers(&self, name: &str, token: &str) {
         eventually(&format!("{name} answers {token}"), DEADLINE, async || match self
             .answered(name)
@@ -407,7 +403,6 @@ fn json_patch(into: &mut Value, merge: Value) {
     }
 }
 
-/// A request to reconcile now.
 fn asked(token: &str) -> Value {
     json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": token } } })
 }

@@ -416,7 +416,6 @@ impl Shared {
         }
     }
 
-    /// Observes an object under the rules of this place's owners.
     fn observe(&self, place: &Place, object: &Object) -> Observed {
         let mut observed = Observed::under(object, place.by(), &*self.rules);
         if let Place::Single(..) = place {

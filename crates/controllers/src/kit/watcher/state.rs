@@ -18,9 +18,7 @@ use crate::kit::versioned_store::{Difference, VersionedStore};
 /// observed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Place {
-    /// The objects of a kind that such owners manage.
     Managed(Kind, &'static OwnerKind),
-    /// A single object of any owner.
     Single(ObjectId, &'static OwnerKind),
 }
 
@@ -52,7 +50,6 @@ pub(super) struct WatchDiff {
 }
 
 impl State {
-    /// Replaces the places that the follower follows.
     pub(super) fn follow(&mut self, follower: &Owner, wanted: &BTreeSet<Place>) -> WatchDiff {
         let mut diff = WatchDiff::default();
         for place in wanted {
@@ -338,7 +335,6 @@ impl Place {
     }
 }
 
-/// Wakes the owners whose labels the object carries or carried.
 fn wake_owners(id: &ObjectId, difference: &Difference<Observed>, wakes: &mut Vec<Wake>) {
     let sides = [&difference.before, &difference.after];
     let owners = sides.into_iter().flatten().filter_map(|side| side.owner.as_ref());

@@ -17,7 +17,6 @@ use crate::object_ref::tests::KUSTOMIZATION;
 /// Everything in these tests ends within this time of the paused clock.
 const SOON: Duration = Duration::from_secs(900);
 
-/// A cluster, a watcher that reaches it through faults, and its wakes.
 struct World {
     cluster: EmbeddedCluster,
     faults: Faults,
@@ -58,7 +57,6 @@ impl World {
         Api::namespaced(self.cluster.client(), "default")
     }
 
-    /// Applies an object as the controller of the Kustomization `owner`.
     async fn apply(&self, name: &str, owner: &str, value: &str) -> Observed {
         self.apply_as(&KUSTOMIZATION, name, owner, value).await
     }
@@ -81,7 +79,6 @@ impl World {
         Observed::of(&Object::from_value(answer).unwrap(), by)
     }
 
-    /// Changes an object as another client.
     async fn drift(&self, name: &str, value: &str) {
         let patch = Patch::Merge(json!({ "data": { "key": value } }));
         self.config_maps()

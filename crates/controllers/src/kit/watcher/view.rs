@@ -29,7 +29,6 @@ pub struct ScopedView {
     own: Option<Arc<Own>>,
 }
 
-/// The knowledge of an impersonating owner.
 struct Own {
     owner: Owner,
     // held for a map operation; never across an await

@@ -22,11 +22,8 @@ const DEPTH_MAX: usize = 32;
 /// Facts that an owner knows about itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Own<'a> {
-    /// Whether the object is in its inventory.
     pub(crate) holds: bool,
-    /// The owner of its own kind that the object's labels name.
     pub(crate) named: Option<&'a ObjectRef>,
-    /// The current artifact of its source.
     pub(crate) artifact: Option<&'a str>,
 }
 
@@ -123,12 +120,10 @@ impl OwnershipGraph {
         !self.other_shards.contains(owner)
     }
 
-    /// The source of an owner.
     fn reads(&self, owner: &ObjectRef) -> Option<&ObjectRef> {
         self.declarations.get(owner).map(|known| &known.source)
     }
 
-    /// Whether an owner applies to the cluster that it is declared in.
     fn applies_here(&self, owner: &ObjectRef) -> bool {
         self.target(owner) == Some(&TargetCluster::Local)
     }
@@ -143,7 +138,6 @@ impl OwnershipGraph {
         !ids.any(taken)
     }
 
-    /// Whether the last build of an owner applies an object.
     fn applies(&self, owner: &ObjectRef, id: &ObjectId) -> bool {
         let state = self.desired_states.get(owner);
         state.is_some_and(|state| state.wants(id) && !state.ignores(id))
@@ -218,7 +212,6 @@ impl OwnershipGraph {
         !unreached && !self.is_built(owner, artifact)
     }
 
-    /// Whether the desired objects of an owner are known for an artifact.
     fn is_built(&self, owner: &ObjectRef, artifact: &str) -> bool {
         let known = self.declarations.get(owner).zip(self.desired_states.get(owner));
         known.is_some_and(|(known, state)| state.is_of(known.generation, artifact))
@@ -274,7 +267,6 @@ impl OwnershipGraph {
         self.pending.begin(owner, coming.into_iter());
     }
 
-    /// Notes that a child was applied, and its generation.
     pub(crate) fn child_applied(&mut self, parent: &ObjectRef, child: &ObjectRef, generation: i64) {
         if !self.applies_here(parent) {
             return;

@@ -64,7 +64,6 @@ pub(crate) fn ready(revision: &str, holds: &[&str]) -> Declaration {
     }
 }
 
-/// A graph to which Kustomizations are declared by name.
 #[derive(Default)]
 struct Fixture {
     graph: OwnershipGraph,

@@ -17,18 +17,15 @@ use crate::kit::read::chain;
 
 /// A host that does not accept a connection in this time is unreachable.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// The longest time without data.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// The longest time of one attempt, however slowly its bytes come.
 const ATTEMPT_MAX: Duration = Duration::from_secs(600);
 /// Redirects on one host.
 const REDIRECTS_MAX: usize = 5;
-/// Received chunks that are not written yet.
 const CHUNKS_MAX: usize = 8;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DownloadError {
-    /// The address is not valid.
     #[error("failed to download archive: {url:?} is not an http or https URL")]
     Address { url: String },
     /// No response, or an incomplete one.
@@ -49,15 +46,12 @@ pub(crate) enum DownloadError {
         status: StatusCode,
         after: Option<Duration>,
     },
-    /// It redirects to another host.
     #[error(
         "failed to download archive from {url}: it redirects to {to}; only redirects on the same host are allowed"
     )]
     Redirected { url: String, to: String },
-    /// The archive does not match the digest.
     #[error("failed to verify archive: {0}")]
     Digest(#[source] ReceiveError),
-    /// The archive cannot be used.
     #[error("failed to download archive from {url}")]
     Refused {
         url: String,
@@ -70,7 +64,6 @@ pub(crate) enum DownloadError {
 }
 
 impl DownloadError {
-    /// Whether another attempt may succeed.
     pub(crate) fn passes(&self) -> bool {
         match self {
             DownloadError::Unreachable { .. } | DownloadError::Late { .. } => true,
@@ -101,7 +94,6 @@ impl DownloadError {
         matches!(self, DownloadError::NotFound { .. })
     }
 
-    /// The full message, with advice.
     pub(crate) fn message(&self) -> String {
         let hint = match self {
             DownloadError::Unreachable { .. } | DownloadError::Late { .. } => {
@@ -158,7 +150,6 @@ impl Http {
         Ok(Http(client))
     }
 
-    /// Fetches an archive into the cache, checks and unpacks it.
     pub(crate) async fn fetch(
         &self,
         url: &str,
@@ -247,7 +238,6 @@ fn refused(shown: &str, source: ReceiveError) -> DownloadError {
     }
 }
 
-/// Writes chunks until the sender is dropped.
 fn written(
     cache: &Cache,
     digest: &Digest,

@@ -29,26 +29,22 @@ use crate::kit::backoff::{Backoff, Jitter};
 pub(crate) const RETRIES: u32 = 9;
 /// Concurrent downloads: they share one link, and each has a file.
 const DOWNLOADS_MAX: usize = 8;
-/// The delays between attempts.
 const PAUSE: Backoff = Backoff {
     first: Duration::from_secs(1),
     max: Duration::from_secs(30),
 };
 /// A source that has removed an artifact is about to replace it, so `retryInterval` would be too long.
 pub(crate) const GONE_PAUSE: Duration = Duration::from_secs(30);
-/// How long a failed address is remembered.
 const TRIED: Duration = Duration::from_secs(3600);
 /// By then all readers of artifacts from before the start have asked for them.
 const SWEEP_AFTER: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArtifactRequest<'a> {
-    /// The digest in the status.
     pub(crate) digest: &'a str,
     pub(crate) url: &'a str,
     /// The delay before a failed download is retried.
     pub(crate) retry: Duration,
-    /// The open request to reconcile now, if any.
     pub(crate) token: Option<&'a str>,
 }
 
@@ -61,7 +57,6 @@ pub(crate) enum ArtifactState {
     Failed(bool, Arc<str>),
 }
 
-/// All artifacts; clones share them.
 #[derive(Clone)]
 pub(crate) struct Artifacts {
     shared: Arc<Shared>,
@@ -86,7 +81,6 @@ struct State {
     entries: HashMap<Digest, Entry>,
 }
 
-/// The last request of one reader.
 struct Reader {
     digest: Digest,
     url: String,
@@ -102,7 +96,6 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether the artifact may be at an address that has not failed lately.
     fn is_elsewhere(&self, url: &str, pause: Duration) -> bool {
         self.url != url && self.tried.get(url).is_none_or(|at| at.elapsed() >= pause)
     }
@@ -227,7 +220,6 @@ impl Artifacts {
         found
     }
 
-    /// The reader reads no artifact of others any more.
     pub(crate) fn release(&self, reader: &ObjectRef) {
         let let_go = self.state().release(reader);
         self.forget(let_go);
@@ -263,11 +255,8 @@ impl Artifacts {
     }
 }
 
-/// The effect of a request.
 struct Asked {
-    /// Whether there is a new request or a new address.
     again: bool,
-    /// The artifact that has lost its last reader.
     let_go: Option<Digest>,
 }
 

@@ -17,7 +17,6 @@ use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The answers of a path, and the number of requests.
 struct Site {
     answers: Mutex<HashMap<String, Vec<Answer>>>,
     asked: AtomicUsize,

@@ -31,7 +31,6 @@ impl Fleet {
         fleet
     }
 
-    /// Declares a Kustomization, with a change to the default.
     fn declare(&mut self, name: &str, change: impl FnOnce(&mut Declaration)) {
         let mut now = declaration();
         change(&mut now);
@@ -94,7 +93,6 @@ fn id(text: &str) -> ObjectId {
     ObjectId::from_inventory(text).unwrap()
 }
 
-/// A build of these; Kustomizations among them read the same source.
 fn wanted(ids: &[&str]) -> DesiredSet {
     let owner = Owner::new(&KUSTOMIZATION, "n", "one");
     let desired: Vec<Desired> = ids
