@@ -92,7 +92,7 @@ pub(super) async fn act(
 
 /// A plan about objects is made of objects that were seen: without them it is looked at again, later.
 fn unplanned() -> Acted<Done> {
-    Acted::Silent(Next::Backoff)
+    Acted::Unreported(Next::Backoff)
 }
 
 /// Whether a step is part of applying: what it declares comes.

@@ -62,14 +62,14 @@ pub(super) async fn reinspect<'i>(
 
 async fn read(access: &Access, key: &Key, id: &ObjectId, version: &str) -> Result<(), ApplyError> {
     if let Some(object) = access.cluster.get(id, version, ANSWER).await? {
-        access.hub.look(key, id, &object);
+        access.view.note_read(key, id, &object);
     }
     Ok(())
 }
 
 /// Whether an object of ours was looked at under other terms.
 fn is_stale(access: &Access, id: &ObjectId, owner: &Owner, stamp: u64) -> bool {
-    match access.hub.get(id) {
+    match access.view.get(id) {
         Presence::Present(observed) => observed.owner.as_ref() == Some(owner) && observed.stamp != stamp,
         Presence::Absent | Presence::Unknown => false,
     }
@@ -77,7 +77,7 @@ fn is_stale(access: &Access, id: &ObjectId, owner: &Owner, stamp: u64) -> bool {
 
 /// Whether an object for which there are words of our own was not held against them.
 fn is_unjudged(access: &Access, key: &Key, id: &ObjectId, stamp: u64) -> bool {
-    match access.hub.get_for(key, id) {
+    match access.view.get_for(key, id) {
         Presence::Present(observed) => observed
             .judged_by(&owner_of(key))
             .is_none_or(|judged| judged.stamp != stamp),

@@ -50,7 +50,7 @@ impl Kustomizations {
             let state = graph.desired_state(key);
             let source = &object.source;
             // what an earlier process fetched is not what the source has now
-            (self.serves(source) && !graph.announcements.has_looked(source))
+            (self.serves(source) && !graph.announcements.is_source_checked(source))
                 || !state.is_some_and(|state| state.is_of(object.generation, &artifact))
         })
     }
@@ -102,13 +102,13 @@ pub(super) fn holders(
     desired: &[Desired],
     now: Instant,
 ) -> Option<(Holders, Watched)> {
-    let hub = &cx.access(memory).hub;
+    let view = &cx.access(memory).view;
     let (me, owner) = (object_ref(&ks.key), owner_of(&ks.key));
     let mut holders: BTreeSet<ObjectRef> = BTreeSet::new();
     for Desired { id, .. } in desired {
         // whether there is something to wait for is nothing to one that may not write it
         if graph.reviews.allow(&me, id) {
-            let ours = || match hub.get(id) {
+            let ours = || match view.get(id) {
                 Presence::Present(observed) => observed.owner.as_ref() == Some(&owner),
                 Presence::Absent | Presence::Unknown => false,
             };

@@ -16,7 +16,7 @@ impl World {
     }
 
     fn owner_seen_by(&self, by: &'static OwnerKind, name: &str) -> Option<Owner> {
-        match self.hub.get(by, &id(name)) {
+        match self.watcher.get(by, &id(name)) {
             Presence::Present(observed) => observed.owner.clone(),
             Presence::Absent | Presence::Unknown => None,
         }
@@ -27,18 +27,18 @@ impl World {
 async fn owners_of_two_kinds_do_not_overwrite_each_other_s_watches() {
     let world = World::new().await;
     world.both_listed().await;
-    assert_eq!(world.hub.counts().kinds, 2, "one feed for each kind of owner");
+    assert_eq!(world.watcher.counts().kinds, 2, "one feed for each kind of owner");
     world.apply("a", "app", "1").await;
     world.tells("its object", &["app a Appeared"]).await;
     world.apply_as(&HELM_RELEASE, "b", "app", "1").await;
     world.tells("its object", &["HelmRelease/app b Appeared"]).await;
-    assert_eq!(world.hub.get(&HELM_RELEASE, &id("a")), Presence::Absent);
-    assert_eq!(world.hub.get(&KUSTOMIZATION, &id("b")), Presence::Absent);
+    assert_eq!(world.watcher.get(&HELM_RELEASE, &id("a")), Presence::Absent);
+    assert_eq!(world.watcher.get(&KUSTOMIZATION, &id("b")), Presence::Absent);
 
-    // with one of them gone the other follows what it followed
-    world.hub.forget(&owner("app"));
-    assert_eq!(world.hub.counts().kinds, 1);
-    assert_eq!(world.hub.get(&KUSTOMIZATION, &id("a")), Presence::Unknown);
+    // one of them goes, and the other follows the same objects
+    world.watcher.forget(&owner("app"));
+    assert_eq!(world.watcher.counts().kinds, 1);
+    assert_eq!(world.watcher.get(&KUSTOMIZATION, &id("a")), Presence::Unknown);
     world.drift("b", "2").await;
     world.tells("drift", &["HelmRelease/app b Changed"]).await;
 }
@@ -68,9 +68,9 @@ async fn an_answer_to_a_write_is_noted_for_the_kind_that_wrote() {
     let world = World::new().await;
     world.both_listed().await;
     let answer = world.apply_as(&HELM_RELEASE, "a", "app", "1").await;
-    assert!(world.hub.note(&id("a"), answer));
+    assert!(world.watcher.note(&id("a"), answer));
     assert_eq!(world.owner_seen_by(&HELM_RELEASE, "a"), Some(release()));
-    assert_eq!(world.hub.get(&KUSTOMIZATION, &id("a")), Presence::Absent);
+    assert_eq!(world.watcher.get(&KUSTOMIZATION, &id("a")), Presence::Absent);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,15 +81,15 @@ async fn a_single_object_is_judged_for_each_kind_that_waits_for_it() {
         kinds: Vec::new(),
         objects: vec![(ApiResource::erase::<ConfigMap>(&()), stranger)],
     };
-    world.hub.follow(&owner("app"), &interest);
-    world.hub.follow(&release(), &interest);
+    world.watcher.follow(&owner("app"), &interest);
+    world.watcher.follow(&release(), &interest);
     world.apply("a", "other", "1").await;
     let appeared = ["app a Appeared", "HelmRelease/app a Appeared"];
     world.tells("the object, to both", &appeared).await;
     let other = Some(owner("other"));
     assert_eq!(world.owner_seen_by(&KUSTOMIZATION, "a"), other);
     assert_eq!(world.owner_seen_by(&HELM_RELEASE, "a"), None);
-    world.hub.forget(&owner("app"));
+    world.watcher.forget(&owner("app"));
     world.delete("a").await;
     world
         .tells("its end, to whoever waits", &["HelmRelease/app a Gone"])
