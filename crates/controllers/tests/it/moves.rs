@@ -212,7 +212,7 @@ async fn to_one_that_cannot_be_built() {
             message,
             format!(
                 "not deleted yet: ConfigMap/default/x, ConfigMap/default/gone; may have moved to \
-                 Kustomization/flux-system/{to}, which cannot be built at this revision. It goes on when that \
+                 Kustomization/flux-system/{to}, which cannot be built at this revision. Pruning continues when that \
                  is repaired, suspended or deleted"
             )
         );
@@ -489,8 +489,8 @@ async fn to_one_that_leaves_it_alone() {
         .await;
     assert_eq!(
         said(&status, ConditionType::PruneBlocked),
-        "not deleted, and not taken yet: ConfigMap/default/x, for Kustomization/flux-system/b, which leaves it \
-         alone, as its annotations there say: nobody takes it. It goes when it is taken, or not declared there \
+        "not deleted, and not taken yet: ConfigMap/default/x, for Kustomization/flux-system/b, which ignores \
+         it because of its annotations there, so nothing takes it. It goes when it is taken, or not declared there \
          any more"
     );
     assert!(holds(&status, "x"));
