@@ -54,7 +54,7 @@ pub(crate) enum SecretError {
         /// Whether there is a Secret, which may be changed.
         named: bool,
     },
-    #[error("provider github opens https urls: {scheme:?} is not one")]
+    #[error("provider github needs an https URL, not {scheme:?}")]
     GithubScheme { scheme: String },
     #[error("failed to configure authentication options: {problem}: see secret '{namespace}/{name}'")]
     GithubKey {
@@ -170,12 +170,12 @@ pub(crate) fn github_app(
     if keys.get("githubAppID").is_none() {
         return Err(SecretError::NoGithubApp { named: true });
     }
-    let id = number("githubAppID", "githubAppID is no number")?;
+    let id = number("githubAppID", "githubAppID is not a number")?;
     let owner = text(
         "githubAppInstallationOwner",
         "githubAppInstallationOwner is not UTF-8",
     )?;
-    let installation = number("githubAppInstallationID", "githubAppInstallationID is no number")?;
+    let installation = number("githubAppInstallationID", "githubAppInstallationID is not a number")?;
     let installation = match (owner, installation) {
         (Some(_), Some(_)) => {
             return Err(wrong(

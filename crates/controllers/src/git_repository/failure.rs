@@ -63,8 +63,8 @@ impl Failure {
             condition: None,
             reason: Reason::Unsupported,
             message: format!(
-                "{field} is not supported yet: the repository is not fetched, and the last artifact stays, \
-                 until the field is removed"
+                "{field} is not supported yet; remove it. Until then the repository is not fetched \
+                 and the last artifact is kept"
             ),
             retry: Retry::Never,
         }
@@ -105,7 +105,7 @@ impl Failure {
             condition: Some(ConditionType::StorageOperationFailed),
             reason: Reason::IllegalPath,
             message: format!(
-                "path calculation for include '{name}' failed: {path:?} leads out of the repository"
+                "path calculation for include '{name}' failed: {path:?} is outside the repository"
             ),
             retry: Retry::Never,
         }

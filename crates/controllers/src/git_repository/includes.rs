@@ -106,7 +106,7 @@ fn refuse_cycle(
         if next == declared.key {
             let name = &include.repository.name;
             let message = format!(
-                "include '{name}' leads back to '{}': leave one of the includes out",
+                "include '{name}' leads back to '{}'; remove one of the includes",
                 declared.key.name
             );
             return Err(Failure::include(Reason::IncludeCycle, message));

@@ -186,7 +186,7 @@ impl Controller for GitRepositories {
             }
             Plan::Publish(revision, why) => {
                 let key = run.key();
-                tracing::debug!(%key, %revision, ?why, "an artifact is made");
+                tracing::debug!(%key, %revision, ?why, "creating an artifact");
                 let Seen::Looked(looked) = seen else {
                     return Ok(Acted::Again);
                 };
@@ -230,7 +230,7 @@ impl Controller for GitRepositories {
         if let (Absence::Deleted, true, Ok(place)) = (why, self.cx.repositories.is_ready(), place)
             && let Err(error) = self.remove(place).await
         {
-            tracing::warn!(%key, error, "artifacts of a GitRepository that is gone are still there");
+            tracing::warn!(%key, error, "cannot remove the artifacts of a deleted GitRepository");
         }
     }
 }
@@ -247,7 +247,7 @@ impl GitRepositories {
         let followed = spawn_blocking(move || {
             if let Err(error) = cx.watches.follow(&key, &path, woken) {
                 let error = chain(&error);
-                tracing::warn!(%key, error, "cannot watch a local repository: it is read at its interval only");
+                tracing::warn!(%key, error, "cannot watch a local repository; it is only read at its interval");
             }
         });
         // it does not panic by itself; unwatched, the interval still wakes it

@@ -65,7 +65,7 @@ async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitReposi
             .into_iter()
             .flatten()
         {
-            tracing::warn!(%place, error = %chain(error), "the store of artifacts has trouble");
+            tracing::warn!(%place, error = %chain(error), "cannot read or clean the artifact store");
         }
         adopted.ok().flatten().is_some()
     });

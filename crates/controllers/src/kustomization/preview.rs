@@ -84,18 +84,18 @@ pub enum PreviewError {
     Build(String),
     /// There is always one more: what nobody looked at may want what would be deleted.
     #[error(
-        "more than {limit} Kustomizations are declared, which is as many as are looked at; does one declare \
-         itself, or others without end?"
+        "more than {limit} Kustomizations are declared, which is the limit of a preview; check whether one \
+         declares itself, directly or through others"
     )]
     TooMany {
         /// How many are looked at.
         limit: usize,
     },
     /// Its source has no tree here.
-    #[error("it does not read what is looked at")]
+    #[error("its source is not part of the preview")]
     Unread,
     /// An object that would be pruned could not be looked at.
-    #[error("could not look at {id}")]
+    #[error("cannot read {id} from the cluster")]
     Look {
         /// Which.
         id: ObjectId,

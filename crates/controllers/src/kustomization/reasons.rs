@@ -122,8 +122,8 @@ impl fmt::Display for Wait {
             }
             Wait::NoArtifact(kind, key) => write!(
                 f,
-                "Source artifact not found, waiting for {kind}/{key}, which Equate reads and does not \
-                 reconcile: see that its controller runs"
+                "Source artifact not found, waiting for {kind}/{key}, which Equate does not reconcile; \
+                 check that its controller runs"
             ),
             Wait::Fetching { revision, trouble } => {
                 write!(f, "Fetching manifests for revision {revision}")?;
@@ -234,7 +234,7 @@ impl fmt::Display for Stall {
             }
             Stall::EmptyRender { key, revision, held } => write!(
                 f,
-                "revision {revision} declares no objects, and pruning would delete all {held} that are held; \
+                "revision {revision} declares no objects, and pruning would delete all {held} objects of its inventory; \
                  nothing was changed. If this is meant, confirm with: {}",
                 annotate(key, ALLOW_EMPTY, revision)
             ),
@@ -423,7 +423,7 @@ impl fmt::Display for Failure {
             Failure::Build(why) => write!(f, "kustomize build failed: {why}"),
             Failure::BuildTimeout(timeout) => write!(
                 f,
-                "kustomize build failed: it did not end within {} (spec.timeout) and was stopped",
+                "kustomize build failed: stopped because it took longer than {} (spec.timeout)",
                 go(*timeout)
             ),
             Failure::Substitution(why)
@@ -436,11 +436,11 @@ impl fmt::Display for Failure {
             | Failure::Stage(why) => f.write_str(why),
             Failure::Health(waited, why) => write!(f, "health check failed after {}: {why}", go(*waited)),
             Failure::OwnershipConflict(contests) => {
-                f.write_str("held by another Kustomization and not taken: ")?;
+                f.write_str("not applied, because another Kustomization owns them: ")?;
                 for (place, contest) in contests.iter().enumerate() {
                     write!(f, "{}{contest}", if place > 0 { ", " } else { "" })?;
                 }
-                f.write_str("; declare each object in one place only")
+                f.write_str("; declare each object in one Kustomization only")
             }
         }
     }

@@ -100,7 +100,7 @@ async fn within<T>(
 
 #[expect(clippy::needless_pass_by_value, reason = "given to map_err as it is")]
 fn broke_off(error: JoinError) -> Failure {
-    Failure::Build(format!("the build broke off: {error}"))
+    Failure::Build(format!("internal error in the build: {error}"))
 }
 
 /// What a build says of what is wanted; nothing where it only could not be finished.
@@ -130,7 +130,7 @@ impl Rendering<'_> {
         if ks.decryption.is_some() && values.is_none() {
             // a name may have a suffix that is made of what is encrypted
             return Err(Failure::Values(
-                "the keys that decrypt it are not known".to_owned(),
+                "it cannot be decrypted, because the keys of spec.decryption are not read".to_owned(),
             ));
         }
         let path = inside(&ks.build.path);
@@ -201,8 +201,8 @@ impl Rendering<'_> {
             };
             if answers.len() + questions.len() > QUESTIONS_MAX {
                 return Err(Failure::Values(format!(
-                    "error decrypting sources: more than {QUESTIONS_MAX} data keys are sealed by transit engines, \
-                     which is as many as are asked for"
+                    "error decrypting sources: more than {QUESTIONS_MAX} data keys are encrypted by transit engines; \
+                     use fewer data keys"
                 )));
             }
             // each round has new questions, so there is a last one
@@ -416,7 +416,7 @@ mod tests {
         let failure = ended.unwrap_err();
         assert_eq!(
             failure.to_string(),
-            "kustomize build failed: it did not end within 1m0s (spec.timeout) and was stopped"
+            "kustomize build failed: stopped because it took longer than 1m0s (spec.timeout)"
         );
         let in_time = within(minute, equate_kustomize::Stop::default(), async { 1 }).await;
         assert_eq!(in_time, Ok(1));

@@ -203,12 +203,12 @@ fn a_life_in_statuses() {
         &|report| report.stalled(&empty),
         &calm,
         "Stalled=True EmptyRender revision main@sha1:1111111111111111111111111111111111111111 declares no objects, and \
-         pruning would delete all 7 that are held; nothing was changed. If this is meant, confirm with: kubectl -n \
-         flux-system annotate --overwrite kustomization.kustomize.toolkit.fluxcd.io/apps \
+         pruning would delete all 7 objects of its inventory; nothing was changed. If this is meant, confirm with: \
+         kubectl -n flux-system annotate --overwrite kustomization.kustomize.toolkit.fluxcd.io/apps \
          equate.dev/allow-empty=main@sha1:1111111111111111111111111111111111111111\n\
          Ready=False EmptyRender revision main@sha1:1111111111111111111111111111111111111111 declares no objects, and \
-         pruning would delete all 7 that are held; nothing was changed. If this is meant, confirm with: kubectl -n \
-         flux-system annotate --overwrite kustomization.kustomize.toolkit.fluxcd.io/apps \
+         pruning would delete all 7 objects of its inventory; nothing was changed. If this is meant, confirm with: \
+         kubectl -n flux-system annotate --overwrite kustomization.kustomize.toolkit.fluxcd.io/apps \
          equate.dev/allow-empty=main@sha1:1111111111111111111111111111111111111111\n\
          Healthy=True Succeeded Health check passed in 300ms\n\
          applied=Some(\"main@sha1:22\") attempted=Some(\"main@sha1:22\") generation=Some(2) \

@@ -212,7 +212,7 @@ async fn to_one_that_cannot_be_built() {
             message,
             format!(
                 "not deleted yet: ConfigMap/default/x, ConfigMap/default/gone; may have moved to \
-                 Kustomization/flux-system/{to}, which cannot be built at this revision. It goes on when that \
+                 Kustomization/flux-system/{to}, which cannot be built at this revision. Pruning continues when that \
                  is repaired, suspended or deleted"
             )
         );
@@ -489,8 +489,8 @@ async fn to_one_that_leaves_it_alone() {
         .await;
     assert_eq!(
         said(&status, ConditionType::PruneBlocked),
-        "not deleted, and not taken over yet: ConfigMap/default/x, for Kustomization/flux-system/b, which leaves it \
-         alone, as its annotations there say: nobody takes it. It leaves the inventory when that owner \
+        "not deleted, and not taken over yet: ConfigMap/default/x, for Kustomization/flux-system/b, which ignores \
+         it because of its annotations there, so nothing takes it. It leaves the inventory when that owner \
          takes it or no longer declares it"
     );
     assert!(holds(&status, "x"));

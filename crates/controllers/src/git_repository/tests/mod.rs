@@ -578,8 +578,8 @@ fn a_status_says_what_flux_would_say() {
     let stalled = report(&fetching)
         .stalled(&Failure::unsupported("spec.include"))
         .finish();
-    let words = "spec.include is not supported yet: the repository is not fetched, and the last artifact stays, \
-                 until the field is removed";
+    let words = "spec.include is not supported yet; remove it. Until then the repository is not fetched and the last \
+                 artifact is kept";
     check_status(
         &stalled,
         &[

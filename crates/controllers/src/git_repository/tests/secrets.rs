@@ -90,12 +90,12 @@ fn git_repository_provider_github_reads_its_keys() {
     check(
         https,
         Some(&[("githubAppID", "x"), key, by_id]),
-        Err(&wrong("githubAppID is no number")),
+        Err(&wrong("githubAppID is not a number")),
     );
     check(
         "ssh://git@github.com/o/r",
         Some(&[id, key, by_id]),
-        Err("InvalidProviderConfiguration true: provider github opens https urls: \"ssh\" is not one"),
+        Err("InvalidProviderConfiguration true: provider github needs an https URL, not \"ssh\""),
     );
 }
 

@@ -147,7 +147,7 @@ fn untaken(cx: &Kustomizations, planned: &Planned) -> Option<String> {
         match graph.desired_state(&key) {
             _ if taker.suspended => Some("is suspended"),
             Some(state) if state.ignores(id) => {
-                Some("leaves it alone, as its annotations there say: nobody takes it")
+                Some("ignores it because of its annotations there, so nothing takes it")
             }
             _ if ready.is_some_and(|ready| ready.is_false) => Some("is not ready"),
             _ => None,

@@ -79,7 +79,7 @@ fn hurdle(seen: &Seen, objects: &Objects, until: Instant, now: Instant) -> Optio
     // whoever had an object last says first whether it lets go of it
     if let Some(holders) = &others.holders {
         let message = format!(
-            "Waiting for {} to be built before what it held is applied",
+            "Waiting for {} to be built before the objects that it held are applied",
             holders.named
         );
         let awaiting = Awaiting::new((holders.until, message), seen.since.others, now);
@@ -87,7 +87,7 @@ fn hurdle(seen: &Seen, objects: &Objects, until: Instant, now: Instant) -> Optio
     }
     if let Some(earlier) = &others.earlier {
         let message = format!(
-            "Waiting for {} to be built: it comes first with what it declares",
+            "Waiting for {} to be built: it has precedence for the objects that it declares",
             earlier.named
         );
         let awaiting = Awaiting::new((earlier.until, message), seen.since.others, now);

@@ -244,8 +244,8 @@ impl Planned {
             barred.push(format!("a Kustomization of another shard, which {why}"));
         }
         Some(format!(
-            "not deleted yet: {kept}; may have moved to {}. It goes on when that is repaired, \
-             suspended or deleted",
+            "not deleted yet: {kept}; may have moved to {}. Pruning continues when that \
+             is repaired, suspended or deleted",
             barred.join(", or to ")
         ))
     }

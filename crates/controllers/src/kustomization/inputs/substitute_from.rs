@@ -77,10 +77,10 @@ pub enum ValuesError {
         key: String,
     },
     /// There are too many references.
-    #[error("spec.postBuild.substituteFrom has {0} entries, and at most {REFERENCES_MAX} are read")]
+    #[error("spec.postBuild.substituteFrom has {0} entries; the limit is {REFERENCES_MAX}")]
     TooMany(usize),
     /// There is too much in them.
-    #[error("spec.postBuild.substituteFrom holds more than {BYTES_MAX} bytes, which is as much as is read")]
+    #[error("spec.postBuild.substituteFrom refers to more than {BYTES_MAX} bytes of values, which is the limit")]
     TooLarge,
     /// There are no keys.
     #[error(transparent)]

@@ -104,7 +104,7 @@ impl Transits {
         let client = self.client.get_or_init(|| client(&self.settings));
         let client = client.as_ref().map_err(|why| silent(why.clone()))?;
         let mut token = HeaderValue::from_str(token)
-            .map_err(|_| silent("the token has characters that no header can have".to_owned()))?;
+            .map_err(|_| silent("the token has characters that an HTTP header cannot have".to_owned()))?;
         token.set_sensitive(true);
         let request = client
             .post(&question.url)
@@ -163,12 +163,12 @@ fn client(settings: &TransitSettings) -> Result<reqwest::Client, String> {
         .user_agent(concat!("equate/", env!("CARGO_PKG_VERSION")));
     if let Some(pem) = &settings.ca {
         let certificates = reqwest::Certificate::from_pem_bundle(pem)
-            .map_err(|_| "the certificates that are trusted for it are no PEM".to_owned())?;
+            .map_err(|_| "its CA certificates are not valid PEM".to_owned())?;
         builder = builder.tls_certs_merge(certificates);
     }
     builder
         .build()
-        .map_err(|error| format!("no http client can be made: {}", chain(&error)))
+        .map_err(|error| format!("cannot create an HTTP client: {}", chain(&error)))
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ fn what_has_to_be_known_is_asked_for_before_anything_is_applied() {
     what(&holders(0), "await silently");
     what(
         &holders(10),
-        "await: Waiting for Kustomization/n/other to be built before what it held is applied",
+        "await: Waiting for Kustomization/n/other to be built before the objects that it held are applied",
     );
 }
 
