@@ -1,8 +1,8 @@
 //! Limits how often drift is corrected: at once first, then with growing delays.
 //!
-//! A change by hand is corrected at once. A controller that writes the same field would be fought for
-//! ever, at the speed of two watches. So an object that drifts again soon after its correction waits
-//! longer each time, and its Kustomization names the writer. Pure: the time is an argument.
+//! Another controller that writes the same field would be fought for ever, at the speed of two watches.
+//! So an object that drifts again soon after its correction waits longer each time, and its
+//! Kustomization names the writer. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

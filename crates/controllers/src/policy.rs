@@ -1,8 +1,8 @@
 //! The permissions of those who write Kustomizations: Flux's flags for multi-tenancy lockdown, as data.
 //!
 //! The default is Flux's: everything is allowed except running programs and trusting any certificate on
-//! behalf of a tenant's Secret. Operators of shared clusters disable the rest. Each field has the name
-//! and meaning of Flux's flag. A refusal is in the status, with Flux's reason.
+//! behalf of a tenant's Secret. Each field has the name and meaning of Flux's flag. A refusal is in the
+//! status, with Flux's reason.
 
 use crate::Key;
 

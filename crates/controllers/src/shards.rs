@@ -1,8 +1,8 @@
 //! Selects the objects that this process reconciles, if several share a cluster.
 //!
 //! Three selections can be combined: by namespace, by labels (Flux's `--watch-label-selector`), and by
-//! hash, which needs no labels. They decide which objects are woken and run. Every process still sees
-//! all objects, because dependencies, sources and moved objects may be in other shards.
+//! hash, which needs no labels. Every process still sees all objects, because dependencies, sources and
+//! moved objects may be in other shards.
 //!
 //! Objects of others are never written: no status, finalizer or event. Shards that miss objects leave
 //! them alone, and overlapping shards fight. One process can see neither, so neither is refused.

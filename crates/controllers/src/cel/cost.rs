@@ -1,11 +1,9 @@
 //! Bounds the cost of an expression before it runs: the interpreter neither counts nor stops.
 //!
-//! Each value has a weight (about how many small copies it takes to make it) and a width (the most
-//! elements of anything in it). The bounds of the variables give those of every result. This works
-//! because only known functions are allowed: Flux's list, without those that make long texts from few
-//! letters.
-//!
-//! The walk costs time per part of the expression, not per element of a list.
+//! A value has a weight (how many small copies it takes to make it) and a width (its most elements). The
+//! bounds of the variables give those of every result, because only known functions are allowed: Flux's
+//! list without those that make long texts from few letters. The walk costs time per part of the
+//! expression, not per element of a list.
 
 use kube_cel::cel::common::ast::operators as op;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};

@@ -1,9 +1,9 @@
 //! User expressions of the Common Expression Language with a boolean result.
 //!
 //! The interpreter is not made for untrusted expressions: it has no limits, recurses as deep as the text
-//! is nested, and panics on unknown input. So a text is parsed on a stack of its own, its parts are
-//! checked before it runs, `cost` bounds its cost, and a panic becomes an error. Errors name fields and
-//! functions and quote no values, because these may belong to another tenant.
+//! is nested, and panics on unknown input. So parsing has its own stack, all parts are checked before
+//! the run, `cost` bounds the cost, and a panic becomes an error. Errors quote no values: these may
+//! belong to another tenant.
 
 mod cost;
 

@@ -33,7 +33,7 @@ pub struct About {
     pub concurrency: Concurrency,
     /// Whether its objects have `spec.suspend`.
     pub suspends: bool,
-    /// The columns of `equate get` between name and readiness, message and age.
+    /// The columns of `equate get` in addition to name, readiness, message and age.
     pub columns: &'static [Column],
 }
 

@@ -3,14 +3,13 @@
 //! | verb | may | must not |
 //! |---|---|---|
 //! | [`observe`](Controller::observe) | read: mirrors, watches, stores, the API server, hosts | write |
-//! | [`decide`](Controller::decide) | compare values | read, write, look at a clock |
+//! | [`decide`](Controller::decide) | compare values | read, write, use a clock |
 //! | [`act`](Controller::act) | write: objects, stores, statuses ahead of what they announce | choose |
 //! | [`report`](Controller::report) | return the final status and events | read, write |
 //!
-//! The kit finds the object, manages the finalizer, honours `spec.suspend`, and answers requests
-//! (`reconcile.fluxcd.io/requestedAt`). It writes changed statuses, publishes events, spreads intervals
-//! and retries failures. It calls the verbs in this order, again from `observe` while `act` returns
-//! [`Acted::Again`], at most [`ROUNDS_MAX`] times. Then the object goes back to the queue.
+//! The kit calls them in this order, again from `observe` while `act` returns [`Acted::Again`], at most
+//! [`ROUNDS_MAX`] times. It manages finalizer, `spec.suspend`, requests
+//! (`reconcile.fluxcd.io/requestedAt`), status writes, events, intervals and retries.
 //!
 //! No verb waits for another object: the report ends the run, and a change of the other object starts
 //! the next one.
@@ -113,8 +112,8 @@ pub trait Controller: Sized + Send + Sync + 'static {
     ) -> Report<StatusOf<Self>>;
 
     /// Cleans up after an object that is being deleted and that [`Controller::declare`] refuses, from
-    /// its status and memory. Then the finalizer goes, and the returned event says where the object's
-    /// results are left. By default they stay; override this if something has to be deleted first.
+    /// its status and memory. Then the finalizer goes, and the returned event says what happened to the
+    /// objects it applied. By default they stay.
     ///
     /// # Errors
     ///

@@ -1,9 +1,8 @@
 //! Lists and watches one collection until it is dropped.
 //!
-//! `kube::runtime::watcher` is not used for three reasons. It hides bookmarks, without which a stuck
-//! watch looks like a quiet one until its timeout (five minutes). A kind that is not served must differ
-//! from one that cannot be read. Waits must use the server's `retryAfterSeconds` and a jitter that tests
-//! can repeat.
+//! `kube::runtime::watcher` is not used: it hides bookmarks, without which a stuck watch looks quiet
+//! until its timeout (five minutes). It does not separate a kind that is not served from one that cannot
+//! be read. And waits must use the server's `retryAfterSeconds` and a jitter that tests can repeat.
 //!
 //! Guarantees for a reader:
 //!
@@ -12,7 +11,7 @@
 //! - between two `Listed`, changes come in the server's order, possibly more than once;
 //! - neither an error nor a panic of the reader ends the feed. Dropping the future does.
 //!
-//! Versions must be numbers, as Kubernetes guarantees; other versions are an error that names them.
+//! Versions must be numbers, as Kubernetes guarantees.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;

@@ -2,8 +2,8 @@
 //!
 //! A change wakes the objects that refer to one. All others are read when their readers run. Only names
 //! and versions are kept, and only the metadata of Secrets is requested. The watches begin with the
-//! first reference, so a cluster without references pays nothing: afterwards two lists and two watches.
-//! If they may not be watched, one log line says so, and they are read like those without the label.
+//! first reference: a cluster without references pays nothing. If they may not be watched, one log line
+//! says so, and they are read like the others.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

@@ -1,12 +1,12 @@
 //! Leader election by Lease: of all processes that run a controller, one works.
 //!
 //! The protocol and the records are client-go's, so that Flux's controllers and Equate's respect each
-//! other under Flux's Lease names. Clocks of machines are not compared: a Lease has expired if the
-//! observer has not seen it change for its duration.
+//! other under Flux's Lease names. Clocks are not compared: a Lease has expired if the observer has not
+//! seen it change for its duration.
 //!
 //! A holder counts from the moment it sent the last granted renewal. It gives up after
 //! [`LeaseConfig::renew`], before [`LeaseConfig::duration`] lets another take over. Its work must end at
-//! once; only a new [`Held::acquire`] gets the Lease back.
+//! once.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! Values of a collection by id, which never go back in time.
+//! Values of a collection by id, which never go back in time. Pure.
 //!
 //! Lists, watch events and the answers to Equate's own writes arrive at their own pace; answers come
-//! before their events. These rules keep them consistent. Pure:
+//! before their events:
 //!
 //! - of two values of an object the one with the higher version stays;
-//! - if an object is absent although all changes up to a version arrived, no value of that version or
-//!   before can bring it back: it was deleted since;
+//! - if an object is absent although all changes up to a version arrived, no value up to that version
+//!   can restore it: it was deleted since;
 //! - a list removes missing objects, unless they were written after the list was read;
 //! - a list older than the last event comes from a restored cluster: then the list is right.
 

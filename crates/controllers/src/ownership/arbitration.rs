@@ -3,24 +3,21 @@
 //! The decision must not depend on timing, so it uses only facts that all owners see alike:
 //!
 //! 1. An owner that holds the object keeps it.
-//! 2. If none holds it, the first that wants it gets it. The order is the place in the tree of owners:
-//!    parents before children, then `namespace/name`. Creation times are no order: their resolution is a
-//!    second, and children are created at once.
+//! 2. If none holds it, the first that wants it gets it: parents before children, then by
+//!    `namespace/name`. Creation times have a resolution of a second, and children are created at once.
 //! 3. An owner that depends on another contender (`dependsOn`) comes after it. Otherwise one waits for
 //!    the other to become ready, and the other waits for the object.
-//! 4. An owner wants every object of its build. Dependencies and health delay an apply, not a want, so
-//!    the second owner learns of the conflict at once.
+//! 4. An owner wants every object of its build. Dependencies and health delay an apply, not a want.
 //!
-//! Only owners of one source are compared. Two sources have no common revision, so the first holder of
-//! an object keeps it. [`super::pending`] knows the owners that have to be built before this can be
-//! decided.
+//! Only owners of one source are compared. Two sources have no common revision, so the first holder
+//! keeps the object. [`super::pending`] knows the owners that have to be built first.
 
 use crate::{Key, ObjectRef};
 
 /// The position of an owner in the order in which objects are assigned.
 ///
-/// The depth comes first: a child exists only because its parent was applied. If it came before the
-/// parent's siblings, these would wait for an object that does not exist yet, and perhaps in a circle.
+/// The depth comes first: if a child came before its parent's siblings, these would wait for an object
+/// that does not exist yet, and perhaps in a circle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     depth: usize,

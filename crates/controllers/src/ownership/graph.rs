@@ -1,12 +1,12 @@
 //! Which owners have to run after a change of an owner or a source. Pure; kept beside the mirrors.
 //!
-//! The graph has the relations between owners, sources and managed objects, each indexed by its other
-//! end. One artifact wakes its readers and no other owner. Owners are of any kind: a HelmRelease and a
-//! Kustomization may want the same object.
+//! The relations between owners, sources and managed objects are indexed by their other end, so one
+//! artifact wakes only its readers. Owners are of any kind: a HelmRelease and a Kustomization may want
+//! the same object.
 //!
-//! An owner *holds* the objects of its inventory and *wants* those of its last build. An owner that
-//! holds an object and is known not to want it has released it: another may take it, although the labels
-//! still name the first.
+//! An owner *holds* the objects of its inventory and *wants* those of its last build. If it is known not
+//! to want an object that it holds, it has released it: another may take it, although the labels still
+//! name the first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

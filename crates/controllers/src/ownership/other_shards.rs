@@ -1,10 +1,9 @@
 //! Reads the announcements of owners in other shards. This process does not build them, so only their
 //! status is known.
 //!
-//! The inventory is written before anything is applied, so it has all objects that the owner holds. It
-//! has all objects that the owner wants once the current revision of its source is applied. The owner
-//! keeps objects that it does not want any more until they are deleted or claimed. So from here, wanting
-//! and holding look the same until it has seen a claim.
+//! The inventory is written before an apply, so it has all objects that the owner holds. It has all that
+//! the owner wants once the current revision of its source is applied. The owner keeps unwanted objects
+//! until they are deleted or claimed, so from here wanting and holding look the same.
 
 use super::declaration::Declaration;
 

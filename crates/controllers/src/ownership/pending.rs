@@ -1,12 +1,11 @@
 //! The owners to build before it is known which owner gets an object without a holder.
 //!
 //! These are the owners of the same source that come before ([`Rank`]) and are not built from its
-//! artifact: their wants are unknown. The children of an owner that is being applied count until they
-//! exist as declared. If the parent waits, its children do not count: no owner waits for another's
-//! dependency.
+//! artifact. The children of an owner that is being applied count until they exist as declared. If the
+//! parent waits, its children do not count: no owner waits for another's dependency.
 //!
-//! A query costs one lookup in a sorted set. The set is made at the first query for an artifact and kept
-//! up to date with each build: a thousand new owners of one source query it a thousand times and more.
+//! A query costs one lookup in a sorted set, which the first query for an artifact makes and each build
+//! updates: a thousand new owners of one source query it a thousand times and more.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

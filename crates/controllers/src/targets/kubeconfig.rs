@@ -1,9 +1,9 @@
 //! Parses the kubeconfig of another cluster, from a Secret, and makes a client.
 //!
-//! Writers of Secrets are not trusted with this machine. So a kubeconfig must be self-contained. Fields
-//! that would run a program here, read a file of this machine, or trust any certificate are refused by
-//! name. They are not ignored: the cluster would be opened with less than requested. The [`Policy`] can
-//! allow the first and the last. Errors contain nothing of its content.
+//! Writers of Secrets are not trusted with this machine. So fields that would run a program here, read a
+//! file of this machine, or trust any certificate are refused by name. They are not ignored: the cluster
+//! would be opened with less than requested. The [`Policy`] can allow the first and the last. Errors
+//! contain nothing of its content.
 
 use std::time::Duration;
 

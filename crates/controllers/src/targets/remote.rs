@@ -2,10 +2,11 @@
 //!
 //! Each kubeconfig has its own client, discovery and watcher, shared by all its users. It is identified
 //! by its content, so a changed Secret is a new one. If a ConfigMap names the account whose token opens
-//! the cluster, the account is part of the identity: tenants never share an access. Its users hold it;
-//! with the last one it ends, with its watches. The Secret is read after an interval, a request, a
-//! change or a failure, not at each run. With the label that makes its changes watched
-//! ([`InputWatcher`](crate::kit::inputs::InputWatcher)), no interval reads it.
+//! the cluster, the account is part of the identity: tenants never share an access. The last user ends
+//! it, with its watches.
+//!
+//! The Secret is read after an interval, a request, a change or a failure, not at each run. If its
+//! changes are watched ([`InputWatcher`](crate::kit::inputs::InputWatcher)), no interval reads it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

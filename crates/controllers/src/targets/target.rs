@@ -1,15 +1,12 @@
 //! A cluster to apply to, and the rights to use.
 //!
-//! All access to managed objects goes through a run's [`Access`]: requests through its cluster, with the
-//! identity to use; observations through its view. Equate's own objects (custom resources, sources,
-//! events) always use this process's own client.
+//! All access to managed objects goes through a run's [`Access`], with the identity to use. Equate's own
+//! objects (custom resources, sources, events) always use this process's own client.
 //!
 //! An owner with a ServiceAccount, its own or the [`Policy`]'s, acts as `system:serviceaccount:<its
 //! namespace>:<name>`, never of another namespace. The API server authorizes each request. All
 //! identities share a cluster's connections, discovery and watches. These see more than an identity may;
 //! [`ScopedView`] limits that (decision 0010).
-//!
-//! One with a `kubeConfig` applies to another cluster ([`remote`](super::remote)).
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Opens a cluster with a ServiceAccount's token: `spec.kubeConfig.configMapRef`, provider `generic`.
 //!
-//! The ConfigMap has the address of the cluster. This process requests the token with its own rights,
-//! for an account in the Kustomization's namespace and the audiences of that cluster, and sends it only
-//! there. One token per configuration stays in memory until 80 % of its life are over. The next request
-//! then gets another, so an idle cluster costs nothing.
+//! This process requests the token with its own rights, for an account in the Kustomization's namespace
+//! and the audiences of that cluster, and sends it only there. One token per configuration stays in
+//! memory until 80 % of its life are over. The next request then gets another, so an idle cluster costs
+//! nothing.
 //!
 //! Refused: cloud providers, whose services exchange such a token for theirs; addresses without TLS; and
 //! this process's own identity if no account is named, which Flux would lend.

@@ -1,12 +1,11 @@
 //! Kubernetes Events about Equate's own objects, as Flux's controllers write them.
 //!
 //! They are core v1 Events, because Flux's tools read those: the controller as source, metadata as
-//! annotations under the prefix of the object's API group. One task writes them; publishers only put
-//! them in a queue.
+//! annotations under the prefix of the object's API group. One task writes them.
 //!
-//! Everything is bounded: the queue ([`Limits::line`]), the remembered events ([`Limits::remembered`]),
-//! and the new events per object and time ([`Limits::burst`], [`Limits::refill`]). A repeated event
-//! raises a count. Events over a limit and failed writes are counted and logged, never written late.
+//! The queue, the remembered events and the new events per object and time are bounded ([`Limits`]). A
+//! repeated event raises a count. Events over a limit and failed writes are counted and logged, never
+//! written late.
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,12 @@
 //! Equate's own resources as the API server has them: typed, in memory, with their changes.
 //!
-//! A status change wakes dependents, any other change wakes the object itself. Otherwise every
-//! controller would wake itself with each status it writes.
-//!
-//! [`Mirror::note`] takes the answer to a write, so that the next run reads the last write (an inventory
-//! above all), not an older state of the watch.
+//! A status change wakes dependents, any other change the object itself: otherwise every controller
+//! would wake itself with each status it writes. [`Mirror::note`] takes the answer to a write, so that
+//! the next run reads the last write, not an older state of the watch.
 //!
 //! An object that does not match its type (its definition requires no `spec`) keeps its last readable
-//! state, with a warning. If there is none, it is treated as missing: otherwise one invalid object would
-//! block all others. An unreadable object is never treated as deleted.
+//! state, or is missing if it has none: otherwise one invalid object would block all others. It is never
+//! treated as deleted.
 
 #[cfg(test)]
 mod tests;

@@ -16,9 +16,15 @@ use super::{Counts, Namespaced, Requeue, RunInfo};
 enum Stage {
     /// Neither wanted nor running; perhaps due later.
     Idle,
-    Ready { place: Place, since: Instant },
+    Ready {
+        place: Place,
+        since: Instant,
+    },
     /// Running; `again` are the reasons that came meanwhile.
-    Running { again: Reasons, forget: bool },
+    Running {
+        again: Reasons,
+        forget: bool,
+    },
 }
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The keys that are ready to run, and their order. No time, no tasks.
 //!
 //! Namespaces take turns, one key each: ten thousand objects of one team delay another team's object by
-//! one run. Within a namespace, requested keys run before routine work, otherwise in order of arrival.
-//! So a request is early in its own namespace and takes nothing from another.
+//! one run. Within a namespace, requested keys run first, then the others by arrival: a request takes
+//! nothing from another namespace.
 //!
 //! Every operation costs the logarithm of the number of keys; a namespace without keys costs nothing.
 

@@ -3,8 +3,8 @@
 //!
 //! - a key that is woken while it waits runs once, with all the reasons;
 //! - a key that is woken while it runs, runs again afterwards, at the end of the queue;
-//! - a failed run is retried with exponential backoff, or later if it asks for that; a wake does not
-//!   wait for either;
+//! - a failed run is retried with exponential backoff, or later if the run asks for that; a wake in
+//!   between runs at once;
 //! - a waiting key costs no worker and no task, only an entry in a map.
 //!
 //! `core` and `line` have the rules, without time or tasks. This file adds a clock and workers.

@@ -1,19 +1,17 @@
 //! Watches managed objects and wakes their owners.
 //!
 //! One watch per kind of object and kind of owner serves all such owners; it selects objects by the
-//! owner's label. It keeps a few words per object ([`Observed`]), not the object. It wakes the owner
-//! when existence, ownership, the owner's fields or the health of an object change. Nothing is polled.
-//! An object may have owners of two kinds: each kind has its own watch, because its labels and fields
-//! differ.
+//! owner's label. It keeps a few bytes per object ([`Observed`]), not the object. It wakes the owner
+//! when existence, ownership, the owner's fields or the health change. An object may have owners of two
+//! kinds: each kind has its own watch, because labels and fields differ.
 //!
-//! An owner passes everything it follows to [`ObjectWatcher::follow`]; a watch without followers ends.
-//! Objects that are waited for but not managed (`healthChecks`) have one watch each, shared by all
-//! owners of a kind and judged for each.
+//! A watch without followers ends. Objects that are waited for but not managed (`healthChecks`) have one
+//! watch each, shared by all owners of a kind.
 //!
 //! Unknown is never guessed. A kind that is not listed yet, or not served, is [`Presence::Unknown`]. A
 //! kind that cannot be read now keeps its last state, and the next list delivers the missed changes. A
-//! kind that may not be listed is reported, so that no owner waits for it. [`ObjectWatcher::note`] takes
-//! the answer to a write, which no older event or list reverts.
+//! kind that may not be listed is reported, so that no owner waits for it. No older event or list
+//! reverts the answer to a write ([`ObjectWatcher::note`]).
 
 mod state;
 #[cfg(test)]

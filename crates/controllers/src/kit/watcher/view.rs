@@ -1,11 +1,11 @@
 //! The part of the watcher's knowledge that owners of a kind, or one of them, may see.
 //!
-//! The watcher uses the rights of the opener of a place, for all kinds in all namespaces: a tenant's
-//! ServiceAccount may list none of that, and a thousand tenants must not be a thousand watches. So its
-//! knowledge is not for all owners. An impersonating owner sees an object only if the object's labels
-//! name it: then it applied the object itself. It learns of an object's absence only if it saw the
-//! object before. Everything else is [`Presence::Unknown`]: then the owner asks the API server with its
-//! own rights and stores the answer by [`ScopedView::set_answers`].
+//! The watcher lists all kinds in all namespaces with the rights of its cluster's opener. A tenant's
+//! ServiceAccount may list none of that, and a thousand tenants must not be a thousand watches. So an
+//! impersonating owner sees an object only if the object's labels name it, because then it applied the
+//! object itself. It learns of an object's absence only if it saw the object before. Everything else is
+//! [`Presence::Unknown`]: then the owner asks the API server with its own rights and stores the answer
+//! by [`ScopedView::set_answers`].
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

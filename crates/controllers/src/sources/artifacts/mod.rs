@@ -1,8 +1,8 @@
 //! Artifacts of other processes: each is fetched once for all its readers.
 //!
-//! A reader asks and ends its run; the answer wakes it. So no worker waits for the network, and a
-//! thousand readers cause one download. The last request of each reader decides what is kept: an unread
-//! digest is removed from memory and disk. After a start, the disk comes before the network.
+//! A reader asks and ends its run; the answer wakes it, so no worker waits for the network. An artifact
+//! that no reader asked for last is removed from memory and disk. After a start, the disk comes before
+//! the network.
 //!
 //! A failure that may pass (no connection, a busy server) is retried here with growing delays, as Flux
 //! does with `--http-retry`. Other failures wait for another artifact, a request, or the reader's
