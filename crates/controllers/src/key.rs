@@ -14,6 +14,7 @@ pub struct Key {
 }
 
 impl Key {
+    /// The key of an object by namespace and name.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),

@@ -1,6 +1,7 @@
 //! `cargo xtask test-peers`: the tests that compare with the real tools.
 
 use std::error::Error;
+use std::path::Path;
 use std::process::Command;
 
 use equate_testkit::peers::{self, KubectlVersion, RUN_VARIABLE};
