@@ -25,7 +25,7 @@ use crate::{
 const IDLE: Duration = Duration::from_secs(90);
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 const UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
-/// Whoever can edit one Secret can request any number.
+/// The editor of one Secret can request any number.
 const CLIENTS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
