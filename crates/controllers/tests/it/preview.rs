@@ -86,7 +86,7 @@ async fn what_moves_is_not_deleted_and_created() {
         "both declare a new object",
         &[
             "a: create ConfigMap/default/new",
-            "b: keep ConfigMap/default/new (held by Kustomization flux-system/a)",
+            "b: keep ConfigMap/default/new (owned by Kustomization flux-system/a)",
         ],
     )
     .await;

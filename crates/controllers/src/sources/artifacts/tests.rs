@@ -309,8 +309,7 @@ async fn download_errors_say_the_cause_and_the_remedy() {
     let unreachable = message(fetching.settled("r", &wanted, &format!("{away}/a")).await);
     assert!(
         unreachable.starts_with(&format!("failed to download archive: GET {away}/a: "))
-            && unreachable
-                .ends_with("; check that the source's controller runs and can be reached from here"),
+            && unreachable.ends_with("; check that the source's controller runs and is reachable from here"),
         "{unreachable}"
     );
 }
