@@ -175,7 +175,10 @@ pub(crate) fn github_app(
         "githubAppInstallationOwner",
         "githubAppInstallationOwner is not UTF-8",
     )?;
-    let installation = number("githubAppInstallationID", "githubAppInstallationID is not a number")?;
+    let installation = number(
+        "githubAppInstallationID",
+        "githubAppInstallationID is not a number",
+    )?;
     let installation = match (owner, installation) {
         (Some(_), Some(_)) => {
             return Err(wrong(

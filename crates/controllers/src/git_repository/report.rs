@@ -152,7 +152,11 @@ impl<'a> StatusDraft<'a> {
         let mut status = before.clone();
         // with a first word of ours the definition's default goes: it says that nothing was seen
         status.observed_generation = status.observed_generation.or(Some(-1));
-        Self { declared, now, status }
+        Self {
+            declared,
+            now,
+            status,
+        }
     }
 
     pub(super) fn finish(self) -> GitRepositoryStatus {

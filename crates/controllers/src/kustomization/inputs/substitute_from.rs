@@ -80,7 +80,9 @@ pub enum ValuesError {
     #[error("spec.postBuild.substituteFrom has {0} entries; the limit is {REFERENCES_MAX}")]
     TooMany(usize),
     /// There is too much in them.
-    #[error("spec.postBuild.substituteFrom refers to more than {BYTES_MAX} bytes of values, which is the limit")]
+    #[error(
+        "spec.postBuild.substituteFrom refers to more than {BYTES_MAX} bytes of values, which is the limit"
+    )]
     TooLarge,
     /// There are no keys.
     #[error(transparent)]

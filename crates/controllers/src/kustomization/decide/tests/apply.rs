@@ -1,8 +1,6 @@
-//! How far a build is applied, and what ends that.
-
 use super::*;
 
-/// A build of these that begins to be applied to a cluster that has those.
+/// A build of these objects that begins to be applied.
 fn staged(now: Instant, objects: Objects) -> Seen {
     let mut seen = seen(now);
     seen.last = Some(Last {
@@ -41,7 +39,7 @@ fn what_is_held_is_written_down_before_it_is_applied() {
         &[],
         "apply create ConfigMap/shop/a; written ahead: None",
     );
-    // what goes stays written down until it is gone
+    // an object that disappears stays in the inventory until it is gone
     what(
         &["a"],
         &["a", "b"],
@@ -118,7 +116,7 @@ fn what_has_to_be_known_is_asked_for_before_anything_is_applied() {
     );
 }
 
-/// A run that applied these and holds those.
+/// A run that applied `declared` and holds `held`.
 fn passed(now: Instant, declared: &[&str], held: &[&str], live: &[&str]) -> Seen {
     let applied = objects(declared, held, live);
     let plan = Arc::new(applied.plan().plan);
@@ -182,7 +180,7 @@ fn what_is_not_declared_any_more_goes_when_all_is_applied() {
             seen.last.as_mut().unwrap().contests = vec![(contest, near)];
         }
     };
-    // nothing is pruned while it is not clear what belongs to whom
+    // nothing is pruned while ownership is unclear
     what(&contest(true), "contested; holds [\"a\", \"gone\", \"old\"]");
 }
 

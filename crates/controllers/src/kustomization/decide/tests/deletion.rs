@@ -1,5 +1,3 @@
-//! What becomes of the objects of a Kustomization that is deleted.
-
 use super::*;
 
 #[test]
@@ -40,7 +38,7 @@ fn deletion_follows_the_policy() {
             expected,
         );
     }
-    // what it holds is here, whatever it cannot build
+    // the objects are in this cluster, whatever it cannot build
     what(
         json!({ "decryption": { "provider": "sops", "serviceAccountName": "anyone" } }),
         &|_| {},

@@ -367,8 +367,7 @@ async fn spec_provider_github() {
     });
     session.secret("app", data).await;
     session.source("app", spec).await;
-    let refused =
-        "the GitHub API failed to issue an installation token (HTTP 401): Integration not found";
+    let refused = "the GitHub API failed to issue an installation token (HTTP 401): Integration not found";
     session.says("app", "AuthenticationFailed", refused).await;
 
     let owner = json!({ "githubAppInstallationID": "", "githubAppInstallationOwner": "someone" });
