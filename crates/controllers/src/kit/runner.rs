@@ -312,8 +312,7 @@ impl<C: Controller> Runner<C> {
         // one that came during the run has just been dropped
         let object = self.mirror.get(key);
         let object = object.filter(|object| self.kit.settings.shards.own(object.meta()));
-        let is_another =
-            |object: Arc<C::Object>| ended.is_none_or(|ended| ended.meta().uid != object.meta().uid);
+        let is_another = |object: Arc<C::Object>| ended.is_none_or(|ended| ended.meta().uid != object.meta().uid);
         if object.is_some_and(is_another) {
             self.queue.wake(key.clone(), Reason::Appeared);
         }

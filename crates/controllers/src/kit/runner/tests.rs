@@ -21,9 +21,9 @@ use tokio::time::Instant;
 
 use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::controller::{Absence, Acted, Controller, Failure, Next, Report, Retry, StandardConditions};
-use crate::kit::queue::Counts;
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
+use crate::kit::queue::Counts;
 use crate::kit::wake::Reason;
 use crate::kit::{About, Severity, controller::Notice};
 use crate::{ControllerSet, Engine, Key, Shards};
@@ -353,13 +353,11 @@ impl Session {
 
     /// As soon as the status says that this request was answered.
     async fn answers(&self, name: &str, token: &str) {
-        eventually(&format!("{name} answers {token}"), DEADLINE, async || match self
-            .answered(name)
-            .await
-            .as_deref()
-        {
-            Some(own) if own == token => Ok(()),
-            other => Err(format!("{other:?}")),
+        eventually(&format!("{name} answers {token}"), DEADLINE, async || {
+            match self.answered(name).await.as_deref() {
+                Some(own) if own == token => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
         })
         .await;
     }
@@ -370,11 +368,9 @@ impl Session {
         eventually(&format!("an event {reason} of {name}"), DEADLINE, async || {
             let all = api.list(&ListParams::default()).await.unwrap().items;
             let about = |event: &&Event| event.involved_object.name.as_deref() == Some(name);
-            let told: Vec<_> = all
-                .iter()
-                .filter(about)
-                .map(|event| (event.reason.as_deref(), event.message.as_deref(), event.count))
-                .collect();
+            let told: Vec<_> = all.iter().filter(about).map(|event| {
+                (event.reason.as_deref(), event.message.as_deref(), event.count)
+            }).collect();
             match told.contains(&(Some(reason), Some(message), Some(1))) {
                 true => Ok(()),
                 false => Err(format!("{told:?}")),
@@ -662,10 +658,7 @@ async fn a_finalizer_that_changed_meanwhile_is_set_and_removed_by_the_next_run()
     };
     session.faults.add(conflict());
     session
-        .create(
-            "a",
-            json!({ "metadata": { "finalizers": ["example.org/other"] } }),
-        )
+        .create("a", json!({ "metadata": { "finalizers": ["example.org/other"] } }))
         .await;
     finalizers(&["example.org/other", "example.org/probe"]).await;
     session.says("a", ConditionType::Ready, "a").await;

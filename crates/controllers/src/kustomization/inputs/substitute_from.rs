@@ -1,13 +1,12 @@
-//! What ConfigMaps and Secrets hold for a Kustomization: the variables of
-//! `spec.postBuild.substituteFrom`, the keys of `spec.decryption`.
+//! Values from ConfigMaps and Secrets: the variables of `spec.postBuild.substituteFrom`, and the keys of
+//! `spec.decryption`.
 //!
-//! They are read once for a run, one request for each reference, never written down, and forgotten when
-//! what they were put into is applied; a digest is kept, so that a run can tell whether they are others
-//! by now. A value of a Secret is in no error, no log and no event: what the API server says of an
-//! object goes through [`Masks::mask`] first.
+//! They are read once for a run, with one request for each reference, and dropped when the build is
+//! applied. They are never written. A digest stays, to detect a change. No error, log or event has a value
+//! of a Secret: messages of the API server about objects pass through [`Masks::mask`].
 //!
-//! Refused: more than [`REFERENCES_MAX`] references, more than [`BYTES_MAX`] of values, and values
-//! of Secrets that are no text.
+//! Refused: more than [`REFERENCES_MAX`] references, more than [`BYTES_MAX`] of values, and values of
+//! Secrets that are not text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,15 +26,15 @@ use crate::kustomization::declared;
 use crate::kustomization::reasons::Failure;
 use crate::{Key, kit};
 
-/// More references than this nobody writes by hand.
+/// The most references of one Kustomization.
 pub const REFERENCES_MAX: usize = 64;
-/// So many bytes all names and values may have together.
+/// The most bytes of all names and values together.
 pub const BYTES_MAX: usize = 8 << 20;
 
-/// Why variables are not known.
+/// An error while variables are read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValuesError {
-    /// It is not there, and not optional.
+    /// It does not exist, and is not optional.
     #[error(
         "substitute from '{kind}/{name}' error: {}s {name:?} not found in namespace {namespace:?}",
         kind.to_lowercase()
@@ -45,30 +44,30 @@ pub enum ValuesError {
         kind: &'static str,
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// Its namespace.
         namespace: String,
     },
-    /// The API server does not let it be read, or cannot say it in a way that can be understood.
+    /// The API server refuses to return it, or its answer cannot be read.
     #[error("substitute from '{kind}/{name}' error: {why}")]
     Refused {
         /// ConfigMap or Secret.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// The API server's words.
+        /// The API server's message.
         why: String,
     },
-    /// The API server was busy or away.
+    /// The API server was busy or did not answer.
     #[error("substitute from '{kind}/{name}' error: {why}")]
     Unreachable {
         /// ConfigMap or Secret.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// What happened.
+        /// The error.
         why: String,
     },
-    /// A value of a Secret is no text. It is not shown.
+    /// A value of a Secret is not text. It is not shown.
     #[error("substitute from 'Secret/{name}' error: the value of {key:?} is not UTF-8")]
     NotText {
         /// The Secret's name.
@@ -76,13 +75,11 @@ pub enum ValuesError {
         /// The variable.
         key: String,
     },
-    /// There are too many references.
+    /// Too many references.
     #[error("spec.postBuild.substituteFrom has {0} entries; the limit is {REFERENCES_MAX}")]
     TooMany(usize),
-    /// There is too much in them.
-    #[error(
-        "spec.postBuild.substituteFrom refers to more than {BYTES_MAX} bytes of values, which is the limit"
-    )]
+    /// Too many bytes.
+    #[error("spec.postBuild.substituteFrom refers to more than {BYTES_MAX} bytes of values")]
     TooLarge,
     /// There are no keys.
     #[error(transparent)]
