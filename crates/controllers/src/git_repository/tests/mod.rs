@@ -1,4 +1,4 @@
-//! The parts as values: what is decided, what opens a repository, what a status says.
+//! Decisions, credentials and statuses, as values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,7 +84,7 @@ fn failure(retry: bool) -> Failure {
     }
 }
 
-/// The plan where nothing outside was looked at.
+/// The plan where nothing outside was read.
 fn unlooked(metadata: Value, spec: Value) -> Plan {
     let declared = Declared::try_from(&object(metadata, spec)).unwrap();
     decide(&declared, &Seen::Unlooked)
@@ -203,7 +203,7 @@ fn an_artifact_is_made_when_something_is_different() {
         FIRST,
         &format!("{:?} {FIRST}", Why::First),
     );
-    // the same commit, found another way
+    // the same commit, by another reference
     let tag = FIRST.replace("main", "v1.0.0");
     check(
         same.clone(),
@@ -212,7 +212,7 @@ fn an_artifact_is_made_when_something_is_different() {
         &tag,
         &format!("{:?} {tag}", Why::Revision),
     );
-    // what Flux made of fields that are no longer there
+    // observed settings of Flux whose fields are no longer set
     let submodules = other(|status| status.observed_recurse_submodules = true);
     check(
         same.clone(),
@@ -229,7 +229,7 @@ fn an_artifact_is_made_when_something_is_different() {
         FIRST,
         &format!("{:?} {FIRST}", Why::Content),
     );
-    // nothing is known: nothing is done, whatever there is
+    // nothing is known: nothing is done, whatever exists
     for artifact in [Stored, Lost, Nothing] {
         check(json!(null), &status, artifact, "unreadable", "no answer");
     }
@@ -363,7 +363,7 @@ fn a_secret_opens_what_the_url_speaks() {
     );
 }
 
-/// What git says of a URL or reference that can never work ends the tries; what may change does not.
+/// A git error about an invalid URL or reference ends the retries; other errors do not.
 #[test]
 fn what_can_never_work_is_not_tried_again() {
     let place = tempfile::tempdir().unwrap();
@@ -474,7 +474,7 @@ fn a_status_says_what_flux_would_say() {
             "FetchFailed=True GitOperationFailed 2: no answer",
         ],
     );
-    // the same again is the same: nothing to write
+    // repeating it changes nothing
     assert_eq!(report(&failed).failed(&failure(true), None).finish(), failed);
 
     let ready = report(&failed).published(&published_at(FIRST)).finish();
@@ -570,7 +570,7 @@ fn a_status_says_what_flux_would_say() {
         ready.conditions
     );
 
-    // suspended: seen, and that is all
+    // suspended: only the generation is updated
     let rested = report(&GitRepositoryStatus {
         observed_generation: Some(1),
         ..fetching.clone()

@@ -81,7 +81,7 @@ pub enum ValuesError {
     /// Too many bytes.
     #[error("spec.postBuild.substituteFrom refers to more than {BYTES_MAX} bytes of values")]
     TooLarge,
-    /// There are no keys.
+    /// An error of the keys.
     #[error(transparent)]
     Keys(#[from] KeysError),
 }
@@ -106,31 +106,31 @@ impl From<ValuesError> for Failure {
     }
 }
 
-/// What was read, without what it says.
+/// The version of the values, without the values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
     digest: [u8; 32],
-    /// Each that was asked for, and the version it had, if it was there.
+    /// Each reference, with its version if it existed.
     versions: Vec<(InputRef, Option<u64>)>,
 }
 
 impl Stamp {
-    /// Whether the values are the same, whatever else changed about what holds them.
+    /// Whether the values are the same, also in other versions of their objects.
     pub fn is_of(&self, other: &Stamp) -> bool {
         self.digest == other.digest
     }
 
-    /// Whether each of them is known to have the version it had when it was read.
+    /// Whether each object is known to have the version that was read.
     pub fn is_current(&self, version: impl Fn(&InputRef) -> Option<u64>) -> bool {
         let mut all = self.versions.iter();
         all.all(|(holder, read)| read.is_some() && version(holder) == *read)
     }
 }
 
-/// Variables and their values, and keys. What is shown of it are the names.
+/// Variables with their values, and keys. `Debug` shows names only.
 pub struct Values {
     variables: BTreeMap<String, String>,
-    /// None where nothing is to be decrypted.
+    /// None without decryption.
     keys: Option<KeyRing>,
     secrets: Arc<Masks>,
     stamp: Stamp,
@@ -143,30 +143,28 @@ impl fmt::Debug for Values {
 }
 
 impl Values {
-    /// What was read.
+    /// The version of the values.
     pub fn stamp(&self) -> &Stamp {
         &self.stamp
     }
 
-    /// The variables, with those over them that the Kustomization has itself.
+    /// The variables, overridden by the inline ones.
     pub fn under(&self, inline: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut all = self.variables.clone();
         all.extend(inline.clone());
         all
     }
 
-    /// The keys, if anything is to be decrypted.
     pub(in crate::kustomization) fn keys(&self) -> Option<&KeyRing> {
         self.keys.as_ref()
     }
 
-    /// What must not be shown of it.
     pub(in crate::kustomization) fn masks(&self) -> &Arc<Masks> {
         &self.secrets
     }
 }
 
-/// What a Kustomization takes anything from; with the Secret of keys that is for all.
+/// The ConfigMaps and Secrets of a Kustomization, with the Secret of shared keys.
 pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterator<Item = InputRef> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let post = object.spec.post_build.iter();
@@ -179,11 +177,11 @@ pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterat
     all.chain(keys).chain(declared::holder(object))
 }
 
-/// Reads all variables of these references in a namespace, of one name the last counts; and keys, of those
-/// who name no Secret from the one that is for all.
+/// Reads the variables of all references, where the last of a name wins; and the keys, from the shared
+/// Secret if the Kustomization names none.
 ///
 /// # Errors
-/// When one cannot be read that is not optional.
+/// When a reference that is not optional cannot be read.
 pub async fn read(
     client: &Client,
     namespace: &str,
@@ -265,7 +263,7 @@ pub async fn read(
     })
 }
 
-/// What one of them holds.
+/// The content of one reference.
 struct Found {
     version: Option<u64>,
     values: BTreeMap<String, String>,
@@ -294,7 +292,6 @@ fn of_secret(name: &str, secret: Secret) -> Result<Found, ValuesError> {
     })
 }
 
-/// A value as it is put in.
 fn in_one_line(value: &str) -> String {
     value.replace('\n', "")
 }
@@ -384,7 +381,7 @@ mod tests {
         let known = |of: &InputRef| (*of == holder("a")).then_some(5);
         assert!(stamp(&[("a", Some(5))]).is_current(known));
         assert!(!stamp(&[("a", Some(4))]).is_current(known));
-        // one that nobody tells of, and one that was not there
+        // one that no watch covers, and one that was absent
         assert!(!stamp(&[("a", Some(5)), ("b", Some(5))]).is_current(known));
         assert!(!stamp(&[("b", None)]).is_current(known));
     }
