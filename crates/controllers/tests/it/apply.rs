@@ -1,4 +1,4 @@
-//! A newcomer sees the repository's objects applied and healthy.
+//! Objects of the repository are applied and become healthy.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,5 +1,5 @@
-//! An object that moves from one Kustomization to another in one commit is handed over: it is never
-//! deleted, whoever runs first and whoever waits for whom.
+//! An object that moves from one Kustomization to another in one commit is handed over. It is never
+//! deleted, in any order of runs and waits.
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::ConditionType;
@@ -14,7 +14,7 @@ use crate::session::{
 
 const OWNER: &str = "kustomize.toolkit.fluxcd.io/name";
 
-/// The uid of a ConfigMap in `default`, and whose its labels say it is.
+/// The uid of a ConfigMap in `default`, and the owner in its labels.
 async fn found(session: &Session, name: &str) -> Option<(String, String)> {
     let map: ConfigMap = session.get("default", name).await?;
     let labels = map.metadata.labels.unwrap_or_default();
@@ -26,7 +26,7 @@ async fn uid(session: &Session, name: &str) -> String {
     found(session, name).await.unwrap().0
 }
 
-/// Waits until an object belongs to a Kustomization, and is still the one it was.
+/// Waits until an object belongs to a Kustomization, with an unchanged uid.
 async fn taken(session: &Session, what: &str, name: &str, by: &str, uid: &str) {
     let look = async || match found(session, name).await {
         Some((_, owner)) if owner == by => Ok(()),
@@ -74,7 +74,7 @@ async fn start(from: &str, to: &str) -> Session {
     Session::start(&files).await
 }
 
-/// `x` moves and changes, `gone` goes; also `more` is committed.
+/// `x` moves and changes, `gone` is removed, and `more` is committed.
 fn moves(session: &Session, from: &str, to: &str, more: &[File<'_>]) -> String {
     let (old, new, gone) = (
         format!("{from}/x.yaml"),
@@ -87,13 +87,13 @@ fn moves(session: &Session, from: &str, to: &str, more: &[File<'_>]) -> String {
     session.commit(&files)
 }
 
-/// What happens between the state before and after.
+/// Events between the commits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Meanwhile {
     Nothing,
-    /// The engine is away when it is committed.
+    /// The engine is stopped during the commit.
     Away,
-    /// And has lost what it had fetched.
+    /// It has also lost its fetched artifacts.
     Wiped,
 }
 
@@ -123,7 +123,7 @@ async fn check(from: &str, to: &str, specs: [Value; 2], meanwhile: Meanwhile) {
     session.ready(from, &revision).await;
     taken(&session, &what, "x", to, &x).await;
     session.value("default", "x", Some("moved")).await;
-    // what did not move is pruned
+    // an object that did not move is pruned
     session.value("default", "gone", None).await;
     lets_go(&session, from, "x").await;
     assert!(holds(&to_status, "x"), "{what}: {to_status:?}");
@@ -141,7 +141,7 @@ async fn check(from: &str, to: &str, specs: [Value; 2], meanwhile: Meanwhile) {
         );
     }
     if meanwhile == Meanwhile::Nothing {
-        // one build each for what changed, also of the one that waited
+        // one build for each change, also of the one that waited
         assert_eq!(session.stats().builds, built + 2, "{what}");
     }
     session.end().await;
@@ -174,7 +174,7 @@ async fn while_nobody_looks() {
     }
 }
 
-/// A kustomization.yaml that nobody can build.
+/// A kustomization.yaml that cannot be built.
 const BROKEN: &str = "resources: [missing.yaml]\n";
 
 async fn started(from: &str, to: &str) -> (Session, String) {
@@ -206,7 +206,7 @@ async fn to_one_that_cannot_be_built() {
         let file = format!("{to}/kustomization.yaml");
         let revision = moves(&session, from, to, &[(&file, Some(BROKEN))]);
         session.fails(to, "BuildFailed").await;
-        // who gave it up is ready, and says what it keeps and for whose sake
+        // the former owner is ready, and names the kept objects and the other Kustomization
         let message = held_up(&session, from, &revision).await;
         assert_eq!(
             message,
@@ -268,7 +268,7 @@ async fn to_one_that_rests_or_waits() {
     session.ready("a", &revision).await;
     session.value("default", "gone", None).await;
     session.value("default", "x", Some("one")).await;
-    // until it is taken, it is the first one's to remember
+    // until it is taken, the first one remembers it
     let untaken = async |why: &str| {
         let message = format!(
             "not deleted, and not taken yet: ConfigMap/default/x, for Kustomization/flux-system/b, which {why}. \
@@ -296,7 +296,7 @@ async fn to_one_that_rests_or_waits() {
         })
         .await;
 
-    // one that never comes to take it, and does not want it any more: it is forgotten by nobody
+    // the taker never takes it and no longer wants it: the former owner still has it
     session.patch("a", json!({ "spec": { "suspend": true } })).await;
     let x = config_map("x", "back");
     session.commit(&[("b/x.yaml", None), ("a/x.yaml", Some(&x))]);
@@ -402,7 +402,7 @@ async fn from_one_that_is_deleted_by_hand() {
     for (from, to) in [("a", "b"), ("b", "a")] {
         let what = format!("{from} to {to}");
         let (mut session, x) = started(from, to).await;
-        // whoever is first after the start, nobody has been built
+        // whichever runs first after the start, nothing has been built
         session.stop().await;
         let revision = moves(&session, from, to, &[]);
         session.delete::<Kustomization>(HOME, from).await;
@@ -412,7 +412,7 @@ async fn from_one_that_is_deleted_by_hand() {
         taken(&session, &what, "x", to, &x).await;
         session.value("default", "keep", None).await;
 
-        // and one that cannot be built holds up also that
+        // an unbuildable Kustomization blocks that, too
         let file = format!("{to}/kustomization.yaml");
         let more = config_map("more", "one");
         let revision = session.commit(&[("more/more.yaml", Some(&more))]);
@@ -495,7 +495,7 @@ async fn to_one_that_leaves_it_alone() {
     );
     assert!(holds(&status, "x"));
     session.value("default", "x", Some("one")).await;
-    // who is deleted tells what it leaves behind
+    // a deleted Kustomization reports the objects that it leaves
     session.delete::<Kustomization>(HOME, "a").await;
     goes(&session, "a").await;
     session

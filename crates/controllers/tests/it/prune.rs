@@ -1,4 +1,4 @@
-//! Removes a file and sees the object pruned.
+//! A removed file prunes its object.
 
 use serde_json::json;
 

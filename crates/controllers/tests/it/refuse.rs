@@ -1,4 +1,4 @@
-//! Never worse than git says: what cannot be built or would delete everything changes nothing.
+//! A revision that cannot be built or would delete everything changes nothing.
 
 use equate_api::meta::{ConditionType, is_true};
 use serde_json::json;

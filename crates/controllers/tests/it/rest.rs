@@ -1,4 +1,4 @@
-//! A suspended Kustomization rests; one that is deleted while it rests leaves everything as it is.
+//! A suspended Kustomization changes nothing; if it is deleted while suspended, all objects stay.
 
 use equate_api::kustomize::Kustomization;
 use equate_testkit::eventually::eventually;

@@ -1,4 +1,4 @@
-//! Nothing happens where nothing changes, also after a start.
+//! Without changes nothing happens, also after a start.
 
 use equate_testkit::eventually::eventually;
 use serde_json::json;

@@ -1,6 +1,5 @@
-//! Who shares a cluster with others: a tenant's Kustomization writes, reads and deletes with the rights
-//! of its ServiceAccount and no others, is told of nothing that it may not ask for, and holds up
-//! nobody. One test for each way out that was tried.
+//! Tenants of a shared cluster: a tenant's Kustomization writes, reads and deletes with the rights of its
+//! ServiceAccount only, learns nothing else, and blocks nobody. One test for each attempted escape.
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
@@ -33,15 +32,15 @@ where
     api.create(&PostParams::default(), &object).await.unwrap();
 }
 
-/// A namespace with the ServiceAccount `deployer`, which may do what it likes to ConfigMaps,
-/// Deployments, Roles and RoleBindings there.
+/// A namespace with the ServiceAccount `deployer`, which has all rights on ConfigMaps, Deployments, Roles
+/// and RoleBindings there.
 pub(crate) async fn tenant(session: &Session, name: &str) {
     session.namespace(name).await;
     create::<ServiceAccount>(session, name, json!({ "metadata": { "name": "deployer" } })).await;
     allow(session, name, name).await;
 }
 
-/// Lets a tenant do that in a namespace.
+/// Grants a tenant those rights in a namespace.
 async fn allow(session: &Session, tenant: &str, namespace: &str) {
     let rules = json!([
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"] },
@@ -100,7 +99,7 @@ async fn spec_service_account_name_applies_corrects_and_prunes_with_its_rights()
     kustomize(&session, "@home-a", "app", json!({ "wait": true })).await;
     let revision = session.commit(&[]);
     session.ready("@home-a/app", &revision).await;
-    // the hub tells of what is its own
+    // the object watcher covers its own objects
     session
         .merge::<ConfigMap>("@home-a", "a", json!({ "data": { "value": "by hand" } }))
         .await;
@@ -116,7 +115,7 @@ async fn spec_service_account_name_applies_corrects_and_prunes_with_its_rights()
     session.end().await;
 }
 
-/// Whatever a tenant writes, only what its account may do is done; `expected` is in the message.
+/// Whatever a tenant writes, the rights of its account limit it; `expected` is in the message.
 async fn check_refused(files: &[(&str, &str)], spec: Value, target: (&str, &str), expected: &str) {
     let session = Session::anywhere(files).await;
     tenant(&session, "@home-a").await;
@@ -203,7 +202,7 @@ async fn default_service_account_is_for_whom_that_names_none() {
     kustomize(&session, "@home-a", "app", json!({ "serviceAccountName": null })).await;
     let message = session.fails("@home-a/app", "ReconciliationFailed").await;
     assert!(message.contains(&session.here(FORBIDDEN)), "{message}");
-    // rights that it is given are tried after `retryInterval`
+    // new rights are tried after `retryInterval`
     allow(&session, "@home-a", "@home-platform").await;
     session.value("@home-platform", "a", Some("one")).await;
     session.end().await;
@@ -231,7 +230,7 @@ async fn no_cross_namespace_refs_refuses_sources_of_others() {
     let stalled = |status: &_| said(status, ConditionType::Stalled) == expected;
     session.until("@home-a/app", "stalled", stalled).await;
     absent(&session, "@home-a", "a").await;
-    // who reads its own namespace's is not held up by one that may not
+    // one that may read its own namespace is not delayed by one that may not
     session.kustomize("platform", "platform", json!({})).await;
     session.value("@home", "b", Some("one")).await;
     session.commit(&[
@@ -277,7 +276,7 @@ async fn spec_health_checks_tell_nothing_that_the_account_may_not_ask_for() {
         json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "@home" }]);
     let spec = json!({ "healthChecks": checks, "timeout": "2s", "retryInterval": "1s" });
     kustomize(&session, "@home-a", "app", spec).await;
-    // what its time did not suffice for to ask is asked for next time
+    // questions beyond the time limit are asked in the next run
     let unknown = session.here("Deployment/@home/web status: 'Unknown'");
     let forbidden = session.here(FORBIDDEN);
     let refused = |status: &KustomizationStatus| {
@@ -285,14 +284,15 @@ async fn spec_health_checks_tell_nothing_that_the_account_may_not_ask_for() {
         reason(status) == "HealthCheckFailed" && message.contains(&unknown) && message.contains(&forbidden)
     };
     session.until("@home-a/app", "is told nothing", refused).await;
-    // with the right to ask it is told
+    // with the right to watch, events arrive
     allow(&session, "@home-a", "@home").await;
     let status = session.ready("@home-a/app", &session.commit(&[])).await;
     assert!(said(&status, ConditionType::Healthy).starts_with("Health check passed"));
     session.end().await;
 }
 
-/// A platform that drops what a tenant declares as well, who may not write it: it goes.
+/// A platform drops an object that a tenant declares as well, without the right to write it: the object is
+/// deleted.
 async fn check_dropped(tenants: &str, dropped: ((&str, &str), &str)) {
     let kept = map("@home", "kept", "one");
     let session = Session::anywhere(&[
@@ -314,7 +314,7 @@ async fn check_dropped(tenants: &str, dropped: ((&str, &str), &str)) {
     session.until("@home-a/app", "refused", refused).await;
     let second = session.commit(&[("platform/dropped.yaml", None)]);
     session.ready("platform", &second).await;
-    // also where it took longer than usual to learn what the tenant may
+    // also where the answer about the tenant's rights took longer than usual
     let kept = [session.here("@home_kept__ConfigMap")];
     let dropped_all = |status: &KustomizationStatus| {
         let quiet = [ConditionType::PruneBlocked, ConditionType::OwnershipConflict];
