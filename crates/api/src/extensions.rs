@@ -15,7 +15,7 @@ pub const VERSION: &str = "v1beta1";
 const ALIAS: &str = r"^@([a-z0-9]([a-z0-9_-]*[a-z0-9])?)$";
 const ALIAS_PATH: &str = r"^@([a-z0-9]([a-z0-9_-]*[a-z0-9])?)/(.*)$";
 
-/// Which artifacts are made of which sources.
+/// A generator that composes artifacts of other sources.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "source.extensions.fluxcd.io",
@@ -60,7 +60,7 @@ pub struct ArtifactGeneratorSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputArtifact {
-    /// What is copied into it, in order.
+    /// The copy operations, in order.
     #[schemars(length(min = 1))]
     pub copy: Vec<CopyOperation>,
     /// The ExternalArtifact's name.
@@ -70,7 +70,7 @@ pub struct OutputArtifact {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("pattern" = ALIAS))]
     pub origin_revision: Option<String>,
-    /// The source whose revision is the artifact's, as `@alias`; a digest of the content when absent.
+    /// The source whose revision is the artifact's, as `@alias`; defaults to a digest of the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("pattern" = ALIAS))]
     pub revision: Option<String>,
@@ -80,17 +80,17 @@ pub struct OutputArtifact {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CopyOperation {
-    /// Patterns of paths to leave out.
+    /// Patterns of paths to exclude.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub exclude: Vec<String>,
-    /// Which files, as `@alias/pattern`.
+    /// The files to copy, as `@alias/pattern`.
     #[schemars(length(min = 1, max = 1024), extend("pattern" = ALIAS_PATH))]
     pub from: String,
-    /// What is done where a file is already; Overwrite when absent.
+    /// The handling of a file that exists already; default Overwrite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<CopyStrategy>,
-    /// Where to, as `@artifact/path`.
+    /// The target, as `@artifact/path`.
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^@(artifact)/(.*)$"))]
     pub to: String,
 }
@@ -120,7 +120,7 @@ pub struct GeneratorSource {
     /// Its name.
     #[schemars(length(max = 253), regex(pattern = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"))]
     pub name: String,
-    /// Its namespace; the generator's when absent.
+    /// Its namespace; defaults to the generator's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 63),
@@ -146,7 +146,7 @@ string_enum! {
     }
 }
 
-/// What is known of a generator.
+/// The status of a generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ArtifactGeneratorStatus {
@@ -157,10 +157,10 @@ pub struct ArtifactGeneratorStatus {
     /// The artifacts made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inventory: Vec<GeneratedArtifact>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// A digest over the sources' revisions in the last run.
+    /// A digest of the sources' revisions in the last reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_sources_digest: Option<String>,
 }

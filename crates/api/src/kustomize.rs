@@ -19,7 +19,7 @@ pub const VERSION: &str = "v1";
 /// The most records in [`KustomizationStatus::history`].
 pub const HISTORY_RECORDS_MAX: usize = 5;
 
-/// What to build from a source, and how to keep it applied.
+/// A Kustomization: builds objects from a source and keeps them applied.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "kustomize.toolkit.fluxcd.io",
@@ -42,86 +42,86 @@ pub const HISTORY_RECORDS_MAX: usize = 5;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KustomizationSpec {
-    /// Which annotations kustomize adds about where an object comes from.
+    /// The annotations in which kustomize records an object's origin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub build_metadata: Vec<BuildMetadata>,
-    /// Labels and annotations for everything that is applied.
+    /// Labels and annotations for all applied objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub common_metadata: Option<CommonMetadata>,
     /// Directories with kustomize components, relative to the path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<String>,
-    /// How encrypted manifests are read.
+    /// The decryption of manifests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decryption: Option<Decryption>,
-    /// What becomes of the applied objects when this one is deleted; MirrorPrune when absent.
+    /// The handling of applied objects when this Kustomization is deleted; default MirrorPrune.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
-    /// Kustomizations that have to be ready first.
+    /// Kustomizations that must be ready first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<DependencyReference>,
-    /// Whether an object is recreated when a change to it is refused as immutable.
+    /// Recreate objects whose change is refused as immutable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(extend("default" = false))]
     pub force: bool,
-    /// How the health of custom kinds is told, by CEL.
+    /// CEL expressions for the health of custom kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub health_check_exprs: Vec<HealthCheckExpression>,
-    /// Objects that have to be healthy before this one is ready.
+    /// Objects that must be healthy before this Kustomization is ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub health_checks: Vec<HealthCheck>,
-    /// Fields whose drift is left alone.
+    /// Fields whose drift is ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<IgnoreRule>,
-    /// Whether a component that does not exist is passed over.
+    /// Ignore missing components.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_missing_components: bool,
     /// Image names, tags and digests to replace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
-    /// How often the cluster is looked at without being told.
+    /// The interval of reconciliation.
     pub interval: Duration,
-    /// The cluster to apply to; the one this object lives in when absent.
+    /// The target cluster; defaults to this cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kube_config: Option<KubeConfigReference>,
-    /// Put before every name.
+    /// A prefix of every object's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub name_prefix: Option<String>,
-    /// Put after every name.
+    /// A suffix of every object's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub name_suffix: Option<String>,
-    /// Changes to what is built.
+    /// Patches of the built objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<Patch>,
-    /// The directory of the source to build; its root when absent.
+    /// The directory of the source to build; defaults to its root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What is done with the manifests after the build.
+    /// The steps after the build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub post_build: Option<PostBuild>,
-    /// Whether objects that are no longer declared are deleted.
+    /// Delete objects that are no longer declared.
     pub prune: bool,
-    /// How long to wait after a failure; the interval when absent.
+    /// The delay after a failure; defaults to the interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_interval: Option<Duration>,
-    /// The ServiceAccount to act as.
+    /// The ServiceAccount to impersonate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
-    /// Where the manifests come from.
+    /// The source of the manifests.
     pub source_ref: SourceReference,
-    /// Whether the Kustomization rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// The namespace of everything that is applied.
+    /// The namespace of all applied objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub target_namespace: Option<String>,
-    /// How long applying and becoming healthy may take; half a minute less than the interval when absent.
+    /// The timeout of applying and health checks; defaults to the interval minus 30s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// Whether everything that is applied has to be healthy before this one is ready.
+    /// Wait until all applied objects are healthy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wait: bool,
 }
@@ -168,16 +168,16 @@ string_enum! {
     }
 }
 
-/// How encrypted manifests are read.
+/// The decryption of manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Decryption {
-    /// Which tool encrypted them.
+    /// The decryption provider.
     pub provider: DecryptionProvider,
     /// A Secret with the keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// The ServiceAccount that a key service is asked as.
+    /// The ServiceAccount to authenticate with at a key service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
 }
@@ -191,26 +191,26 @@ string_enum! {
     }
 }
 
-/// How the health of a kind is told.
+/// CEL expressions for the health of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheckExpression {
-    /// The kind's API version, of which only the group counts.
+    /// The kind's API version; only the group is compared.
     pub api_version: String,
-    /// True when the object is healthy.
+    /// True if the object is healthy.
     pub current: String,
-    /// True when it has failed.
+    /// True if the object has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// True while it is on its way.
+    /// True while the object is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_progress: Option<String>,
-    /// The kind; every kind of the group when absent.
+    /// The kind; defaults to every kind of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
 }
 
-/// An object that has to be healthy.
+/// An object that must be healthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheck {
@@ -221,33 +221,34 @@ pub struct HealthCheck {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Its namespace; the Kustomization's when absent.
+    /// Its namespace; defaults to the Kustomization's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// Fields whose drift is left alone.
+/// Fields whose drift is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IgnoreRule {
     /// The fields, as JSON pointers.
     pub paths: Vec<String>,
-    /// Which objects; all when absent.
+    /// The objects; default all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Selector>,
 }
 
-/// What is done with the manifests after the build.
+/// The steps after the build.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PostBuild {
     /// Values of variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub substitute: BTreeMap<String, String>,
-    /// ConfigMaps and Secrets with values of variables; a later one wins, `substitute` over all.
+    /// ConfigMaps and Secrets with values of variables. Later ones override earlier ones, and `substitute`
+    /// overrides all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub substitute_from: Vec<SubstituteReference>,
-    /// When variables are looked for; WithVariables when absent.
+    /// When variables are substituted; default WithVariables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub substitute_strategy: Option<SubstituteStrategy>,
 }
@@ -256,12 +257,12 @@ pub struct PostBuild {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SubstituteReference {
-    /// Which of the two.
+    /// ConfigMap or Secret.
     pub kind: ValuesKind,
     /// Its name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Whether it may be absent.
+    /// Ignore a missing object or key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(extend("default" = false))]
     pub optional: bool,
@@ -289,7 +290,7 @@ string_enum! {
     }
 }
 
-/// Where the manifests come from.
+/// The source of the manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceReference {
@@ -300,7 +301,7 @@ pub struct SourceReference {
     pub kind: SourceKind,
     /// The source's name.
     pub name: String,
-    /// The source's namespace; the Kustomization's when absent.
+    /// The source's namespace; defaults to the Kustomization's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -320,7 +321,7 @@ string_enum! {
     }
 }
 
-/// What is known of a Kustomization.
+/// The status of a Kustomization.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -332,49 +333,49 @@ pub struct KustomizationStatus {
     /// The last few distinct results, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryRecord>,
-    /// The objects that are applied.
+    /// The applied objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Inventory>,
-    /// The revision the artifact was made from, of what is applied.
+    /// The origin revision of the last applied artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_applied_origin_revision: Option<String>,
-    /// The revision that is applied.
+    /// The last applied revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_applied_revision: Option<String>,
-    /// The revision of the last try.
+    /// The last attempted revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_revision: Option<String>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// A result, and since when it has been the same.
+/// A distinct result of reconciliation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryRecord {
-    /// The digest of what was built.
+    /// The digest of the built objects.
     pub digest: String,
-    /// When it came out first.
+    /// When it first occurred.
     pub first_reconciled: Time,
-    /// When it came out last.
+    /// When it last occurred.
     pub last_reconciled: Time,
-    /// How long the last run took.
+    /// The duration of the last reconciliation.
     #[schemars(with = "String")]
     pub last_reconciled_duration: Duration,
-    /// The reason of `Ready` after the last run.
+    /// The reason of `Ready` after the last reconciliation.
     pub last_reconciled_status: String,
-    /// What else is known of it: revision and originRevision.
+    /// Metadata of the result: revision and originRevision.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// How often it came out.
+    /// How often it occurred.
     pub total_reconciliations: i64,
 }
 
-/// The objects that are applied.
+/// The applied objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Inventory {
@@ -382,12 +383,12 @@ pub struct Inventory {
     pub entries: Vec<InventoryEntry>,
 }
 
-/// One object that is applied.
+/// An applied object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InventoryEntry {
     /// `<namespace>_<name>_<group>_<kind>`; parts may be empty, a colon in a name is two underscores.
     pub id: String,
-    /// The version of its API, without the group.
+    /// Its API version, without the group.
     pub v: String,
 }

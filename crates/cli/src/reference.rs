@@ -3,7 +3,7 @@
 //!
 //! `EQUATE_BLESS=1 cargo test -p equate-cli --lib reference` writes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -23,18 +23,20 @@ fn flags_page_is_current() {
     let mut command = line::command(&equate_controllers::all());
     command.build();
     let mut page = format!(
-        "# Flags\n\n{NOTE}\n\nEvery command accepts these options, before or after its name, unless it uses no cluster.\n\n"
+        "# Flags\n\n{NOTE}\n\nThese options go before or after the name of a command. Commands that use no cluster accept \
+         only `--verbose`.\n\n"
     );
-    options(
-        &mut page,
-        command.get_arguments().filter(|arg| !arg.is_hide_set()),
-    );
-    commands(&mut page, &command);
+    let global: Vec<&Arg> = command.get_arguments().filter(|arg| !arg.is_hide_set()).collect();
+    options(&mut page, global.iter().copied());
+    let global: HashSet<&str> = global.iter().map(|arg| arg.get_id().as_str()).collect();
+    commands(&mut page, &command, &global);
     check("flags.md", &page);
 }
 
-fn commands(page: &mut String, parent: &clap::Command) {
-    for command in parent.get_subcommands() {
+fn commands(page: &mut String, parent: &clap::Command, global: &HashSet<&str>) {
+    let mut all: Vec<&clap::Command> = parent.get_subcommands().collect();
+    all.sort_by_key(|command| command.get_name());
+    for command in all {
         if command.is_hide_set() || command.get_name() == "help" {
             continue;
         }
@@ -46,15 +48,18 @@ fn commands(page: &mut String, parent: &clap::Command) {
             writeln!(page, "    {}", line.trim()).unwrap();
         }
         page.push('\n');
-        let own = |arg: &&Arg| !arg.is_hide_set() && !arg.is_global_set();
-        options(page, command.get_arguments().filter(own));
+        let is_shown = |arg: &&Arg| {
+            let is_above = arg.is_global_set() && global.contains(arg.get_id().as_str());
+            !arg.is_hide_set() && !is_above
+        };
+        options(page, command.get_arguments().filter(is_shown));
         if let Some(after) = command.get_after_help() {
             page.push('\n');
             for line in after.to_string().lines() {
                 writeln!(page, "{}", format!("    {line}").trim_end()).unwrap();
             }
         }
-        commands(page, command);
+        commands(page, command, global);
     }
 }
 

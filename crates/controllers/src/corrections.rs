@@ -1,9 +1,8 @@
-//! How often drift is corrected: at once, and later each time when it comes back and back.
+//! Limits how often drift is corrected: at once first, then with growing delays.
 //!
-//! Whoever changes an object by hand sees it corrected at once. A controller that writes the same
-//! field would be fought for ever, at the speed of two watches; so an object that drifts again soon
-//! after its correction waits, longer each time, and its Kustomization says who writes it. Pure:
-//! the time is an argument.
+//! Another controller that writes the same field would be fought for ever, at the speed of two watches.
+//! So an object that drifts again soon after its correction waits longer each time, and its
+//! Kustomization names the writer. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,13 +10,11 @@ use std::time::Duration;
 use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
-/// So many corrections of one object follow drift at once before the first has to wait.
+/// The number of corrections of one object without a delay.
 const FREE: u32 = 3;
-/// The first wait; the next are twice as long each.
 const FIRST: Duration = Duration::from_secs(1);
-/// No wait is longer.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
-/// An object that stays as it is for so long after a correction's own wait starts afresh.
+/// An object starts afresh after this time without drift, counted from the end of its delay.
 const CALM: Duration = Duration::from_secs(60);
 
 /// The corrections of one Kustomization's objects.
@@ -28,11 +25,10 @@ pub struct Corrections {
 
 #[derive(Debug)]
 struct Correction {
-    /// How many there were without calm between them.
+    /// The number of corrections without calm in between.
     streak: u32,
-    /// When the last one was.
     last: Instant,
-    /// Who else wrote the object last, when it was corrected.
+    /// The last other writer of the object, at its correction.
     writer: Option<String>,
 }
 
@@ -50,7 +46,7 @@ impl Correction {
 }
 
 impl Corrections {
-    /// When an object that has drifted may be corrected: now or in the past if at once.
+    /// The earliest time to correct an object; not in the future if at once.
     pub fn due(&self, id: &ObjectId, now: Instant) -> Instant {
         match self.objects.get(id) {
             Some(correction) if !correction.calm(now) => correction.last + correction.wait(),
@@ -73,7 +69,7 @@ impl Corrections {
         correction.writer = writer.or(correction.writer.take());
     }
 
-    /// Objects that are not to be corrected yet, with whoever writes them.
+    /// Objects that must not be corrected yet, with their writers.
     pub fn backing_off(&self, now: Instant) -> BTreeMap<ObjectId, Option<String>> {
         let waiting = self.objects.iter().filter(|(id, _)| self.due(id, now) > now);
         waiting
@@ -81,8 +77,8 @@ impl Corrections {
             .collect()
     }
 
-    /// What to say of the objects that keep drifting; none when all is calm.
-    pub fn said(&self, now: Instant) -> Option<String> {
+    /// The status message about objects that keep drifting; `None` if all are calm.
+    pub fn message(&self, now: Instant) -> Option<String> {
         let mut repeating: Vec<(&ObjectId, &Correction)> = self
             .objects
             .iter()
@@ -105,13 +101,13 @@ impl Corrections {
         })
     }
 
-    /// When [`Corrections::said`] may change without anything happening: when the last object becomes calm.
+    /// When [`Corrections::message`] may change by time alone: when the last object becomes calm.
     pub fn calm_at(&self, now: Instant) -> Option<Instant> {
         let restless = self.objects.values().filter(|c| c.streak > FREE && !c.calm(now));
         restless.map(|c| c.last + c.wait() + CALM).max()
     }
 
-    /// Forgets what is calm, and objects that do not pass.
+    /// Forgets calm objects, and those that do not pass.
     pub fn retain(&mut self, now: Instant, mut passes: impl FnMut(&ObjectId) -> bool) {
         self.objects
             .retain(|id, correction| !correction.calm(now) && passes(id));
@@ -122,7 +118,7 @@ impl Corrections {
 mod tests {
     use super::*;
 
-    /// Corrects as soon as it may, drift following at once; the waits in seconds.
+    /// Corrects as soon as allowed, with drift following at once; returns the delays in seconds.
     fn waits(corrections: &mut Corrections, times: usize, now: &mut Instant) -> Vec<u64> {
         let id = ObjectId::new("", "ConfigMap", "default", "a");
         let mut waits = Vec::new();
@@ -136,15 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_are_at_once_and_the_next_wait_longer() {
+    fn first_corrections_are_immediate_and_later_ones_wait_longer() {
         let (mut corrections, mut now) = (Corrections::default(), Instant::now());
         assert_eq!(waits(&mut corrections, 3, &mut now), [0, 0, 0]);
-        assert_eq!(corrections.said(now), None);
+        assert_eq!(corrections.message(now), None);
         assert_eq!(
             waits(&mut corrections, 12, &mut now),
             [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
         );
-        let said = corrections.said(now).unwrap();
+        let said = corrections.message(now).unwrap();
         assert!(
             said.starts_with("ConfigMap/default/a is changed again and again by field manager \"other\"; "),
             "{said}"
@@ -157,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn calm_forgets() {
+    fn calm_resets_the_delay() {
         let (mut corrections, mut now) = (Corrections::default(), Instant::now());
         waits(&mut corrections, 5, &mut now);
         let calm = corrections.calm_at(now).unwrap();
         assert_eq!(calm - now, Duration::from_secs(4 + 60));
-        assert!(corrections.said(calm - Duration::from_secs(1)).is_some());
-        assert_eq!(corrections.said(calm), None);
+        assert!(corrections.message(calm - Duration::from_secs(1)).is_some());
+        assert_eq!(corrections.message(calm), None);
         assert_eq!(corrections.calm_at(calm), None);
         now = calm;
         assert_eq!(waits(&mut corrections, 4, &mut now), [0, 0, 0, 1]);

@@ -1,7 +1,7 @@
 //! All controllers of one process, started and stopped together.
 //!
-//! `equate up`, the tests and `equate controllers` use this and nothing below it. The engine makes the kit
-//! and starts the controllers of a [`ControllerSet`]; it knows none of them by name.
+//! `equate up`, the tests and `equate controllers` use only this. The engine makes the kit and starts
+//! the controllers of a [`ControllerSet`]; it knows none of them by name.
 
 mod behind;
 
@@ -40,26 +40,26 @@ const INTERVAL_JITTER: f64 = 0.05;
 /// Flux's `--requeue-dependency`.
 const DEPENDENCY_RETRY: Duration = Duration::from_secs(30);
 
-/// What an engine did so far, and how its queues stand. Plain numbers.
+/// Totals of an engine, and the state of its queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Runs of Kustomizations, also those that found nothing to do.
+    /// Runs of Kustomizations, including those without changes.
     pub runs: u64,
     /// Builds of Kustomizations.
     pub builds: u64,
-    /// New revisions that needed no build, because nothing a build read had changed.
+    /// New revisions without a build, because no input had changed.
     pub builds_skipped: u64,
     /// Objects applied.
     pub applies: u64,
     /// Objects pruned.
     pub prunes: u64,
-    /// Objects that had drifted and were corrected.
+    /// Drifted objects that were corrected.
     pub corrections: u64,
     /// Statuses of Kustomizations written.
     pub status_patches: u64,
-    /// How often all Kustomizations were asked what they want, for one that deletes.
+    /// How often all Kustomizations were surveyed before a deletion.
     pub prune_checks: u64,
-    /// Kustomizations that run now or stand in the line.
+    /// Kustomizations that run or are ready to.
     pub queue: usize,
 }
 
@@ -71,7 +71,7 @@ pub struct Engine {
     tasks: JoinSet<()>,
 }
 
-/// What an engine needs; made by [`Engine::builder`].
+/// The parts of an engine; made by [`Engine::builder`].
 pub struct Builder {
     client: Client,
     mirrors: Option<Mirrors>,
@@ -98,68 +98,68 @@ impl fmt::Debug for Builder {
 /// Why an engine does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Nobody said where repositories are kept.
+    /// The place for git mirrors is not set.
     #[error("an engine needs a place for git mirrors")]
     Mirrors,
-    /// Nobody said where artifacts are kept.
+    /// The store for artifacts is not set.
     #[error("an engine needs a store for artifacts")]
     Storage,
-    /// The controllers' kit cannot be made.
+    /// The kit cannot be made.
     #[error(transparent)]
     Kit(#[from] KitError),
 }
 
 impl Builder {
-    /// Where repositories are kept, and which local directories stand in for URLs.
+    /// Where repositories are stored, and which local directories replace URLs.
     #[must_use]
     pub fn mirrors(mut self, mirrors: Mirrors) -> Self {
         self.mirrors = Some(mirrors);
         self
     }
 
-    /// Where artifacts are kept.
+    /// Where artifacts are stored.
     #[must_use]
     pub fn storage(mut self, storage: Storage) -> Self {
         self.storage = Some(storage);
         self
     }
 
-    /// The Kustomization that is this process itself.
+    /// The Kustomization of this process itself.
     #[must_use]
     pub fn root(mut self, root: OwnLoop) -> Self {
         self.settings.root = Some(root);
         self
     }
 
-    /// The namespace of objects that name none; without it they are an error, as in Flux.
+    /// The namespace of objects without one; otherwise they are an error, as in Flux.
     #[must_use]
     pub fn default_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.settings.default_namespace = Some(namespace.into());
         self
     }
 
-    /// How many objects of a kind run at once; more of those that mostly wait for hosts.
+    /// Concurrent runs per kind; more for kinds that mostly wait for hosts.
     #[must_use]
     pub fn concurrency(mut self, keys: usize) -> Self {
         self.concurrency = keys.max(1);
         self
     }
 
-    /// How often repositories are looked at, in place of their own intervals.
+    /// How often to fetch repositories, instead of their own intervals.
     #[must_use]
     pub fn poll(mut self, every: Duration) -> Self {
         self.settings.poll = Some(every);
         self
     }
 
-    /// How often the download of an artifact is tried again, Flux's `--http-retry`.
+    /// How often to retry the download of an artifact, Flux's `--http-retry`.
     #[must_use]
     pub fn http_retries(mut self, retries: u32) -> Self {
         self.settings.http_retries = retries;
         self
     }
 
-    /// How patient watches are.
+    /// The timing of watches.
     #[must_use]
     pub fn pace(mut self, pace: feed::Pace) -> Self {
         self.settings.pace = pace;
@@ -173,63 +173,63 @@ impl Builder {
         self
     }
 
-    /// What those who write Kustomizations are allowed.
+    /// The permissions of those who write Kustomizations.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.settings.policy = policy;
         self
     }
 
-    /// Which sources and Kustomizations are reconciled here; all, unless others do the rest.
+    /// The sources and Kustomizations to reconcile here; all by default.
     #[must_use]
     pub fn shards(mut self, shards: Shards) -> Self {
         self.settings.shards = shards;
         self
     }
 
-    /// Which controllers run; all that Equate has, unless another process runs the rest.
+    /// The controllers to run; all by default.
     #[must_use]
     pub fn controllers(mut self, controllers: ControllerSet) -> Self {
         self.controllers = controllers;
         self
     }
 
-    /// Who is told of events besides the API server.
+    /// A receiver of events besides the API server.
     #[must_use]
     pub fn notifier(mut self, notifier: Option<Notifier>) -> Self {
         self.notifier = notifier;
         self
     }
 
-    /// How long to wait after failures.
+    /// The delays after failures.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// Which share of an interval it may be longer or shorter, so that not all is looked at at once.
+    /// The share by which an interval varies, so that objects do not run together.
     #[must_use]
     pub fn interval_jitter(mut self, share: f64) -> Self {
         self.settings.interval_jitter = share.clamp(0.0, 1.0);
         self
     }
 
-    /// How often a Kustomization that waits looks by itself; what it waits for wakes it before.
+    /// How often a waiting Kustomization retries; a change of its dependency wakes it before.
     #[must_use]
     pub fn dependency_retry(mut self, every: Duration) -> Self {
         self.settings.dependency_retry = every;
         self
     }
 
-    /// Who is told of each run.
+    /// Called after each run.
     #[must_use]
     pub fn observer(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Settings of one controller, which it asks for by their type ([`Kit::configuration`]).
+    /// Settings of one controller, by their type ([`Kit::configuration`]).
     #[must_use]
     pub fn configure<T: Clone + Send + Sync + 'static>(mut self, settings: T) -> Self {
         self.configuration.insert(TypeId::of::<T>(), Box::new(settings));
@@ -239,10 +239,12 @@ impl Builder {
     /// Starts the controllers.
     ///
     /// # Errors
-    /// When a part is missing. That the API server does not answer, or lacks definitions, is no error: the
-    /// engine waits for it.
+    ///
+    /// If a part is missing. An unreachable API server and missing definitions are no errors: the engine
+    /// waits.
     ///
     /// # Panics
+    ///
     /// Outside a tokio runtime.
     pub async fn start(self) -> Result<Engine, StartError> {
         let limits = EventLimits::default();
@@ -276,7 +278,7 @@ impl Builder {
     }
 }
 
-/// Removes artifacts of other processes that nobody reads, once.
+/// Removes unread artifacts of other processes, once.
 async fn sweep_artifacts(kit: Arc<Kit>, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}
@@ -312,7 +314,7 @@ impl Engine {
         }
     }
 
-    /// The objects of a custom resource as they are known here; none where no controller follows it.
+    /// The known objects of a custom resource; empty if no controller follows it.
     pub fn objects<K>(&self) -> Vec<Arc<K>>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
@@ -321,39 +323,39 @@ impl Engine {
         mirror.map(|mirror| mirror.all()).unwrap_or_default()
     }
 
-    /// The objects of all controllers that run, by kind.
+    /// The objects of all running controllers, by kind.
     pub fn reconciled(&self) -> Vec<(&'static About, Vec<Arc<dyn Listed>>)> {
         let runners = self.runners.iter();
         runners.map(|runner| (runner.about(), runner.objects())).collect()
     }
 
-    /// An object that an owner of any kind applied. It is absent where no kind of owner sees it and one of
+    /// An object that an owner of any kind applied. It is absent if no kind of owner sees it and one of
     /// them watches its kind.
     pub fn object(&self, id: &ObjectId) -> Presence {
         let owners = self.runners.iter().filter_map(|runner| runner.about().owner);
         any_presence(owners.map(|owner| self.kit.objects.get(owner, id)))
     }
 
-    /// The files of the root Kustomization that declare this very loop, and how many objects each
-    /// declares: they are kept as they are.
+    /// The files of the root Kustomization that declare this process, with the number of objects in
+    /// each. They are not applied.
     pub fn own_files(&self) -> Vec<(String, usize)> {
         let files = self.kit.own_files.lock();
         let files = files.unwrap_or_else(PoisonError::into_inner);
         files.iter().map(|(file, count)| (file.clone(), *count)).collect()
     }
 
-    /// Changes whenever any of the above may have, and what is behind.
+    /// Changes whenever the results above or [`Engine::behind`] may have changed.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.kit.changes().subscribe()
     }
 
-    /// The controllers that run, and how the queue of each stands.
+    /// The running controllers, and the state of their queues.
     pub fn queues(&self) -> Vec<(&'static About, Counts)> {
         let runners = self.runners.iter();
         runners.map(|runner| (runner.about(), runner.counts())).collect()
     }
 
-    /// Looks at all sources now, as after a push.
+    /// Runs all sources now, as after a push.
     pub fn wake_sources(&self) {
         let sources = self
             .runners
@@ -376,7 +378,7 @@ impl Engine {
             prune_checks: read(&tally.prune_checks),
             ..Stats::default()
         };
-        // that sources were looked at says nothing of what was applied
+        // fetched sources are no objects that were applied
         let appliers = self
             .queues()
             .into_iter()
@@ -388,12 +390,12 @@ impl Engine {
         stats
     }
 
-    /// Ends all controllers: present runs end, nothing new begins.
+    /// Stops all controllers: present runs end, nothing new begins.
     pub async fn stop(mut self) {
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "a controller broke off");
+                tracing::error!(%error, "a controller panicked");
             }
         }
     }
@@ -413,7 +415,7 @@ impl Drop for Engine {
     }
 }
 
-/// Each kind of owner sees the objects that carry its labels: one that sees an object is enough.
+/// Each kind of owner sees the objects with its labels: one that sees an object is enough.
 fn any_presence(seen: impl Iterator<Item = Presence>) -> Presence {
     seen.fold(Presence::Unknown, |known, next| match (&known, &next) {
         (Presence::Present(_), _) | (_, Presence::Unknown) => known,

@@ -1,10 +1,10 @@
-//! What a queue, a store and an index call an object of a kind they know.
+//! The name of an object where its kind is known: in a queue, a store, an index.
 
 use std::fmt;
 
 use crate::kit::queue::Namespaced;
 
-/// A namespaced object of a kind that the place tells; prints as `namespace/name`.
+/// A namespaced object of a known kind; prints as `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// The namespace.
@@ -14,7 +14,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// From its two parts.
+    /// The key of an object by namespace and name.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -22,7 +22,7 @@ impl Key {
         }
     }
 
-    /// Of an object as the API server answers it; without a namespace it is empty.
+    /// The key of an object; the namespace may be empty.
     pub fn of(meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Self {
         Self::new(
             meta.namespace.clone().unwrap_or_default(),
@@ -37,10 +37,10 @@ impl Namespaced for Key {
     }
 }
 
-/// Whether a ConfigMap, a Secret or a ServiceAccount can have this name (RFC 1123, as Kubernetes has it).
+/// Whether a ConfigMap, Secret or ServiceAccount can have this name (RFC 1123, as in Kubernetes).
 ///
-/// A name that somebody wrote becomes part of the address of a request, as it is: one that is no name
-/// would be the address of something else, in another namespace perhaps. Nothing is asked for it.
+/// A name that a user wrote becomes part of a request's path as it is. An invalid one would address
+/// another object, perhaps in another namespace, so no request is sent for it.
 pub(crate) fn is_name(name: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = name.as_bytes();
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nothing_is_called_is_no_name() {
+    fn invalid_names_are_rejected() {
         let check = |name: &str, expected: bool| assert_eq!(is_name(name), expected, "{name:?}");
         check("deployer", true);
         check("team-a.deployer-2", true);

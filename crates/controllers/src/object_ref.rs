@@ -1,5 +1,5 @@
-//! What an object is called where objects of several kinds meet: watches, wakes, readers of
-//! artifacts, ownership. Within one kind a [`Key`] is enough.
+//! The name of an object among several kinds: watches, wakes, readers of artifacts, ownership. Within
+//! one kind a [`Key`] is enough.
 
 use std::fmt;
 
@@ -9,8 +9,7 @@ use crate::Key;
 
 /// An object that a controller reconciles; prints as `Kind/namespace/name`.
 ///
-/// The API group is left out: no two kinds that controllers here know have one name. Ordered by kind,
-/// then by namespace and name.
+/// Without API group: no two reconciled kinds share a name. Ordered by kind, namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectRef {
     /// The kind, as in its manifest.
@@ -22,7 +21,7 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// From its three parts.
+    /// From its parts.
     pub fn new(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             kind,
@@ -36,12 +35,12 @@ impl ObjectRef {
         Self::new(kind, &*key.namespace, &*key.name)
     }
 
-    /// What it is called within its kind.
+    /// Its key within its kind.
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.name)
     }
 
-    /// The same as an owner of objects; none where it is of another kind.
+    /// The same as an owner; `None` if it is of another kind.
     pub fn owner(&self, kind: &'static OwnerKind) -> Option<Owner> {
         (self.kind == kind.kind).then(|| Owner::new(kind, &*self.namespace, &*self.name))
     }
@@ -77,7 +76,7 @@ pub(crate) mod tests {
     };
 
     #[test]
-    fn objects_of_two_kinds_differ_though_they_have_one_name() {
+    fn equal_names_of_two_kinds_are_different_objects() {
         let key = Key::new("a", "b");
         let kustomization = ObjectRef::of("Kustomization", &key);
         let release = ObjectRef::of("HelmRelease", &key);
@@ -87,7 +86,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn within_a_kind_the_order_is_that_of_namespace_and_name() {
+    fn objects_of_a_kind_are_ordered_by_namespace_and_name() {
         let names = ["b/a", "a/z", "a/b", "ab/a"];
         let key = |name: &&str| name.split_once('/').map(|(ns, name)| Key::new(ns, name));
         let mut keys: Vec<Key> = names.iter().filter_map(key).collect();
@@ -101,7 +100,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_owner_has_the_kind_that_its_object_has() {
+    fn an_owner_has_the_kind_of_its_object() {
         let release = ObjectRef::new("HelmRelease", "a", "b");
         let owner = release.owner(&HELM_RELEASE).unwrap();
         assert_eq!(ObjectRef::from(&owner), release);

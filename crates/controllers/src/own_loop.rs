@@ -1,8 +1,8 @@
-//! The Kustomization that stands for this very process (`equate up`): the manifests of the engine in its
-//! directory are understood as this process, never applied.
+//! The Kustomization of this process itself (`equate up`): the engine's manifests in its directory stand
+//! for this process and are never applied.
 
-/// The Kustomization of this very process (`equate up`), whose directory may hold the manifests of
-/// the engine that is asked to run here: they are understood as this one, never applied.
+/// The Kustomization of this process itself. Its directory may hold the manifests of an engine, which
+/// are never applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnLoop {
     /// Its name, `flux-system`.
@@ -14,7 +14,7 @@ pub struct OwnLoop {
 }
 
 impl OwnLoop {
-    /// Whether a file of the source declares the loop itself, as `flux bootstrap` writes it.
+    /// Whether a file of the source declares the process itself, as `flux bootstrap` writes it.
     pub(crate) fn declares(&self, file: &str) -> bool {
         let root = inside(&self.path);
         let below = match root.as_str() {
@@ -28,8 +28,8 @@ impl OwnLoop {
     }
 }
 
-/// A path as trees have it: `./clusters/dev/` is `clusters/dev`. It stays inside the source whatever it
-/// says: `../apps` is `apps`, as in Flux.
+/// Normalizes a path: `./clusters/dev/` is `clusters/dev`. It never leaves the source: `../apps` is
+/// `apps`, as in Flux.
 pub(crate) fn inside(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {

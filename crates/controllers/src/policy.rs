@@ -1,36 +1,35 @@
-//! What an engine allows those who write Kustomizations: Flux's flags of the lockdown, as data.
+//! The permissions of those who write Kustomizations: Flux's flags for multi-tenancy lockdown, as data.
 //!
-//! The default is Flux's: everything its API can say is allowed but what runs programs or trusts
-//! any certificate on behalf of a tenant's Secret. Who shares a cluster with others turns the rest
-//! off. Each field has the name and the meaning of Flux's flag; what a field refuses says so in the
-//! status, with the reason that Flux has for it.
+//! The default is Flux's: everything is allowed except running programs and trusting any certificate on
+//! behalf of a tenant's Secret. Each field has the name and meaning of Flux's flag. A refusal is in the
+//! status, with Flux's reason.
 
 use crate::Key;
 
-/// The lockdown. `Default` is what Flux does without flags.
+/// The lockdown. `Default` is Flux without flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// `--no-cross-namespace-refs`: a source of another namespace is refused.
+    /// `--no-cross-namespace-refs`: refuses sources in other namespaces.
     pub no_cross_namespace_refs: bool,
-    /// `--no-remote-bases`: a base that is not among the files of the source is refused.
+    /// `--no-remote-bases`: refuses bases outside the files of the source.
     pub no_remote_bases: bool,
-    /// `--default-service-account`: as whom a Kustomization applies that names no ServiceAccount.
-    /// Without it, with this process's own rights.
+    /// `--default-service-account`: the ServiceAccount to impersonate when a Kustomization names none.
+    /// If unset, it applies with this process's own rights.
     pub default_service_account: Option<String>,
-    /// `--default-decryption-service-account`: with whose identity keys are asked for where
-    /// `spec.decryption` names no ServiceAccount.
+    /// `--default-decryption-service-account`: the identity for key services when `spec.decryption`
+    /// names no ServiceAccount.
     pub default_decryption_service_account: Option<String>,
-    /// `--default-kubeconfig-service-account`: whose token opens a cluster where a kubeConfig's
-    /// ConfigMap names no ServiceAccount.
+    /// `--default-kubeconfig-service-account`: the ServiceAccount whose token opens a cluster when a
+    /// kubeConfig's ConfigMap names none.
     pub default_kubeconfig_service_account: Option<String>,
-    /// `--insecure-kubeconfig-exec`: whether a kubeconfig may have a program run here.
+    /// `--insecure-kubeconfig-exec`: whether a kubeconfig may run a program here.
     pub insecure_kubeconfig_exec: bool,
-    /// `--insecure-kubeconfig-tls`: whether a kubeconfig may have any certificate trusted.
+    /// `--insecure-kubeconfig-tls`: whether a kubeconfig may disable certificate checks.
     pub insecure_kubeconfig_tls: bool,
-    /// `--sops-age-secret`, in the namespace of the process: the Secret with the age keys of those that
-    /// decrypt and name no Secret. Only its age keys are used.
+    /// `--sops-age-secret`, in the namespace of the process: the Secret with the age keys for
+    /// Kustomizations that decrypt and name no Secret. Only its age keys are used.
     pub sops_age_secret: Option<Key>,
-    /// `--feature-gates=ExternalArtifact=true`: whether a source may be an ExternalArtifact. Whoever
-    /// may write the status of one says which address is asked for what is applied.
+    /// `--feature-gates=ExternalArtifact=true`: whether a source may be an ExternalArtifact. Everyone
+    /// who may write the status of one chooses the address of the artifact to apply.
     pub external_artifacts: bool,
 }

@@ -1,6 +1,6 @@
-//! The controllers of Equate: the one list.
+//! The list of Equate's controllers.
 //!
-//! Engine, CLI, metrics, Leases and the manifests of `equate install` go over this list. A new kind is a
+//! The engine, the CLI, metrics, Leases and the manifests of `equate install` use it. A new kind is a
 //! folder beside this file and a line in [`all`].
 
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::kit::runner::{Pace, Run, Runner};
 use crate::kit::services::Kit;
 use crate::kustomization::Kustomizations;
 
-/// All controllers that Equate has, in the order in which they are listed to people.
+/// All controllers of Equate, in display order.
 pub fn all() -> ControllerSet {
     ControllerSet::new()
         .with::<GitRepositories>()
         .with::<Kustomizations>()
 }
 
-/// Controllers, each as data and as a way to start it.
+/// Controllers, each as data and as a function that starts it.
 #[derive(Debug, Clone, Default)]
 pub struct ControllerSet {
     entries: Vec<Entry>,
@@ -32,7 +32,7 @@ struct Entry {
 }
 
 impl ControllerSet {
-    /// No controller.
+    /// The empty set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -52,7 +52,7 @@ impl ControllerSet {
         self.entries.iter().map(|entry| entry.about)
     }
 
-    /// The names of Flux's controllers whose kinds are among these, each once.
+    /// The names of the Flux controllers of these kinds, each once.
     pub fn components(&self) -> Vec<&'static str> {
         let mut components = Vec::new();
         for about in self.iter() {
@@ -63,7 +63,7 @@ impl ControllerSet {
         components
     }
 
-    /// Of these, those of some of Flux's controllers.
+    /// Only the controllers of these Flux controllers.
     #[must_use]
     pub fn only<S: AsRef<str>>(&self, components: &[S]) -> Self {
         let entries = self.entries.iter().filter(|entry| {
@@ -75,7 +75,6 @@ impl ControllerSet {
         }
     }
 
-    /// Makes all of them, in order.
     pub(crate) fn start(&self, kit: &Arc<Kit>, pace: Pace) -> Vec<Arc<dyn Run>> {
         let entries = self.entries.iter();
         entries.map(|entry| (entry.start)(kit, pace)).collect()

@@ -1,13 +1,11 @@
-//! Which objects this process reconciles, where several share a cluster.
+//! Selects the objects that this process reconciles, if several share a cluster.
 //!
-//! Three ways to divide, which may be combined: by namespace, by labels (Flux's
-//! `--watch-label-selector`), and by hash, which needs nobody to label anything. They decide who is
-//! woken and who runs; everybody still sees all objects, for dependencies, sources and moved objects
-//! are in other shards as well.
+//! Three selections can be combined: by namespace, by labels (Flux's `--watch-label-selector`), and by
+//! hash, which needs no labels. Every process still sees all objects, because dependencies, sources and
+//! moved objects may be in other shards.
 //!
-//! What is not ours is not written at all: no status, no finalizer, no event. Shards that do not cover
-//! all objects leave the others alone, and shards that overlap fight; neither can be seen from one
-//! process, so neither is refused.
+//! Objects of others are never written: no status, finalizer or event. Shards that miss objects leave
+//! them alone, and overlapping shards fight. One process can see neither, so neither is refused.
 
 mod selector;
 
@@ -21,10 +19,10 @@ use sha2::{Digest as _, Sha256};
 
 pub use selector::SelectorError;
 
-/// As many shards as anyone needs; more are a mistake.
+/// More shards are a mistake.
 const SHARDS_MAX: u32 = 1024;
 
-/// The objects that this process reconciles. The default is all of them.
+/// The objects that this process reconciles; all by default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shards {
     none: bool,
@@ -34,7 +32,7 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// No object: others reconcile them all.
+    /// No object: other processes reconcile all.
     pub fn none() -> Self {
         Self {
             none: true,
@@ -42,36 +40,37 @@ impl Shards {
         }
     }
 
-    /// Of them, those in one namespace.
+    /// Keeps those in one namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Of them, those whose labels match a selector, as `kubectl -l` takes it; an empty one matches
+    /// Keeps those whose labels match a selector in the syntax of `kubectl -l`; an empty one matches
     /// all.
     ///
     /// # Errors
-    /// When it is none.
+    ///
+    /// If the selector is invalid.
     pub fn labels(mut self, selector: &str) -> Result<Self, SelectorError> {
         self.labels = selector::parse(selector)?;
         Ok(self)
     }
 
-    /// Of them, those whose names hash into a slice.
+    /// Keeps those whose names hash into a slice.
     #[must_use]
     pub fn slice(mut self, slice: Slice) -> Self {
         self.slice = slice;
         self
     }
 
-    /// Whether all objects are ours.
+    /// Whether this process reconciles all objects.
     pub fn are_all(&self) -> bool {
         !self.none && self.namespace.is_none() && self.labels.selects_all() && self.slice == Slice::default()
     }
 
-    /// Whether an object is ours.
+    /// Whether this process reconciles an object.
     pub fn own(&self, object: &ObjectMeta) -> bool {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         let name = object.name.as_deref().unwrap_or_default();
@@ -83,12 +82,11 @@ impl Shards {
     }
 }
 
-/// One of so many equal parts of all objects, by hash of namespace and name; written `i/n`, counted
-/// from 0.
+/// One of `n` equal parts of all objects, by hash of namespace and name; written `i/n`, counted from 0.
 ///
-/// The hash is a promise, for processes of different versions share a cluster during an upgrade: the
-/// first eight bytes of SHA-256 of `namespace/name`, as a big-endian number, put into one of n parts
-/// by jump consistent hashing (Lamping and Veach, 2014). Of n + 1 parts the new one gets its share
+/// The hash must never change, because processes of different versions share a cluster during an
+/// upgrade: the first eight bytes of SHA-256 of `namespace/name`, as a big-endian number, mapped to `n`
+/// parts by jump consistent hashing (Lamping and Veach, 2014). With one more part, it gets its share
 /// from all others, and nothing else moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
@@ -102,30 +100,31 @@ impl Default for Slice {
     }
 }
 
-/// Why a text names no slice.
+/// Why a text is no slice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SliceError {
-    /// It has another form.
-    #[error("{0:?} is no shard: expected one such as 0/3, the first of three")]
+    /// The syntax is wrong.
+    #[error("{0:?} is not a shard: expected INDEX/COUNT, such as 0/3, the first of three")]
     Form(String),
-    /// There is no such shard.
-    #[error("there is no shard {index}/{of}: of {of} the last is {}/{of}", of - 1)]
+    /// The index is too large.
+    #[error("shard {index}/{of} does not exist: the last one is {}/{of}", of - 1)]
     Beyond {
-        /// Counted from 0.
+        /// The index, from 0.
         index: u32,
-        /// How many there are.
+        /// The number of shards.
         of: u32,
     },
     /// There are too many.
-    #[error("{0} shards are more than the {SHARDS_MAX} that are supported")]
+    #[error("{0} shards are too many: the limit is {SHARDS_MAX}")]
     TooMany(u32),
 }
 
 impl Slice {
-    /// Slice `index`, from 0, of so many.
+    /// Slice `index`, from 0, of this many.
     ///
     /// # Errors
-    /// When there is no such slice, or there are too many.
+    ///
+    /// If the index is too large, or there are too many.
     pub fn new(index: u32, of: u32) -> Result<Self, SliceError> {
         if of > SHARDS_MAX {
             return Err(SliceError::TooMany(of));
@@ -173,7 +172,7 @@ impl fmt::Display for Slice {
     }
 }
 
-/// Jump consistent hashing, as its paper has it: the constants are part of the promise.
+/// Jump consistent hashing as in its paper: the constants must never change.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

@@ -165,17 +165,17 @@ pub(crate) fn fetch(
             // Marked and unreadable means data loss on disk, so the mirror cannot be a base either.
             Err(error) => tracing::warn!(place = %job.place, %error, "fetching a damaged mirror again"),
         }
-        return job.afresh(&held);
+        return job.fetch_again(&held);
     }
     if generation.packs() >= limits.packs_max {
-        return job.afresh(&held);
+        return job.fetch_again(&held);
     }
     match job.fetch_and_mark(&generation) {
         // A base object is missing after all.
         Err(FetchError::Incomplete {
             source: TreeError::Object { .. },
             ..
-        }) if generation.packs() > 1 => job.afresh(&held),
+        }) if generation.packs() > 1 => job.fetch_again(&held),
         result => result,
     }
 }
@@ -297,7 +297,7 @@ impl Job<'_> {
         self.mirror("open", error)
     }
 
-    fn afresh(&self, held: &MirrorLock<'_>) -> Result<Commit, FetchError> {
+    fn fetch_again(&self, held: &MirrorLock<'_>) -> Result<Commit, FetchError> {
         let generation = held.renew().map_err(|error| self.opened(error))?;
         self.fetch_and_mark(&generation)
     }

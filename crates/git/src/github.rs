@@ -88,7 +88,7 @@ pub enum GithubError {
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// The API refuses.
-    #[error("the GitHub API failed to {doing} (HTTP {status}){}", said(message))]
+    #[error("the GitHub API failed to {doing} (HTTP {status}){}", quoted(message))]
     Refused {
         /// The operation.
         doing: &'static str,
@@ -129,7 +129,7 @@ impl GithubError {
     }
 }
 
-fn said(message: &str) -> String {
+fn quoted(message: &str) -> String {
     match message {
         "" => String::new(),
         message => format!(": {message}"),

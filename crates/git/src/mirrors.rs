@@ -93,7 +93,7 @@ impl Mirrors {
     /// needs no request.
     pub fn resolve(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
         let resolved = self.resolved(remote, reference);
-        resolved.inspect_err(|error| self.noted(remote, error.kind()))
+        resolved.inspect_err(|error| self.drop_refused_token(remote, error.kind()))
     }
 
     fn resolved(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
@@ -127,10 +127,10 @@ impl Mirrors {
     /// there.
     pub fn fetch(&self, remote: &Remote, revision: &Revision) -> Result<Commit, FetchError> {
         let fetched = self.fetched(remote, revision);
-        fetched.inspect_err(|error| self.noted(remote, error.kind()))
+        fetched.inspect_err(|error| self.drop_refused_token(remote, error.kind()))
     }
 
-    fn noted(&self, remote: &Remote, kind: Kind) {
+    fn drop_refused_token(&self, remote: &Remote, kind: Kind) {
         if let (Kind::Authentication, Some(principal), Credentials::Basic { password, .. }) =
             (kind, &remote.principal, &remote.credentials)
         {

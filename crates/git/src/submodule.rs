@@ -40,6 +40,7 @@ pub struct Submodule {
 /// The reason why a commit's submodules cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmoduleError {
+    /// `.gitmodules` is invalid.
     #[error("{path:?} cannot be read")]
     File {
         /// The path of the file.

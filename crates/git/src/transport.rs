@@ -199,7 +199,7 @@ impl Shared {
         Instant::now() >= self.deadline
     }
 
-    fn noted(&self) -> Option<Failure> {
+    fn take_failure(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -422,12 +422,12 @@ impl Refs for Session {
 }
 
 fn failure(shared: &Shared, otherwise: &str, error: gix::Error) -> Failure {
-    if let Some(noted) = shared.noted() {
+    if let Some(noted) = shared.take_failure() {
         return noted;
     }
     if shared.is_over() {
         shared.timed_out();
-        if let Some(noted) = shared.noted() {
+        if let Some(noted) = shared.take_failure() {
             return noted;
         }
     }

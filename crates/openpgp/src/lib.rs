@@ -1,16 +1,10 @@
-//! Verifies OpenPGP signatures over given bytes, with given keys, at a given time. It uses no keyring of
-//! the machine, no `gpg`, no network and no clock, and it signs nothing.
+//! Verifies OpenPGP signatures over given bytes, with given keys, at a given time, without a keyring of the
+//! machine, `gpg`, the network or a clock.
 //!
 //! Commits, tags and packaged charts share one definition of a valid signature. The newest valid
 //! self-signature of a certificate decides: without one, revoked or expired, the certificate signs nothing.
-//! A subkey needs a binding that allows signing, and its own back signature. MD5, SHA-1 and RIPEMD-160 over
-//! a document, DSA, and RSA below 2048 bits are refused, as Go's OpenPGP libraries refuse them.
-//!
-//! | module | content |
-//! |---|---|
-//! | `ring` | the keys in a file: armored, binary, or a GnuPG keybox |
-//! | `signature` | the signatures in an armor, and which are invalid with any key |
-//! | `certificate` | whether a key made a signature and may sign |
+//! A subkey needs a binding that allows signing, and its own back signature. As in Go's OpenPGP libraries,
+//! MD5, SHA-1 and RIPEMD-160 over a document, DSA, and RSA below 2048 bits are refused.
 
 mod certificate;
 mod ring;

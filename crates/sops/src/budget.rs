@@ -48,7 +48,6 @@ impl<'s> Budget<'s> {
         &self.limits
     }
 
-    /// Counts one entry with this many bytes.
     pub(crate) fn entry(&self, bytes: usize) -> Result<(), Exhausted> {
         self.entries(cost(bytes))
     }

@@ -69,7 +69,7 @@ pub enum KeyFault {
     Damaged(&'static str),
     /// The private key does not decrypt it.
     #[error("its private key does not decrypt the data key")]
-    DoesNotOpen,
+    WrongKey,
     /// The service, or the kind of key, is not supported yet.
     #[error("this kind of key is not supported yet; add an age, PGP or Vault recipient")]
     Unsupported,

@@ -102,7 +102,6 @@ const SERVICES: [(&str, &str, &str); 7] = [
     ("Huawei Cloud KMS", "hckms", "key_id"),
 ];
 
-/// The fields with the rules.
 const RULES: [&str; 6] = [
     "unencrypted_suffix",
     "encrypted_suffix",

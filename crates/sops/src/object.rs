@@ -15,7 +15,6 @@ use crate::decrypter::{Decrypter, FileError, Integrity};
 use crate::format::Format;
 use crate::tree::{Entry, Node};
 
-/// The annotation that opts an object out.
 const ANNOTATION: &str = "kustomize.toolkit.fluxcd.io/decrypt";
 
 /// The reason why an object is not decrypted.

@@ -96,13 +96,13 @@ pub(crate) fn open(sealed: &str, keys: &[SecretKey]) -> Result<Zeroizing<Vec<u8>
         });
     };
     let message = if message.is_compressed() {
-        message.decompress().map_err(|_| KeyFault::DoesNotOpen)?
+        message.decompress().map_err(|_| KeyFault::WrongKey)?
     } else {
         message
     };
     let mut opened = Zeroizing::new(Vec::new());
     match message.take(DATA_KEY_BYTES_MAX).read_to_end(&mut opened) {
         Ok(_) => Ok(opened),
-        Err(_) => Err(KeyFault::DoesNotOpen),
+        Err(_) => Err(KeyFault::WrongKey),
     }
 }

@@ -64,7 +64,6 @@ pub(crate) struct Place<'r> {
     joined: String,
     /// For each open collection, whether a comment above it matches.
     comments: Vec<bool>,
-    /// The number of matching `keys` and `comments`.
     matched: usize,
 }
 
@@ -157,7 +156,6 @@ impl<'r> Place<'r> {
     }
 }
 
-/// Limits the size of an expression from a document.
 pub(crate) fn regex(text: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build()
 }

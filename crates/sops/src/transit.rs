@@ -98,8 +98,7 @@ impl TransitKey<'_> {
     }
 }
 
-/// Cleans a server's message for use in a status.
-fn said(words: &str) -> String {
+fn clean_message(words: &str) -> String {
     let plain = words.chars().map(|c| if c.is_control() { ' ' } else { c });
     let plain: String = plain.take(MESSAGE_CHARS_MAX).collect();
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -127,7 +126,7 @@ impl TransitRequest {
         if status != 200 {
             let errors = read.map(|answer| answer.errors).unwrap_or_default();
             let message = match errors.first() {
-                Some(first) => said(first),
+                Some(first) => clean_message(first),
                 None => "no reason given".to_owned(),
             };
             return Err(TransitError::Refused { status, message });

@@ -52,13 +52,11 @@ impl std::fmt::Display for Shown<'_> {
     }
 }
 
-/// A callback for decrypted values.
 pub(crate) type ValueCallback<'t> = &'t dyn Fn(&[u8]);
 
 #[derive(Clone, Copy)]
 pub(crate) struct WalkOptions<'r> {
     pub(crate) rule: &'r Rule,
-    /// Whether only encrypted values count for the MAC.
     pub(crate) mac_only_encrypted: bool,
     /// Whether the document lost its comments. A value that looks encrypted then is, whatever a rule over
     /// comments says.

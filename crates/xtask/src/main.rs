@@ -16,6 +16,7 @@ mod peers;
 mod picture;
 mod property;
 mod test_peers;
+mod test_programs;
 mod tidy;
 
 use std::error::Error;

@@ -4,9 +4,10 @@
 //! fetches the engine and passes on its path and the options.
 
 use std::error::Error;
-use std::process::Command;
 
 use equate_testkit::peers;
+
+use crate::test_programs::Programs;
 
 const LIBRARY_VARIABLE: &str = "EQUATE_KUSTOMIZE_ORACLE";
 
@@ -38,17 +39,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
     };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args([
-        "test",
-        "--package",
-        "equate-kustomize",
-        "--test",
-        "it",
-        "property::",
-    ]);
-    cargo
-        .args(["--", "--nocapture"])
+    let mut tests = Programs::build()?.command("equate-kustomize", "it")?;
+    tests
+        .args(["property::", "--nocapture"])
         .env(LIBRARY_VARIABLE, engine.library());
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     for (name, value) in [
@@ -59,10 +52,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         ("FAILURES", args.failures.map(|number| number.to_string())),
     ] {
         if let Some(value) = value {
-            cargo.env(format!("EQUATE_PROPERTY_{name}"), value);
+            tests.env(format!("EQUATE_PROPERTY_{name}"), value);
         }
     }
-    let status = cargo.status()?;
+    let status = tests.status()?;
     if status.success() {
         Ok(())
     } else {

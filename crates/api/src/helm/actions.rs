@@ -4,54 +4,54 @@ use crate::meta::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a first release is made.
+/// The options of an install.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Install {
-    /// What is done with the CRDs of the chart; Create when absent.
+    /// The handling of the chart's CRDs; default Create.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crds: Option<CrdsPolicy>,
-    /// Whether the target namespace is made.
+    /// Create the target namespace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub create_namespace: bool,
-    /// Whether hooks are left out.
+    /// Do not run hooks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_hooks: bool,
-    /// Whether the objects are not held against the cluster's schemas.
+    /// Do not validate the objects against the cluster's OpenAPI schemas.
     #[serde(
         rename = "disableOpenAPIValidation",
         default,
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub disable_open_api_validation: bool,
-    /// Whether the values are not held against the chart's schema.
+    /// Do not validate the values against the chart's schema.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_schema_validation: bool,
-    /// Whether an object of another release is an error.
+    /// Fail if an object belongs to another release.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_take_ownership: bool,
-    /// Whether readiness is not waited for.
+    /// Do not wait for objects to become ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_wait: bool,
-    /// Whether the end of Jobs is not waited for.
+    /// Do not wait for Jobs to complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_wait_for_jobs: bool,
-    /// What is done about a failure.
+    /// The remediation of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remediation: Option<InstallRemediation>,
-    /// Whether the name of a deleted release may be used again.
+    /// Allow the name of a deleted release to be used again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
-    /// Whether the API server merges the changes; true when absent.
+    /// Use server-side apply; default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_side_apply: Option<bool>,
-    /// Whether the CRDs of the chart are left out; `crds` says it better.
+    /// Do not install the chart's CRDs. Deprecated: use `crds`.
     #[serde(rename = "skipCRDs", default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_crds: bool,
-    /// What comes after a failure.
+    /// The strategy after a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<InstallStrategy>,
-    /// How long the action may take; the release's timeout when absent.
+    /// The timeout of the action; defaults to the release's timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
@@ -60,13 +60,13 @@ pub struct Install {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallRemediation {
-    /// Whether a failed test is no failure; as `test` says when absent.
+    /// Ignore failed tests; defaults to `test.ignoreFailures`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_test_failures: Option<bool>,
-    /// Whether the last failure is undone too; no when absent.
+    /// Remediate the last failure too; default false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remediate_last_failure: Option<bool>,
-    /// How often it is tried again; endlessly when negative.
+    /// The number of retries; unlimited if negative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int")]
     pub retries: Option<i64>,
@@ -80,64 +80,64 @@ pub struct InstallRemediation {
     "message": ".retryInterval cannot be set when .name is 'RemediateOnFailure'",
 }]))]
 pub struct InstallStrategy {
-    /// Which way.
+    /// The name of the strategy.
     pub name: ReleaseStrategy,
-    /// How long to wait between tries; five minutes when absent.
+    /// The delay between attempts; default 5m.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_interval: Option<Duration>,
 }
 
-/// How a release is renewed.
+/// The options of an upgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Upgrade {
-    /// What is done when the chart's name changes; Reinstall when absent.
+    /// The handling of a changed chart name; default Reinstall.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart_name_change_strategy: Option<ChartNameChangeStrategy>,
-    /// Whether objects made by a failed action are deleted.
+    /// Delete new objects if the action fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleanup_on_fail: bool,
-    /// What is done with the CRDs of the chart; Skip when absent.
+    /// The handling of the chart's CRDs; default Skip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crds: Option<CrdsPolicy>,
-    /// Whether hooks are left out.
+    /// Do not run hooks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_hooks: bool,
-    /// Whether the objects are not held against the cluster's schemas.
+    /// Do not validate the objects against the cluster's OpenAPI schemas.
     #[serde(
         rename = "disableOpenAPIValidation",
         default,
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub disable_open_api_validation: bool,
-    /// Whether the values are not held against the chart's schema.
+    /// Do not validate the values against the chart's schema.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_schema_validation: bool,
-    /// Whether an object of another release is an error.
+    /// Fail if an object belongs to another release.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_take_ownership: bool,
-    /// Whether readiness is not waited for.
+    /// Do not wait for objects to become ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_wait: bool,
-    /// Whether the end of Jobs is not waited for.
+    /// Do not wait for Jobs to complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_wait_for_jobs: bool,
-    /// Whether objects are replaced where a change is refused.
+    /// Replace objects whose update is refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// Whether the values of the last release are kept as defaults.
+    /// Keep the values of the last release as defaults.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preserve_values: bool,
-    /// What is done about a failure.
+    /// The remediation of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remediation: Option<UpgradeRemediation>,
-    /// Whether the API server merges the changes; auto when absent.
+    /// Use server-side apply; default auto.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_side_apply: Option<ServerSideApply>,
-    /// What comes after a failure.
+    /// The strategy after a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<UpgradeStrategy>,
-    /// How long the action may take; the release's timeout when absent.
+    /// The timeout of the action; defaults to the release's timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
@@ -146,17 +146,17 @@ pub struct Upgrade {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeRemediation {
-    /// Whether a failed test is no failure; as `test` says when absent.
+    /// Ignore failed tests; defaults to `test.ignoreFailures`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_test_failures: Option<bool>,
-    /// Whether the last failure is undone too; yes if there are retries, when absent.
+    /// Remediate the last failure too; defaults to true if `retries` is greater than 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remediate_last_failure: Option<bool>,
-    /// How often it is tried again; endlessly when negative.
+    /// The number of retries; unlimited if negative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int")]
     pub retries: Option<i64>,
-    /// How it is undone; rollback when absent.
+    /// The strategy of the remediation; default rollback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<RemediationStrategy>,
 }
@@ -169,79 +169,79 @@ pub struct UpgradeRemediation {
     "message": ".retryInterval can only be set when .name is 'RetryOnFailure'",
 }]))]
 pub struct UpgradeStrategy {
-    /// Which way.
+    /// The name of the strategy.
     pub name: ReleaseStrategy,
-    /// How long to wait between tries; five minutes when absent.
+    /// The delay between attempts; default 5m.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_interval: Option<Duration>,
 }
 
-/// How a release is rolled back.
+/// The options of a rollback.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollback {
-    /// Whether objects made by a failed action are deleted.
+    /// Delete new objects if the action fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleanup_on_fail: bool,
-    /// Whether hooks are left out.
+    /// Do not run hooks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_hooks: bool,
-    /// Whether readiness is not waited for.
+    /// Do not wait for objects to become ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_wait: bool,
-    /// Whether the end of Jobs is not waited for.
+    /// Do not wait for Jobs to complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_wait_for_jobs: bool,
-    /// Whether objects are replaced where a change is refused.
+    /// Replace objects whose update is refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// Accepted for compatibility; Helm no longer does it.
+    /// Accepted for compatibility; Helm no longer supports it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recreate: bool,
-    /// Whether the API server merges the changes; auto when absent.
+    /// Use server-side apply; default auto.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_side_apply: Option<ServerSideApply>,
-    /// How long the action may take; the release's timeout when absent.
+    /// The timeout of the action; defaults to the release's timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
 
-/// How a release is removed.
+/// The options of an uninstall.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Uninstall {
-    /// How the objects' dependents go.
+    /// The deletion propagation of the objects' dependents.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "background"))]
     pub deletion_propagation: Option<DeletionPropagation>,
-    /// Whether hooks are left out.
+    /// Do not run hooks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_hooks: bool,
-    /// Whether readiness is not waited for.
+    /// Do not wait for objects to become ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disable_wait: bool,
-    /// Whether the records are kept.
+    /// Keep the release history.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_history: bool,
-    /// How long the action may take; the release's timeout when absent.
+    /// The timeout of the action; defaults to the release's timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
 
-/// How a release is tested.
+/// The options of tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Test {
-    /// Whether tests run after a release.
+    /// Run the tests after an install or upgrade.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub enable: bool,
-    /// Which tests run; all when absent.
+    /// The tests to run; default all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<Filter>,
-    /// Whether a failed test is no failure of the release.
+    /// Ignore failed tests.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_failures: bool,
-    /// How long the action may take; the release's timeout when absent.
+    /// The timeout of the action; defaults to the release's timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
@@ -250,7 +250,7 @@ pub struct Test {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Filter {
-    /// Whether this test is left out, not run.
+    /// Exclude this test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude: bool,
     /// The test's name.

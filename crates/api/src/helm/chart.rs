@@ -23,25 +23,25 @@ pub struct ChartTemplateSpec {
     /// The chart's name in a Helm repository, or its path in another source.
     #[schemars(length(min = 1, max = 2048))]
     pub chart: String,
-    /// Whether a values file that does not exist is passed over.
+    /// Ignore missing values files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_missing_values_files: bool,
-    /// How often the source is looked at; the release's interval when absent.
+    /// The interval to check the source; defaults to the release's interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// What makes a new chart.
+    /// The trigger of a new chart artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "ChartVersion"))]
     pub reconcile_strategy: Option<ReconcileStrategy>,
-    /// Where the chart comes from.
+    /// The source of the chart.
     pub source_ref: ChartTemplateSource,
     /// Values files of the chart or the source, merged in order into the chart's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values_files: Vec<String>,
-    /// Whose signatures the chart needs.
+    /// The verification of the chart's signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<ChartTemplateVerification>,
-    /// Which versions, as a range of semantic versions.
+    /// The chart version, as a range of semantic versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "*"))]
     pub version: Option<String>,
@@ -59,7 +59,7 @@ pub struct ChartTemplateSource {
     /// The source's name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The source's namespace; the release's when absent.
+    /// The source's namespace; defaults to the release's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub namespace: Option<String>,
@@ -69,7 +69,7 @@ pub struct ChartTemplateSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartTemplateVerification {
-    /// Which tool signed.
+    /// The tool that verifies the signature.
     #[schemars(extend("default" = "cosign"))]
     pub provider: SignatureProvider,
     /// A Secret with the public keys.
@@ -89,7 +89,7 @@ pub struct ChartReference {
     /// The source's name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The source's namespace; the release's when absent.
+    /// The source's namespace; defaults to the release's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub namespace: Option<String>,

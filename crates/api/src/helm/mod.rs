@@ -28,7 +28,7 @@ pub const GROUP: &str = "helm.toolkit.fluxcd.io";
 /// The version served.
 pub const VERSION: &str = "v2";
 
-/// Which chart is released, with which values, and how.
+/// A release of a Helm chart.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "helm.toolkit.fluxcd.io",
@@ -55,99 +55,99 @@ pub const VERSION: &str = "v2";
     "message": "either chart or chartRef must be set",
 }]))]
 pub struct HelmReleaseSpec {
-    /// The HelmChart to make for this release.
+    /// The template of the release's HelmChart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart: Option<ChartTemplate>,
-    /// A source that holds the chart.
+    /// A reference to a source with the chart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chart_ref: Option<ChartReference>,
-    /// Labels and annotations for everything the release holds.
+    /// Labels and annotations for all objects of the release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub common_metadata: Option<CommonMetadata>,
-    /// HelmReleases that have to be ready first.
+    /// HelmReleases that must be ready first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<DependencyReference>,
-    /// What is done about differences between the cluster and the release.
+    /// The handling of drift between the cluster and the release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift_detection: Option<DriftDetection>,
-    /// How the health of custom kinds is told, by CEL.
+    /// CEL expressions for the health of custom kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub health_check_exprs: Vec<HealthCheckExpression>,
-    /// How a first release is made.
+    /// The options of an install.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,
-    /// How often the release is looked at without being told.
+    /// The interval of reconciliation.
     pub interval: Duration,
-    /// The cluster to release to; the one this object lives in when absent.
+    /// The target cluster; defaults to this cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kube_config: Option<KubeConfigReference>,
-    /// How many revisions Helm keeps: 5 when absent, all when 0.
+    /// The number of revisions to keep; default 5, unlimited if 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int")]
     pub max_history: Option<i64>,
-    /// Whether one client serves all steps of a run; true when absent.
+    /// Use one client for all steps of a reconciliation; default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_client: Option<bool>,
-    /// Which objects post-renderers see; combined when absent.
+    /// The objects that post-renderers get; default combined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub post_render_strategy: Option<PostRenderStrategy>,
-    /// Changes to what the chart renders, in order.
+    /// Post-renderers, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub post_renderers: Vec<PostRenderer>,
-    /// The release's name; made of the target namespace and the object's name when absent.
+    /// The release's name; defaults to the target namespace and the object's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 53))]
     pub release_name: Option<String>,
-    /// How a release is rolled back.
+    /// The options of a rollback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
-    /// The ServiceAccount to act as.
+    /// The ServiceAccount to impersonate.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// The namespace of Helm's records.
+    /// The namespace of Helm's release storage.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub storage_namespace: Option<String>,
-    /// Whether the release rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// The namespace to release to.
+    /// The namespace of the release.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub target_namespace: Option<String>,
-    /// How a release is tested.
+    /// The options of tests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<Test>,
-    /// How long one action may take; five minutes when absent.
+    /// The timeout of an action; default 5m.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// How a release is removed.
+    /// The options of an uninstall.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uninstall: Option<Uninstall>,
-    /// How a release is renewed.
+    /// The options of an upgrade.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
     /// The chart's values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any")]
     pub values: Option<Value>,
-    /// ConfigMaps and Secrets with values, merged in order; `values` comes last.
+    /// ConfigMaps and Secrets with values, merged in order, before `values`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values_from: Vec<ValuesReference>,
-    /// How readiness is waited for; poller when absent.
+    /// The strategy to wait for readiness; default poller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_strategy: Option<WaitStrategy>,
 }
 
-/// What is done about differences between the cluster and the release.
+/// The handling of drift between the cluster and the release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftDetection {
-    /// Fields whose drift is left alone.
+    /// Fields whose drift is ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<IgnoreRule>,
-    /// What is done; nothing when absent.
+    /// The mode of drift detection; default disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<DriftMode>,
 }
@@ -178,11 +178,11 @@ string_enum! {
     }
 }
 
-/// A change to what a chart renders.
+/// A post-renderer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PostRenderer {
-    /// By kustomize.
+    /// Kustomize patches and images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kustomize: Option<KustomizeRenderer>,
 }
@@ -203,25 +203,25 @@ pub struct KustomizeRenderer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ValuesReference {
-    /// Which of the two.
+    /// ConfigMap or Secret.
     pub kind: ValuesKind,
-    /// Whether the value is taken as it is, not parsed as Helm's --set does.
+    /// Use the value literally, as Helm's --set-literal.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub literal: bool,
     /// Its name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Whether it may be absent.
+    /// Ignore a missing object or key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// Where a single value is put; everything is merged at the root when absent.
+    /// The path to merge a single value at; by default the values are merged at the root.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 250),
         regex(pattern = r"^([a-zA-Z0-9_\-.\\\/]|\[[0-9]{1,5}\])+$")
     )]
     pub target_path: Option<String>,
-    /// The key that holds the values; values.yaml when absent.
+    /// The key of the values; default values.yaml.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), regex(pattern = r"^[\-._a-zA-Z0-9]+$"))]
     pub values_key: Option<String>,
@@ -231,7 +231,7 @@ pub struct ValuesReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitStrategy {
-    /// Which way.
+    /// The name of the strategy.
     pub name: WaitStrategyName,
 }
 

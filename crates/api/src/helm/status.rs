@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is known of a release.
+/// The status of a release.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -20,67 +20,67 @@ pub struct HelmReleaseStatus {
     /// Failures since the last success or change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<i64>,
-    /// The HelmChart made for this release, as `<namespace>/<name>`.
+    /// The release's HelmChart, as `<namespace>/<name>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helm_chart: Option<String>,
-    /// The releases, newest first, up to the last one that worked.
+    /// The releases, newest first, up to the last successful one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Snapshot>,
-    /// Failed first releases since the last success or change.
+    /// Failed installs since the last success or change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_failures: Option<i64>,
     /// The objects of the release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Inventory>,
-    /// The digest of the values of the last try.
+    /// The digest of the values of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_config_digest: Option<String>,
-    /// The generation of the spec of the last try.
+    /// The generation of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_generation: Option<i64>,
-    /// What the last try did.
+    /// The action of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_release_action: Option<ReleaseAction>,
-    /// How long the last try took.
+    /// The duration of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub last_attempted_release_action_duration: Option<Duration>,
-    /// The chart's version in the last try.
+    /// The chart version of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_revision: Option<String>,
-    /// The digest of the chart's OCI artifact in the last try.
+    /// The digest of the chart's OCI artifact in the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_revision_digest: Option<String>,
-    /// The SHA-1 of the values of the last try, as older controllers wrote it.
+    /// The SHA-1 of the values of the last attempt, written by older controllers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_values_checksum: Option<String>,
-    /// The token of the last forced release that was asked for.
+    /// The token of the last requested forced release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_force_at: Option<String>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The token of the last reset that was asked for.
+    /// The token of the last requested reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reset_at: Option<String>,
-    /// The number of the last release, as older controllers wrote it.
+    /// The revision of the last release, written by older controllers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::int")]
     pub last_release_revision: Option<i64>,
     /// The digest of the common metadata of the last release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_common_metadata_digest: Option<String>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The digest of the post-renderers of the last release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_post_renderers_digest: Option<String>,
-    /// The namespace of Helm's records.
+    /// The namespace of Helm's release storage.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub storage_namespace: Option<String>,
-    /// Failed renewals since the last success or change.
+    /// Failed upgrades since the last success or change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade_failures: Option<i64>,
 }
@@ -96,17 +96,17 @@ string_enum! {
     }
 }
 
-/// One release, as it was made.
+/// A revision of the release.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
-    /// Which action made it.
+    /// The action that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// The version of this record's form.
+    /// The version of this record's format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// The version of the application the chart names.
+    /// The chart's appVersion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_version: Option<String>,
     /// The chart's name.
@@ -115,14 +115,14 @@ pub struct Snapshot {
     pub chart_version: String,
     /// The digest of the values.
     pub config_digest: String,
-    /// When it was removed.
+    /// When it was uninstalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Time>,
     /// The digest of the release.
     pub digest: String,
-    /// When the first release was made.
+    /// When the release was first deployed.
     pub first_deployed: Time,
-    /// When this one was made.
+    /// When this revision was deployed.
     pub last_deployed: Time,
     /// The release's name.
     pub name: String,
@@ -136,22 +136,22 @@ pub struct Snapshot {
     /// Its tests by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub test_hooks: BTreeMap<String, TestHook>,
-    /// Its number.
+    /// Its revision number.
     #[schemars(schema_with = "crate::schema::int")]
     pub version: i64,
 }
 
-/// A test, as it ran.
+/// The result of a test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TestHook {
-    /// When it ended.
+    /// When it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_completed: Option<Time>,
-    /// When it began.
+    /// When it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_started: Option<Time>,
-    /// How it ended.
+    /// Its final phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 }

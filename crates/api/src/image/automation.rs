@@ -35,36 +35,36 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ImageUpdateAutomationSpec {
-    /// How Git is used.
+    /// The Git operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitSpec>,
-    /// How often the repository is looked at without being told.
+    /// The interval of reconciliation.
     pub interval: Duration,
-    /// Which ImagePolicies of the namespace count; all when absent.
+    /// A selector of ImagePolicies in the namespace; default all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "label_selector")]
     pub policy_selector: Option<LabelSelector>,
     /// The repository.
     pub source_ref: UpdateSource,
-    /// Whether the automation rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// Which files are changed, and how.
+    /// The files to update, and the strategy.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = { "strategy": "Setters" }))]
     pub update: Option<UpdateSpec>,
 }
 
-/// How Git is used.
+/// The Git operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitSpec {
-    /// What is checked out; what the source names when absent.
+    /// The revision to check out; defaults to the source's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkout: Option<CheckoutSpec>,
-    /// What the commit looks like.
+    /// The commit to make.
     pub commit: CommitSpec,
-    /// Where the commit goes; to the branch checked out when absent.
+    /// The target of the push; defaults to the checked-out branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub push: Option<PushSpec>,
 }
@@ -73,7 +73,7 @@ pub struct GitSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckoutSpec {
-    /// Which revision.
+    /// The revision to check out.
     #[serde(rename = "ref")]
     pub reference: GitReference,
 }
@@ -90,7 +90,7 @@ pub struct CommitSpec {
     /// Values for the template.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub message_template_values: BTreeMap<String, String>,
-    /// What it is signed with.
+    /// The signing key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signing_key: Option<SigningKey>,
 }
@@ -112,7 +112,7 @@ pub struct CommitAuthor {
 pub struct SigningKey {
     /// A Secret with the key.
     pub secret_ref: LocalReference,
-    /// The key's kind; gpg when absent.
+    /// The key's type; default gpg.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<SigningKeyType>,
 }
@@ -135,10 +135,10 @@ pub struct PushSpec {
     /// The branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Options for the server.
+    /// Push options.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// A refspec, for what a branch cannot say.
+    /// The refspec to push.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refspec: Option<String>,
 }
@@ -155,7 +155,7 @@ pub struct UpdateSource {
     pub kind: UpdateSourceKind,
     /// The source's name.
     pub name: String,
-    /// The source's namespace; the automation's when absent.
+    /// The source's namespace; defaults to the automation's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -169,14 +169,14 @@ string_enum! {
     }
 }
 
-/// Which files are changed, and how.
+/// The files to update, and the strategy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateSpec {
-    /// The directory; the whole repository when absent.
+    /// The directory to update; defaults to the whole repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// How.
+    /// The strategy.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "Setters"))]
     pub strategy: Option<UpdateStrategy>,
@@ -191,7 +191,7 @@ string_enum! {
     }
 }
 
-/// What is known of an automation.
+/// The status of an automation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -200,10 +200,10 @@ pub struct ImageUpdateAutomationStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
-    /// When it ran last.
+    /// When it last ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_automation_run_time: Option<Time>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
     /// The last commit made.
@@ -212,10 +212,10 @@ pub struct ImageUpdateAutomationStatus {
     /// When it was pushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_push_time: Option<Time>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What the policies said in the last run, by name.
+    /// The selected images in the last run, by policy.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub observed_policies: BTreeMap<String, ImageReference>,
     /// The source's revision in the last run.

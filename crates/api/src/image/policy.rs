@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which tag of an image is the newest.
+/// A policy that selects a tag of an image.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "image.toolkit.fluxcd.io",
@@ -38,21 +38,21 @@ use serde::{Deserialize, Serialize};
     },
 ]))]
 pub struct ImagePolicySpec {
-    /// When the digest of the newest tag is read.
+    /// When the tag's digest is resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "Never"))]
     pub digest_reflection_policy: Option<DigestReflectionPolicy>,
-    /// Which tags count; all when absent.
+    /// A filter of tags; default all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter_tags: Option<FilterTags>,
     /// The ImageRepository.
     pub image_repository_ref: NamespacedReference,
-    /// How often the digest is read, if always.
+    /// The interval to resolve the digest, with the policy Always.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// How tags are ordered: one of the three.
+    /// The order of tags: exactly one of the three.
     pub policy: PolicyChoice,
-    /// Whether the policy rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
 }
@@ -74,10 +74,10 @@ string_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FilterTags {
-    /// What of the match is compared, with `$1` and the like.
+    /// The part of the match to compare, with `$1` and similar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extract: Option<String>,
-    /// A regular expression they match.
+    /// A regular expression that tags must match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
 }
@@ -86,13 +86,13 @@ pub struct FilterTags {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyChoice {
-    /// As texts.
+    /// Alphabetical order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alphabetical: Option<Ordering>,
-    /// As numbers.
+    /// Numerical order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numerical: Option<Ordering>,
-    /// As semantic versions.
+    /// Order of semantic versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semver: Option<SemverPolicy>,
 }
@@ -101,7 +101,7 @@ pub struct PolicyChoice {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ordering {
-    /// The newest tag is the last in this direction.
+    /// The sort order; the last tag is selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "asc"))]
     pub order: Option<Order>,
@@ -122,11 +122,11 @@ string_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SemverPolicy {
-    /// The range; the greatest version in it is the newest.
+    /// The range; its greatest version is selected.
     pub range: String,
 }
 
-/// What is known of a policy.
+/// The status of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -135,16 +135,16 @@ pub struct ImagePolicyStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The newest tag.
+    /// The selected tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest_ref: Option<ImageReference>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The newest tag before this one.
+    /// The previously selected tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_previous_ref: Option<ImageReference>,
 }
@@ -153,7 +153,7 @@ pub struct ImagePolicyStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageReference {
-    /// Its digest, where it was read.
+    /// The digest, if resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The image.

@@ -8,7 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An image whose tags are read.
+/// An image repository whose tags are scanned.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "image.toolkit.fluxcd.io",
@@ -31,24 +31,24 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ImageRepositorySpec {
-    /// Which namespaces may refer to it.
+    /// The namespaces that may refer to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_from: Option<AccessFrom>,
-    /// A Secret with the certificates of the registry and of the client.
+    /// A Secret with the registry's CA and the client's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_secret_ref: Option<LocalReference>,
-    /// Regular expressions of tags to leave out.
+    /// Regular expressions of tags to exclude.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 25), extend("default" = [r"^.*\.sig$"]))]
     pub exclusion_list: Option<Vec<String>>,
     /// The image, without scheme and tag.
     pub image: String,
-    /// Whether plain HTTP is used.
+    /// Use plain HTTP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// How often the tags are read without being told.
+    /// The interval of scans.
     pub interval: Duration,
-    /// Whose way of authenticating is used.
+    /// The provider of authentication.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "generic"))]
     pub provider: Option<OciProvider>,
@@ -58,20 +58,20 @@ pub struct ImageRepositorySpec {
     /// A Secret with the registry's credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// A ServiceAccount whose pull secrets or cloud identity is used.
+    /// The ServiceAccount with the pull secrets or cloud identity.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub service_account_name: Option<String>,
-    /// Whether the image rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// How long reading the tags may take; the interval when absent.
+    /// The timeout of a scan; defaults to the interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = TIMEOUT))]
     pub timeout: Option<Duration>,
 }
 
-/// What is known of an image.
+/// The status of an image repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -83,16 +83,16 @@ pub struct ImageRepositoryStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// What the last reading found.
+    /// The result of the last scan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_scan_result: Option<ScanResult>,
-    /// The exclusions of the last reading.
+    /// The exclusion list of the last scan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observed_exclusion_list: Vec<String>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
@@ -101,16 +101,16 @@ pub struct ImageRepositoryStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScanResult {
-    /// Up to ten of them, newest first.
+    /// Up to ten tags, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latest_tags: Vec<String>,
-    /// A digest over all of them.
+    /// A digest of all tags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// When they were read.
+    /// When the tags were scanned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan_time: Option<Time>,
-    /// How many there are.
+    /// The number of tags.
     #[schemars(schema_with = "crate::schema::int")]
     pub tag_count: i64,
 }

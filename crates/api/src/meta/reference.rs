@@ -18,7 +18,7 @@ pub struct LocalReference {
 pub struct NamespacedReference {
     /// Its name.
     pub name: String,
-    /// Its namespace; the referrer's own when absent.
+    /// Its namespace; defaults to the referring object's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -34,21 +34,21 @@ pub struct CrossNamespaceReference {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Its namespace; the referrer's own when absent.
+    /// Its namespace; defaults to the referring object's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// Something that has to be ready first.
+/// A dependency that must be ready first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DependencyReference {
     /// Its name.
     pub name: String,
-    /// Its namespace; the referrer's own when absent.
+    /// Its namespace; defaults to the referring object's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// A CEL expression over `dep` and `self` that says when it is ready, in place of the built-in test.
+    /// A CEL expression over `dep` and `self` that replaces the built-in readiness check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_expr: Option<String>,
 }
@@ -59,7 +59,7 @@ pub struct DependencyReference {
 pub struct SecretKeyReference {
     /// The Secret's name.
     pub name: String,
-    /// The key; `value`, then `value.yaml`, when absent.
+    /// The key; defaults to `value`, then `value.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
@@ -81,7 +81,7 @@ pub struct KubeConfigReference {
     /// A ConfigMap that names a cloud provider, the cluster and its address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map_ref: Option<LocalReference>,
-    /// A Secret that holds a kubeconfig.
+    /// A Secret with a kubeconfig.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretKeyReference>,
 }
@@ -131,7 +131,7 @@ pub struct Selector {
 pub struct Patch {
     /// The patch, as YAML: strategic merge or JSON patch.
     pub patch: String,
-    /// Which objects it changes.
+    /// The objects to patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Selector>,
 }
@@ -140,12 +140,12 @@ pub struct Patch {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Image {
-    /// The digest to use; it wins over the tag.
+    /// The digest to use; it overrides the tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The image as the manifests name it, without its tag.
+    /// The image name in the manifests, without its tag.
     pub name: String,
-    /// The name to use instead.
+    /// The new name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_name: Option<String>,
     /// The tag to use.
@@ -157,7 +157,7 @@ pub struct Image {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessFrom {
-    /// One of these has to match; an empty one matches every namespace.
+    /// Selectors of which one must match; an empty one matches every namespace.
     pub namespace_selectors: Vec<NamespaceSelector>,
 }
 
@@ -165,7 +165,7 @@ pub struct AccessFrom {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceSelector {
-    /// Labels that a namespace has.
+    /// Labels that the namespace must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which events go to which provider.
+/// An alert that sends events to a provider.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "notification.toolkit.fluxcd.io",
@@ -27,14 +27,14 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AlertSpec {
-    /// Sent along with every event; what the event says itself wins.
+    /// Metadata added to every event; the event's own metadata takes precedence.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub event_metadata: BTreeMap<String, String>,
-    /// The least severity that is sent.
+    /// The minimum severity of events to send.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "info"))]
     pub event_severity: Option<Severity>,
-    /// Whose events are sent.
+    /// The objects whose events are sent.
     pub event_sources: Vec<EventSource>,
     /// Regular expressions: events whose message matches one are not sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,11 +44,11 @@ pub struct AlertSpec {
     pub inclusion_list: Vec<String>,
     /// The provider.
     pub provider_ref: LocalReference,
-    /// A line sent along; eventMetadata says it better.
+    /// A summary added to events. Deprecated: use eventMetadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub summary: Option<String>,
-    /// Whether the alert rests.
+    /// Suspend the alert.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
 }
@@ -87,24 +87,24 @@ string_enum! {
     "message": "spec.commitStatusExpr is only supported for the 'github', 'gitlab', 'gitea', 'bitbucketserver', 'bitbucket', 'azuredevops' provider types",
 }]))]
 pub struct ProviderSpec {
-    /// Where the service is.
+    /// The service's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub address: Option<String>,
-    /// A Secret with the certificates of the service and of the client.
+    /// A Secret with the service's CA and the client's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_secret_ref: Option<LocalReference>,
     /// The channel to send to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub channel: Option<String>,
-    /// A CEL expression over event, provider and alert that gives a commit status its id.
+    /// A CEL expression over event, provider and alert for the id of a commit status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_status_expr: Option<String>,
-    /// Accepted for compatibility; nothing is done at intervals.
+    /// Accepted for compatibility; has no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// The proxy's address; proxySecretRef says it better.
+    /// The proxy's address. Deprecated: use proxySecretRef.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = r"^(http|https)://.*$"))]
     pub proxy: Option<String>,
@@ -114,20 +114,20 @@ pub struct ProviderSpec {
     /// A Secret with the service's address and credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// A ServiceAccount to authenticate as, with a cloud's service.
+    /// The ServiceAccount to authenticate with at a cloud service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
-    /// Whether the provider rests.
+    /// Suspend the provider.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// How long sending one event may take.
+    /// The timeout to send an event.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = TIMEOUT))]
     pub timeout: Option<Duration>,
-    /// Which service.
+    /// The type of service.
     #[serde(rename = "type")]
     pub kind: ProviderType,
-    /// The name to send under.
+    /// The user name of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub username: Option<String>,

@@ -20,7 +20,7 @@ pub const RECEIVER_VERSION: &str = "v1";
 /// The version alerts and providers are served in.
 pub const ALERT_VERSION: &str = "v1beta3";
 
-/// Objects whose events are meant.
+/// A selector of objects that emit events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSource {
@@ -29,13 +29,13 @@ pub struct EventSource {
     pub api_version: Option<String>,
     /// Their kind.
     pub kind: EventKind,
-    /// Labels they have, with the name `*`.
+    /// Labels of the objects; only with the name `*`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
     /// Their name; `*` for all.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Their namespace; the referrer's when absent.
+    /// Their namespace; defaults to the referring object's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub namespace: Option<String>,

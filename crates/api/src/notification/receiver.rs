@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Who may call, and which objects a call asks to run.
+/// A webhook that requests reconciliations of objects.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "notification.toolkit.fluxcd.io",
@@ -48,29 +48,29 @@ use std::collections::BTreeMap;
     },
 ]))]
 pub struct ReceiverSpec {
-    /// Which of the caller's events count; all when absent.
+    /// The sender's events to handle; default all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// How often the receiver is looked at without being told.
+    /// The interval of reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "10m"))]
     pub interval: Option<Duration>,
-    /// Whose tokens are accepted, with the type generic-oidc.
+    /// The issuers of accepted tokens, for the type generic-oidc.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["issuerURL"]))]
     pub oidc_providers: Vec<OidcProvider>,
-    /// A CEL expression over req, res and claims that picks among all resources.
+    /// A CEL expression over req, res and claims that filters all resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_filter: Option<String>,
-    /// The objects that are asked to run.
+    /// The objects to reconcile.
     pub resources: Vec<ReceiverResource>,
-    /// A Secret with the token that callers prove to know.
+    /// A Secret with the shared token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// Whether the receiver rests.
+    /// Suspend the receiver.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// Who calls, and so how a call is proved.
+    /// The type of sender, which decides how calls are verified.
     #[serde(rename = "type")]
     pub kind: ReceiverType,
 }
@@ -108,42 +108,42 @@ string_enum! {
     }
 }
 
-/// Objects that are asked to run.
+/// A selector of objects to reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiverResource {
     /// Their API version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// A CEL expression over req, res and claims that picks among these.
+    /// A CEL expression over req, res and claims that filters these objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// Their kind.
     pub kind: EventKind,
-    /// Labels they have, with the name `*`.
+    /// Labels of the objects; only with the name `*`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
     /// Their name; `*` for all.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Their namespace; the receiver's when absent.
+    /// Their namespace; defaults to the receiver's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub namespace: Option<String>,
 }
 
-/// Whose tokens are accepted.
+/// An issuer of accepted tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OidcProvider {
-    /// Whom the token is for; notification-controller when absent.
+    /// The token's audience; default notification-controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,
-    /// Who issued the token.
+    /// The token's issuer.
     #[serde(rename = "issuerURL")]
     #[schemars(regex(pattern = r"^https?://"))]
     pub issuer_url: String,
-    /// What has to hold of the token.
+    /// Conditions that the token must meet.
     #[schemars(length(min = 1))]
     pub validations: Vec<OidcValidation>,
     /// Values computed from the token.
@@ -151,13 +151,13 @@ pub struct OidcProvider {
     pub variables: Vec<OidcVariable>,
 }
 
-/// What has to hold of a token.
+/// A condition that a token must meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OidcValidation {
     /// A CEL expression over claims and vars.
     pub expression: String,
-    /// What is answered when it does not hold.
+    /// The answer if the condition is false.
     pub message: String,
 }
 
@@ -171,7 +171,7 @@ pub struct OidcVariable {
     pub name: String,
 }
 
-/// What is known of a receiver.
+/// The status of a receiver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -180,10 +180,10 @@ pub struct ReceiverStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The path to call.

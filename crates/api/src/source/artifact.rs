@@ -10,21 +10,21 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
-    /// The archive's digest, `sha256:<hex>`; whoever fetches it compares.
+    /// The archive's digest, `sha256:<hex>`, to verify a download.
     #[schemars(extend("pattern" = DIGEST))]
     pub digest: String,
     /// When this artifact was stored.
     pub last_update_time: Time,
-    /// What the source says about the revision, such as an image's annotations.
+    /// Metadata of the revision, such as an image's annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// Where the archive lies in the store, relative to its root.
+    /// The path of the archive in the storage.
     pub path: String,
-    /// Which revision, such as `main@sha1:<hex>`.
+    /// The revision, such as `main@sha1:<hex>`.
     pub revision: String,
     /// The archive's length in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<i64>,
-    /// Where the archive is served.
+    /// The URL of the archive.
     pub url: String,
 }

@@ -61,23 +61,23 @@ use serde::{Deserialize, Serialize};
 pub struct BucketSpec {
     /// The bucket's name.
     pub bucket_name: String,
-    /// A Secret with the certificates of the endpoint and of the client.
+    /// A Secret with the endpoint's CA and the client's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_secret_ref: Option<LocalReference>,
     /// The store's address.
     pub endpoint: String,
-    /// Paths to leave out of the artifact, in .gitignore's syntax; replaces the defaults.
+    /// Paths to exclude from the artifact, in .gitignore syntax; replaces the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore: Option<String>,
-    /// Whether plain HTTP is used.
+    /// Use plain HTTP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// How often the bucket is looked at without being told.
+    /// The interval of reconciliation.
     pub interval: Duration,
-    /// Only objects whose names begin so.
+    /// The prefix of the objects to fetch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// Whose way of authenticating is used.
+    /// The provider of authentication.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "generic"))]
     pub provider: Option<BucketProvider>,
@@ -90,16 +90,16 @@ pub struct BucketSpec {
     /// A Secret with the credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// A ServiceAccount to authenticate as, with a cloud's provider.
+    /// The ServiceAccount to authenticate with at a cloud provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
-    /// Where temporary credentials come from.
+    /// The security token service for temporary credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sts: Option<Sts>,
-    /// Whether the source rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// How long one fetch may take.
+    /// The timeout of a fetch.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = TIMEOUT, "default" = "60s"))]
     pub timeout: Option<Duration>,
@@ -120,11 +120,11 @@ string_enum! {
     }
 }
 
-/// Where temporary credentials come from.
+/// The security token service for temporary credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Sts {
-    /// A Secret with the certificates of the endpoint and of the client.
+    /// A Secret with the endpoint's CA and the client's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_secret_ref: Option<LocalReference>,
     /// The token service's address.
@@ -148,7 +148,7 @@ string_enum! {
     }
 }
 
-/// What is known of a bucket.
+/// The status of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -160,16 +160,16 @@ pub struct BucketStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The ignore rules of the artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_ignore: Option<String>,
-    /// Where the newest artifact is always served.
+    /// The stable URL of the newest artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }

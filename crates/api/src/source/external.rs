@@ -30,12 +30,12 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalArtifactSpec {
-    /// The object the artifact is made for.
+    /// The object that the artifact is made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_ref: Option<CrossNamespaceReference>,
 }
 
-/// The artifact, as its maker announces it.
+/// The status that the artifact's producer writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExternalArtifactStatus {

@@ -34,46 +34,46 @@ use serde::{Deserialize, Serialize};
     "message": "serviceAccountName can only be set when provider is 'azure' or 'aws'",
 }]))]
 pub struct GitRepositorySpec {
-    /// Paths to leave out of the artifact, in .gitignore's syntax; replaces the defaults.
+    /// Paths to exclude from the artifact, in .gitignore syntax; replaces the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore: Option<String>,
     /// Other GitRepositories whose artifacts are copied into this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<Include>,
-    /// How often the repository is looked at without being told.
+    /// The interval of reconciliation.
     pub interval: Duration,
-    /// Whose way of authenticating is used; generic when absent.
+    /// The provider of authentication; default generic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<GitProvider>,
     /// A Secret with the proxy's address and credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_secret_ref: Option<LocalReference>,
-    /// Whether submodules are fetched too.
+    /// Fetch submodules too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recurse_submodules: bool,
-    /// Which revision; the branch master when absent.
+    /// The revision to check out; default branch master.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<GitReference>,
     /// A Secret with the credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// A ServiceAccount to authenticate as, with a cloud's provider.
+    /// The ServiceAccount to authenticate with at a cloud provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
     /// The only directories to check out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sparse_checkout: Vec<String>,
-    /// Whether the source rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// How long one Git operation may take.
+    /// The timeout of a Git operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = TIMEOUT, "default" = "60s"))]
     pub timeout: Option<Duration>,
     /// The repository's address.
     #[schemars(regex(pattern = r"^(http|https|ssh)://.*$"))]
     pub url: String,
-    /// Whose signatures a revision needs.
+    /// The verification of signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<GitVerification>,
 }
@@ -108,7 +108,7 @@ pub struct GitReference {
     /// The tip of this branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Exactly this commit.
+    /// The commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The commit of a reference by its full name, such as refs/pull/1/head.
@@ -117,7 +117,7 @@ pub struct GitReference {
     /// The newest tag in this range of semantic versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semver: Option<String>,
-    /// This tag.
+    /// The tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
 }
@@ -126,21 +126,21 @@ pub struct GitReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Include {
-    /// What to copy of it; everything when absent.
+    /// The path to copy from; defaults to the root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_path: Option<String>,
     /// The GitRepository.
     pub repository: LocalReference,
-    /// Where to; the repository's name when absent.
+    /// The path to copy to; defaults to the repository's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_path: Option<String>,
 }
 
-/// Whose signatures a revision needs.
+/// The verification of signatures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitVerification {
-    /// Which Git object is signed.
+    /// The Git objects whose signatures are verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "HEAD"))]
     pub mode: Option<GitVerificationMode>,
@@ -163,7 +163,7 @@ string_enum! {
     }
 }
 
-/// What is known of a Git repository.
+/// The status of a Git repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -178,10 +178,10 @@ pub struct GitRepositoryStatus {
     /// The artifacts copied into this one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub included_artifacts: Vec<Artifact>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The ignore rules of the artifact.
@@ -190,13 +190,13 @@ pub struct GitRepositoryStatus {
     /// The includes of the artifact.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observed_include: Vec<Include>,
-    /// Whether the artifact holds submodules.
+    /// Whether the artifact contains submodules.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub observed_recurse_submodules: bool,
     /// The directories the artifact is limited to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observed_sparse_checkout: Vec<String>,
-    /// Which signatures were verified.
+    /// The verified Git objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_verification_mode: Option<String>,
 }

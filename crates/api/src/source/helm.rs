@@ -30,32 +30,32 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct HelmRepositorySpec {
-    /// Which namespaces may refer to it. Accepted for compatibility, not enforced.
+    /// The namespaces that may refer to it. Accepted for compatibility, not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_from: Option<AccessFrom>,
-    /// A Secret with the certificates of the server and of the client.
+    /// A Secret with the server's CA and the client's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_secret_ref: Option<LocalReference>,
-    /// Whether plain HTTP is used with a registry.
+    /// Use plain HTTP with an OCI registry.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// How often the index is looked at without being told; a minute when absent.
+    /// The interval to check the index; default 1m.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// Whether credentials also go to another host that the index names.
+    /// Send credentials also to other hosts named in the index.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pass_credentials: bool,
-    /// Whose way of authenticating is used with a registry.
+    /// The provider of authentication with an OCI registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "generic"))]
     pub provider: Option<OciProvider>,
     /// A Secret with the credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// Whether the source rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// How long fetching the index may take; a minute when absent.
+    /// The timeout to fetch the index; default 1m.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = TIMEOUT))]
     pub timeout: Option<Duration>,
@@ -78,7 +78,7 @@ string_enum! {
     }
 }
 
-/// What is known of a Helm repository.
+/// The status of a Helm repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -90,13 +90,13 @@ pub struct HelmRepositoryStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Where the newest artifact is always served.
+    /// The stable URL of the newest artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -133,27 +133,27 @@ pub struct HelmRepositoryStatus {
 pub struct HelmChartSpec {
     /// The chart's name in a Helm repository, or its path in another source.
     pub chart: String,
-    /// Whether a values file that does not exist is passed over.
+    /// Ignore missing values files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_missing_values_files: bool,
-    /// How often the source is looked at without being told.
+    /// The interval to check the source.
     pub interval: Duration,
-    /// What makes a new chart.
+    /// The trigger of a new chart artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "ChartVersion"))]
     pub reconcile_strategy: Option<ReconcileStrategy>,
-    /// Where the chart comes from.
+    /// The source of the chart.
     pub source_ref: ChartSource,
-    /// Whether the chart rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
     /// Values files of the chart or the source, merged in order into the chart's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values_files: Vec<String>,
-    /// Whose signatures the chart needs.
+    /// The verification of the chart's signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<ChartVerification>,
-    /// Which versions, as a range of semantic versions.
+    /// The chart version, as a range of semantic versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "*"))]
     pub version: Option<String>,
@@ -200,10 +200,10 @@ string_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChartVerification {
-    /// Signers, when no keys are given: one has to match.
+    /// Accepted signers, if no keys are given; one must match.
     #[serde(default, rename = "matchOIDCIdentity", skip_serializing_if = "Vec::is_empty")]
     pub match_oidc_identity: Vec<OciIdentity>,
-    /// Which tool signed.
+    /// The tool that verifies the signature.
     #[schemars(extend("default" = "cosign"))]
     pub provider: SignatureProvider,
     /// A Secret with the public keys.
@@ -211,7 +211,7 @@ pub struct ChartVerification {
     pub secret_ref: Option<LocalReference>,
 }
 
-/// What is known of a chart.
+/// The status of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -223,10 +223,10 @@ pub struct HelmChartStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The chart's name in the artifact.
@@ -238,7 +238,7 @@ pub struct HelmChartStatus {
     /// The values files in the artifact.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observed_values_files: Vec<String>,
-    /// Where the newest artifact is always served.
+    /// The stable URL of the newest artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }

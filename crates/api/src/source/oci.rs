@@ -31,47 +31,47 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct OciRepositorySpec {
-    /// A Secret with the certificates of the registry and of the client.
+    /// A Secret with the registry's CA and the client's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert_secret_ref: Option<LocalReference>,
-    /// Paths to leave out of the artifact, in .gitignore's syntax; replaces the defaults.
+    /// Paths to exclude from the artifact, in .gitignore syntax; replaces the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore: Option<String>,
-    /// Whether plain HTTP is used.
+    /// Use plain HTTP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// How often the registry is looked at without being told.
+    /// The interval of reconciliation.
     pub interval: Duration,
-    /// Which layer holds the content; the first one when absent.
+    /// The layer with the content; defaults to the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer_selector: Option<LayerSelector>,
-    /// Whose way of authenticating is used.
+    /// The provider of authentication.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "generic"))]
     pub provider: Option<OciProvider>,
     /// A Secret with the proxy's address and credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_secret_ref: Option<LocalReference>,
-    /// Which artifact; the tag latest when absent.
+    /// The artifact to pull; default tag latest.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<OciReference>,
     /// A Secret with the registry's credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
-    /// A ServiceAccount whose pull secrets or cloud identity is used.
+    /// The ServiceAccount with the pull secrets or cloud identity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
-    /// Whether the source rests.
+    /// Suspend reconciliation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// How long one operation of the registry may take.
+    /// The timeout of a registry operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = TIMEOUT, "default" = "60s"))]
     pub timeout: Option<Duration>,
     /// The repository's address, without a tag.
     #[schemars(regex(pattern = r"^oci://.*$"))]
     pub url: String,
-    /// Whose signatures an artifact needs.
+    /// The verification of signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<OciVerification>,
 }
@@ -95,16 +95,16 @@ string_enum! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OciReference {
-    /// Exactly this one.
+    /// The digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The newest tag in this range of semantic versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semver: Option<String>,
-    /// Only tags that match this regular expression are in the range.
+    /// A regular expression that tags in the range must match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub semver_filter: Option<String>,
-    /// This tag.
+    /// The tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
 }
@@ -116,7 +116,7 @@ pub struct LayerSelector {
     /// The first layer of this media type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// What is done with it; extract when absent.
+    /// The handling of the layer; default extract.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<LayerOperation>,
 }
@@ -132,14 +132,14 @@ string_enum! {
     }
 }
 
-/// Whose signatures an artifact needs.
+/// The verification of signatures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OciVerification {
-    /// Signers, when no keys are given: one has to match.
+    /// Accepted signers, if no keys are given; one must match.
     #[serde(default, rename = "matchOIDCIdentity", skip_serializing_if = "Vec::is_empty")]
     pub match_oidc_identity: Vec<OciIdentity>,
-    /// Which tool signed.
+    /// The tool that verifies the signature.
     #[schemars(extend("default" = "cosign"))]
     pub provider: SignatureProvider,
     /// A Secret with the public keys.
@@ -154,9 +154,9 @@ pub struct OciVerification {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OciIdentity {
-    /// Who vouches for the signer.
+    /// The issuer of the signer's identity.
     pub issuer: String,
-    /// Who the signer is.
+    /// The signer's identity.
     pub subject: String,
 }
 
@@ -171,7 +171,7 @@ string_enum! {
     }
 }
 
-/// What is known of an OCI repository.
+/// The status of an OCI repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("default" = unobserved()))]
@@ -183,10 +183,10 @@ pub struct OciRepositoryStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
-    /// The token of the last run that was asked for.
+    /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The generation of the spec this status speaks of.
+    /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The ignore rules of the artifact.
@@ -195,7 +195,7 @@ pub struct OciRepositoryStatus {
     /// The layer selection of the artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_layer_selector: Option<LayerSelector>,
-    /// Where the newest artifact is always served.
+    /// The stable URL of the newest artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }

@@ -414,7 +414,7 @@ fn signing_request(view: &View<'_>) -> Vec<Value> {
         status.push_str(",Failed");
     }
     if !view.text("/status/certificate").is_empty() {
-        status.push_str(",IssuedTokens");
+        status.push_str(",Issued");
     }
     let duration = view.get("/spec/expirationSeconds").and_then(Value::as_i64);
     let duration = duration.map_or_else(

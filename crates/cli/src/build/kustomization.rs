@@ -45,10 +45,10 @@ pub(crate) struct Args {
     /// Fail when a variable has neither a value nor a default.
     #[arg(long, requires = "path")]
     pub(crate) strict_substitute: bool,
-    /// Also process every Kustomization among the objects.
+    /// Also process the Kustomizations among the objects.
     #[arg(short, long, requires = "path")]
     pub(crate) recursive: bool,
-    /// Directories to use as their sources, as Kind/namespace/name=DIR.
+    /// Directories to use as sources of these Kustomizations, as Kind/namespace/name=DIR.
     #[arg(long, value_name = "SOURCE=DIR", value_delimiter = ',', value_parser = local_source, requires = "path")]
     pub(crate) local_sources: Vec<(String, PathBuf)>,
     #[command(flatten)]

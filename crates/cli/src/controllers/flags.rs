@@ -224,7 +224,7 @@ impl SshFlags {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryFlags {
-    /// Interval at which to check dependencies that are not ready; their changes wake it earlier.
+    /// Interval at which to check dependencies that are not ready; their changes are noticed at once.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     pub(crate) requeue_dependency: Duration,
     /// Percentage by which to vary intervals, so that objects do not all reconcile at the same time.

@@ -33,7 +33,7 @@ use tokio::runtime::Runtime;
 #[command(after_help = "EXIT CODES:
   0  nothing would change
   1  something would change
-  2  it could not be told, or something would be refused")]
+  2  an error occurred, or an object would be refused")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,

@@ -204,7 +204,7 @@ pub(crate) enum TemplateError {
         option: &'static str,
     },
     #[error(transparent)]
-    TemplateNotFound(#[from] listing::TemplateNotFound),
+    NoTemplate(#[from] listing::TemplateNotFound),
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("could not ask the cluster {what}")]

@@ -59,7 +59,7 @@ pub(crate) fn substitution(text: &str) -> Result<(String, PathBuf), String> {
         .rsplit_once('=')
         .ok_or("expected URL=PATH, such as https://example.org/app.git=../app")?;
     if url.is_empty() || path.is_empty() {
-        return Err("expected URL=PATH with neither part empty".into());
+        return Err("neither the URL nor the path may be empty".into());
     }
     Ok((url.into(), path.into()))
 }

@@ -1,26 +1,24 @@
-//! What an expression may cost, known before it runs: the interpreter counts nothing and stops for nobody.
+//! Bounds the cost of an expression before it runs: the interpreter neither counts nor stops.
 //!
-//! Each value has a weight, which is about how many copies of small things it takes to make it, and a
-//! width, which is how many elements anything in it has at most. From those of the variables follow those
-//! of everything that is made of them, because only functions are known of which that can be said: the
-//! list is that of Flux, without what makes texts of any length out of a few letters.
-//!
-//! A walk costs time for each part of the expression, not for each element of a list.
+//! A value has a weight (how many small copies it takes to make it) and a width (its most elements). The
+//! bounds of the variables give those of every result, because only known functions are allowed: Flux's
+//! list without those that make long texts from few letters. The walk costs time per part of the
+//! expression, not per element of a list.
 
 use kube_cel::cel::common::ast::operators as op;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 use serde_json::Value;
 
-/// So many steps an expression may take at most.
+/// The most steps of an expression.
 pub const STEPS_MAX: u64 = 500_000;
-/// So much a value may weigh: some megabytes.
+/// The largest weight of a value: some megabytes.
 const WEIGHT_MAX: u64 = 100_000;
-/// A pattern has to be compiled each time.
+/// A pattern is compiled each time.
 const PATTERN: u64 = 2_000;
-/// How often a list that a macro makes is copied for one element, half of it on average.
+/// How often a macro copies its list per element: half of it on average.
 const COPIES: u64 = 2;
 
-/// Functions whose answer is small, whatever they are given.
+/// Functions with a small result for any arguments.
 const SMALL: [&str; 40] = [
     "size",
     "contains",
@@ -63,7 +61,7 @@ const SMALL: [&str; 40] = [
     op::NOT_STRICTLY_FALSE,
     op::IN,
 ];
-/// Functions whose answer is no more than all that they are given.
+/// Functions whose result is no larger than all arguments together.
 const LIKE_ARGUMENTS: [&str; 22] = [
     "lowerAscii",
     "upperAscii",
@@ -88,34 +86,26 @@ const LIKE_ARGUMENTS: [&str; 22] = [
     op::OPT_INDEX,
     op::OPT_SELECT,
 ];
-/// Functions whose answer is no more than that twice; a number has some hundred letters at most.
+/// Functions whose result is at most twice the arguments; a number has some hundred letters at most.
 const LONGER: [&str; 2] = ["string", "base64.encode"];
 const DIGITS: u64 = 8;
-/// Functions whose answer is bounded in a way of its own.
 const OTHER: [&str; 4] = ["matches", "split", "join", "replace"];
 
-/// Whether a function may be called at all.
 pub(super) fn knows(function: &str) -> bool {
     [&SMALL[..], &LIKE_ARGUMENTS, &LONGER, &OTHER]
         .iter()
         .any(|names| names.contains(&function))
 }
 
-/// Why an expression is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It may take so many steps.
     Steps,
-    /// It may make something so large.
     Weight,
-    /// It has something in it that is refused when it is read.
     Unread,
 }
 
-/// What a value may be at most.
 #[derive(Debug, Clone, Copy)]
 struct Bound<'v> {
-    /// It, if that is known already.
     known: Option<&'v Value>,
     weight: u64,
     width: u64,
@@ -160,7 +150,6 @@ impl<'v> Bound<'v> {
     }
 }
 
-/// Looks whether an expression may be run with these values of its variables.
 pub(super) fn check(root: &IdedExpr, variables: &[(&str, &Value)]) -> Result<(), Refusal> {
     let scope = variables.iter();
     let scope = scope.map(|(name, value)| (*name, Bound::of(value))).collect();
@@ -169,7 +158,7 @@ pub(super) fn check(root: &IdedExpr, variables: &[(&str, &Value)]) -> Result<(),
 }
 
 struct Account<'e, 'v> {
-    /// What names stand for, the innermost last.
+    /// The names in scope, the innermost last.
     scope: Vec<(&'e str, Bound<'v>)>,
     steps: u64,
 }
@@ -183,7 +172,7 @@ where
             Expr::Literal(LiteralValue::String(text)) => Bound::text(text.inner().len()),
             Expr::Literal(LiteralValue::Bytes(bytes)) => Bound::text(bytes.inner().len()),
             Expr::Literal(_) => Bound::SMALL,
-            // one that is not there is not come to, or its end
+            // a missing variable is never evaluated, or ends the run
             Expr::Ident(name) => self.named(name).unwrap_or(Bound::SMALL),
             Expr::Select(select) => {
                 let of = self.bound(&select.operand)?;
@@ -222,7 +211,7 @@ where
         if bound.weight > WEIGHT_MAX {
             return Err(Refusal::Weight);
         }
-        // what is looked at is copied
+        // a value is copied when it is read
         self.spend(bound.weight)?;
         Ok(bound)
     }
@@ -253,7 +242,7 @@ where
         let target = target.map(|target| self.bound(target)).transpose()?;
         let arguments = self.all(&call.args)?;
         let given = target.map_or(arguments, |target| target.and(arguments));
-        // it is read as a whole
+        // the argument is read as a whole
         self.spend(given.weight)?;
         let text = |weight| Bound {
             weight,
@@ -283,7 +272,7 @@ where
         })
     }
 
-    /// What macros become. Their accumulators grow by what one element adds.
+    /// The expansion of macros. Their accumulators grow by the result of one element.
     fn comprehension(&mut self, of: &'e ComprehensionExpr) -> Result<Bound<'v>, Refusal> {
         let range = self.bound(&of.iter_range)?;
         let init = self.bound(&of.accu_init)?;
@@ -317,7 +306,7 @@ where
     }
 }
 
-/// How many times longer a text is when all of one are replaced by another.
+/// The factor by which replacing all of one text by another lengthens the result.
 fn growth(arguments: &[IdedExpr], weight: u64) -> u64 {
     let length = |at: usize| match &arguments.get(at)?.expr {
         Expr::Literal(LiteralValue::String(text)) => Some(text.inner().len() as u64),
@@ -326,12 +315,12 @@ fn growth(arguments: &[IdedExpr], weight: u64) -> u64 {
     match (length(0), length(1)) {
         (Some(0), Some(new)) => new + 1,
         (Some(old), Some(new)) => new.div_ceil(old).max(1),
-        // one letter, by all of it
+        // each letter by the whole text
         _ => weight.saturating_mul(64),
     }
 }
 
-/// Whether what a macro remembers becomes larger with each element: a list to which one is added.
+/// Whether a macro's accumulator grows with each element: a list to which one is added.
 fn grows(step: &IdedExpr) -> bool {
     match &step.expr {
         Expr::Call(call) if call.func_name == op::ADD => {
@@ -342,7 +331,6 @@ fn grows(step: &IdedExpr) -> bool {
     }
 }
 
-/// A function's name with its namespace, and what it is called on.
 pub(super) fn full_name(call: &CallExpr) -> (String, Option<&IdedExpr>) {
     let target = call.target.as_deref();
     match target.map(|target| &target.expr) {
@@ -353,7 +341,6 @@ pub(super) fn full_name(call: &CallExpr) -> (String, Option<&IdedExpr>) {
     }
 }
 
-/// What one element of it is at most.
 fn element(range: Bound<'_>) -> Bound<'_> {
     let most = |values: &mut dyn Iterator<Item = &Value>| {
         values.fold(Bound::SMALL, |most, value| Bound {

@@ -1,9 +1,9 @@
-//! Expressions of the Common Expression Language that users write: compiled, then asked for yes or no.
+//! User expressions of the Common Expression Language with a boolean result.
 //!
-//! The interpreter is not made for what strangers write: it has no limit, recurses as deep as the text is
-//! nested, and panics at what it does not know. So a text is read on a stack of its own, what it is made of
-//! is looked at before it runs, what it may cost is bounded by `cost`, and a panic is an error of the
-//! expression. Errors name fields and functions and quote no values: what is looked at may be another's.
+//! The interpreter is not made for untrusted expressions: it has no limits, recurses as deep as the text
+//! is nested, and panics on unknown input. So parsing has its own stack, all parts are checked before
+//! the run, `cost` bounds the cost, and a panic becomes an error. Errors quote no values: these may
+//! belong to another tenant.
 
 mod cost;
 
@@ -18,15 +18,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub use self::cost::STEPS_MAX;
 use self::cost::{Refusal, full_name};
 
-/// A longer expression belongs in a program.
+/// The longest expression.
 pub const BYTES_MAX: usize = 4096;
-/// Brackets in brackets.
 const BRACKETS_MAX: usize = 32;
-/// Operations on the outcome of operations.
 const DEPTH_MAX: usize = 48;
-/// So many of them a worker's stack has room for.
+/// The depth that a worker's stack has room for.
 const SHALLOW: usize = 12;
-/// What the parser needs for the deepest text that it is given; memory is what is used of it.
+/// The parser's need for the deepest text; only the used part takes memory.
 const STACK: usize = 256 << 20;
 /// Names before a dot that are no variables.
 const NAMESPACES: [&str; 3] = ["base64", "optional", "sets"];
@@ -37,41 +35,41 @@ const DYNAMIC: [&str; 3] = [op::INDEX, op::OPT_INDEX, op::OPT_SELECT];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// It is too long.
-    #[error("a CEL expression has {0} bytes, and may have {BYTES_MAX}")]
+    #[error("the CEL expression has {0} bytes; the limit is {BYTES_MAX}")]
     Long(usize),
-    /// It cannot be read.
+    /// It is not valid.
     #[error("failed to parse the CEL expression '{expression}': {why}")]
     Syntax {
         /// The expression.
         expression: String,
-        /// What is wrong, and where.
+        /// The problem and its position.
         why: String,
     },
-    /// It speaks of something that is not there.
+    /// It refers to an undeclared name.
     #[error("failed to parse the CEL expression '{expression}': undeclared reference to '{name}'")]
     Undeclared {
         /// The expression.
         expression: String,
-        /// What it speaks of.
+        /// The name.
         name: String,
     },
     /// It is nested too deep.
-    #[error("a CEL expression is nested more than {0} levels deep")]
+    #[error("the CEL expression is nested more than {0} levels deep")]
     Deep(usize),
-    /// It speaks of something that has no meaning here.
+    /// It uses an unsupported part of the language.
     #[error("failed to parse the CEL expression '{expression}': {what} are not supported")]
     Unsupported {
         /// The expression.
         expression: String,
-        /// What.
+        /// The part.
         what: &'static str,
     },
-    /// It is a value, and no question.
+    /// Its result cannot be a boolean.
     #[error("CEL expression output type mismatch: expected bool, got dyn; compare it, as in '{0} == true'")]
     NotBoolean(String),
 }
 
-/// Why an expression has no answer.
+/// Why an expression has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("failed to evaluate the CEL expression '{expression}': {why}")]
 pub struct EvaluateError {
@@ -83,17 +81,17 @@ pub struct EvaluateError {
 #[derive(Debug)]
 pub struct Expression {
     text: String,
-    /// What it speaks of, where that is not said before.
     names: Vec<String>,
     program: Program,
     is_deep: bool,
 }
 
 impl Expression {
-    /// Reads an expression that may speak of these variables, and asks for yes or no.
+    /// Compiles a boolean expression over these variables.
     ///
     /// # Errors
-    /// When it cannot be read, or speaks of anything else.
+    ///
+    /// If it is not valid, or refers to anything else.
     pub fn compile(text: &str, variables: &[&str]) -> Result<Self, CompileError> {
         let program = read(text)?;
         let root = program.expression();
@@ -110,14 +108,15 @@ impl Expression {
         })
     }
 
-    /// Reads an expression that may speak of any field of an object.
+    /// Compiles an expression that may refer to any field of an object.
     ///
     /// # Errors
-    /// When it cannot be read.
+    ///
+    /// If it is not valid.
     pub fn of_object(text: &str) -> Result<Self, CompileError> {
         let program = read(text)?;
         let mut names: Vec<String> = Vec::new();
-        // each round finds a name, of which a text has only so many
+        // each round finds a name, and a text has only so many
         loop {
             let mut scope: Vec<&str> = names.iter().map(String::as_str).collect();
             match walk(program.expression(), &mut scope) {
@@ -134,23 +133,25 @@ impl Expression {
         })
     }
 
-    /// Whether it holds of an object whose fields are its variables.
+    /// Evaluates it for an object whose fields are its variables.
     ///
     /// # Errors
-    /// When a field is not there, it is no question, or it may take too long.
+    ///
+    /// If a field is missing, the result is no boolean, or it may take too long.
     pub fn holds_of(&self, fields: &serde_json::Map<String, Value>) -> Result<bool, EvaluateError> {
         let names = self.names.iter();
-        // one that is not there matters only if it is come to
+        // a missing field matters only if it is evaluated
         let variables: Vec<(&str, &Value)> = names
             .filter_map(|name| Some((name.as_str(), fields.get(name)?)))
             .collect();
         self.holds(&variables)
     }
 
-    /// Whether it holds of these values of its variables.
+    /// Evaluates it for these variables.
     ///
     /// # Errors
-    /// When a field is not there, it is no question after all, or it may take too long.
+    ///
+    /// If a field is missing, the result is no boolean, or it may take too long.
     pub fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, EvaluateError> {
         let failed = |why: String| EvaluateError {
             expression: self.text.clone(),
@@ -170,7 +171,7 @@ impl Expression {
             }
             self.program.execute(&context)
         };
-        // it is another's program, and has places that it says never to come to
+        // the interpreter has states that it marks as unreachable, so a panic must be caught
         let answer = match self.is_deep {
             true => on_a_stack(run),
             false => catch_unwind(AssertUnwindSafe(run)).map_err(|_panic| Broken::Panicked),
@@ -187,7 +188,7 @@ impl Expression {
     }
 }
 
-/// What went wrong, without the values it went wrong with.
+/// The error without the values that caused it.
 fn reason(error: &ExecutionError) -> String {
     match error {
         // these name a field or function of the expression
@@ -203,7 +204,7 @@ fn reason(error: &ExecutionError) -> String {
     }
 }
 
-/// Whether an expression takes a value from what it looks at and asks nothing of it.
+/// Whether an expression only reads a value and computes nothing.
 fn is_dynamic(root: &IdedExpr) -> bool {
     match &root.expr {
         Expr::Select(select) => !select.test,
@@ -213,14 +214,10 @@ fn is_dynamic(root: &IdedExpr) -> bool {
     }
 }
 
-/// What is wrong with an expression that can be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fault {
-    /// A variable that is not declared.
     Name(String),
-    /// A function that is not.
     Function(String),
-    /// What of the language is not there.
     Unsupported(&'static str),
 }
 
@@ -234,7 +231,7 @@ impl Fault {
     }
 }
 
-/// Parses a text, however deep it is nested.
+/// Parses a text of any depth.
 fn read(text: &str) -> Result<Program, CompileError> {
     if text.len() > BYTES_MAX {
         return Err(CompileError::Long(text.len()));
@@ -246,26 +243,25 @@ fn read(text: &str) -> Result<Program, CompileError> {
         expression: text.to_owned(),
         why,
     };
-    // the parser's frames are large, and what is too deep has to be taken apart where it was made
+    // the parser's frames are large, and a deep result must be dropped on the stack that made it
     let parse = || match Program::compile(text) {
         Ok(program) if is_deeper(program.expression(), DEPTH_MAX) => Err(CompileError::Deep(DEPTH_MAX)),
         Ok(program) => Ok(program),
-        // the picture of where, as Flux indents it
+        // the position marker, as Flux indents it
         Err(error) => Err(syntax(error.to_string().replace("\n| ", "\n | "))),
     };
     on_a_stack(parse).unwrap_or_else(|broken| Err(syntax(broken.to_string())))
 }
 
-/// Why something has no outcome at all.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
-    #[error("the interpreter gave up")]
+    #[error("the interpreter failed")]
     Panicked,
-    #[error("there is no memory for it: {0}")]
+    #[error("cannot start a thread for it: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// Runs something on a stack that is deep enough for all that is read here.
+/// Runs a function on a stack that is deep enough for all parsed texts.
 fn on_a_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T, Broken> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK);
@@ -274,7 +270,7 @@ fn on_a_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T, Broken> {
     })
 }
 
-/// How deep brackets stand in each other; those in texts count as well, and closing them does not.
+/// The nesting depth of brackets; those in texts count, and closing ones there do not.
 fn brackets(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     for byte in text.bytes() {
@@ -320,7 +316,6 @@ fn is_entry_deeper(entry: &EntryExpr, left: usize) -> bool {
     }
 }
 
-/// Looks whether all is declared that it speaks of.
 fn walk<'e>(at: &'e IdedExpr, scope: &mut Vec<&'e str>) -> Result<(), Fault> {
     match &at.expr {
         Expr::Literal(_) => Ok(()),
@@ -383,7 +378,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn expressions_answer_or_say_why_not() {
+    fn expressions_are_evaluated_or_fail_with_a_reason() {
         let dep = json!({
             "metadata": { "name": "infra", "generation": 3, "labels": { "stage": "2", "secret": "hunter2" } },
             "status": { "conditions": [
@@ -462,11 +457,11 @@ mod tests {
         );
     }
 
-    /// A worker of the runtime has so much, and something of it is in use.
+    /// The stack of a runtime worker, part of which is in use.
     const STACK: usize = 1 << 20;
 
     #[test]
-    fn no_text_takes_the_process_along() {
+    fn no_expression_crashes_the_process() {
         let check = |head: &str, part: &str, middle: &str, tail: &str| {
             for times in [1, 3, 6, 9, 12, 25, 45, 100, BYTES_MAX / part.len()] {
                 let text = format!("{head}{}{middle}{}", part.repeat(times), tail.repeat(times));

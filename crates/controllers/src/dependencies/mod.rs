@@ -1,5 +1,5 @@
-//! Whether what an object depends on (`spec.dependsOn`) is ready, as pure functions over values that any
-//! controller hands over. Who is woken when that changes, the [ownership graph](crate::ownership) knows.
+//! Evaluates `spec.dependsOn` for any controller. Pure. The [ownership graph](crate::ownership) wakes
+//! dependents.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,41 +9,41 @@ use serde_json::Value;
 use crate::ObjectRef;
 use crate::cel::Expression;
 
-/// A dependency, as the one who depends on it sees it.
+/// A dependency, as its dependent sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DependencySeen {
-    /// It is ready, at our source's revision if it has the same source.
+    /// It is ready, at the dependent's revision if both have the same source.
     Ready,
     /// It does not exist.
     Absent,
-    /// It is not ready, or its status speaks of an older spec.
+    /// It is not ready, or its status describes an older spec.
     NotReady,
-    /// It is ready, but at another revision of the source it shares with us.
+    /// It is ready, but at another revision of the common source.
     Behind,
-    /// Its `readyExpr` does not hold.
+    /// Its `readyExpr` is false.
     Unmet,
-    /// Its `readyExpr` has no answer, and why.
+    /// Its `readyExpr` fails, with the reason.
     Unanswered(String),
 }
 
-/// What is known of an object that another depends on.
+/// The facts about a dependency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency<'a> {
-    /// What it is built from.
+    /// Its source.
     pub source: ObjectRef,
     /// The generation of its spec.
     pub generation: Option<i64>,
-    /// The generation that its status speaks of.
+    /// Its `status.observedGeneration`.
     pub observed_generation: Option<i64>,
-    /// Whether its status says that it is ready.
+    /// Whether its condition `Ready` is true.
     pub ready: bool,
-    /// The revision of its source that it applied last.
+    /// Its `status.lastAppliedRevision`.
     pub applied: Option<&'a str>,
 }
 
 impl Dependency<'_> {
-    /// As an object sees it that is built from this revision of its own source. An object that depends on
-    /// another of the same source is for the same commit: it waits until the other has applied that.
+    /// The view of a dependent that is built from this revision of its own source. Two objects of one
+    /// source are for the same commit: the dependent waits until the dependency has applied it.
     pub fn seen_from(&self, source: &ObjectRef, revision: Option<&str>) -> DependencySeen {
         if !self.ready || self.observed_generation != self.generation {
             DependencySeen::NotReady
@@ -55,24 +55,24 @@ impl Dependency<'_> {
     }
 }
 
-/// A dependency at one moment: what failed then may work once it is another.
+/// A dependency at one moment: a failed reconciliation may succeed after a change of this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DependencyState {
-    /// The generation its status speaks of.
+    /// Its observed generation.
     pub generation: Option<i64>,
-    /// The revision it applied.
+    /// Its applied revision.
     pub revision: Option<String>,
     /// Whether it was ready.
     pub ready: bool,
-    /// Since when it was, or was not.
+    /// The last transition of `ready`.
     pub since: Timestamp,
 }
 
-/// Compiles what says that dependencies are ready (`readyExpr`), where something does, each with the
-/// dependency's name.
+/// Compiles the `readyExpr` of dependencies, each with the dependency's name.
 ///
 /// # Errors
-/// The first that cannot be read, and why.
+///
+/// The first invalid one, and why.
 pub fn compile<'a>(
     expressions: impl IntoIterator<Item = (Option<&'a str>, &'a str)>,
 ) -> Result<Vec<Option<Expression>>, String> {
@@ -87,7 +87,7 @@ pub fn compile<'a>(
     .collect()
 }
 
-/// Whether a dependency is ready in the words of the one who depends on it; both as their manifests.
+/// Evaluates a `readyExpr` with the manifests of both objects.
 pub fn evaluate(expression: &Expression, dependency: &Value, dependent: &Value) -> DependencySeen {
     match expression.holds(&[("dep", dependency), ("self", dependent)]) {
         Ok(true) => DependencySeen::Ready,
@@ -96,14 +96,14 @@ pub fn evaluate(expression: &Expression, dependency: &Value, dependent: &Value) 
     }
 }
 
-/// The shortest way from an object back to itself, by what each depends on.
+/// The shortest cycle from an object back to itself.
 pub fn cycle<'a, F, D>(start: &ObjectRef, depends_on: F) -> Option<Vec<ObjectRef>>
 where
     F: Fn(&ObjectRef) -> D,
     D: IntoIterator<Item = &'a ObjectRef>,
 {
     let mut seen = BTreeSet::from([start.clone()]);
-    // each entry: an object and the way to it; breadth first, so that the way is the shortest
+    // entries: an object and the path to it; breadth first, so that the path is the shortest
     let mut ways = VecDeque::from([vec![start.clone()]]);
     while let Some(way) = ways.pop_front() {
         let here = way.last().unwrap_or(start);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_back_to_oneself_is_found() {
+    fn dependency_cycles_are_found() {
         let check = |edges: &[(&str, &str)], expected: Option<&str>| {
             let apps = |name: &str| object("Kustomization", name);
             let edges: Vec<_> = edges.iter().map(|(a, b)| (apps(a), apps(b))).collect();
@@ -150,12 +150,12 @@ mod tests {
         check(&[("apps", "b"), ("b", "c"), ("apps", "c")], None);
         check(&[("apps", "apps")], Some("apps apps"));
         check(&[("apps", "b"), ("b", "c"), ("c", "apps")], Some("apps b c apps"));
-        // a cycle among others is theirs to tell
+        // a cycle among others is theirs to report
         check(&[("apps", "b"), ("b", "c"), ("c", "b")], None);
     }
 
     #[test]
-    fn objects_of_two_kinds_with_one_name_are_no_cycle() {
+    fn equal_names_of_two_kinds_are_no_cycle() {
         let (kustomization, release) = (object("Kustomization", "a"), object("HelmRelease", "a"));
         let edges = [(&kustomization, &release)];
         let next = |from: &ObjectRef| {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_takes_the_place_of_the_condition() {
+    fn ready_expr_replaces_the_condition() {
         let expressions = compile([(None, "a"), (Some("dep.status.size > self.size"), "b")]).unwrap();
         let [None, Some(expression)] = &expressions[..] else {
             panic!("{expressions:?}")

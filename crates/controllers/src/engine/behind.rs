@@ -1,5 +1,5 @@
-//! What says that it is ready and speaks of an earlier time: a status outlives the process that wrote it,
-//! and a new revision is known before anybody has begun with it.
+//! Finds objects whose status `Ready` is outdated: a status outlives the process that wrote it, and a
+//! new revision is known before any run begins with it.
 
 use equate_api::kustomize::SourceKind;
 
@@ -8,19 +8,19 @@ use crate::ownership::declaration::Declaration;
 use crate::{Key, ObjectRef};
 
 impl Engine {
-    /// The sources that this process has not looked at yet, and what is ready at another revision than its
-    /// source has now; each as a sentence. What is suspended is not behind.
+    /// The sources that this process has not fetched yet, and objects that are ready at an older
+    /// revision, as sentences. Suspended objects are not behind.
     pub fn behind(&self) -> Vec<String> {
-        let index = self.kit.ownership();
+        let graph = self.kit.ownership();
         let kind = SourceKind::GitRepository.as_str();
         let sources = self.kit.sources.repositories.all();
         let sources = sources.iter().filter_map(|source| {
             let reference = ObjectRef::of(kind, &Key::of(&source.metadata));
             let ours = self.kit.reconciles(kind, &source.metadata) && !source.spec.suspend;
-            (ours && !index.announcements.has_looked(&reference))
-                .then(|| format!("{reference}: not looked at yet"))
+            (ours && !graph.announcements.is_source_checked(&reference))
+                .then(|| format!("{reference}: not fetched yet"))
         });
-        let owners = index.declarations().filter_map(|(owner, declaration)| {
+        let owners = graph.declarations().filter_map(|(owner, declaration)| {
             let artifact = self.kit.sources.artifact(&declaration.source)?;
             let outdated = is_outdated(declaration, &artifact.revision);
             outdated.then(|| format!("{owner}: {} is not applied yet", artifact.revision))
@@ -29,7 +29,6 @@ impl Engine {
     }
 }
 
-/// Whether one of ours is ready, at another revision.
 fn is_outdated(declaration: &Declaration, revision: &str) -> bool {
     let status = &declaration.status;
     let ready = status.ready.as_ref().is_some_and(|ready| ready.is_true);
@@ -53,7 +52,7 @@ mod tests {
         check(|it| it.status.applied = Some("main@sha1:2".to_owned()), false);
         check(|it| it.suspended = true, false);
         check(|it| it.ours = false, false);
-        // it says itself that it is not there yet
+        // its own status says that it is not ready
         check(|it| it.status.ready = None, false);
     }
 }

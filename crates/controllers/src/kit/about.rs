@@ -1,11 +1,11 @@
-//! A controller as data: all that others have to know of it.
+//! A controller as data.
 //!
-//! The engine, the CLI, metrics, Leases and the manifests of `equate install` read this and nothing else of
-//! a controller, so a new kind needs no line of theirs.
+//! The engine, the CLI, metrics, Leases and the manifests of `equate install` read only this of a
+//! controller, so a new kind needs no line there.
 
 use equate_apply::owner::OwnerKind;
 
-/// A kind that Equate reconciles, and the controller that does it.
+/// A kind that Equate reconciles, and its controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
     /// The kind, `Kustomization`.
@@ -16,29 +16,29 @@ pub struct About {
     pub group: &'static str,
     /// The version of the API.
     pub version: &'static str,
-    /// Other names that people have for the kind on a command line, `ks`.
+    /// Short names of the kind on a command line, `ks`.
     pub aliases: &'static [&'static str],
-    /// The word under which Flux's command line lists the kind with others, `sources`.
+    /// The group of kinds in Flux's command line, `sources`.
     pub family: Option<&'static str>,
-    /// Flux's controller that reconciles the kind, `kustomize-controller`: what `--controllers`, Leases,
-    /// ServiceAccounts, events and log lines name. Taking over from Flux needs its name.
+    /// Flux's controller for the kind, `kustomize-controller`. `--controllers`, Leases, ServiceAccounts,
+    /// events and log lines use it; an installation that takes over from Flux needs the same name.
     pub component: &'static str,
-    /// The finalizer of its objects; none where nothing has to be cleaned up.
+    /// The finalizer of its objects; `None` if nothing has to be cleaned up.
     pub finalizer: Option<&'static str>,
     /// The field manager of status and finalizer.
     pub status_manager: &'static str,
-    /// How its objects mark what they apply; none where they apply nothing.
+    /// How its objects mark the objects they apply; `None` if they apply nothing.
     pub owner: Option<&'static OwnerKind>,
     /// How many objects are reconciled at once.
     pub concurrency: Concurrency,
     /// Whether its objects have `spec.suspend`.
     pub suspends: bool,
-    /// The columns of `equate get` beside name, readiness, message and age.
+    /// The columns of `equate get` in addition to name, readiness, message and age.
     pub columns: &'static [Column],
 }
 
 impl About {
-    /// What most kinds have, to be written after `..`; each names itself.
+    /// Defaults for `..`; each kind sets its own names.
     pub const DEFAULT: About = About {
         kind: "",
         plural: "",
@@ -59,18 +59,18 @@ impl About {
 /// How many objects of a kind are reconciled at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concurrency {
-    /// As many as `--concurrent` says: a run holds a processor.
+    /// As many as `--concurrent`: a run keeps a processor busy.
     Computes,
-    /// At least so many: a run mostly waits for a host, and a handful of silent hosts must not hold up the
-    /// others.
+    /// At least this many: a run mostly waits for a host, and a few unresponsive hosts must not block
+    /// the others.
     Waits {
-        /// The least.
+        /// The minimum.
         at_least: usize,
     },
 }
 
 impl Concurrency {
-    /// The number, where `--concurrent` says this.
+    /// The limit for this `--concurrent`.
     pub fn limit(self, concurrent: usize) -> usize {
         match self {
             Self::Computes => concurrent.max(1),
@@ -82,8 +82,8 @@ impl Concurrency {
 /// A column of `equate get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Its header, `REVISION`.
+    /// The header, `REVISION`.
     pub header: &'static str,
-    /// Where its value is in the object, as a JSON pointer, `/status/lastAppliedRevision`.
+    /// The JSON pointer to its value, `/status/lastAppliedRevision`.
     pub pointer: &'static str,
 }

@@ -1,7 +1,7 @@
-//! How long to wait after a failure, and how to keep many keys from waiting alike.
+//! The delays after failures, and jitter that keeps many keys from retrying together.
 //!
-//! The source of jitter is a value that is passed in: seeded in tests, so that a run with
-//! a paused clock repeats itself to the millisecond.
+//! Jitter is passed in. Tests seed it, so that a run with a paused clock repeats itself to the
+//! millisecond.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
@@ -12,27 +12,27 @@ use std::time::Duration;
 /// Exponential backoff between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the first failure.
+    /// The delay after the first failure.
     pub first: Duration,
-    /// Never longer than this.
+    /// The longest delay.
     pub max: Duration,
 }
 
 impl Backoff {
-    /// Of reconciles: Flux's `--min-retry-delay` and `--max-retry-delay`.
+    /// For reconciles: Flux's `--min-retry-delay` and `--max-retry-delay`.
     pub const RECONCILE: Backoff = Backoff {
         first: Duration::from_millis(750),
         max: Duration::from_secs(15 * 60),
     };
 
-    /// Of watches: what client-go's reflector uses.
+    /// For watches: the values of client-go's reflector.
     pub const WATCH: Backoff = Backoff {
         first: Duration::from_millis(800),
         max: Duration::from_secs(30),
     };
 
-    /// The time to wait after this many failures in a row: doubled each time, up to a
-    /// fifth shorter by jitter, never below the first delay.
+    /// The delay after this many failures in a row. It doubles each time, minus up to a fifth of jitter,
+    /// and is never below the first delay.
     pub fn delay(self, failures: u32, jitter: &Jitter) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         let full = self.first.saturating_mul(1 << doublings).min(self.max);
@@ -41,7 +41,7 @@ impl Backoff {
     }
 }
 
-/// A source of jitter, shared by whoever clones it.
+/// A source of jitter; clones share it.
 #[derive(Clone)]
 pub struct Jitter(Option<Arc<AtomicU64>>);
 
@@ -57,12 +57,12 @@ impl Jitter {
         Self::seeded(std::hash::RandomState::new().build_hasher().finish())
     }
 
-    /// None at all: every fraction is zero.
+    /// No jitter: every fraction is zero.
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// The next number of the sequence, from zero up to but not including one.
+    /// The next number of the sequence, in `[0, 1)`.
     pub fn fraction(&self) -> f64 {
         let Some(state) = &self.0 else { return 0.0 };
         // SplitMix64: a Weyl sequence, so one atomic addition is the whole state
@@ -71,11 +71,11 @@ impl Jitter {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^= z >> 31;
-        // 32 bits are exact in a double and plenty for a delay
+        // 32 bits are exact in a double
         f64::from(u32::try_from(z >> 32).unwrap_or(u32::MAX)) / (f64::from(u32::MAX) + 1.0)
     }
 
-    /// An interval, up to that share longer or shorter (Flux's `--interval-jitter-percentage`).
+    /// An interval, longer or shorter by up to this share (Flux's `--interval-jitter-percentage`).
     pub fn spread(&self, interval: Duration, share: f64) -> Duration {
         if self.0.is_none() {
             return interval;

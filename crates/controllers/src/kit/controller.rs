@@ -1,19 +1,18 @@
-//! A controller: four verbs over one kind. Everything else that a controller needs, the kit does.
+//! A controller: four verbs over one kind. The kit does the rest.
 //!
 //! | verb | may | must not |
 //! |---|---|---|
 //! | [`observe`](Controller::observe) | read: mirrors, watches, stores, the API server, hosts | write |
-//! | [`decide`](Controller::decide) | compare values | read, write, look at a clock |
+//! | [`decide`](Controller::decide) | compare values | read, write, use a clock |
 //! | [`act`](Controller::act) | write: objects, stores, statuses ahead of what they announce | choose |
-//! | [`report`](Controller::report) | say how it ended, as a status and events | read, write |
+//! | [`report`](Controller::report) | return the final status and events | read, write |
 //!
-//! The kit finds the object, adds and removes the finalizer, honours `spec.suspend`, answers requests
-//! (`reconcile.fluxcd.io/requestedAt`), writes the status if it changed, publishes events, spreads intervals
-//! and repeats what failed. It calls the verbs in this order, again from `observe` as long as `act` answers
-//! [`Acted::Again`], at most [`ROUNDS_MAX`] times; then the object goes back to the queue.
+//! The kit calls them in this order, again from `observe` while `act` returns [`Acted::Again`], at most
+//! [`ROUNDS_MAX`] times. It manages finalizer, `spec.suspend`, requests
+//! (`reconcile.fluxcd.io/requestedAt`), status writes, events, intervals and retries.
 //!
-//! No verb waits for something that another object does: the report says what ends the run, and a change
-//! begins the next one.
+//! No verb waits for another object: the report ends the run, and a change of the other object starts
+//! the next one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,46 +38,48 @@ use super::services::Kit;
 use super::wake::Reason;
 use crate::{Key, ObjectRef};
 
-/// So often the verbs are called in one run before the object goes back to the queue.
+/// The number of rounds in one run before the object goes back to the queue.
 pub const ROUNDS_MAX: usize = 4;
 
 /// A controller of one kind.
 pub trait Controller: Sized + Send + Sync + 'static {
     /// The custom resource.
     type Object: Reconcilable;
-    /// An object as this controller reads it: parsed once, with defaults filled in.
+    /// An object as this controller reads it: parsed once, with defaults.
     type Declared: Send + Sync;
-    /// What is remembered of an object between runs, and may be lost with the process. A run that panics loses
-    /// it, too: it may have been half changed.
+    /// State of an object between runs. It may be lost with the process, and a panic drops it, because
+    /// it may be half changed.
     type Memory: Default + Send + 'static;
-    /// What was seen.
+    /// The observations.
     type Seen: Send + Sync;
-    /// What to do, with no choice left.
+    /// The actions, with no choice left.
     type Plan: fmt::Debug + PartialEq + Send;
-    /// What was done.
+    /// The results.
     type Done: Send;
 
     /// The controller as data.
     const ABOUT: &'static About;
 
-    /// Whether suspended objects go through the verbs as well: where other objects depend on what one says of
-    /// itself also then. Else the kit leaves them alone.
+    /// Whether suspended objects go through the verbs as well, because other objects depend on their
+    /// announcements. Otherwise the kit skips them.
     const ATTENDS_SUSPENDED: bool = false;
 
-    /// The controller of one process.
+    /// Creates the controller of one process.
     fn new(kit: &Arc<Kit>) -> Self;
 
     /// Parses an object.
     ///
     /// # Errors
-    /// When its spec has no meaning: the object stalls until somebody changes it. One that is being deleted
-    /// goes to [`Controller::release_undeclared`] then.
+    ///
+    /// If the spec is invalid: the object stalls until it changes. One that is being deleted goes to
+    /// [`Controller::release_undeclared`].
     fn declare(object: &Self::Object) -> Result<Self::Declared, Failure>;
 
-    /// Reads all that the decision depends on.
+    /// Reads everything that the decision depends on.
     ///
     /// # Errors
-    /// When the object is gone, or a status could not be written.
+    ///
+    /// If the object is gone, or a status could not be written.
     fn observe(
         &self,
         run: &mut Reconciliation<'_, Self>,
@@ -91,8 +92,9 @@ pub trait Controller: Sized + Send + Sync + 'static {
     /// Carries a plan out.
     ///
     /// # Errors
-    /// When the object is gone, or a status could not be written. All other failures are part of what was
-    /// done: the report says them.
+    ///
+    /// If the object is gone, or a status could not be written. Other failures are part of the result,
+    /// for the report.
     fn act(
         &self,
         run: &mut Reconciliation<'_, Self>,
@@ -101,7 +103,7 @@ pub trait Controller: Sized + Send + Sync + 'static {
         plan: Self::Plan,
     ) -> impl Future<Output = Result<Acted<Self::Done>, Stop>> + Send;
 
-    /// Says how the run ended. `before` is the status as it stands.
+    /// Reports how the run ended. `before` is the current status.
     fn report(
         declared: &Self::Declared,
         before: &StatusOf<Self>,
@@ -109,14 +111,14 @@ pub trait Controller: Sized + Send + Sync + 'static {
         now: Timestamp,
     ) -> Report<StatusOf<Self>>;
 
-    /// Cleans up after an object that is being deleted and that [`Controller::declare`] refuses, by its status
-    /// and what is remembered of it. The finalizer goes, and the answer is published as the event that says
-    /// what became of what the object left. By default that stays: override this where something has to be
-    /// deleted first.
+    /// Cleans up after an object that is being deleted and that [`Controller::declare`] refuses, from
+    /// its status and memory. Then the finalizer goes, and the returned event says what happened to the
+    /// objects it applied. By default they stay.
     ///
     /// # Errors
-    /// When that could not be deleted: the status says so, the finalizer stays, and the failure says when it is
-    /// tried again.
+    ///
+    /// If the cleanup fails: the status says so, the finalizer stays, and the failure says when to
+    /// retry.
     fn release_undeclared(
         &self,
         _run: &mut Reconciliation<'_, Self>,
@@ -125,7 +127,8 @@ pub trait Controller: Sized + Send + Sync + 'static {
         std::future::ready(Ok(Notice::left(refused)))
     }
 
-    /// The objects to wake when one of this kind changes; by default that one, unless its status alone did.
+    /// The objects to wake after a change of this kind. By default the object itself, unless only its
+    /// status changed.
     fn affected(&self, change: &Change<Self::Object>) -> Vec<(ObjectRef, Reason)> {
         let own = ObjectRef::of(Self::ABOUT.kind, &change.key);
         own_reason(change.what)
@@ -134,20 +137,20 @@ pub trait Controller: Sized + Send + Sync + 'static {
             .collect()
     }
 
-    /// Ready when objects can be reconciled: what a controller has to know of other kinds is known.
+    /// Completes when the controller knows enough of other kinds to reconcile.
     fn ready(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// How often an object is looked at without being woken.
+    /// How often an object runs without being woken.
     fn interval(&self, object: &Self::Object) -> Duration {
         object.interval()
     }
 
-    /// The object is suspended: watches of its own are not needed until it is resumed.
+    /// The object is suspended: release its watches until it is resumed.
     fn suspend(&self, _key: &Key, _memory: Self::Memory) {}
 
-    /// The status of an object that is suspended.
+    /// The status of a suspended object.
     fn suspended(_declared: &Self::Declared, status: StatusOf<Self>) -> StatusOf<Self> {
         status
     }
@@ -155,7 +158,7 @@ pub trait Controller: Sized + Send + Sync + 'static {
     /// A run ended, and its status is written.
     fn finished(&self, _key: &Key) {}
 
-    /// The object is not reconciled here any more: nothing of it stays in this process.
+    /// The object is not reconciled here any more: drop all its state.
     fn forget(&self, _key: &Key, _memory: Self::Memory, _why: Absence) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
@@ -164,10 +167,10 @@ pub trait Controller: Sized + Send + Sync + 'static {
 /// The status of a controller's objects.
 pub type StatusOf<C> = <<C as Controller>::Object as Reconcilable>::Status;
 
-/// Why the object itself runs after a change of it.
+/// The reason for the object's own run after a change of it.
 pub fn own_reason(what: What) -> Option<Reason> {
     match what {
-        // what is remembered of it goes with it
+        // its memory goes with it
         What::Gone => Some(Reason::Deleted),
         other => other.reason(),
     }
@@ -195,13 +198,13 @@ pub trait Reconcilable:
     /// Its status.
     type Status: Status;
 
-    /// What is written of it.
+    /// Its status, as last written.
     fn status(&self) -> Option<&Self::Status>;
 
-    /// `spec.interval`, or what takes its place.
+    /// `spec.interval`, or its equivalent.
     fn interval(&self) -> Duration;
 
-    /// `spec.retryInterval`, or what takes its place: how long to wait after a failure at most.
+    /// `spec.retryInterval`, or its equivalent: the longest wait after a failure.
     fn retry_interval(&self) -> Duration {
         self.interval()
     }
@@ -211,12 +214,12 @@ pub trait Reconcilable:
         false
     }
 
-    /// The revision that it stands at, for lists; none where its kind has no revisions.
+    /// The current revision, for lists; `None` for kinds without revisions.
     fn revision(&self) -> Option<&str> {
         None
     }
 
-    /// What it applied, by its status.
+    /// The inventory in its status.
     fn inventory(&self) -> &[InventoryEntry] {
         &[]
     }
@@ -224,7 +227,7 @@ pub trait Reconcilable:
 
 /// The parts of a status that all of Flux's kinds have.
 pub trait Status: Clone + Default + PartialEq + fmt::Debug + Serialize + Send + Sync + 'static {
-    /// `conditions`, and the `observedGeneration` that they are of.
+    /// `conditions`, and their `observedGeneration`.
     fn observed(&self) -> (&[Condition], Option<i64>);
 
     /// `conditions`.
@@ -237,7 +240,7 @@ pub trait Status: Clone + Default + PartialEq + fmt::Debug + Serialize + Send + 
     fn last_handled_reconcile_at(&mut self) -> &mut Option<String>;
 }
 
-/// Implements [`Status`] for types that have its three fields under these names.
+/// Implements [`Status`] for types with these three fields.
 #[macro_export]
 macro_rules! standard_status {
     ($($status:ty),+ $(,)?) => {$(
@@ -264,61 +267,62 @@ macro_rules! standard_status {
 /// How far a plan was carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Acted<D> {
-    /// It fetched what the decision asked for: look and decide again.
+    /// It fetched missing inputs: observe and decide again.
     Again,
-    /// It is done; the report says so.
+    /// It is done; the report describes it.
     Done(D),
-    /// It ends without a word; when the object runs next.
-    Silent(Next),
-    /// Nothing is left of an object that is being deleted: its finalizer can go.
+    /// It ends without a report.
+    Unreported(Next),
+    /// The cleanup of a deleted object is complete: its finalizer can go.
     Released,
 }
 
-/// How a run ended, to be written down.
+/// The end of a run, to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report<S> {
-    /// The status as it should stand; written where it differs.
+    /// The desired status; written if it differs.
     pub status: S,
     /// Events, published when the status is written.
     pub notices: Vec<Notice>,
-    /// When the object runs next if nothing wakes it.
+    /// The next run if nothing wakes the object.
     pub next: Next,
-    /// Whether what was asked for has ended, well or badly: then the status answers an open request.
+    /// Whether the requested reconciliation ended, successfully or not. Then the status answers an open
+    /// request.
     pub ended: bool,
-    /// Whether the run failed, also where nothing repeats it: metrics count it as an error.
+    /// Whether the run failed. Metrics count it as an error, also if nothing retries it.
     pub failed: bool,
 }
 
-/// When an object runs next if nothing wakes it before.
+/// When an object runs next if nothing wakes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Only when it is woken.
     Await,
     /// After its interval.
     Interval,
-    /// After this time.
+    /// After this time, for this reason.
     After(Duration, Reason),
-    /// The run failed: after the back-off, which doubles with each failure.
+    /// The run failed: after the backoff.
     Backoff,
-    /// The same, but no later than this.
+    /// The run failed: after the backoff, but no later than this.
     BackoffWithin(Duration),
 }
 
 /// An event about the object of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether something is as it should be.
+    /// Normal or warning.
     pub severity: Severity,
     /// A condition's reason, `ReconciliationSucceeded`.
     pub reason: String,
     /// For people.
     pub message: String,
-    /// Facts by name, like `revision`.
+    /// Annotations by name, like `revision`.
     pub metadata: BTreeMap<&'static str, String>,
 }
 
 impl Notice {
-    /// An event without facts.
+    /// An event without metadata.
     pub fn new(severity: Severity, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity,
@@ -328,13 +332,13 @@ impl Notice {
         }
     }
 
-    /// The object is deleted without cleaning up, because its spec was refused.
+    /// The object is deleted without cleanup, because its spec was refused.
     pub fn left(refused: &Failure) -> Self {
-        let message = format!("deleted without cleaning up: {refused}; delete by hand what it left");
+        let message = format!("deleted without cleanup: {refused}; delete its objects by hand");
         Self::new(Severity::Warning, refused.reason.as_str(), message)
     }
 
-    /// Adds a fact.
+    /// Adds metadata.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.metadata.insert(name, value.into());
@@ -342,18 +346,18 @@ impl Notice {
     }
 }
 
-/// When a failure is worth another try.
+/// When to retry a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// Not before the spec or the inputs change: the object stalls.
     Never,
     /// After the retry interval.
     Interval,
-    /// Soon, and later each time.
+    /// Soon, with growing delays.
     Backoff,
 }
 
-/// Why a run failed: all that status, events, metrics and the queue need of an error.
+/// Why a run failed: all that status, events, metrics and the queue need.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -361,12 +365,12 @@ pub struct Failure {
     pub reason: Why,
     /// For people: operation, object, cause, what to do.
     pub message: String,
-    /// When it is worth another try.
+    /// When to retry.
     pub retry: Retry,
 }
 
 impl Failure {
-    /// A failure that only a change of the spec or of the inputs can help.
+    /// A failure that only a change of the spec or the inputs can fix.
     pub fn stalled(reason: Why, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -394,7 +398,7 @@ impl Failure {
     }
 }
 
-/// Writes the conditions that every kind has, as kstatus and Flux's tools read them.
+/// Writes the conditions of every kind, as kstatus and Flux's tools read them.
 #[derive(Debug)]
 pub struct StandardConditions<'a, S> {
     status: &'a mut S,
@@ -412,7 +416,7 @@ impl<'a, S: Status> StandardConditions<'a, S> {
         }
     }
 
-    /// The spec is carried out.
+    /// The spec is applied.
     pub fn ready(self, reason: Why, message: &str) {
         let Self {
             status,
@@ -435,7 +439,7 @@ impl<'a, S: Status> StandardConditions<'a, S> {
         *status.observed_generation() = Some(generation);
     }
 
-    /// It is not, and why.
+    /// The spec is not applied.
     pub fn failed(self, failure: &Failure) {
         let Self {
             status,

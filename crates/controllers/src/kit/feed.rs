@@ -1,18 +1,17 @@
-//! List and watch of one collection, for as long as it is wanted and whatever happens to it.
+//! Lists and watches one collection until it is dropped.
 //!
-//! `kube::runtime::watcher` does nearly this. It is not used because it hides the
-//! bookmarks, without which a watch that fell silent cannot be told from a quiet one
-//! before its timeout (five minutes); because a kind that is not served any more has to be
-//! told from one that cannot be read; and because waiting must use the server's
-//! `retryAfterSeconds` and a jitter that repeats itself in tests.
+//! `kube::runtime::watcher` is not used: it hides bookmarks, without which a stuck watch looks quiet
+//! until its timeout (five minutes). It does not separate a kind that is not served from one that cannot
+//! be read. And waits must use the server's `retryAfterSeconds` and a jitter that tests can repeat.
 //!
-//! What a reader may rely on:
-//! - the first change is `Listed` or trouble; every `Listed` is the whole collection at one
-//!   version, read consistently (never from a stale cache), and supersedes what came before;
+//! Guarantees for a reader:
+//!
+//! - the first change is `Listed` or an error; every `Listed` is the whole collection at one version,
+//!   read consistently (never from a stale cache), and supersedes everything before it;
 //! - between two `Listed`, changes come in the server's order, possibly more than once;
-//! - trouble never ends the feed, nor does a panic of the reader. Dropping the future does.
+//! - neither an error nor a panic of the reader ends the feed. Dropping the future does.
 //!
-//! Versions must be numbers, as Kubernetes guarantees; others are an error by name.
+//! Versions must be numbers, as Kubernetes guarantees.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -32,10 +31,10 @@ use tokio::time::{Instant, timeout};
 
 use super::backoff::{Backoff, Jitter};
 
-/// What is followed: a collection of the API, or the part that selectors leave of it.
+/// The collection to follow, or the part that selectors match.
 #[derive(Clone)]
 pub struct Collection {
-    /// Reaches the API server.
+    /// The API server.
     pub client: Client,
     /// The collection's path, `/apis/apps/v1/deployments`.
     pub path: String,
@@ -43,7 +42,7 @@ pub struct Collection {
     pub labels: Option<String>,
     /// A field selector.
     pub fields: Option<String>,
-    /// Whether only the metadata of objects is asked for.
+    /// Whether to request only metadata.
     pub metadata: bool,
 }
 
@@ -57,19 +56,19 @@ impl fmt::Debug for Collection {
     }
 }
 
-/// How patient a feed is.
+/// The timing of a feed.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// After failures.
+    /// The delays after failures.
     pub backoff: Backoff,
-    /// Of the backoff.
+    /// The jitter of the backoff.
     pub jitter: Jitter,
     /// How long the server is asked to keep a watch open.
     pub watch: Duration,
-    /// A watch is given up when nothing, not even a bookmark, arrived for so long.
-    /// Servers send a bookmark a minute.
+    /// A watch ends if nothing arrives for this long, not even a bookmark. Servers send a bookmark a
+    /// minute.
     pub idle: Duration,
-    /// How long an answer may take: a page of a list, or the head of a watch.
+    /// The time limit of a response: a page of a list, or the head of a watch.
     pub answer: Duration,
     /// Objects in a page of a list.
     pub page: u32,
@@ -88,29 +87,29 @@ impl Default for Pace {
     }
 }
 
-/// What a reader made of an object, and the object's version.
+/// An object as the reader keeps it, with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item<U> {
     /// `metadata.resourceVersion`.
     pub version: u64,
-    /// What the reader keeps.
+    /// The reader's value.
     pub value: U,
 }
 
-/// What happened in the collection.
+/// A change in the collection.
 #[derive(Debug)]
 pub enum Change<U> {
-    /// All there is, at a version.
+    /// The whole collection at a version.
     Listed(u64, Vec<Item<U>>),
     /// An object is new or changed.
     Applied(Item<U>),
     /// An object is gone, or the selector does not match it any more.
     Deleted(Item<U>),
-    /// Everything up to this version has been told.
-    Told(u64),
-    /// The API server does not serve the kind; the feed looks again.
+    /// Everything up to this version has been delivered.
+    Bookmark(u64),
+    /// The API server does not serve the kind; the feed retries.
     Unserved,
-    /// The collection cannot be read just now; the feed tries again.
+    /// The collection cannot be read now; the feed retries.
     Failed(FeedError),
 }
 
@@ -120,47 +119,47 @@ pub enum FeedError {
     /// A list failed.
     #[error("cannot list {path}")]
     List {
-        /// Of the collection.
+        /// The collection.
         path: String,
-        /// The answer.
+        /// The cause.
         source: Box<kube::Error>,
     },
     /// A watch failed.
     #[error("cannot watch {path}")]
     Watch {
-        /// Of the collection.
+        /// The collection.
         path: String,
-        /// The answer.
+        /// The cause.
         source: Box<kube::Error>,
     },
     /// The server ended a watch with an error.
-    #[error("the watch of {path} was ended")]
+    #[error("the server ended the watch of {path}")]
     Ended {
-        /// Of the collection.
+        /// The collection.
         path: String,
-        /// The server's words.
+        /// The server's answer.
         source: Box<Status>,
     },
-    /// No answer came.
+    /// No response came.
     #[error("no answer from {path} within {}s", limit.as_secs())]
-    Silent {
-        /// Of the collection.
+    Timeout {
+        /// The collection.
         path: String,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
     },
-    /// Reading an object, or telling of it, broke off.
-    #[error("following {path} broke off and begins anew: an error of Equate, whose log has more")]
-    Broke {
-        /// Of the collection.
+    /// The reader or its callback panicked.
+    #[error("internal error while watching {path}, which starts again; see the controller's log")]
+    Panicked {
+        /// The collection.
         path: String,
     },
     /// The server's version of an object or list is not a number.
     #[error("{path} has the version {text:?}, which is not a number")]
     Version {
-        /// Of the collection.
+        /// The collection.
         path: String,
-        /// What it is instead.
+        /// The version.
         text: String,
     },
 }
@@ -173,11 +172,11 @@ impl FeedError {
                 _ => None,
             },
             FeedError::Ended { source, .. } => Some(source),
-            FeedError::Silent { .. } | FeedError::Broke { .. } | FeedError::Version { .. } => None,
+            FeedError::Timeout { .. } | FeedError::Panicked { .. } | FeedError::Version { .. } => None,
         }
     }
 
-    /// Whether the server will not let us read it: until somebody grants it, asking again is no help.
+    /// Whether the server denies access: retries do not help until it is granted.
     pub fn is_refusal(&self) -> bool {
         self.has_code(401) || self.has_code(403) || self.has_code(405)
     }
@@ -186,14 +185,13 @@ impl FeedError {
         self.status().is_some_and(|status| status.code == code)
     }
 
-    /// What the server asks to wait.
     fn retry_after(&self) -> Option<Duration> {
         let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 }
 
-/// A page of a list; `kube`'s own asks for more of its items than is needed here.
+/// A page of a list; `kube`'s own requires more fields of its items.
 #[derive(Deserialize)]
 struct Page<T> {
     metadata: ListMeta,
@@ -203,14 +201,14 @@ struct Page<T> {
 
 /// Follows a collection until the future is dropped.
 ///
-/// `read` turns an object into what is kept of it, or says that its version is not a
-/// number; `tell` takes the changes and must not block. `hurry` ends a wait after trouble.
+/// `read` converts an object, or reports that its version is not a number. `deliver` receives the changes
+/// and must not block. `hurry` ends a wait after an error.
 pub async fn follow<T, U>(
     collection: Collection,
     pace: Pace,
     hurry: Arc<Notify>,
     read: impl Fn(T) -> Result<Item<U>, String> + Send,
-    tell: impl FnMut(Change<U>) + Send,
+    deliver: impl FnMut(Change<U>) + Send,
 ) where
     T: DeserializeOwned + Clone + Send + 'static,
     U: Send,
@@ -222,17 +220,18 @@ pub async fn follow<T, U>(
         pace,
         hurry,
         read,
-        tell,
+        deliver,
         failures: 0,
         types: std::marker::PhantomData,
     };
     loop {
-        // one object that a reader falls over ends nothing for those who read the others
+        // a panic on one object must not end the feed of other readers
         let round = AssertUnwindSafe(feed.round()).catch_unwind().await;
         if round.is_err() {
-            tracing::error!(path = feed.request.url_path, "a reader of objects broke off");
+            tracing::error!(path = feed.request.url_path, "a reader of objects panicked");
             let path = feed.collection.path.clone();
-            feed.rest(FeedError::Broke { path }, Pause::Backoff).await;
+            feed.report_and_wait(FeedError::Panicked { path }, Pause::Backoff)
+                .await;
         }
     }
 }
@@ -243,25 +242,21 @@ struct Feed<T, U, R, F> {
     pace: Pace,
     hurry: Arc<Notify>,
     read: R,
-    tell: F,
-    /// Since something last arrived on a watch.
+    deliver: F,
+    /// Reset by anything that arrives on a watch.
     failures: u32,
     types: std::marker::PhantomData<fn(T) -> U>,
 }
 
-/// How to wait after trouble.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pause {
     Backoff,
-    /// Not at all the first time: ends that are part of the protocol.
+    /// No wait the first time: such ends are part of the protocol.
     Forgiving,
 }
 
-/// How a watch ended.
 enum End {
-    /// It may be taken up where it was.
     Resume(Option<FeedError>),
-    /// History is gone: list again.
     Relist(FeedError),
 }
 
@@ -271,19 +266,18 @@ where
     R: Fn(T) -> Result<Item<U>, String> + Send,
     F: FnMut(Change<U>) + Send,
 {
-    /// Lists, and watches for as long as that goes on.
     async fn round(&mut self) {
         match self.list().await {
             Ok((version, items)) => {
-                (self.tell)(Change::Listed(version, items));
+                (self.deliver)(Change::Listed(version, items));
                 self.watch_from(version).await;
             }
-            Err(trouble) => self.rest(trouble, Pause::Backoff).await,
+            Err(error) => self.report_and_wait(error, Pause::Backoff).await,
         }
     }
 
-    /// Reads all pages. A first page without a version is a consistent read; the others
-    /// are of the same version.
+    /// Reads all pages. A first page without a version is a consistent read; the others are of the same
+    /// version.
     async fn list(&self) -> Result<(u64, Vec<Item<U>>), FeedError> {
         let mut params = ListParams {
             label_selector: self.collection.labels.clone(),
@@ -314,7 +308,7 @@ where
         let answer = self.collection.client.request::<Page<T>>(request);
         match timeout(self.pace.answer, answer).await {
             Ok(answer) => answer.map_err(|error| self.list_trouble(error)),
-            Err(_) => Err(self.silent(self.pace.answer)),
+            Err(_) => Err(self.timeout(self.pace.answer)),
         }
     }
 
@@ -324,14 +318,14 @@ where
             let opened = Instant::now();
             let end = match self.open(version).await {
                 Ok(stream) => self.drain(stream, &mut version).await,
-                Err(trouble) => Self::end(trouble),
+                Err(error) => Self::end(error),
             };
             if opened.elapsed() >= self.pace.backoff.max {
                 self.failures = 0;
             }
             match end {
-                End::Relist(trouble) => return self.rest(trouble, Pause::Forgiving).await,
-                End::Resume(Some(trouble)) => self.rest(trouble, Pause::Backoff).await,
+                End::Relist(error) => return self.report_and_wait(error, Pause::Forgiving).await,
+                End::Resume(Some(error)) => self.report_and_wait(error, Pause::Backoff).await,
                 End::Resume(None) => self.pause(None, Pause::Forgiving).await,
             }
         }
@@ -355,11 +349,10 @@ where
         match timeout(self.pace.answer, answer).await {
             Ok(Ok(events)) => Ok(events.boxed()),
             Ok(Err(error)) => Err(self.watch_trouble(error)),
-            Err(_) => Err(self.silent(self.pace.answer)),
+            Err(_) => Err(self.timeout(self.pace.answer)),
         }
     }
 
-    /// Tells what arrives, until the stream ends or falls silent.
     async fn drain(
         &mut self,
         mut stream: BoxStream<'static, kube::Result<WatchEvent<T>>>,
@@ -370,17 +363,17 @@ where
                 Ok(Some(Ok(event))) => event,
                 Ok(Some(Err(error))) => return Self::end(self.watch_trouble(error)),
                 Ok(None) => return End::Resume(None),
-                Err(_) => return End::Resume(Some(self.silent(self.pace.idle))),
+                Err(_) => return End::Resume(Some(self.timeout(self.pace.idle))),
             };
             match self.change(event) {
                 Ok((reached, change)) => {
                     self.failures = 0;
                     *version = (*version).max(reached);
-                    (self.tell)(change);
+                    (self.deliver)(change);
                 }
-                // what cannot be read now may be left out by a list; the server's errors say themselves
-                Err(trouble @ FeedError::Version { .. }) => return End::Relist(trouble),
-                Err(trouble) => return Self::end(trouble),
+                // a list may leave out an unreadable object; the server's errors are handled by code
+                Err(error @ FeedError::Version { .. }) => return End::Relist(error),
+                Err(error) => return Self::end(error),
             }
         }
     }
@@ -397,7 +390,7 @@ where
             }
             WatchEvent::Bookmark(bookmark) => {
                 let version = self.number(bookmark.metadata.resource_version)?;
-                Ok((version, Change::Told(version)))
+                Ok((version, Change::Bookmark(version)))
             }
             WatchEvent::Error(source) => {
                 let path = self.collection.path.clone();
@@ -406,24 +399,21 @@ where
         }
     }
 
-    /// What to do about trouble on a watch: history that is gone and a kind that is gone
-    /// need a list, all else may be taken up where it was.
-    fn end(trouble: FeedError) -> End {
-        if trouble.has_code(410) || trouble.has_code(404) {
-            End::Relist(trouble)
+    fn end(error: FeedError) -> End {
+        if error.has_code(410) || error.has_code(404) {
+            End::Relist(error)
         } else {
-            End::Resume(Some(trouble))
+            End::Resume(Some(error))
         }
     }
 
-    /// Tells of trouble, then waits as the server asks or the backoff says.
-    async fn rest(&mut self, trouble: FeedError, pause: Pause) {
-        tracing::debug!(error = %trouble, cause = ?trouble.status(), "a feed is disturbed");
-        let wanted = trouble.retry_after();
-        if matches!(trouble, FeedError::List { .. }) && trouble.has_code(404) {
-            (self.tell)(Change::Unserved);
+    async fn report_and_wait(&mut self, error: FeedError, pause: Pause) {
+        tracing::debug!(error = %error, cause = ?error.status(), "a feed failed");
+        let wanted = error.retry_after();
+        if matches!(error, FeedError::List { .. }) && error.has_code(404) {
+            (self.deliver)(Change::Unserved);
         } else if pause == Pause::Backoff {
-            (self.tell)(Change::Failed(trouble));
+            (self.deliver)(Change::Failed(error));
         }
         self.pause(wanted, pause).await;
     }
@@ -459,8 +449,8 @@ where
         }
     }
 
-    fn silent(&self, limit: Duration) -> FeedError {
-        FeedError::Silent {
+    fn timeout(&self, limit: Duration) -> FeedError {
+        FeedError::Timeout {
             path: self.collection.path.clone(),
             limit,
         }

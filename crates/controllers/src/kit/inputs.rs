@@ -1,11 +1,9 @@
-//! ConfigMaps and Secrets that ask to be watched: those with the label `reconcile.fluxcd.io/watch:
-//! Enabled`.
+//! Watches ConfigMaps and Secrets with the label `reconcile.fluxcd.io/watch: Enabled`.
 //!
-//! Who refers to one is told when it changes; all others are read when their readers run. Only names
-//! and versions are kept, and of Secrets nothing else is asked for. Nothing is watched before somebody
-//! refers to something, so who does not use it pays nothing for it: two requests when it begins, and
-//! two watches then. Where they may not be watched, that is said once in the log, and they are read
-//! like those without the label.
+//! A change wakes the objects that refer to one. All others are read when their readers run. Only names
+//! and versions are kept, and only the metadata of Secrets is requested. The watches begin with the
+//! first reference: a cluster without references pays nothing. If they may not be watched, one log line
+//! says so, and they are read like the others.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -22,13 +20,12 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::Key;
 use crate::kit::feed::{self, Change, Collection, Item, Pace};
 
-/// The label, and the value it needs to have.
 const SELECTOR: &str = "reconcile.fluxcd.io/watch=Enabled";
 
 /// A ConfigMap or Secret by kind and name.
 pub type InputRef = (ValuesKind, Key);
 
-/// Follows them; from the first [`InputWatcher::begin`] on.
+/// Watches them from the first [`InputWatcher::begin`] on.
 pub struct InputWatcher {
     client: Client,
     pace: Pace,
@@ -45,7 +42,7 @@ struct Shared {
 #[derive(Default)]
 struct Known {
     versions: HashMap<InputRef, u64>,
-    /// Kinds that cannot be followed just now: what is known of them may be old.
+    /// Kinds that cannot be watched now: their versions may be old.
     troubled: HashSet<ValuesKind>,
 }
 
@@ -57,14 +54,13 @@ impl fmt::Debug for InputWatcher {
     }
 }
 
-/// What is read of an object.
 #[derive(Clone, Deserialize)]
 struct Partial {
     metadata: ObjectMeta,
 }
 
 impl InputWatcher {
-    /// Nothing is followed yet. `changed` is told of every change; it must not block.
+    /// A watcher that has not begun. `changed` receives every change; it must not block.
     pub fn new(client: Client, pace: Pace, changed: impl Fn(&InputRef) + Send + Sync + 'static) -> Self {
         Self {
             client,
@@ -77,9 +73,10 @@ impl InputWatcher {
         }
     }
 
-    /// Begins to follow them, if that has not begun.
+    /// Begins to watch; does nothing the second time.
     ///
     /// # Panics
+    ///
     /// Outside a tokio runtime.
     pub fn begin(&self) {
         self.tasks.get_or_init(|| {
@@ -90,7 +87,7 @@ impl InputWatcher {
         });
     }
 
-    /// The version of one that has the label and is followed.
+    /// The version of a labelled object that is watched.
     pub fn version(&self, of: &InputRef) -> Option<u64> {
         let known = self.shared.known();
         let troubled = known.troubled.contains(&of.0);
@@ -107,12 +104,12 @@ impl InputWatcher {
         };
         let shared = Arc::clone(&self.shared);
         let mut refused = false;
-        let tell = move |change| {
-            if let Change::Failed(trouble) = &change
-                && trouble.is_refusal()
+        let deliver = move |change| {
+            if let Change::Failed(error) = &change
+                && error.is_refusal()
                 && !std::mem::replace(&mut refused, true)
             {
-                tracing::warn!(error = %trouble, "labelled objects are not watched, and are read at intervals");
+                tracing::warn!(%error, "cannot watch labelled objects; they are read at intervals");
             }
             shared.take_in(kind, change);
         };
@@ -123,7 +120,7 @@ impl InputWatcher {
             Ok(Item { version, value })
         };
         let hurry = Arc::new(Notify::new());
-        let task = tokio::spawn(feed::follow(collection, self.pace.clone(), hurry, read, tell));
+        let task = tokio::spawn(feed::follow(collection, self.pace.clone(), hurry, read, deliver));
         AbortOnDropHandle::new(task)
     }
 }
@@ -138,7 +135,7 @@ impl Shared {
             let mut known = self.known();
             match &change {
                 Change::Unserved | Change::Failed(_) => known.troubled.insert(kind),
-                Change::Listed(..) | Change::Applied(_) | Change::Deleted(_) | Change::Told(_) => {
+                Change::Listed(..) | Change::Applied(_) | Change::Deleted(_) | Change::Bookmark(_) => {
                     known.troubled.remove(&kind)
                 }
             };
@@ -172,7 +169,7 @@ impl Shared {
                 self.known().versions.remove(&of);
                 (self.changed)(&of);
             }
-            Change::Unserved | Change::Failed(_) | Change::Told(_) => {}
+            Change::Unserved | Change::Failed(_) | Change::Bookmark(_) => {}
         }
     }
 }

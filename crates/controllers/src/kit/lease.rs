@@ -1,12 +1,12 @@
 //! Leader election by Lease: of all processes that run a controller, one works.
 //!
-//! The protocol is client-go's, with the same records, so that Flux's controllers and ours respect each
-//! other under Flux's Lease names. Clocks of machines are not compared: a Lease has run out when it was
-//! not seen to change for its duration, on the clock of who looks.
+//! The protocol and the records are client-go's, so that Flux's controllers and Equate's respect each
+//! other under Flux's Lease names. Clocks are not compared: a Lease has expired if the observer has not
+//! seen it change for its duration.
 //!
-//! Who holds one counts from the moment at which it asked for the last renewal that was granted, and
-//! gives up [`LeaseConfig::renew`] later, before [`LeaseConfig::duration`] lets anybody else take it. What is told
-//! then has to end its work at once; there is no way back but a new [`Held::acquire`].
+//! A holder counts from the moment it sent the last granted renewal. It gives up after
+//! [`LeaseConfig::renew`], before [`LeaseConfig::duration`] lets another take over. Its work must end at
+//! once.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,40 +22,40 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Whose Lease, and how patient everybody is.
+/// The Lease and its timing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseConfig {
     /// The namespace of the Lease.
     pub namespace: String,
     /// Its name, `kustomize-controller-leader-election`.
     pub name: String,
-    /// Who asks: different in every process that ever does.
+    /// The candidate: different in every process, ever.
     pub identity: String,
-    /// For how long others wait after the last renewal.
+    /// How long others wait after the last renewal.
     pub duration: Duration,
-    /// For how long after the last renewal the holder works on.
+    /// How long the holder works after the last renewal.
     pub renew: Duration,
-    /// How long after each try comes the next.
+    /// The time between attempts.
     pub retry: Duration,
 }
 
-/// Why config make no sense.
+/// Why a configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseConfigError {
-    /// Two would work at once.
+    /// Two processes would work at once.
     #[error("a lease duration of {duration:?} has to be longer than the renew deadline of {renew:?}")]
     Duration {
-        /// The one.
+        /// The duration.
         duration: Duration,
-        /// The other.
+        /// The renew deadline.
         renew: Duration,
     },
     /// One slow answer would lose the Lease.
     #[error("a renew deadline of {renew:?} has to be longer than the retry period of {retry:?}")]
     Renew {
-        /// The one.
+        /// The renew deadline.
         renew: Duration,
-        /// The other.
+        /// The retry period.
         retry: Duration,
     },
 }
@@ -73,10 +73,11 @@ impl LeaseConfig {
         }
     }
 
-    /// Whether nobody can work while another does.
+    /// Checks that two processes never work at once.
     ///
     /// # Errors
-    /// When the times are not in the order `retry < renew < duration`.
+    ///
+    /// Unless `retry < renew < duration`.
     pub fn check(&self) -> Result<(), LeaseConfigError> {
         let Self {
             duration,
@@ -93,7 +94,7 @@ impl LeaseConfig {
         Ok(())
     }
 
-    /// A record of ours. Who had it before keeps its time, if it was us.
+    /// The next record. If we held the Lease before, the acquire time stays.
     fn record(&self, before: Option<&LeaseSpec>, now: Timestamp) -> LeaseSpec {
         let ours = before.filter(|spec| holder(spec) == Some(&self.identity));
         let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or_default();
@@ -113,8 +114,8 @@ impl LeaseConfig {
     }
 }
 
-/// The name of the Lease of a controller that shares its work with others: Flux's, so that two that
-/// have the same share have the same Lease. `shares` are the selectors, none where it does all.
+/// The name of the Lease of a controller that shares its work: Flux's name, so that two processes with
+/// the same share have the same Lease. `shares` are the selectors; empty if it does all the work.
 pub fn name(controller: &str, shares: &[&str]) -> String {
     let name = format!("{controller}-leader-election");
     if shares.is_empty() {
@@ -135,12 +136,9 @@ fn holder(spec: &LeaseSpec) -> Option<&str> {
         .filter(|identity| !identity.is_empty())
 }
 
-/// What there is to do about a Lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Step<'a> {
-    /// It is free, has run out, or is ours.
     Take,
-    /// Another has it.
     Wait(&'a str),
 }
 
@@ -158,7 +156,7 @@ fn decide<'a>(config: &LeaseConfig, spec: &'a LeaseSpec, unchanged: Duration) ->
     }
 }
 
-/// A Lease that is held, until it is lost or released.
+/// A Lease that is held until it is lost or released.
 pub struct Held {
     name: String,
     lost: watch::Receiver<bool>,
@@ -176,10 +174,11 @@ impl fmt::Debug for Held {
 }
 
 impl Held {
-    /// Waits until the Lease is ours, and renews it from then on. Dropping the future leaves it to run
-    /// out, if it was just taken.
+    /// Waits for the Lease and renews it from then on. If the future is dropped, a Lease just taken
+    /// expires.
     ///
     /// # Panics
+    ///
     /// Outside a tokio runtime.
     pub async fn acquire(client: Client, config: LeaseConfig) -> Held {
         let mut candidate = Candidate {
@@ -195,12 +194,12 @@ impl Held {
                 Ok(false) => {}
                 Err(error) => {
                     let name = &candidate.config.name;
-                    tracing::warn!(lease = name, %error, "the Lease cannot be read or written");
+                    tracing::warn!(lease = name, %error, "cannot read or write the Lease");
                 }
             }
             sleep_until(asked + candidate.config.retry).await;
         };
-        let (tell, lost) = watch::channel(false);
+        let (set_lost, lost) = watch::channel(false);
         let stop = CancellationToken::new();
         let name = candidate.config.name.clone();
         tracing::info!(
@@ -208,7 +207,7 @@ impl Held {
             identity = candidate.config.identity,
             "became leader"
         );
-        let task = tokio::spawn(candidate.renew(granted, tell, stop.clone()));
+        let task = tokio::spawn(candidate.renew(granted, set_lost, stop.clone()));
         Held {
             name,
             lost,
@@ -225,44 +224,42 @@ impl Held {
     /// Waits until it is lost: work has to end now.
     pub async fn lost(&self) {
         let mut lost = self.lost.clone();
-        // a task that broke off renews nothing: that is a loss, too
+        // a task that panicked renews nothing: that is a loss, too
         drop(lost.wait_for(|lost| *lost).await);
     }
 
-    /// Leaves it to others at once; work has ended.
+    /// Releases it at once; work has ended.
     pub async fn release(self) {
         self.stop.cancel();
         if let Err(error) = self.task.await {
-            tracing::warn!(%error, "a Lease is not released, and runs out");
+            tracing::warn!(%error, "cannot release the Lease; it expires");
         }
     }
 }
 
-/// One who wants a Lease, or has it.
 struct Candidate {
     api: Api<Lease>,
     config: LeaseConfig,
-    /// The Lease as it was last seen to change, and when.
+    /// The Lease at its last observed change, and that time.
     seen: Option<(Lease, Instant)>,
     waits_for: Option<String>,
 }
 
-/// Why a try came to nothing.
 #[derive(Debug, thiserror::Error)]
 enum AttemptError {
     #[error(transparent)]
     Refused(#[from] kube::Error),
     #[error("no answer within {0:?}")]
-    Silent(Duration),
+    Timeout(Duration),
 }
 
 impl Candidate {
-    /// Takes or renews it, if that may be done; whether it is ours now.
+    /// Takes or renews the Lease if allowed; returns whether it is ours now.
     async fn attempt(&mut self) -> Result<bool, AttemptError> {
         let limit = self.config.renew / 2;
         match timeout(limit, self.attempt_once()).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(AttemptError::Silent(limit)),
+            Err(_) => Err(AttemptError::Timeout(limit)),
         }
     }
 
@@ -289,7 +286,7 @@ impl Candidate {
         self.seen = Some((lease.clone(), since));
         if let Step::Wait(other) = decide(&self.config, &spec, now - since) {
             if self.waits_for.as_deref() != Some(other) {
-                tracing::info!(lease = self.config.name, holder = other, "waits for the Lease");
+                tracing::info!(lease = self.config.name, holder = other, "waiting for the Lease");
                 self.waits_for = Some(other.to_owned());
             }
             return Ok(false);
@@ -312,13 +309,13 @@ impl Candidate {
                 self.waits_for = None;
                 Ok(true)
             }
-            // somebody was faster
+            // another process was faster
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Renews until told to stop, and releases then; or until it may not be ours any more.
+    /// Renews until told to stop, then releases; or until it may be another's.
     async fn renew(mut self, granted: Instant, lost: watch::Sender<bool>, stop: CancellationToken) {
         let mut until = granted + self.config.renew;
         let mut next = granted + self.config.retry;
@@ -339,11 +336,11 @@ impl Candidate {
             };
             match renewed {
                 Ok(true) => until = asked + self.config.renew,
-                // a holder that is another: there is nothing left to wait for
+                // another holder: it is lost
                 Ok(false) if self.waits_for.is_some() => break,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(lease = self.config.name, %error, "the Lease could not be renewed");
+                    tracing::warn!(lease = self.config.name, %error, "cannot renew the Lease");
                 }
             }
         }
@@ -351,7 +348,6 @@ impl Candidate {
         lost.send_replace(true);
     }
 
-    /// Nobody holds it; as client-go leaves it.
     async fn release(&mut self) {
         let Some((lease, _)) = self.seen.take() else {
             return;
@@ -380,12 +376,9 @@ impl Candidate {
         match replaced {
             Ok(Ok(_)) => tracing::info!(lease = self.config.name, "released the Lease"),
             Ok(Err(error)) => {
-                tracing::warn!(lease = self.config.name, %error, "the Lease is not released, and runs out");
+                tracing::warn!(lease = self.config.name, %error, "cannot release the Lease; it expires");
             }
-            Err(_) => tracing::warn!(
-                lease = self.config.name,
-                "the Lease is not released, and runs out"
-            ),
+            Err(_) => tracing::warn!(lease = self.config.name, "cannot release the Lease; it expires"),
         }
     }
 }
@@ -399,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_taken_when_nobody_has_it() {
+    fn a_free_or_expired_lease_is_taken() {
         let check = |holder: Option<&str>, seconds: Option<i32>, unchanged: u64, expected: Step<'_>| {
             let spec = LeaseSpec {
                 holder_identity: holder.map(str::to_owned),

@@ -1,6 +1,4 @@
-//! An object of any kind as a list shows it.
-//!
-//! What lists all kinds together (`equate up`) reads objects through this and knows no kind.
+//! An object of any kind, for code that lists all kinds (`equate up`) and knows none.
 
 use equate_api::kustomize::InventoryEntry;
 use equate_api::meta::Condition;
@@ -8,21 +6,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::controller::{Reconcilable, Status};
 
-/// An object that a controller follows, whatever its kind.
+/// An object that a controller follows, of any kind.
 pub trait Listed: Send + Sync {
     /// Its metadata.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// Whether its controller leaves it alone.
+    /// Whether it is suspended.
     fn is_suspended(&self) -> bool;
 
-    /// `status.conditions`, and the `status.observedGeneration` that they are of.
+    /// `status.conditions`, and their `status.observedGeneration`.
     fn observed(&self) -> (&[Condition], Option<i64>);
 
-    /// The revision that it stands at.
+    /// The current revision.
     fn revision(&self) -> Option<&str>;
 
-    /// What it applied, by its status.
+    /// The inventory in its status.
     fn inventory(&self) -> &[InventoryEntry];
 }
 

@@ -1,26 +1,26 @@
-//! All that controllers have in common, so that a new kind is four verbs and nothing else.
+//! The common parts of all controllers, so that a new kind is four verbs.
 //!
-//! No worker waits: a controller that needs something which another object does says so in its
-//! [`Report`] and ends; the change wakes its object again. All waiting goes through tokio's clock and all
-//! jitter through [`backoff::Jitter`], so that a test with a paused clock and a seed repeats itself.
+//! No worker waits. A controller that needs the work of another object says so in its [`Report`] and
+//! ends; a change wakes its object again. All waits use tokio's clock and all jitter
+//! [`backoff::Jitter`], so that a test with a paused clock and a seed repeats itself.
 //!
 //! | module | gives | refuses |
 //! |---|---|---|
 //! | [`controller`] | the trait: observe, decide, act, report | verbs that wait |
 //! | [`about`] | a controller as data, for CLI, metrics, Leases | code of other crates that knows a kind |
-//! | [`services`] | what the controllers of a process share | to know a controller |
-//! | [`runner`] | what every kind has: finalizer, suspend, interval, requests, retries | two runs of one object at once |
-//! | [`reconciliation`] | one object in a run; the only writer of its status and events | a status that says nothing new |
+//! | [`services`] | the shared services of a process | to know a controller |
+//! | [`runner`] | finalizer, suspend, interval, requests, retries of every kind | two runs of one object at once |
+//! | [`reconciliation`] | one object in a run; the only writer of its status and events | a status without a change |
 //! | [`queue`], [`waker`], [`wake`] | one queue for each kind, fair among namespaces; wakes by object; the reasons | to hold a worker while waiting |
-//! | [`feed`] | list and watch of one collection, whatever happens to it | to interpret objects |
-//! | [`mirror`] | our own resources, typed, with what changed in them | kinds that are not ours |
-//! | [`watcher`] | what is observed of managed objects, per kind of owner | to keep objects |
-//! | [`inputs`] | which ConfigMaps and Secrets changed, of those that ask to be watched | their content |
+//! | [`feed`] | list and watch of one collection | to interpret objects |
+//! | [`mirror`] | Equate's own resources, typed, with their changes | other kinds |
+//! | [`watcher`] | observations of managed objects, per kind of owner | to keep objects |
+//! | [`inputs`] | changes of labelled ConfigMaps and Secrets | their content |
 //! | [`events`], [`notify`] | Kubernetes Events, aggregated and bounded; the same posted to a receiver | to block or fail a run |
-//! | `owner_rules` | health and drift in the words of each kind of owner | rules of its own |
+//! | `owner_rules` | health and drift rules of each kind of owner | rules of its own |
 //! | `read` | one object by its name | the text of an answer that may quote a Secret |
 //! | [`listed`] | an object of any kind, for lists | to change it |
-//! | [`lease`] | one of several processes that works | to let two work at once |
+//! | [`lease`] | leader election | two leaders at once |
 
 pub mod about;
 pub mod backoff;

@@ -1,9 +1,9 @@
-//! Events posted to a receiver, as Flux's controllers post theirs to notification-controller
+//! Posts events to a receiver, as Flux's controllers post theirs to notification-controller
 //! (`--events-addr`).
 //!
-//! One task posts, in order. The line is bounded, and so are an answer's time and the tries: who does not
-//! answer loses events, which are counted and logged, and holds up nobody. That an event was posted
-//! lately (429) is an answer.
+//! One task posts in order. The queue, the response time and the retries are bounded: an unresponsive
+//! receiver loses events, which are counted and logged, and blocks nothing. The answer 429 means that
+//! the event was posted lately and counts as success.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,13 +26,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::backoff::{Backoff, Jitter};
 use super::events::{Event, Severity};
 
-/// Events that wait to be posted.
 const LINE: usize = 8192;
-/// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How often an event is posted before it is given up.
 const TRIES: u32 = 5;
-/// Between tries.
 const BACKOFF: Backoff = Backoff {
     first: Duration::from_secs(1),
     max: Duration::from_secs(30),
@@ -41,31 +37,31 @@ const BACKOFF: Backoff = Backoff {
 /// Why events cannot be posted to an address.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
-    /// It is none.
+    /// It is not a URI.
     #[error(
-        "{address:?} is no address of a receiver of events: expected one such as http://notification-controller/"
+        "{address:?} is not the address of an event receiver: expected a URL such as http://notification-controller/"
     )]
     Address {
-        /// What was given.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: http::uri::InvalidUri,
     },
-    /// It names no host, or another protocol.
-    #[error("{0:?} is no http or https address of a receiver of events")]
+    /// It has no host, or another scheme.
+    #[error("{0:?} is not an http or https URL of an event receiver")]
     Protocol(String),
-    /// There is no client for it.
-    #[error("could not make a client for the receiver of events")]
+    /// The client cannot be created.
+    #[error("cannot create a client for the event receiver")]
     Client(#[source] Box<kube::Error>),
 }
 
-/// What became of events.
+/// Events by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Taken by the receiver.
+    /// Accepted by the receiver.
     pub posted: u64,
-    /// Given up, or there was no room.
+    /// Given up or dropped.
     pub lost: u64,
 }
 
@@ -75,7 +71,7 @@ struct Tally {
     lost: AtomicU64,
 }
 
-/// Posts events; clones are the same. The last one ends it.
+/// Posts events; clones share one task, which ends with the last.
 #[derive(Clone)]
 pub struct Notifier {
     line: mpsc::Sender<Posted>,
@@ -92,12 +88,14 @@ impl fmt::Debug for Notifier {
 }
 
 impl Notifier {
-    /// Posts to an address. `instance` is what this process is called there.
+    /// Posts to an address. `instance` is the name of this process there.
     ///
     /// # Errors
-    /// When it is no address.
+    ///
+    /// If the address is invalid.
     ///
     /// # Panics
+    ///
     /// Outside a tokio runtime.
     pub fn start(address: &str, instance: &str) -> Result<Self, NotifyError> {
         let uri: Uri = address.parse().map_err(|source| NotifyError::Address {
@@ -141,7 +139,7 @@ impl Notifier {
         })
     }
 
-    /// Has an event posted, if there is room. Never waits, never fails.
+    /// Queues an event if there is room. Never waits, never fails.
     pub(super) fn publish(&self, event: &Event, metadata: Option<BTreeMap<String, String>>) {
         let event = Posted {
             involved_object: event.about.clone(),
@@ -159,11 +157,11 @@ impl Notifier {
         if let Err(error) = self.line.try_send(event) {
             self.tally.lost.fetch_add(1, Ordering::Relaxed);
             let object = error.into_inner().involved_object.name;
-            tracing::warn!(?object, "an event is not posted: too many wait");
+            tracing::warn!(?object, "an event is dropped: the queue is full");
         }
     }
 
-    /// What became of the events so far.
+    /// The numbers so far.
     pub fn counts(&self) -> Counts {
         Counts {
             posted: self.tally.posted.load(Ordering::Relaxed),
@@ -196,16 +194,15 @@ struct Poster {
     jitter: Jitter,
 }
 
-/// Why a try came to nothing.
 #[derive(Debug, thiserror::Error)]
 enum PostError {
-    #[error("the receiver could not be asked")]
+    #[error("cannot reach the receiver")]
     Unreachable(#[source] kube::Error),
     #[error("no answer within {}s", ANSWER.as_secs())]
-    Silent,
+    Timeout,
     #[error("the receiver answered {0}")]
     Refused(StatusCode),
-    #[error("the event could not be written as a request")]
+    #[error("cannot encode the event as a request")]
     Request(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -213,12 +210,11 @@ impl Poster {
     async fn run(self, mut events: mpsc::Receiver<Posted>) {
         while let Some(mut event) = events.recv().await {
             event.reporting_instance.clone_from(&self.instance);
-            self.insist(&event).await;
+            self.post_with_retries(&event).await;
         }
     }
 
-    /// Posts it, again where that may help.
-    async fn insist(&self, event: &Posted) {
+    async fn post_with_retries(&self, event: &Posted) {
         for tried in 1..=TRIES {
             let error = match self.post(event).await {
                 Ok(()) => {
@@ -231,7 +227,7 @@ impl Poster {
             if lasting || matches!(error, PostError::Request(_)) || tried == TRIES {
                 self.tally.lost.fetch_add(1, Ordering::Relaxed);
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, tried, object = ?event.involved_object.name, "an event is not posted");
+                tracing::warn!(error, tried, object = ?event.involved_object.name, "cannot post an event");
                 return;
             }
             sleep(BACKOFF.delay(tried, &self.jitter)).await;
@@ -248,7 +244,7 @@ impl Poster {
             .map_err(|error| PostError::Request(error.into()))?;
         let answer = timeout(ANSWER, self.client.send(request)).await;
         let status = answer
-            .map_err(|_| PostError::Silent)?
+            .map_err(|_| PostError::Timeout)?
             .map_err(PostError::Unreachable)?
             .status();
         match status.is_success() || status == StatusCode::TOO_MANY_REQUESTS {

@@ -1,5 +1,5 @@
-//! The rules of all owners, whatever their kinds: one watch serves objects of several controllers, and each
-//! controller says how its own owners look at them.
+//! The object rules of all owners, by kind: one watch serves several controllers, and each registers the
+//! rules of its owners.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,7 +10,7 @@ use equate_apply::pointer::Pointer;
 use equate_apply::rules::{OwnerRules, Stamp};
 use equate_manifest::object::Object;
 
-/// The rules of each kind of owner; a kind without any has those of everybody.
+/// A kind without rules has the default ones.
 #[derive(Debug, Default)]
 pub(crate) struct RulesByKind {
     // a lookup for each event; written once for each controller
@@ -18,7 +18,6 @@ pub(crate) struct RulesByKind {
 }
 
 impl RulesByKind {
-    /// From now on owners of this kind look at objects by these rules.
     pub(crate) fn register(&self, kind: &'static str, rules: Arc<dyn OwnerRules>) {
         let mut all = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(kind, rules);

@@ -1,8 +1,8 @@
-//! One object of the API server by its name, read now, for what it holds: a Secret, a ConfigMap.
+//! Reads one object of the API server by its name: a Secret, a ConfigMap.
 //!
-//! Whoever asks gets it, learns that it is not there, or learns in one line why it cannot be read and
-//! whether that passes by itself. Refused: a name that no object can have, for it would be part of an
-//! address. What is wrong with an answer is not told: its text may quote a Secret.
+//! The caller gets the object, its absence, or a one-line cause and whether that may pass. A name that
+//! no object can have is refused, because it would be part of an address. Errors of an answer are not
+//! shown: its text may quote a Secret.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -16,32 +16,27 @@ use serde::de::DeserializeOwned;
 
 use crate::key::is_name;
 
-/// How long one answer is waited for.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why an object cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error("that is not a name that a {0} can have")]
     Name(String),
-    #[error("the answer is no {0}")]
+    #[error("the answer is not a {0}")]
     Malformed(String),
-    /// The API server's words.
     #[error("{0}")]
     Refused(String),
-    /// It was busy or away.
     #[error("{0}")]
     Unreachable(String),
 }
 
 impl ReadError {
-    /// Whether another try may end otherwise although nothing was changed.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Self::Unreachable(_))
     }
 }
 
-/// Reads an object; `None` where there is none of that name.
+/// Reads an object; `None` if it does not exist.
 pub(crate) async fn read<K>(client: &Client, namespace: &str, name: &str) -> Result<Option<K>, ReadError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
@@ -54,7 +49,7 @@ where
     answer(&kind, api.get_opt(name)).await
 }
 
-/// Waits for an answer, which is to be a `kind`.
+/// Waits for an answer, which must be a `kind`.
 pub(crate) async fn answer<T>(
     kind: &str,
     asked: impl Future<Output = Result<T, kube::Error>>,
@@ -74,7 +69,7 @@ pub(crate) async fn answer<T>(
     }
 }
 
-/// An error and what caused it, in one line; causes that only repeat are left out.
+/// An error and its causes in one line; repeated causes are left out.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,9 +1,11 @@
-//! One object while it is reconciled: its latest version, what is remembered of it, and the one place that
-//! writes its status, its finalizer and its events.
+//! One object while it is reconciled: its latest version, its memory, and the only writer of its status,
+//! finalizer and events.
 //!
-//! A status is written as the difference to what stands, once per transition and never where nothing changed.
-//! Each write carries the uid, so that a status never goes to an object that took this one's name, and its
-//! answer goes into the mirror: the next run reads what this one wrote.
+//! A status is written as a patch, once per transition, never without a change. The answer goes into the
+//! mirror: the next run reads what this one wrote.
+//!
+//! No status goes to an object that is known to have taken this one's name. The API server does not check
+//! that: it ignores the uid in a patch of a custom resource's status.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,27 +25,23 @@ use super::services::Kit;
 use super::wake::Reasons;
 use crate::Key;
 
-/// What outlives a run.
 #[derive(Debug)]
 pub(super) struct Remembered<M, S> {
-    /// Of the object. Another one may take its name before it is seen that this one is gone.
+    /// Another object may take the name before the end of this one is seen.
     pub(super) uid: Option<String>,
     pub(super) memory: M,
     pub(super) unwritten: Option<Unwritten<S>>,
 }
 
-/// A status that could not be written.
 #[derive(Debug)]
 pub(super) struct Unwritten<S> {
-    /// Of the spec that it speaks of.
     generation: Option<i64>,
     status: S,
-    /// The events that tell of it: the next run finds it written, and sees no change to tell of.
+    /// Its events: the next run sees the written status and no change to report.
     notices: Vec<Notice>,
 }
 
 impl<M: Default, S> Remembered<M, S> {
-    /// Nothing yet.
     pub(super) fn of(object: &impl Resource) -> Self {
         Self {
             uid: object.meta().uid.clone(),
@@ -58,7 +56,7 @@ impl<M: Default, S> Remembered<M, S> {
 pub enum Stop {
     /// The object is gone.
     Gone,
-    /// The API server did not take something about the object itself.
+    /// The object could not be written.
     Failed(WriteError),
 }
 
@@ -71,32 +69,32 @@ impl From<WriteError> for Stop {
 /// Why an object could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The API server did not take it.
-    #[error("the API server did not take the {part}")]
+    /// The API server rejected it.
+    #[error("cannot write the {part}")]
     Refused {
-        /// Which part.
+        /// The part of the object.
         part: &'static str,
-        /// Its answer.
+        /// The cause.
         #[source]
         source: kube::Error,
     },
     /// The status cannot be written as JSON.
-    #[error("the status cannot be written as JSON")]
+    #[error("cannot encode the status as JSON")]
     Json(#[from] serde_json::Error),
 }
 
 /// One object while it is reconciled.
 #[derive(Debug)]
 pub struct Reconciliation<'a, C: Controller> {
-    /// What is remembered between runs.
+    /// The memory between runs.
     pub memory: C::Memory,
-    /// Why it runs.
+    /// The reasons of the run.
     pub reasons: Reasons,
-    /// When the run began.
+    /// The start of the run.
     pub began: Instant,
     key: Key,
     object: Arc<C::Object>,
-    /// Taken when the run begins: what is asked for later is not answered by what was read before.
+    /// Read when the run begins: a later request is not answered by older observations.
     request: Option<String>,
     unwritten: Option<Unwritten<StatusOf<C>>>,
     kit: &'a Kit,
@@ -153,22 +151,22 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         self.object.status().cloned().unwrap_or_default()
     }
 
-    /// The token of the request that this run answers: the one that was open when it began. One that comes
-    /// during the run is answered by the next.
+    /// The token of the request that this run answers: the one that was open when it began. The next run
+    /// answers a later one.
     pub fn request(&self) -> Option<&str> {
         self.request.as_deref()
     }
 
-    /// Writes what differs of the status, if anything does.
+    /// Writes the status if it changed.
     ///
     /// # Errors
-    /// When the object is gone, or the API server does not take it: then the next run writes it first.
+    ///
+    /// If the object is gone, or the API server rejects the status: then the next run writes it first.
     pub async fn write_status(&mut self, after: StatusOf<C>) -> Result<(), Stop> {
         self.publish(after, Vec::new()).await
     }
 
-    /// Writes what differs of the status, then publishes the events about it. Where it cannot be written, they
-    /// are kept with it for the next run.
+    /// Writes the status, then publishes its events. If the write fails, the next run gets both.
     pub(super) async fn publish(&mut self, after: StatusOf<C>, notices: Vec<Notice>) -> Result<(), Stop> {
         match self.patch_status(&after).await {
             Ok(()) => {
@@ -191,22 +189,30 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     async fn patch_status(&mut self, after: &StatusOf<C>) -> Result<(), Stop> {
         let before = self.status();
         if before == *after {
-            // most runs find everything as it was
+            // most runs find everything unchanged
             return Ok(());
         }
         let patch = merge_patch(&before, after).map_err(WriteError::from)?;
         let Some(patch) = patch else { return Ok(()) };
+        let known = self.mirror.get(&self.key);
+        if known.is_none_or(|known| self.is_another(&known)) {
+            return Err(Stop::Gone);
+        }
         if C::ABOUT.owner.is_some() {
             self.kit.tally.status_patches.fetch_add(1, Ordering::Relaxed);
         }
         let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.meta().uid }, "status": patch }));
         let params = patch_params::<C>();
         let written = self.api().patch_status(&self.key.name, &params, &patch).await;
-        self.update_cached(written.map_err(|error| stop("status", error))?);
+        let written = written.map_err(|error| stop("status", error))?;
+        if self.is_another(&written) {
+            return Err(Stop::Gone);
+        }
+        self.update_cached(written);
         Ok(())
     }
 
-    /// Writes a status that an earlier run could not, unless it speaks of another spec.
+    /// Writes the unwritten status of an earlier run, unless it describes another spec.
     pub(super) async fn write_unwritten(&mut self) -> Result<(), Stop> {
         let unwritten = self.unwritten.take();
         let Some(unwritten) = unwritten.filter(|of| of.generation == self.object.meta().generation) else {
@@ -218,7 +224,7 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         Ok(())
     }
 
-    /// Sets or removes the controller's finalizer; the others stay as they are, also if they change meanwhile.
+    /// Sets or removes the controller's finalizer; others stay, even if they change meanwhile.
     pub(super) async fn set_finalizer(&mut self, finalizer: &str, on: bool) -> Result<(), Stop> {
         let mut finalizers = self.object.meta().finalizers.clone().unwrap_or_default();
         finalizers.retain(|other| other != finalizer);
@@ -263,10 +269,11 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         self.kit.recorder.publish(event);
     }
 
-    /// Waits for work; where it takes longer than `patience`, writes a status that says so in the meantime.
+    /// Waits for work. If it takes longer than `patience`, writes a progress status.
     ///
     /// # Errors
-    /// When that status cannot be written; the work is dropped.
+    ///
+    /// If that status cannot be written; the work is dropped.
     pub async fn with_progress<T>(
         &mut self,
         patience: Duration,
@@ -281,6 +288,10 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
                 Ok(work.await)
             }
         }
+    }
+
+    fn is_another(&self, object: &C::Object) -> bool {
+        object.meta().uid != self.object.meta().uid
     }
 
     fn update_cached(&mut self, object: C::Object) {

@@ -1,4 +1,4 @@
-//! Runs the objects of one kind: from the queue, through the four verbs, to the next wake-up.
+//! Runs the objects of one kind: from the queue, through the four verbs, to the next wake.
 
 #[cfg(test)]
 mod tests;
@@ -35,62 +35,49 @@ use crate::{Key, ObjectRef};
 pub struct ReconcileEvent<'a> {
     /// Its kind and controller.
     pub about: &'static About,
-    /// Which.
+    /// The object.
     pub key: &'a Key,
     /// How long it was ready and waited for a worker.
     pub waited: Duration,
-    /// How long that took.
+    /// The duration of the run.
     pub took: Duration,
-    /// Whether it failed, also where nothing repeats it.
+    /// Whether it failed, also if nothing retries it.
     pub failed: bool,
     /// Whether the object is not reconciled here any more.
     pub gone: bool,
 }
 
-/// Told of each run.
+/// Called after each run.
 pub type Observer = Arc<dyn Fn(&ReconcileEvent<'_>) + Send + Sync>;
 
-/// How a run ended.
 struct Outcome {
     next: Next,
-    /// Whether it failed, which what is next does not always say.
     failed: bool,
 }
 
-/// Ends when the controller has stopped.
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// All that is remembered of the objects of a controller.
 type Memories<C> = HashMap<Key, Remembered<<C as Controller>::Memory, StatusOf<C>>>;
 
-/// How the objects of all kinds are run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// Objects of one kind at once, `--concurrent`.
+    /// Concurrent runs per kind, `--concurrent`.
     pub(crate) concurrent: usize,
-    /// After failures.
     pub(crate) backoff: Backoff,
 }
 
-/// A controller that is ready to run, whatever its kind.
 pub(crate) trait Run: Send + Sync {
-    /// The controller as data.
     fn about(&self) -> &'static About;
 
-    /// How its queue stands.
     fn counts(&self) -> Counts;
 
-    /// The objects that are known, also those that another process reconciles.
     fn objects(&self) -> Vec<Arc<dyn listed::Listed>>;
 
-    /// Has all objects run that are known.
     fn wake_all(&self, reason: Reason);
 
-    /// Runs objects until the token is cancelled.
     fn run(self: Arc<Self>, stop: CancellationToken, observer: Option<Observer>) -> Ended;
 }
 
-/// One controller, its queue and its mirror.
 pub(crate) struct Runner<C: Controller> {
     kit: Arc<Kit>,
     controller: Arc<C>,
@@ -109,7 +96,6 @@ impl<C: Controller> fmt::Debug for Runner<C> {
 }
 
 impl<C: Controller> Runner<C> {
-    /// Makes the controller and wires what wakes its objects; nothing runs yet.
     pub(crate) fn new(kit: &Arc<Kit>, pace: Pace) -> Self {
         let queue = Queue::new(Settings {
             workers: C::ABOUT.concurrency.limit(pace.concurrent),
@@ -121,7 +107,8 @@ impl<C: Controller> Runner<C> {
         let mirror = kit.mirror::<C::Object>();
         let controller = Arc::new(C::new(kit));
         {
-            // the mirror lives in the kit, which the controller holds: a strong reference would keep all three
+            // the mirror lives in the kit, which the controller holds: a strong reference would keep all
+            // three
             let (controller, waker) = (Arc::downgrade(&controller), kit.waker.clone());
             let shards = kit.settings.shards.clone();
             mirror.subscribe(move |change: &Change<C::Object>| {
@@ -148,7 +135,7 @@ impl<C: Controller> Runner<C> {
         }
     }
 
-    /// Runs one object; when it runs next, and whether this failed.
+    /// Runs one object. Returns when it runs next, and whether this run failed.
     async fn reconcile(&self, key: Key, reasons: Reasons) -> (Requeue, bool) {
         let Some(object) = self.mirror.get(&key) else {
             return (self.forget(&key, Absence::Deleted, None).await, false);
@@ -173,13 +160,12 @@ impl<C: Controller> Runner<C> {
             Err(Stop::Gone) => (self.forget(&key, Absence::Deleted, Some(&object)).await, false),
             Err(Stop::Failed(error)) => {
                 let kind = C::ABOUT.kind;
-                tracing::warn!(kind, %key, %reasons, error = %chain(&error), "an object could not be written");
+                tracing::warn!(kind, %key, %reasons, error = %chain(&error), "cannot write an object");
                 (Requeue::BackoffWithin(retry_interval), true)
             }
         }
     }
 
-    /// The verbs, in rounds, and what stands before them for every kind.
     async fn verbs(&self, run: &mut Reconciliation<'_, C>) -> Result<Outcome, Stop> {
         run.write_unwritten().await?;
         for _ in 0..ROUNDS_MAX {
@@ -217,7 +203,7 @@ impl<C: Controller> Runner<C> {
             tracing::debug!(kind = C::ABOUT.kind, key = %run.key(), ?plan, "decided");
             match self.controller.act(run, &declared, seen, plan).await? {
                 Acted::Again => {}
-                Acted::Silent(next) => return Ok(next.into()),
+                Acted::Unreported(next) => return Ok(next.into()),
                 Acted::Done(done) => {
                     let report = C::report(&declared, &run.status(), done, Timestamp::now());
                     return self.publish(run, report).await;
@@ -230,7 +216,7 @@ impl<C: Controller> Runner<C> {
                 }
             }
         }
-        // what it asked for is there; others go first
+        // its input has arrived; others go first
         Ok(Next::After(Duration::ZERO, Reason::Deferred).into())
     }
 
@@ -251,7 +237,7 @@ impl<C: Controller> Runner<C> {
         Ok(Outcome { next, failed })
     }
 
-    /// It is being deleted, and its spec has no meaning: the verbs, which need one, cannot clean up.
+    /// Releases a deleted object with an invalid spec: the verbs need a valid one.
     async fn release(&self, run: &mut Reconciliation<'_, C>, refused: &Failure) -> Result<Outcome, Stop> {
         match self.controller.release_undeclared(run, refused).await {
             Ok(notice) => {
@@ -271,7 +257,7 @@ impl<C: Controller> Runner<C> {
         }
     }
 
-    /// The run ends before there is anything to report but this, which is said once.
+    /// Ends the run with a failure, which is reported once.
     async fn fail(&self, run: &mut Reconciliation<'_, C>, failure: &Failure) -> Result<(), Stop> {
         let before = run.status();
         let mut status = self.answered(run, before.clone());
@@ -289,30 +275,31 @@ impl<C: Controller> Runner<C> {
         status
     }
 
-    /// What is remembered of an object. It is taken out: after a panic the next run begins without it.
+    /// Takes the memory of an object out of the map: after a panic the next run begins without it.
     async fn recall(&self, key: &Key, object: &C::Object) -> Remembered<C::Memory, StatusOf<C>> {
         let known = self.remembered().remove(key);
         match known {
             Some(known) if known.uid == object.meta().uid => return known,
-            // the end of the one that had the name before was not seen
+            // the end of the old object of this name was not seen
             Some(other) => self.controller.forget(key, other.memory, Absence::Deleted).await,
             None => {}
         }
         Remembered::of(object)
     }
 
-    /// Nothing of an object that is not reconciled here stays in this process. `ended` is the object, where
-    /// its end was seen before the mirror had it.
+    /// Drops all state of an object that is not reconciled here. `ended` is the object, if its end was
+    /// seen before the mirror had it.
     async fn forget(&self, key: &Key, why: Absence, ended: Option<&C::Object>) -> Requeue {
         let known = self.remembered().remove(key);
         let memory = known.map(|known| known.memory).unwrap_or_default();
-        // before anything is waited for: a wake that comes then is of another object of this name
+        // before any await: a later wake is for a new object of this name
         self.queue.forget(key);
         self.controller.forget(key, memory, why).await;
-        // one that came during the run has just been dropped
+        // a wake during the run has just been dropped
         let object = self.mirror.get(key);
         let object = object.filter(|object| self.kit.settings.shards.own(object.meta()));
-        let is_another = |object: Arc<C::Object>| ended.is_none_or(|ended| ended.meta().uid != object.meta().uid);
+        let is_another =
+            |object: Arc<C::Object>| ended.is_none_or(|ended| ended.meta().uid != object.meta().uid);
         if object.is_some_and(is_another) {
             self.queue.wake(key.clone(), Reason::Appeared);
         }
@@ -329,7 +316,6 @@ impl<C: Controller> Runner<C> {
         }
     }
 
-    /// As good as gone where another process reconciles it.
     fn is_gone(&self, key: &Key) -> bool {
         let object = self.mirror.get(key);
         object.is_none_or(|object| !self.kit.settings.shards.own(object.meta()))
@@ -341,7 +327,6 @@ impl<C: Controller> Runner<C> {
 }
 
 impl From<Next> for Outcome {
-    /// Of a run that reports nothing.
     fn from(next: Next) -> Self {
         Self { next, failed: false }
     }

@@ -1,7 +1,10 @@
-//! The kit: all that the controllers of one process share, made before any of them begins.
+//! The kit: the services that the controllers of one process share.
 //!
-//! A controller takes from it what it needs when it is made. Nothing here knows a controller: wakes go by
-//! [`ObjectRef`], settings and rules by the controllers that ask for them.
+//! It knows no controller: wakes use [`ObjectRef`], and controllers ask for their settings and register
+//! their rules.
+
+#[cfg(test)]
+mod tests;
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,30 +35,28 @@ use super::waker::Waker;
 use super::watcher::{ObjectWatcher, Wake};
 use crate::ownership::graph::OwnershipGraph;
 use crate::sources::artifacts::{self, Artifacts};
-use crate::sources::{Publishes as _, SourceEvent, Sources, news};
+use crate::sources::{Publishes as _, SourceEvent, Sources, source_event};
 use crate::targets::remote::RemoteClusters;
 use crate::targets::target::{Access, TargetCluster};
 use crate::{ObjectRef, OwnLoop, Policy, Shards};
 
-/// What a process was told to do.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) root: Option<OwnLoop>,
     pub(crate) default_namespace: Option<String>,
-    /// How often remote sources are looked at, in place of their own intervals.
     pub(crate) poll: Option<Duration>,
     pub(crate) http_retries: u32,
     pub(crate) pace: Pace,
     pub(crate) jitter: Jitter,
-    /// Up to this share an interval is longer or shorter.
+    /// The largest share by which an interval varies.
     pub(crate) interval_jitter: f64,
-    /// How often an object that waits for others looks by itself.
+    /// How often an object that waits for others retries.
     pub(crate) dependency_retry: Duration,
     pub(crate) policy: Policy,
     pub(crate) shards: Shards,
 }
 
-/// The counters of a process, of kinds that apply objects. Nobody orders anything by these numbers.
+/// Counters of a process, for kinds that apply objects. Relaxed: no logic depends on their order.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub(crate) builds: AtomicU64,
@@ -67,53 +68,65 @@ pub struct Tally {
     pub(crate) prune_checks: AtomicU64,
 }
 
-/// What the controllers of a process share.
+/// The services that the controllers of a process share.
 pub struct Kit {
     /// The API server, with this process's own rights.
     pub client: Client,
     /// The store of artifacts.
     pub storage: Storage,
-    /// Where events go.
+    /// Publishes events.
     pub recorder: Recorder,
     /// Wakes objects of any kind.
     pub waker: Waker,
     pub(crate) settings: Settings,
     pub(crate) git: Mirrors,
     pub(crate) tally: Tally,
-    /// What all sources published.
     pub(crate) sources: Sources,
-    /// Artifacts that another process published.
     pub(crate) artifacts: Artifacts,
-    /// ConfigMaps and Secrets that tell of their changes.
     pub(crate) inputs: InputWatcher,
-    /// This cluster, with this process's own rights.
     pub(crate) cluster: Cluster,
-    /// Watches of the objects in it that somebody applied.
     pub(crate) objects: ObjectWatcher,
-    /// The other clusters that are reached.
     pub(crate) remote_clusters: RemoteClusters,
-    /// How owners look at their objects.
     pub(crate) owner_rules: Arc<RulesByKind>,
-    /// Bounds work that holds a processor.
+    /// Bounds work that keeps a processor busy.
     pub(crate) processors: Arc<Semaphore>,
-    /// The files that declare this very process, and how many objects each declares.
+    /// The files that declare this process, with the number of objects in each.
     pub(crate) own_files: Mutex<BTreeMap<String, usize>>,
     ownership: Arc<Mutex<OwnershipGraph>>,
     mirrors: Mutex<Registry>,
-    /// What a controller of this process was configured with, by type.
     configuration: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// The kinds that this process reconciles.
     kinds: BTreeSet<&'static str>,
     changes: watch::Sender<u64>,
 }
 
-/// The mirrors of a process by type.
 #[derive(Default)]
 struct Registry {
     mirrors: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// How each begins that has not.
     begin: Vec<Box<dyn Fn() + Send + Sync>>,
     begun: bool,
+}
+
+impl Registry {
+    fn get<K: 'static>(&self) -> Option<Mirror<K>> {
+        let mirror = self.mirrors.get(&TypeId::of::<K>())?;
+        mirror.downcast_ref::<Mirror<K>>().cloned()
+    }
+
+    fn enter<K>(&mut self, mirror: Mirror<K>, changes: &watch::Sender<u64>)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
+    {
+        let changes = changes.clone();
+        mirror.subscribe(move |_| changes.send_modify(|count| *count += 1));
+        match self.begun {
+            true => mirror.begin(),
+            false => {
+                let mirror = mirror.clone();
+                self.begin.push(Box::new(move || mirror.begin()));
+            }
+        }
+        self.mirrors.insert(TypeId::of::<K>(), Box::new(mirror));
+    }
 }
 
 impl fmt::Debug for Kit {
@@ -125,7 +138,6 @@ impl fmt::Debug for Kit {
     }
 }
 
-/// What a kit is made of.
 pub(crate) struct Parts {
     pub(crate) client: Client,
     pub(crate) storage: Storage,
@@ -136,13 +148,13 @@ pub(crate) struct Parts {
     pub(crate) kinds: BTreeSet<&'static str>,
 }
 
-/// Why there is no kit.
+/// Why the kit cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum KitError {
-    /// There is no place for artifacts that others published.
+    /// The cache of other processes' artifacts cannot be opened.
     #[error("cannot open the cache of other processes' artifacts")]
     Cache(#[from] equate_source::CacheError),
-    /// They cannot be fetched.
+    /// The HTTP client cannot be made.
     #[error("cannot make an HTTP client")]
     Http(#[from] reqwest::Error),
 }
@@ -225,31 +237,30 @@ impl Kit {
             kinds,
             changes,
         };
-        kit.register(repositories.clone());
+        kit.registry().enter(repositories.clone(), &kit.changes);
         kit.follow_repositories(&repositories, on_source_change);
         Ok(kit)
     }
 
-    /// All objects of a custom resource, followed by one watch for all who ask.
+    /// The mirror of a custom resource, shared by all callers.
     pub fn mirror<K>(&self) -> Mirror<K>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
     {
-        self.known_mirror().unwrap_or_else(|| {
+        // under one lock: two that ask first get the same
+        let mut registry = self.registry();
+        registry.get().unwrap_or_else(|| {
             let mirror = Mirror::new(self.client.clone(), self.settings.pace.clone());
-            self.register(mirror.clone());
+            registry.enter(mirror.clone(), &self.changes);
             mirror
         })
     }
 
-    /// The same, where somebody has asked before.
     pub(crate) fn known_mirror<K: 'static>(&self) -> Option<Mirror<K>> {
-        let registry = self.registry();
-        let mirror = registry.mirrors.get(&TypeId::of::<K>())?;
-        mirror.downcast_ref::<Mirror<K>>().cloned()
+        self.registry().get()
     }
 
-    /// The settings of one controller, by their type; the default where nobody set them.
+    /// The settings of one controller by type, or their default.
     pub fn configuration<T: Clone + Default + Send + Sync + 'static>(&self) -> T {
         let set = self.configuration.get(&TypeId::of::<T>());
         set.and_then(|set| set.downcast_ref::<T>())
@@ -257,7 +268,7 @@ impl Kit {
             .unwrap_or_default()
     }
 
-    /// This cluster for objects that owners of a kind apply.
+    /// This cluster, for the objects of this kind of owner.
     pub(crate) fn here(&self, owners: &'static OwnerKind) -> Access {
         let (cluster, objects) = (self.cluster.clone(), self.objects.clone());
         Access::full(TargetCluster::Local, cluster, objects, owners)
@@ -268,7 +279,7 @@ impl Kit {
         self.kinds.contains(kind) && self.settings.shards.own(meta)
     }
 
-    /// An interval, a little longer or shorter, so that not all objects are looked at together.
+    /// An interval with jitter, so that objects do not run together.
     pub fn spread(&self, interval: Duration) -> Duration {
         let Settings {
             jitter,
@@ -278,18 +289,18 @@ impl Kit {
         jitter.spread(interval, *interval_jitter)
     }
 
-    /// Who wants, holds, reads and awaits what. Not held across an await.
+    /// The ownership graph. Not held across an await.
     pub(crate) fn ownership(&self) -> MutexGuard<'_, OwnershipGraph> {
         lock(&self.ownership)
     }
 
-    /// This process has looked at a source: the artifact that its status names is what it has now.
+    /// Notes that this process fetched a source, so its status is current.
     pub(crate) fn source_checked(&self, source: ObjectRef) {
         let (first, wakes) = {
             let mut ownership = self.ownership();
             (
-                !ownership.announcements.has_looked(&source),
-                ownership.looked(source),
+                !ownership.announcements.is_source_checked(&source),
+                ownership.source_checked(source),
             )
         };
         self.waker.wake_all(wakes);
@@ -303,31 +314,14 @@ impl Kit {
         &self.changes
     }
 
-    /// Every mirror begins to follow, also those that are asked for later.
+    /// Starts every mirror, also those requested later.
     pub(crate) fn begin(&self) {
         let mut registry = self.registry();
         registry.begun = true;
         registry.begin.drain(..).for_each(|begin| begin());
     }
 
-    fn register<K>(&self, mirror: Mirror<K>)
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
-    {
-        let changes = self.changes.clone();
-        mirror.subscribe(move |_| changes.send_modify(|count| *count += 1));
-        let mut registry = self.registry();
-        match registry.begun {
-            true => mirror.begin(),
-            false => {
-                let mirror = mirror.clone();
-                registry.begin.push(Box::new(move || mirror.begin()));
-            }
-        }
-        registry.mirrors.insert(TypeId::of::<K>(), Box::new(mirror));
-    }
-
-    /// GitRepositories are followed from the start, by whomever they are reconciled.
+    /// Follows GitRepositories from the start, also if another process reconciles them.
     fn follow_repositories(
         &self,
         repositories: &Mirror<GitRepository>,
@@ -337,7 +331,7 @@ impl Kit {
         let here = self.kinds.contains("GitRepository");
         let shards = self.settings.shards.clone();
         repositories.subscribe(move |change: &Change<GitRepository>| {
-            if let Some(event) = news(change) {
+            if let Some(event) = source_event(change) {
                 on_source_change(event);
             }
             let own = |object: &Arc<GitRepository>| here && shards.own(&object.metadata);
@@ -347,8 +341,8 @@ impl Kit {
             }
             let source = ObjectRef::of(GitRepository::KIND.as_str(), &change.key);
             let wakes = match is {
-                // another process looks at it: its status is all there is to know
-                Some(false) => lock(&ownership).looked(source),
+                // another process fetches it: its status is all there is to know
+                Some(false) => lock(&ownership).source_checked(source),
                 Some(true) => {
                     lock(&ownership).announcements.forget_source(&source);
                     Vec::new()
@@ -364,12 +358,11 @@ impl Kit {
     }
 }
 
-/// Its calls are total: a panic elsewhere leaves nothing half done.
+/// A panic elsewhere leaves no half-done state: the graph's calls are total.
 fn lock(graph: &Mutex<OwnershipGraph>) -> MutexGuard<'_, OwnershipGraph> {
     graph.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The objects that read a source of which there is something new.
 fn readers(graph: &mut OwnershipGraph, event: &SourceEvent) -> Vec<ObjectRef> {
     graph.announcements.outdate_surveys();
     match event {

@@ -1,15 +1,13 @@
-//! What is known of a collection: values by id, which never go back in time.
+//! Values of a collection by id, which never go back in time. Pure.
 //!
-//! Three sources tell of the same objects at their own pace: lists, watch events, and the
-//! answers to our own writes, which arrive before their events. The rules that keep them
-//! from contradicting each other are all here, pure:
+//! Lists, watch events and the answers to Equate's own writes arrive at their own pace; answers come
+//! before their events:
 //!
 //! - of two values of an object the one with the higher version stays;
-//! - an object that is absent, although everything up to a version was told, cannot be
-//!   brought back by a value of that version or before: it has been deleted since;
-//! - a list removes what it does not have, unless that was written after the list was read;
-//! - a list that is older than what was told already comes from a cluster that was
-//!   restored: then the list is right.
+//! - if an object is absent although all changes up to a version arrived, no value up to that version
+//!   can restore it: it was deleted since;
+//! - a list removes missing objects, unless they were written after the list was read;
+//! - a list older than the last event comes from a restored cluster: then the list is right.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -23,16 +21,15 @@ struct Slot<V> {
     value: Arc<V>,
 }
 
-/// Values by id.
 #[derive(Debug)]
 pub(super) struct VersionedStore<I, V> {
     slots: HashMap<I, Slot<V>>,
-    /// Everything up to this version was told.
-    told: u64,
+    /// All changes up to this version arrived.
+    seen_version: u64,
     listed: bool,
 }
 
-/// What a change did to one object; at least one side is there.
+/// The change of one object; at least one side is set.
 #[derive(Debug)]
 pub(super) struct Difference<V> {
     pub(super) before: Option<Arc<V>>,
@@ -43,12 +40,11 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
     pub(super) fn new() -> Self {
         Self {
             slots: HashMap::new(),
-            told: 0,
+            seen_version: 0,
             listed: false,
         }
     }
 
-    /// Whether the collection was ever listed.
     pub(super) fn listed(&self) -> bool {
         self.listed
     }
@@ -67,18 +63,17 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
 
     /// A watch event: new or changed.
     pub(super) fn apply(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
-        let told = self.told;
-        self.told = told.max(item.version);
-        self.put(id, item, told)
+        let seen_version = self.seen_version;
+        self.seen_version = seen_version.max(item.version);
+        self.put(id, item, seen_version)
     }
 
-    /// The answer to a write of ours.
     pub(super) fn note(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
-        self.put(id, item, self.told)
+        self.put(id, item, self.seen_version)
     }
 
-    /// A value that was read just now: the same version may say something else than before.
-    pub(super) fn look(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
+    /// A value that was just read: also of the same version, which may be observed under other rules.
+    pub(super) fn reread(&mut self, id: I, item: Item<V>) -> Option<Difference<V>> {
         match self.slots.get_mut(&id) {
             Some(slot) if slot.version == item.version => {
                 let value = Arc::new(item.value);
@@ -86,15 +81,15 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
                 let before = Some(std::mem::replace(&mut slot.value, value));
                 Some(Difference { before, after })
             }
-            _ => self.put(id, item, self.told),
+            _ => self.put(id, item, self.seen_version),
         }
     }
 
-    fn put(&mut self, id: I, item: Item<V>, told: u64) -> Option<Difference<V>> {
+    fn put(&mut self, id: I, item: Item<V>, seen_version: u64) -> Option<Difference<V>> {
         let before = match self.slots.get(&id) {
             Some(slot) if slot.version >= item.version => return None,
             Some(slot) => Some(Arc::clone(&slot.value)),
-            None if item.version <= told => return None,
+            None if item.version <= seen_version => return None,
             None => None,
         };
         let value = Arc::new(item.value);
@@ -106,7 +101,7 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
 
     /// A watch event: gone.
     pub(super) fn delete(&mut self, id: &I, version: u64) -> Option<Difference<V>> {
-        self.told = self.told.max(version);
+        self.seen_version = self.seen_version.max(version);
         if self.slots.get(id).is_none_or(|slot| slot.version > version) {
             return None;
         }
@@ -114,19 +109,18 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
         Some(Difference { before, after: None })
     }
 
-    /// A bookmark.
-    pub(super) fn tell(&mut self, version: u64) {
-        self.told = self.told.max(version);
+    pub(super) fn bookmark(&mut self, version: u64) {
+        self.seen_version = self.seen_version.max(version);
     }
 
-    /// A list: what differs from what was known. One without a value is there and cannot be read: it stays
-    /// what it was.
+    /// A list; returns the differences. An entry without a value exists and is unreadable: it keeps its
+    /// last value.
     pub(super) fn relist(
         &mut self,
         version: u64,
         items: impl IntoIterator<Item = (I, Option<Item<V>>)>,
     ) -> Vec<(I, Difference<V>)> {
-        let restored = version < self.told;
+        let restored = version < self.seen_version;
         let mut old = std::mem::take(&mut self.slots);
         let mut differences = Vec::new();
         for (id, item) in items {
@@ -157,7 +151,7 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
                 differences.push((id, Difference { before, after: None }));
             }
         }
-        self.told = version;
+        self.seen_version = version;
         self.listed = true;
         differences
     }
@@ -167,9 +161,9 @@ impl<I: Clone + Eq + Hash, V> VersionedStore<I, V> {
 mod tests {
     use super::*;
 
-    /// Plays a script of changes and returns what each made different, then what is known.
+    /// Plays a script of changes and returns the differences, then the content.
     ///
-    /// `list V [ID@V...]`, `apply ID@V`, `delete ID@V`, `note ID@V`, `told V`
+    /// `list V [ID@V...]`, `apply ID@V`, `delete ID@V`, `note ID@V`, `bookmark V`
     fn play(script: &str) -> String {
         let mut versioned_store: VersionedStore<String, u64> = VersionedStore::new();
         let item = |text: &str| {
@@ -215,8 +209,8 @@ mod tests {
                     let difference = versioned_store.delete(&id, item.version);
                     difference.iter().map(|d| show(&id, d)).collect()
                 }
-                ["told", version] => {
-                    versioned_store.tell(version.parse().unwrap());
+                ["bookmark", version] => {
+                    versioned_store.bookmark(version.parse().unwrap());
                     continue;
                 }
                 _ => panic!("{line}"),
@@ -243,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_taken_in_once() {
+    fn a_repeated_event_changes_nothing() {
         check(
             "list 5 a@3; apply b@6; apply a@7; delete b@8",
             "a:none>3 b:none>6 a:3>7 b:6>none | a@7",
@@ -255,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_event_does_not_bring_back_what_was_deleted() {
+    fn a_repeated_event_does_not_restore_a_deleted_object() {
         check(
             "list 5; apply a@6; delete a@7; apply a@6",
             "- a:none>6 a:6>none - | ",
@@ -267,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_ours_is_not_taken_back_by_an_older_event() {
+    fn an_older_event_does_not_revert_an_own_write() {
         check(
             "list 5; note a@8; apply a@7; apply a@8; delete a@7",
             "- a:none>8 - - - | a@8",
@@ -276,16 +270,16 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_does_not_bring_back_what_was_deleted_since() {
+    fn a_late_answer_does_not_restore_a_deleted_object() {
         check(
             "list 5; apply a@6; delete a@9; note a@7",
             "- a:none>6 a:6>none - | ",
         );
-        check("list 5; told 9; note a@7; note a@10", "- - a:none>10 | a@10");
+        check("list 5; bookmark 9; note a@7; note a@10", "- - a:none>10 | a@10");
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_gone() {
+    fn an_unreadable_object_is_not_deleted() {
         check(
             "list 5 a@1 b@2; list 9 a? c?; list 10 a@8",
             "a:none>1,b:none>2 b:2>none a:1>8 | a@8",
@@ -293,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_tells_what_was_missed() {
+    fn a_list_delivers_missed_changes() {
         check(
             "list 5 a@1 b@2 c@3; list 9 a@1 b@7",
             "a:none>1,b:none>2,c:none>3 b:2>7,c:3>none | a@1 b@7",
@@ -308,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_cluster_is_believed() {
+    fn a_list_of_a_restored_cluster_wins() {
         check(
             "list 50 a@40 b@41; list 9 a@4",
             "a:none>40,b:none>41 a:40>4,b:41>none | a@4",

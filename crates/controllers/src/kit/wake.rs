@@ -1,39 +1,39 @@
-//! Why a key is run: the closed list of reasons.
+//! The reasons for which a key runs.
 //!
-//! A reason is an enum and not a text, so that runs can be counted by it and a controller
-//! can branch on it. Several reasons for the same key before it runs become one run with
-//! a set of reasons.
+//! An enum, so that metrics can count by it and a controller can match it. Several reasons for one key
+//! become one run with a set of reasons.
 
 use std::fmt;
 
 /// Why a key runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The object was found when the engine started, or it is new.
+    /// The object is new, or was found when the engine started.
     Appeared,
     /// Its spec, labels or annotations changed.
     Changed,
-    /// A person or webhook asked for it (`reconcile.fluxcd.io/requestedAt`): it goes first in its namespace.
+    /// A person or webhook requested it (`reconcile.fluxcd.io/requestedAt`): it goes first in its
+    /// namespace.
     Requested,
     /// It is being deleted.
     Deleted,
-    /// The source it reads has something new to say.
+    /// Its source changed.
     Source,
     /// An object it depends on changed its state.
     Dependency,
     /// A managed object, or one it waits for, changed in the cluster.
     Object,
-    /// Something it takes values from changed.
+    /// A ConfigMap or Secret that it reads changed.
     Input,
-    /// A watched repository was pushed to.
+    /// A watched repository received a push.
     Push,
     /// Its interval passed.
     Interval,
-    /// The time for something to happen is over.
+    /// A deadline passed.
     Deadline,
     /// The last run failed.
     Retry,
-    /// It let those that have more to do go first, and now it is its turn.
+    /// It let objects with more work run first, and is next now.
     Deferred,
 }
 
@@ -55,7 +55,7 @@ impl Reason {
         Reason::Deferred,
     ];
 
-    /// One word, for logs and counts.
+    /// The name for logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Reason::Appeared => "appeared",
@@ -113,7 +113,7 @@ impl Reasons {
         self.0 == 0
     }
 
-    /// Those in the set, in the order of [`Reason::ALL`].
+    /// The reasons, in the order of [`Reason::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Reason> {
         Reason::ALL
             .into_iter()

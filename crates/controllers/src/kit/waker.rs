@@ -1,4 +1,4 @@
-//! Wakes objects of any kind: who learns that something changed needs to know no queue.
+//! Wakes objects of any kind by reference, so that callers need no queue.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,13 +22,12 @@ impl fmt::Debug for Waker {
 }
 
 impl Waker {
-    /// From now on objects of this kind run by this queue.
     pub(crate) fn register(&self, kind: &'static str, queue: Queue<Key>) {
         let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
         queues.insert(kind, queue);
     }
 
-    /// Has an object run; nothing happens where another process reconciles its kind.
+    /// Queues an object; does nothing if another process reconciles its kind.
     pub fn wake(&self, object: &ObjectRef, reason: Reason) {
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(object.kind) {
@@ -36,7 +35,7 @@ impl Waker {
         }
     }
 
-    /// The same for several.
+    /// Queues several objects.
     pub fn wake_all(&self, wakes: impl IntoIterator<Item = (ObjectRef, Reason)>) {
         for (object, reason) in wakes {
             self.wake(&object, reason);

@@ -227,10 +227,10 @@ impl Controller for Kustomizations {
     }
 
     async fn forget(&self, key: &Key, memory: Memory, _why: Absence) {
-        self.here.hub.forget(key);
+        self.here.view.forget(key);
         self.kit.artifacts.release(&object_ref(key));
         if let Some(access) = memory.access {
-            access.hub.forget(key);
+            access.view.forget(key);
         }
         let wakes = self.kit.ownership().forget(&object_ref(key));
         self.kit.waker.wake_all(wakes);

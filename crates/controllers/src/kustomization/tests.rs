@@ -237,7 +237,7 @@ fn a_life_in_statuses() {
 }
 
 #[test]
-fn what_ends_a_run_answers_a_request_and_a_failure_is_counted() {
+fn the_end_of_a_run_answers_a_request_and_a_failure_is_counted() {
     let ks = declared(&json!({}), &json!({}));
     let before = KustomizationStatus::default();
     let now: jiff::Timestamp = "2026-11-21T18:00:00Z".parse().unwrap();

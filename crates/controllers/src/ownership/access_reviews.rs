@@ -1,5 +1,4 @@
-//! Which owners may write which objects, as far as the API server was asked: its answers, and how long
-//! they hold. Controllers ask the questions.
+//! The API server's answers to access reviews: which owner may write which object. Controllers ask.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,10 +9,9 @@ use tokio::time::Instant;
 
 use crate::ObjectRef;
 
-/// How long an answer holds; a refusal that nobody asks about any more counts as long again.
+/// An answer is fresh for this long. A refusal counts for twice as long while it is reviewed again.
 const HOLDS: Duration = Duration::from_secs(30);
 
-/// An answer, and when it was given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Review {
     pub(crate) allowed: bool,
@@ -25,7 +23,7 @@ impl Review {
         now < self.at + HOLDS
     }
 
-    /// Rights are granted without a word to anybody here: an old refusal is none.
+    /// Nothing reports newly granted rights, so an old refusal does not count.
     fn denies(self) -> bool {
         !self.allowed && !self.is_over(Instant::now())
     }
@@ -38,7 +36,7 @@ impl Review {
 /// Group, kind and namespace.
 type Within = (Arc<str>, Arc<str>, Arc<str>);
 
-/// The answers.
+/// The answers of the API server.
 #[derive(Debug, Default)]
 pub struct AccessReviews {
     objects: HashMap<ObjectRef, HashMap<ObjectId, Review>>,
@@ -54,19 +52,19 @@ pub(crate) fn within(id: &ObjectId) -> Within {
 }
 
 impl AccessReviews {
-    /// Whether an owner may write an object, as far as is known.
+    /// Whether an owner may write an object. Without an answer, it may.
     pub fn allow(&self, key: &ObjectRef, id: &ObjectId) -> bool {
         let review = self.objects.get(key).and_then(|objects| objects.get(id));
         review.is_none_or(|review| !review.denies())
     }
 
-    /// Whether it may write objects of this kind in this namespace, as far as is known.
+    /// Whether an owner may write objects of this kind in this namespace. Without an answer, it may.
     pub fn allow_within(&self, key: &ObjectRef, id: &ObjectId) -> bool {
         let review = self.within.get(key).and_then(|all| all.get(&within(id)));
         review.is_none_or(|review| !review.denies())
     }
 
-    /// Forgets the answers about an owner: it is gone, or acts as another by now.
+    /// Forgets the answers about an owner that is gone or impersonates another user now.
     pub fn forget(&mut self, key: &ObjectRef) {
         self.objects.remove(key);
         self.within.remove(key);
@@ -84,7 +82,7 @@ impl AccessReviews {
 
     pub(crate) fn record(&mut self, key: ObjectRef, id: ObjectId, review: Review) {
         let objects = self.objects.entry(key).or_default();
-        // what nobody asks about any more
+        // bounds the memory
         objects.retain(|_, old| !old.is_over(review.at));
         objects.insert(id, review);
     }
@@ -101,7 +99,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_is_not_for_ever() {
+    async fn a_refusal_expires() {
         let key = ObjectRef::new("Kustomization", "team", "apps");
         let id = ObjectId::new("", "ConfigMap", "team", "db");
         let mut reviews = AccessReviews::default();
@@ -113,7 +111,7 @@ mod tests {
         reviews.record(key.clone(), id.clone(), review(false));
         reviews.record_within(key.clone(), &id, review(false));
         assert!(!reviews.allow(&key, &id) && !reviews.allow_within(&key, &id));
-        // asked again, and counted until there is an answer
+        // no longer fresh, but it counts until there is a new answer
         tokio::time::advance(HOLDS).await;
         assert!(!reviews.is_known(&key, &id, Instant::now()));
         assert!(!reviews.is_known_within(&key, &id, Instant::now()));

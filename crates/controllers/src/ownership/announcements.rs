@@ -1,7 +1,7 @@
-//! Who waits to learn what others want, and since when: pure.
+//! Which owner waits for the announcements of which others. Pure.
 //!
-//! An owner announces what it wants with each build. Another that is about to delete surveys these
-//! announcements, and waits for those that are missing.
+//! Each build of an owner announces its desired objects. An owner that prunes makes a *survey* of these
+//! announcements first and waits for the missing ones.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,13 +15,11 @@ use super::survey::Survey;
 use crate::ObjectRef;
 use crate::kit::wake::Reason;
 
-/// Surveys are kept for so many different timeouts of the readers of one source.
 const TIMEOUTS: usize = 8;
 
-/// The input of a build: the generation of the owner, and the digest of the artifact.
+/// The input of a build: the owner's generation and the artifact's digest.
 pub(crate) type BuiltFrom = (i64, String);
 
-/// A survey, and when it holds.
 #[derive(Debug)]
 struct KeptSurvey {
     version: u64,
@@ -30,27 +28,22 @@ struct KeptSurvey {
     survey: Arc<Survey>,
 }
 
-/// Who waits for which announcements.
 #[derive(Debug, Default)]
 pub(crate) struct Announcements {
-    /// The owners that each waits for.
     watched: HashMap<ObjectRef, Watched>,
-    /// The owners that wait for each.
+    /// The reverse of `watched`.
     listeners: Relation<ObjectRef>,
-    /// The last surveys for the readers of a source, one for each timeout.
+    /// The last surveys for the readers of a source, one per timeout.
     surveys: HashMap<ObjectRef, Vec<KeptSurvey>>,
-    /// Raised by everything that may change the result of a survey.
+    /// Increases with every change that may change a survey.
     version: u64,
-    /// Since when an announcement is waited for, and the build that it will come from.
     awaited: HashMap<ObjectRef, (BuiltFrom, Instant)>,
-    /// Builds that failed because the API server did not answer.
     unreached: HashMap<ObjectRef, BuiltFrom>,
-    /// The sources that this process has looked at.
-    looked: HashSet<ObjectRef>,
+    checked_sources: HashSet<ObjectRef>,
 }
 
 impl Announcements {
-    /// From now on these owners wake `key`, and no others.
+    /// Replaces the owners whose announcements wake `key`.
     pub(crate) fn watch(&mut self, key: &ObjectRef, watched: Watched) {
         if let Some(before) = self.watched.remove(key) {
             self.listeners.unlink(&before.of, key);
@@ -61,25 +54,24 @@ impl Announcements {
         }
     }
 
-    /// Until when an owner waits for the last of those it waits for.
+    /// The last deadline of the owners that `key` waits for.
     pub(crate) fn waits_until(&self, key: &ObjectRef) -> Option<Instant> {
         self.watched.get(key).and_then(|watched| watched.until)
     }
 
-    /// The owners that wait for this one.
     pub(super) fn listeners_of(&self, of: &ObjectRef) -> impl Iterator<Item = (ObjectRef, Reason)> {
         let listening = self.listeners.of(of);
         listening.map(|key| (key.clone(), Reason::Dependency))
     }
 
-    /// An owner has announced what it wants, or will not: who waited for that.
-    pub(crate) fn spoken(&mut self, of: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
+    /// Ends the wait for an owner that announced its objects or never will. Returns the owners to wake.
+    pub(crate) fn announced(&mut self, of: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
         self.stop_awaiting(of);
         self.listeners_of(of).collect()
     }
 
-    /// The last survey for the readers of a source, if it still holds: nothing has changed, or the owner that
-    /// it waits for has not announced anything.
+    /// The cached survey for the readers of a source. It is valid while nothing changes, or while the
+    /// owner that it waits for has not announced anything.
     pub(crate) fn kept_survey(
         &self,
         source: &ObjectRef,
@@ -91,14 +83,13 @@ impl Announcements {
         if kept.artifact.as_deref() != artifact {
             return None;
         }
-        let silent = || {
+        let unannounced = || {
             let (key, since) = kept.survey.waits_for()?;
-            Some(self.is_silent(key, since))
+            Some(self.is_unannounced(key, since))
         };
-        (kept.version == self.version || silent() == Some(true)).then(|| Arc::clone(&kept.survey))
+        (kept.version == self.version || unannounced() == Some(true)).then(|| Arc::clone(&kept.survey))
     }
 
-    /// Keeps a survey for others that read the same source and have the same timeout.
     pub(crate) fn keep_survey(
         &mut self,
         source: ObjectRef,
@@ -120,29 +111,26 @@ impl Announcements {
         all.push(kept);
     }
 
-    /// Something changed that a survey may depend on.
     pub(crate) fn outdate_surveys(&mut self) {
         self.version += 1;
     }
 
-    /// The same, and no survey holds because the owner that it waits for is silent.
+    /// Drops all surveys, also those that wait for an owner without an announcement.
     pub(super) fn forget_surveys(&mut self) {
         self.outdate_surveys();
         self.surveys.clear();
     }
 
-    /// Whether an owner that is waited for since then has not announced anything.
-    pub(crate) fn is_silent(&self, key: &ObjectRef, since: Instant) -> bool {
+    /// Whether an owner that is awaited since then has not announced anything.
+    pub(crate) fn is_unannounced(&self, key: &ObjectRef, since: Instant) -> bool {
         self.awaited.get(key).is_some_and(|(_, known)| *known == since)
     }
 
-    /// Whether the announcement of an owner is waited for.
     pub(super) fn is_awaited(&self, key: &ObjectRef) -> bool {
         self.awaited.contains_key(key)
     }
 
-    /// Since when the announcement of an owner is waited for that comes from this build; from now on if nobody
-    /// has waited for it before.
+    /// The start of the wait for the announcement from this build: now, if this is the first wait.
     pub(crate) fn awaited_since(&mut self, key: &ObjectRef, from: BuiltFrom, now: Instant) -> Instant {
         match self.awaited.get(key) {
             Some((known, since)) if *known == from => *since,
@@ -153,18 +141,16 @@ impl Announcements {
         }
     }
 
-    /// Nobody waits for the announcement of an owner any more.
     pub(super) fn stop_awaiting(&mut self, key: &ObjectRef) {
         self.awaited.remove(key);
     }
 
-    /// Notes that an owner was built.
     pub(super) fn built(&mut self, key: &ObjectRef) {
         self.stop_awaiting(key);
         self.unreached.remove(key);
     }
 
-    /// Notes that a build failed because the API server did not answer; whether that is new.
+    /// Notes that a build failed because the API server did not answer. Returns whether that is new.
     pub(super) fn unreached(&mut self, key: &ObjectRef, from: BuiltFrom) -> bool {
         if self.unreached.get(key) == Some(&from) {
             return false;
@@ -174,40 +160,36 @@ impl Announcements {
         true
     }
 
-    /// Whether this build of an owner failed because the API server did not answer.
     pub(crate) fn is_unreached(&self, key: &ObjectRef, generation: i64, artifact: &str) -> bool {
         let from = self.unreached.get(key);
         from.is_some_and(|(of, from)| *of == generation && from == artifact)
     }
 
-    /// Notes that this process has looked at a source: its status names what it has now. Whether that is new.
-    pub(super) fn looked(&mut self, source: &ObjectRef) -> bool {
-        let new = self.looked.insert(source.clone());
+    /// Notes that this process fetched a source, so its status is current. Returns whether that is new.
+    pub(super) fn source_checked(&mut self, source: &ObjectRef) -> bool {
+        let new = self.checked_sources.insert(source.clone());
         if new {
             self.outdate_surveys();
         }
         new
     }
 
-    /// Whether this process has looked at a source.
-    pub(crate) fn has_looked(&self, source: &ObjectRef) -> bool {
-        self.looked.contains(source)
+    pub(crate) fn is_source_checked(&self, source: &ObjectRef) -> bool {
+        self.checked_sources.contains(source)
     }
 
-    /// Forgets a source that is gone: another of its name has to be looked at.
+    /// Forgets a deleted source. A new one of the same name has to be fetched again.
     pub(crate) fn forget_source(&mut self, source: &ObjectRef) {
         self.outdate_surveys();
         self.surveys.remove(source);
-        self.looked.remove(source);
+        self.checked_sources.remove(source);
     }
 
-    /// Whether nobody waits for anybody.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
         self.watched.is_empty() && self.listeners.iter().next().is_none()
     }
 
-    /// Forgets an owner that is gone.
     pub(super) fn forget(&mut self, key: &ObjectRef) {
         self.watch(key, Watched::default());
         self.built(key);

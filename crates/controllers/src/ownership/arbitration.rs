@@ -1,70 +1,58 @@
-//! Who owns an object that several declare: values in, one of them out.
+//! Decides which owner gets an object that several declare. Pure.
 //!
-//! The answer must not depend on timing. So it is made of things that all of them see alike, whichever
-//! runs first:
+//! The decision must not depend on timing, so it uses only facts that all owners see alike:
 //!
-//! 1. The one that holds the object keeps it.
-//! 2. Where nobody holds it, the first of those that want it has it. First is a place in the tree of
-//!    owners, not in time: a parent before its children, and among equals by `namespace/name`.
-//!    Creation times have steps of a second, and children are created at once.
-//! 3. One that waits for another of them comes after it, by `dependsOn`: else each would wait for the
-//!    other, the one to become ready, the other to have the object.
-//! 4. To want is to have it in the build. Dependencies and health delay an apply, not a want, so the
-//!    second is told at once, also while the first waits.
+//! 1. An owner that holds the object keeps it.
+//! 2. If none holds it, the first that wants it gets it: parents before children, then by
+//!    `namespace/name`. Creation times have a resolution of a second, and children are created at once.
+//! 3. An owner that depends on another contender (`dependsOn`) comes after it. Otherwise one waits for
+//!    the other to become ready, and the other waits for the object.
+//! 4. An owner wants every object of its build. Dependencies and health delay an apply, not a want.
 //!
-//! It is compared within one source alone: of two sources no revision is common, so who holds an
-//! object first keeps it. Who has to be built before this can be asked is in [`super::pending`].
+//! Only owners of one source are compared. Two sources have no common revision, so the first holder
+//! keeps the object. [`super::pending`] knows the owners that have to be built first.
 
 use crate::{Key, ObjectRef};
 
-/// The place of an owner in the order in which objects are given out.
+/// The position of an owner in the order in which objects are assigned.
 ///
-/// The depth comes first: a child exists only because its parent was applied. Were it to come before
-/// its parent's siblings, these would have to wait for what does not exist yet, and might be what it
-/// waits for.
+/// The depth comes first: if a child came before its parent's siblings, these would wait for an object
+/// that does not exist yet, and perhaps in a circle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// How many owners are above it.
     depth: usize,
     key: Key,
     kind: &'static str,
 }
 
 impl Rank {
-    /// The place of an owner that has so many above it.
     pub(crate) fn new(depth: usize, owner: &ObjectRef) -> Self {
         let (key, kind) = (owner.key(), owner.kind);
         Self { depth, key, kind }
     }
 
-    /// How many are above it.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Whose place it is.
     pub(crate) fn owner(&self) -> ObjectRef {
         ObjectRef::of(self.kind, &self.key)
     }
 }
 
-/// One that declares an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Contender {
-    /// Its place.
     pub(crate) rank: Rank,
-    /// Whether it has the object, or is about to write it.
+    /// Whether it has the object or is about to write it.
     pub(crate) holds: bool,
-    /// Whether it waits for another of them to be ready.
     pub(crate) waits: bool,
-    /// Whether the labels of the object name it.
     pub(crate) named: bool,
 }
 
 /// The owner, of those that declare an object.
 ///
-/// More than one may hold it: inventories of an engine that asked nobody, or of a shard that claims it.
-/// Then the labels decide, and the rank where they name none of them.
+/// Several may hold it: inventories of an engine without this check, or of a shard that claims it. Then
+/// the labels decide, or the rank if they name none of the holders.
 pub(crate) fn owner(contenders: &[Contender]) -> Option<&Rank> {
     let order = |contender: &&Contender| {
         let place = match (contender.holds, contender.named, contender.waits) {
@@ -83,7 +71,7 @@ pub(crate) fn owner(contenders: &[Contender]) -> Option<&Rank> {
 mod tests {
     use super::*;
 
-    /// `2 a/x holds waits named`: depth, namespace and name, and what is said of it.
+    /// Parses `2 a/x holds waits named`: depth, namespace and name, and the flags.
     fn contender(text: &str) -> Contender {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (namespace, name) = words[1].split_once('/').unwrap();
@@ -117,16 +105,16 @@ mod tests {
     }
 
     #[test]
-    fn of_several_holders_the_labels_choose() {
+    fn labels_decide_between_several_holders() {
         check(&["0 n/a holds", "0 n/b holds named"], "n/b");
         check(&["0 n/a holds", "0 n/b holds"], "n/a");
-        // labels alone may be left over
+        // labels alone may be stale
         check(&["0 n/a", "0 n/b named"], "n/a");
         check(&["0 n/b holds", "0 n/a named"], "n/b");
     }
 
     #[test]
-    fn what_nobody_holds_is_the_first_ones() {
+    fn an_object_without_holder_goes_to_the_first() {
         check(&["1 n/a", "1 n/b"], "n/a");
         check(&["1 n/z", "1 m/z"], "m/z");
         check(&["1 n/a", "0 n/b"], "n/b");
@@ -139,7 +127,7 @@ mod tests {
         check(&["1 n/a waits", "1 n/b"], "n/b");
         check(&["0 n/a waits", "1 n/b", "1 n/c"], "n/b");
         check(&["0 n/a waits holds", "1 n/b"], "n/a");
-        // in a circle
+        // in a cycle
         check(&["1 n/a waits", "1 n/b waits"], "n/a");
     }
 }

@@ -1,5 +1,4 @@
-//! Which other owners take, claim or need objects, as the plan wants to know it: by the owner that labels
-//! would name.
+//! The other owners that take, claim or need objects, in the form that a plan needs: by labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +10,7 @@ use equate_apply::plan::Presence;
 use super::graph::{Need, OwnershipGraph};
 use crate::ObjectRef;
 
-/// Who takes which of the objects.
+/// The objects that other owners take.
 pub(crate) fn takers<'a>(
     graph: &OwnershipGraph,
     owner: &ObjectRef,
@@ -21,7 +20,7 @@ pub(crate) fn takers<'a>(
         .collect()
 }
 
-/// Who holds which of the objects and does not let go of it.
+/// The objects that other owners hold and still want.
 pub(crate) fn claimants<'a>(
     graph: &OwnershipGraph,
     owner: &ObjectRef,
@@ -34,7 +33,7 @@ pub(crate) fn claimants<'a>(
     .collect()
 }
 
-/// Which of the objects would take with them what somebody needs.
+/// The objects whose deletion would delete an object that an owner needs.
 pub(crate) fn needed<'a>(
     graph: &OwnershipGraph,
     owner: &ObjectRef,
@@ -43,7 +42,7 @@ pub(crate) fn needed<'a>(
     need: Need,
 ) -> BTreeMap<ObjectId, (Owner, ObjectId)> {
     ids.filter_map(|id| {
-        // most objects are none: the cluster is not looked at for them
+        // most objects are no containers: no lookup in the cluster
         Container::of(id, &Presence::Unknown)?;
         let container = Container::of(id, &presence(id))?;
         let (by, object) = graph.needs(&container, owner, need).next()?;

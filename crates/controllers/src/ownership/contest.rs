@@ -1,4 +1,4 @@
-//! An object that two owners declare.
+//! A conflict between two owners.
 
 use std::fmt;
 

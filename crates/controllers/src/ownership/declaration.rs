@@ -1,5 +1,5 @@
-//! What others have to know of an object that applies others: handed over by its controller with each
-//! change of it, so that one graph holds objects of several kinds.
+//! The facts about an owner that other owners need. Its controller hands them over with each change, so
+//! that one graph has owners of several kinds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::other_shards::StatusSeen;
 use crate::ObjectRef;
 use crate::kit::inputs::InputRef;
 
-/// An object that applies others, as far as other objects depend on it.
+/// An object that applies others, as other objects see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declaration {
-    /// How objects of its kind mark what they apply.
+    /// How its kind marks the objects that it applies.
     pub owner: &'static OwnerKind,
     /// Whether this process reconciles it.
     pub ours: bool,
@@ -25,35 +25,35 @@ pub struct Declaration {
     pub deleting: bool,
     /// Whether it is suspended.
     pub suspended: bool,
-    /// What it is built from.
+    /// Its source.
     pub source: ObjectRef,
-    /// The objects that have to be ready first.
+    /// Its dependencies.
     pub depends_on: BTreeSet<ObjectRef>,
-    /// Whether it has a test of its own (`readyExpr`) for one of those, which may read any field.
+    /// Whether a dependency has a `readyExpr`, which may read any field.
     pub uses_ready_expr: bool,
     /// The ConfigMaps and Secrets that it reads.
     pub inputs: BTreeSet<InputRef>,
-    /// The objects in its inventory. Shared, because an inventory is long and seldom changes.
+    /// The objects in its inventory. Shared: an inventory is long and seldom changes.
     pub holds: Arc<BTreeSet<ObjectId>>,
     /// Whether it applies to another cluster.
     pub remote: bool,
-    /// Whether it impersonates somebody, in whichever cluster.
+    /// Whether it impersonates a user, in any cluster.
     pub impersonates: bool,
     /// The user that it impersonates in this cluster.
     pub user: Option<String>,
-    /// How it reaches that other cluster.
+    /// The kubeconfig of the other cluster.
     pub kube_config: Option<KubeConfigReference>,
     /// The owner that its labels name: the one that applied it.
     pub parent: Option<ObjectRef>,
-    /// The namespace that all of its objects are in which have one, if the spec says so.
+    /// The namespace of all its namespaced objects (`spec.targetNamespace`).
     pub target_namespace: Option<String>,
-    /// Whether it is ready only when its children are.
+    /// Whether it is ready only when its children are (`spec.wait`).
     pub waits: bool,
-    /// What its status says.
+    /// Its status.
     pub status: StatusSeen,
 }
 
-/// The owner of a kind that the labels of an object name; one that applies itself has none.
+/// The owner of this kind that the object's labels name; `None` if the object applies itself.
 pub fn parent_of(
     object: &ObjectRef,
     labels: Option<&BTreeMap<String, String>>,
@@ -64,7 +64,7 @@ pub fn parent_of(
     (parent != *object).then_some(parent)
 }
 
-/// What those who depend on an object see of it.
+/// The fields that matter to its dependents.
 #[derive(Debug, PartialEq)]
 pub(super) struct DependencyView<'a> {
     ready: bool,
@@ -74,7 +74,6 @@ pub(super) struct DependencyView<'a> {
 }
 
 impl Declaration {
-    /// As those who depend on it see it.
     pub(super) fn as_dependency(&self) -> DependencyView<'_> {
         DependencyView {
             ready: self.status.ready.as_ref().is_some_and(|ready| ready.is_true),
@@ -84,12 +83,12 @@ impl Declaration {
         }
     }
 
-    /// What others listen to, where nothing is known of it but its status.
+    /// The fields that matter to other owners if only its status is known.
     pub(super) fn announcement(&self) -> (i64, bool, &StatusSeen) {
         (self.generation, self.suspended, &self.status)
     }
 
-    /// What it is built from and whether that is going to happen: a change makes what is known of it old.
+    /// The inputs of its build. A change of these outdates the last build.
     pub(super) fn build_inputs(&self) -> (&ObjectRef, bool, bool, i64) {
         (&self.source, self.deleting, self.suspended, self.generation)
     }

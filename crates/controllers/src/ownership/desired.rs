@@ -1,8 +1,8 @@
-//! What each owner wants applied, as values: known as soon as it is built, long before it
-//! is applied, so that nobody deletes an object that has only moved.
+//! The desired objects of each owner. Known after the build, long before the apply, so that no owner
+//! deletes an object that has only moved.
 //!
-//! A want is bound to what it was built from, the spec's generation and the artifact's digest.
-//! What was built from something older is not trusted where it matters: [`DesiredState::is_of`].
+//! A desired state belongs to its inputs: the generation of the spec and the digest of the artifact. One
+//! from older inputs is not trusted where it matters: [`DesiredState::is_of`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use tokio::time::Instant;
 
 use crate::ObjectRef;
 
-/// What an owner wants applied.
+/// The objects that an owner wants to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DesiredSet {
-    /// Exactly this.
+    /// Exactly these.
     Known(Arc<BuiltObjects>),
-    /// Nobody can tell, for it cannot be built; why, as the end of a sentence about it.
+    /// Unknown, because the build fails. The text is the reason, as the end of a sentence.
     Unknown(&'static str),
 }
 
@@ -37,29 +37,29 @@ impl DesiredSet {
 pub struct BuiltObjects {
     /// Sorted.
     ids: Vec<ObjectId>,
-    /// Those of them that are left alone on their own wish.
+    /// Objects that disable reconciliation by their own annotation.
     ignored: BTreeSet<ObjectId>,
-    /// The owners of other objects among them, as far as they are applied as they are written: each of them
-    /// may want what is no longer declared elsewhere, once it is there.
+    /// The owners among the objects that are applied unchanged. Each may want objects that are no longer
+    /// declared elsewhere, once it exists.
     pub appliers: Vec<Applier>,
 }
 
-/// An owner of other objects that another declares.
+/// An owner that another owner declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applier {
-    /// Which owner it is.
+    /// The owner.
     pub owner: ObjectRef,
-    /// What it is going to be built from; none where it is suspended.
+    /// Its source; `None` if it is suspended.
     pub source: Option<ObjectRef>,
-    /// The same as an object of the cluster.
+    /// The owner as an object of the cluster.
     pub id: ObjectId,
-    /// The digest of what is declared.
+    /// The digest of its declared form.
     pub digest: Digest,
 }
 
 impl BuiltObjects {
-    /// What a build holds, also what is left alone on its own wish: git holds it. `applies` says which kind
-    /// of owner an object is, if it is one, and what it is built from.
+    /// The objects of a build, with those that disable reconciliation: git declares them as well.
+    /// `applies` returns the kind and source of an object that is an owner.
     pub fn of(
         desired: &[Desired],
         applies: impl Fn(&Desired) -> Option<(&'static str, Option<ObjectRef>)>,
@@ -89,58 +89,58 @@ impl BuiltObjects {
         }
     }
 
-    /// Whether a variable that was not substituted is part of a name.
+    /// Whether a name contains a variable that was not substituted.
     pub fn have_variables(&self) -> bool {
         let named = |part: &str| part.contains('$');
         self.ids.iter().any(|id| named(&id.namespace) || named(&id.name))
     }
 
-    /// Which they are.
+    /// The ids, sorted.
     pub fn ids(&self) -> &[ObjectId] {
         &self.ids
     }
 
-    /// Whether an object is among them, and is never applied.
+    /// Whether an object is part of the build and disables reconciliation.
     pub fn ignores(&self, id: &ObjectId) -> bool {
         self.ignored.contains(id)
     }
 
-    /// Whether an object is among them.
+    /// Whether an object is part of the build.
     pub fn contains(&self, id: &ObjectId) -> bool {
         self.ids.binary_search(id).is_ok()
     }
 }
 
-/// What an owner wants, and what that was found out from.
+/// The desired objects of an owner, and the inputs that they come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredState {
     /// The generation of its spec.
     pub generation: i64,
     /// The digest of its source's artifact.
     pub artifact: String,
-    /// What it wants.
+    /// The desired objects.
     pub wants: DesiredSet,
-    /// Whether all of that is applied, so that owners among it are as they are wanted.
+    /// Whether all of them are applied, so that the owners among them are up to date.
     pub applied: bool,
-    /// The owners among it that were applied, with the digests of what the API server made
-    /// of them: it may store another form than it was sent.
+    /// The applied owners among them, with the digests of the API server's answers: it may store another
+    /// form.
     pub forms: Vec<(ObjectId, Digest)>,
 }
 
 impl DesiredState {
-    /// Whether it was found out from this generation of the spec and this artifact.
+    /// Whether it comes from this generation and this artifact.
     pub fn is_of(&self, generation: i64, artifact: &str) -> bool {
         self.generation == generation && self.artifact == artifact
     }
 
-    /// Whether an object that has this digest in the cluster is as it was applied.
+    /// Whether the live object with this digest is as it was applied.
     pub fn formed(&self, id: &ObjectId, owned: Digest) -> bool {
         self.forms
             .iter()
             .any(|(formed, form)| formed == id && *form == owned)
     }
 
-    /// What it is known to want.
+    /// The desired objects, if known.
     pub fn wanted(&self) -> &[ObjectId] {
         match &self.wants {
             DesiredSet::Known(objects) => objects.ids(),
@@ -148,40 +148,40 @@ impl DesiredState {
         }
     }
 
-    /// Whether it is known to want an object.
+    /// Whether an object is known to be desired.
     pub fn wants(&self, id: &ObjectId) -> bool {
         matches!(&self.wants, DesiredSet::Known(objects) if objects.contains(id))
     }
 
-    /// Whether it wants an object, and leaves it alone.
+    /// Whether an object is desired and disables reconciliation.
     pub fn ignores(&self, id: &ObjectId) -> bool {
         matches!(&self.wants, DesiredSet::Known(objects) if objects.ignores(id))
     }
 
-    /// Whether it is known not to want an object.
+    /// Whether an object is known not to be desired.
     pub fn leaves(&self, id: &ObjectId) -> bool {
         matches!(&self.wants, DesiredSet::Known(objects) if !objects.contains(id))
     }
 }
 
-/// What an owner waits for of others: to be woken, not to be held up in a run.
+/// The announcements that wake an owner. They never block a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// Each word of these. Of many that all have to speak it is one: nothing goes on before it
-    /// does, and a set for each who waits would be as many sets as owners.
+    /// The owners. If many have to announce, this is only one of them: nothing proceeds before it does,
+    /// and one set per waiting owner would cost as many sets as there are owners.
     pub of: BTreeSet<ObjectRef>,
-    /// When the last of those has had its time.
+    /// The last deadline of these.
     pub until: Option<Instant>,
 }
 
 impl Watched {
-    /// Whether there is nothing to wait for.
+    /// Whether it waits for nothing.
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
 }
 
-/// What is held and not declared any more.
+/// The objects that are held and not declared any more.
 pub(crate) fn undeclared(desired: &[Desired], held: &Inventory) -> Inventory {
     let wanted: BTreeSet<&ObjectId> = desired.iter().map(|desired| &desired.id).collect();
     let gone = held.iter().filter(|(id, _)| !wanted.contains(id));

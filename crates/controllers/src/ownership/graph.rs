@@ -1,13 +1,12 @@
-//! Who has to run when an object that applies others, or a source, changes: pure, kept beside the mirrors.
+//! Which owners have to run after a change of an owner or a source. Pure; kept beside the mirrors.
 //!
-//! Relations, each looked up from its other end: what reads a source, what depends on an object, what
-//! holds a managed object, what wants it, and what would hold it if another did not. A change is answered
-//! with the objects to wake, so that one artifact wakes those that read it and nobody else. They are of
-//! all kinds that apply objects: a HelmRelease and a Kustomization may want the same.
+//! The relations between owners, sources and managed objects are indexed by their other end, so one
+//! artifact wakes only its readers. Owners are of any kind: a HelmRelease and a Kustomization may want
+//! the same object.
 //!
-//! To hold an object is to have it in the inventory; to want it, in the last build. Who holds an
-//! object and is known not to want it any more has let go of it: another may take it, though its
-//! labels still name the first.
+//! An owner *holds* the objects of its inventory and *wants* those of its last build. If it is known not
+//! to want an object that it holds, it has released it: another may take it, although the labels still
+//! name the first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -28,79 +27,71 @@ use crate::kit::inputs::InputRef;
 use crate::kit::wake::Reason;
 use crate::targets::target::TargetCluster;
 
-/// When an object is needed.
+/// How long an object is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// As long as it may be there: what its holder is about to delete as well is gone first.
+    /// While it may exist: objects that its holder is about to delete go first.
     Now,
-    /// When all is done that is wanted.
+    /// After all desired changes are done.
     Lasting,
 }
 
-/// The relations.
+/// The relations between owners.
 #[derive(Debug, Default)]
 pub struct OwnershipGraph {
-    /// Those that other processes reconcile: seen, never woken.
+    /// Owners that other processes reconcile. They are never woken.
     other_shards: HashSet<ObjectRef>,
     declarations: HashMap<ObjectRef, Declaration>,
-    /// How the objects of each kind mark what they apply.
+    /// How each kind of owner marks its objects.
     owner_kinds: BTreeMap<&'static str, &'static OwnerKind>,
     relations: Relations,
-    /// What each object wants and another holds.
     contests: BTreeMap<ObjectRef, Vec<Contest>>,
-    /// What each object wants, as far as it is known.
     desired_states: BTreeMap<ObjectRef, DesiredState>,
-    /// Who is known to want an object.
     wanting: Relation<ObjectId>,
-    /// Who waits to learn what others want.
     pub(crate) announcements: Announcements,
-    /// The clusters of those that apply elsewhere, as far as they are known.
     targets: HashMap<ObjectRef, TargetCluster>,
-    /// Who may write what it wants.
     pub(crate) reviews: AccessReviews,
-    /// Who has to be built before it is known who has an object that nobody holds.
     pub(crate) pending: PendingBuilds,
-    /// Objects that nobody held when an owner began to apply them.
     pub(crate) taken: TakenObjects,
 }
 
 impl OwnershipGraph {
-    /// Whether another process reconciles an object.
+    /// Whether another process reconciles an owner.
     pub fn is_in_other_shard(&self, key: &ObjectRef) -> bool {
         self.other_shards.contains(key)
     }
 
-    /// Whether there are any of those.
+    /// Whether other processes reconcile any owners.
     pub fn has_other_shards(&self) -> bool {
         !self.other_shards.is_empty()
     }
 
-    /// Whether one of another shard is there and does not hold an object any more.
+    /// Whether an owner of another shard exists and does not hold an object any more.
     pub fn has_let_go(&self, key: &ObjectRef, id: &ObjectId, for_whom: &ObjectRef) -> bool {
         let known = self.declarations.get(key);
         let free = known.is_some_and(|declaration| !declaration.holds.contains(id));
         free && self.is_in_other_shard(key) && self.share_target(key, for_whom)
     }
 
-    /// What an object says of itself.
+    /// The declaration of an owner.
     pub fn declaration(&self, object: &ObjectRef) -> Option<&Declaration> {
         self.declarations.get(object)
     }
 
-    /// All objects that apply others, with what they say of themselves; in no order.
+    /// All owners with their declarations, unordered.
     pub fn declarations(&self) -> impl Iterator<Item = (&ObjectRef, &Declaration)> {
         self.declarations.iter()
     }
 
-    /// The user that an object acts as in this cluster, if it impersonates one.
+    /// The user that an owner impersonates in this cluster.
     pub fn user(&self, object: &ObjectRef) -> Option<&str> {
         self.declarations.get(object)?.user.as_deref()
     }
 
-    /// An object as the owner of others.
+    /// The owner of objects that this reference names.
     ///
-    /// One of a kind that nobody has declared yet is an owner all the same: what is kept for it must not
-    /// be deleted because little is known of it.
+    /// A kind without declarations is still an owner: its objects must not be deleted because little is
+    /// known.
     pub fn owner(&self, object: &ObjectRef) -> Owner {
         static UNDECLARED: OwnerKind = OwnerKind {
             kind: "object",
@@ -112,8 +103,8 @@ impl OwnershipGraph {
         Owner::new(kind, &*object.namespace, &*object.name)
     }
 
-    /// Takes in what an object says of itself by now, nothing if it is gone: who has to run. `why` it runs
-    /// itself, if it has to.
+    /// Replaces the declaration of an owner (`None` if it is gone) and returns the owners to run. `why`
+    /// is the reason for the owner itself, if it has to run.
     pub fn changed(
         &mut self,
         object: &ObjectRef,
@@ -143,13 +134,13 @@ impl OwnershipGraph {
         wakes: &mut Vec<(ObjectRef, Reason)>,
     ) {
         if now.is_none() {
-            // gone without our finalizer: what is remembered of it goes with it
+            // gone without our finalizer: its memory goes with it
             wakes.push((object.clone(), Reason::Deleted));
         }
         let before = self.declarations.get(object);
         let change = DeclarationChange::between(before, now.as_ref());
         let dependents = self.relations.dependents.of(object);
-        // who asks in own words may ask for anything
+        // a `readyExpr` may read any field
         let affected = dependents.filter(|dependent| {
             let depends = || self.declarations.get(*dependent);
             change.as_dependency || depends().is_some_and(|declaration| declaration.uses_ready_expr)
@@ -162,12 +153,12 @@ impl OwnershipGraph {
         }
         let freed = self.replace(object, now);
         if elsewhere && change.announcement {
-            // its status is all it says; what it is waited for with stays
+            // its status is its only announcement; the awaited announcement stays
             self.announcements.forget_surveys();
             wakes.extend(self.announcements.listeners_of(object));
         } else if change.differs() && !change.gone {
-            // what it has matters to whom it keeps from deleting what that is in, and how it is to
-            // whom it is to take something from
+            // its inventory matters to owners that keep a container for it, and its state to owners that
+            // hand objects over to it
             wakes.extend(self.announcements.listeners_of(object));
         }
         for contender in self.contenders(&freed) {
@@ -176,13 +167,13 @@ impl OwnershipGraph {
         if change.gone {
             wakes.extend(self.forget(object));
         } else if change.deletion || change.spec {
-            // deleted it says no more: nobody waits for it, and what it held is free; suspended it wants
-            // nothing that nobody holds, and one that waits for others comes after them
+            // a deleted owner announces nothing more and releases its objects; a suspended one wants no
+            // free objects; one with dependencies comes after them
             wakes.extend(self.wake_on_release(object));
         }
     }
 
-    /// Who holds what another shard's has in its inventory by now.
+    /// The owners that hold an object which is now in the inventory of another shard's owner.
     fn claimed(
         &self,
         before: Option<&BTreeSet<ObjectId>>,
@@ -195,7 +186,7 @@ impl OwnershipGraph {
         holders.map(|key| (key, Reason::Dependency)).collect()
     }
 
-    /// Forgets what an object that is gone said: who waited for a word of it.
+    /// Forgets a deleted owner. Returns the owners that waited for its announcement.
     pub fn forget(&mut self, key: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
         self.announcements.outdate_surveys();
         if let Some(state) = self.desired_states.remove(key) {
@@ -212,20 +203,20 @@ impl OwnershipGraph {
         wakes
     }
 
-    /// Notes what an object wants: who waited for that.
+    /// Notes the desired objects of an owner. Returns the owners that waited for that.
     pub fn set_desired(&mut self, key: &ObjectRef, state: DesiredState) -> Vec<(ObjectRef, Reason)> {
         let before = self.desired_states.get(key);
         if before == Some(&state) {
-            // what it was waited for with may have been taken back
+            // the awaited announcement may have been withdrawn
             return match self.announcements.is_awaited(key) {
-                true => self.announcements.spoken(key),
+                true => self.announcements.announced(key),
                 false => Vec::new(),
             };
         }
         let same = before.is_some_and(|before| before.wants == state.wants);
         let from = |state: &DesiredState| (state.generation, state.artifact.clone());
         let declares = matches!(&state.wants, DesiredSet::Known(objects) if !objects.appliers.is_empty());
-        // that all is applied is news of those only who declare owners of others
+        // `applied` matters only to those that wait for declared owners
         if !same || declares || before.map(from) != Some(from(&state)) {
             self.announcements.outdate_surveys();
         }
@@ -243,39 +234,41 @@ impl OwnershipGraph {
             self.begin_apply(key);
         }
         match same {
-            true => self.announcements.spoken(key),
+            true => self.announcements.announced(key),
             false => self.wake_on_release(key),
         }
     }
 
-    /// What an object was last known to want.
+    /// The last known desired state of an owner.
     pub fn desired_state(&self, key: &ObjectRef) -> Option<&DesiredState> {
         self.desired_states.get(key)
     }
 
-    /// Notes that an object could not be built from this, for the API server could not be
-    /// asked: who waited for it.
+    /// Notes that an owner could not be built because the API server did not answer. Returns the owners
+    /// that waited for it.
     pub fn unreached(&mut self, key: &ObjectRef, from: BuiltFrom) -> Vec<(ObjectRef, Reason)> {
         if !self.announcements.unreached(key, from) {
             return Vec::new();
         }
         self.refresh_pending(key);
-        self.announcements.spoken(key)
+        self.announcements.announced(key)
     }
 
-    /// Notes that this process has looked at a source: what its status names is what it has now.
-    /// Who waited for that.
-    pub fn looked(&mut self, source: ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        if !self.announcements.looked(&source) {
+    /// Notes that this process fetched a source, so its status is current. Returns the owners that
+    /// waited for that.
+    pub fn source_checked(&mut self, source: ObjectRef) -> Vec<(ObjectRef, Reason)> {
+        if !self.announcements.source_checked(&source) {
             return Vec::new();
         }
         let readers = self.relations.readers.of(&source);
-        readers.flat_map(|key| self.announcements.spoken(key)).collect()
+        readers
+            .flat_map(|key| self.announcements.announced(key))
+            .collect()
     }
 
-    /// It may want less than before: also those look who contest something of it.
+    /// Wakes the owners that contest objects of `key`, for it may want less than before.
     fn wake_on_release(&mut self, key: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        let mut wakes = self.announcements.spoken(key);
+        let mut wakes = self.announcements.announced(key);
         let contesting = self
             .contests
             .iter()
@@ -284,13 +277,13 @@ impl OwnershipGraph {
         wakes
     }
 
-    /// Who holds an object beside this one, whether or not it still wants it.
+    /// The other holders of an object, whether or not they still want it.
     pub fn holders<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
         let holders = self.relations.holders.of(id);
         holders.filter(move |key| *key != but && self.share_target(key, but))
     }
 
-    /// Notes in which cluster an object applies.
+    /// Notes the target cluster of an owner.
     pub fn set_target(&mut self, key: &ObjectRef, target: &TargetCluster) {
         let before = match target {
             TargetCluster::Local | TargetCluster::Unknown => self.targets.remove(key),
@@ -301,7 +294,6 @@ impl OwnershipGraph {
         }
     }
 
-    /// In which cluster an object applies, if that is known.
     fn target(&self, key: &ObjectRef) -> Option<&TargetCluster> {
         match self.declarations.get(key) {
             Some(declaration) if declaration.remote => self.targets.get(key),
@@ -309,13 +301,12 @@ impl OwnershipGraph {
         }
     }
 
-    /// Whether two apply to the same cluster: else objects of one name are not the same.
+    /// Whether two owners apply to the same cluster. Otherwise equal names are different objects.
     fn share_target(&self, one: &ObjectRef, other: &ObjectRef) -> bool {
         let target = self.target(one);
         target.is_some() && target == self.target(other)
     }
 
-    /// Whether an object applies to a cluster, or may.
     pub(crate) fn may_share_target(&self, key: &ObjectRef, target: &TargetCluster) -> bool {
         match self.target(key) {
             Some(its) => its == target,
@@ -323,7 +314,7 @@ impl OwnershipGraph {
         }
     }
 
-    /// Whether an owner holds an object and has not let go of it.
+    /// Whether an owner holds an object and has not released it.
     pub fn claims(&self, key: &ObjectRef, id: &ObjectId) -> bool {
         let declaration = self.declarations.get(key);
         let holds =
@@ -331,11 +322,10 @@ impl OwnershipGraph {
         holds && !self.desired_states.get(key).is_some_and(|state| state.leaves(id))
     }
 
-    /// Who else holds an object and does not let go of it. More than one may have it in the
-    /// inventory; whose it is, its labels say.
+    /// The other owners that hold an object and have not released it. If several have it in the
+    /// inventory, the labels decide.
     ///
-    /// Labels of two kinds may be on one object, and say nothing then: of two kinds that both claim it,
-    /// the first in order has it.
+    /// Labels of two kinds on one object decide nothing: then the first kind in order gets it.
     pub fn claimants<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
         let held = self.holders(id, but);
         let (id, claimed) = (id.clone(), self.claims(but, id));
@@ -345,8 +335,8 @@ impl OwnershipGraph {
         })
     }
 
-    /// Who needs objects that would go with a container, and which: those that another holds, or
-    /// that another or this one wants. A walk over all that is wanted and held.
+    /// The owners that need objects inside a container, with these objects: held by another, or wanted
+    /// by any owner. Walks all wanted and held objects.
     pub fn needs<'a>(
         &'a self,
         container: &'a Container,
@@ -380,7 +370,7 @@ impl OwnershipGraph {
         wanted.chain(held).filter(within)
     }
 
-    /// Who else wants an object, and so takes it from one who does not.
+    /// The other owner that wants an object, and so takes it from an owner that does not.
     pub fn taker<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> Option<&'a ObjectRef> {
         let deleting = |key: &ObjectRef| {
             self.declarations
@@ -394,26 +384,26 @@ impl OwnershipGraph {
         wanting.or_else(|| self.claimants(id, but).find(may))
     }
 
-    /// Who else wants an object or claims it, whether or not it may.
+    /// The other owners that want or claim an object, authorized or not.
     pub fn rivals<'a>(&'a self, id: &ObjectId, but: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
         let wanting = self.wanting.of(id);
         let wanting = wanting.filter(move |key| *key != but && self.share_target(key, but));
         wanting.chain(self.claimants(id, but))
     }
 
-    /// Who of ours reads a source.
+    /// The owners of this process that read a source.
     pub fn readers(&self, source: &ObjectRef) -> Vec<ObjectRef> {
         self.ours(self.relations.readers.of(source))
     }
 
-    /// Who of ours reads any source of a kind.
+    /// The owners of this process that read any source of a kind.
     pub fn readers_of(&self, kind: &str) -> Vec<ObjectRef> {
         let readers = self.relations.readers.iter();
         let readers = readers.filter(|(source, _)| source.kind == kind);
         readers.flat_map(|(_, keys)| self.ours(keys)).collect()
     }
 
-    /// Who of ours takes values from a ConfigMap or Secret.
+    /// The owners of this process that take values from a ConfigMap or Secret.
     pub fn fed_by(&self, holder: &InputRef) -> Vec<ObjectRef> {
         self.ours(self.relations.input_readers.of(holder))
     }
@@ -423,7 +413,7 @@ impl OwnershipGraph {
         ours.cloned().collect()
     }
 
-    /// Notes what an owner wants and others hold, all of it: which others have to say so.
+    /// Replaces the contests of an owner. Returns the other owners that have to report them.
     pub fn contest(&mut self, key: &ObjectRef, contests: &[Contest]) -> Vec<(ObjectRef, Reason)> {
         let others = |list: &[Contest]| {
             list.iter()
@@ -438,14 +428,14 @@ impl OwnershipGraph {
         if before == contests {
             return Vec::new();
         }
-        let told = &others(&before) | &others(contests);
-        let told = told
+        let concerned = &others(&before) | &others(contests);
+        let concerned = concerned
             .into_iter()
             .filter(|other| !self.other_shards.contains(other));
-        told.map(|other| (other, Reason::Object)).collect()
+        concerned.map(|other| (other, Reason::Object)).collect()
     }
 
-    /// What an owner holds and others want.
+    /// The objects that an owner holds and others want.
     pub fn contested(&self, key: &ObjectRef) -> Vec<Contest> {
         let mut contested: Vec<Contest> = self
             .contests
@@ -462,7 +452,7 @@ impl OwnershipGraph {
         contested
     }
 
-    /// What an object depends on.
+    /// The dependencies of an owner.
     pub fn depends_on(&self, key: &ObjectRef) -> impl Iterator<Item = &ObjectRef> {
         self.declarations
             .get(key)
@@ -470,13 +460,13 @@ impl OwnershipGraph {
             .flat_map(|declaration| &declaration.depends_on)
     }
 
-    /// Puts what an object says of itself in place of what it said before; the objects it let go of.
+    /// Replaces the declaration of an owner. Returns the objects that it released.
     fn replace(&mut self, object: &ObjectRef, now: Option<Declaration>) -> Vec<ObjectId> {
         let before = self.declarations.remove(object);
         let inputs = before.as_ref().map(Declaration::build_inputs);
         if inputs != now.as_ref().map(Declaration::build_inputs) {
             self.announcements.outdate_surveys();
-            // what it is waited for with is another
+            // the awaited announcement is of another build
             self.announcements.stop_awaiting(object);
             self.reviews.forget(object);
         }
@@ -504,18 +494,15 @@ impl OwnershipGraph {
     }
 }
 
-/// What is different about what an object says of itself.
 struct DeclarationChange {
     gone: bool,
-    /// Its deletion was asked for just now.
     deletion: bool,
-    /// For those who depend on it.
     as_dependency: bool,
-    /// For those to whom its status is all there is.
+    /// For owners that know only its status.
     announcement: bool,
     holds: bool,
     suspended: bool,
-    /// Its spec, of one that was known.
+    /// Its spec changed, and it was known before.
     spec: bool,
 }
 

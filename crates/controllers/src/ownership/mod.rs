@@ -1,5 +1,5 @@
-//! Which owner has which objects: what all of them want and hold, as values. Owners are of any kind that
-//! applies objects; each controller hands over a [`Declaration`](declaration::Declaration) of its own.
+//! Which owner wants and holds which objects, as values. Owners are of any kind that applies objects;
+//! each controller hands over a [`Declaration`](declaration::Declaration).
 
 pub mod access_reviews;
 pub(crate) mod announcements;

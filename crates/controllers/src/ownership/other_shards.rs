@@ -1,25 +1,24 @@
-//! What an object of another shard says: its status is all there is to know of it, for nothing of it is
-//! built here.
+//! Reads the announcements of owners in other shards. This process does not build them, so only their
+//! status is known.
 //!
-//! What it holds is its inventory, which is written before anything is applied. Whether it holds all
-//! that it wants is known when all is applied from what its source has now. What it does not want any
-//! more it holds until it is deleted or claimed, so from here wanting and holding look the same until it
-//! has seen a claim.
+//! The inventory is written before an apply, so it has all objects that the owner holds. It has all that
+//! the owner wants once the current revision of its source is applied. The owner keeps unwanted objects
+//! until they are deleted or claimed, so from here wanting and holding look the same.
 
 use super::declaration::Declaration;
 
-/// What of a status others listen to.
+/// The part of a status that other owners read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StatusSeen {
-    /// The generation that it speaks of.
+    /// `status.observedGeneration`.
     pub observed_generation: Option<i64>,
-    /// The revision that was tried last.
+    /// `status.lastAttemptedRevision`.
     pub attempted: Option<String>,
-    /// The revision that was applied last.
+    /// `status.lastAppliedRevision`.
     pub applied: Option<String>,
     /// The condition `Ready`.
     pub ready: Option<ReadySeen>,
-    /// Whether deletions are held back.
+    /// Whether deletions are blocked (`PruneBlocked`).
     pub prune_blocked: bool,
 }
 
@@ -30,16 +29,16 @@ pub struct ReadySeen {
     pub is_true: bool,
     /// Whether it is false.
     pub is_false: bool,
-    /// Whether it says that all is applied, and not healthy.
+    /// Whether all is applied, but not healthy.
     pub is_unhealthy: bool,
-    /// The word for why.
+    /// Its reason.
     pub reason: String,
-    /// The generation that it speaks of.
+    /// Its `observedGeneration`.
     pub observed_generation: Option<i64>,
 }
 
-/// Whether its inventory holds all that it wants of this revision of its source; one that is being
-/// deleted or suspended comes to want nothing else.
+/// Whether its inventory has all that it wants of this revision. An owner that is being deleted or
+/// suspended will want nothing else.
 pub(crate) fn is_settled(declaration: &Declaration, revision: &str) -> bool {
     if declaration.deleting || declaration.suspended {
         return true;
@@ -50,14 +49,13 @@ pub(crate) fn is_settled(declaration: &Declaration, revision: &str) -> bool {
     if is(&status.applied) && status.observed_generation == generation {
         return true;
     }
-    // applied, and not healthy
     let ready = status.ready.as_ref();
     is(&status.attempted)
         && ready.is_some_and(|ready| ready.is_unhealthy && ready.observed_generation == generation)
 }
 
-/// Whether its inventory may hold what it does not want: it does not delete it yet. What another claims of
-/// that, it lets go of.
+/// Whether its inventory may have objects that it does not want and does not delete yet. It releases
+/// those that another claims.
 pub(crate) fn keeps(declaration: &Declaration) -> bool {
     !declaration.deleting && !declaration.suspended && declaration.status.prune_blocked
 }
@@ -78,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_settled_when_all_is_applied() {
+    fn an_inventory_is_settled_when_all_is_applied() {
         let check = |change: &dyn Fn(&mut Declaration), expected: bool| {
             let mut object = Declaration {
                 generation: 2,
@@ -119,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn it_may_hold_what_it_does_not_want() {
+    fn an_inventory_may_have_unwanted_objects() {
         let check = |prune_blocked: bool, change: &dyn Fn(&mut Declaration), expected: bool| {
             let mut object = declaration();
             object.status.prune_blocked = prune_blocked;

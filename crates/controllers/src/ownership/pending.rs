@@ -1,73 +1,61 @@
-//! Who has to be built before it is known who has an object that nobody holds.
+//! The owners to build before it is known which owner gets an object without a holder.
 //!
-//! Of one source those that come before ([`Rank`]) and are not built from its artifact yet: what they
-//! want is not known. And the children of one that is being applied, as long as they are not there as it
-//! declares them. A child whose parent waits for something is none: nobody waits for a dependency of
-//! another.
+//! These are the owners of the same source that come before ([`Rank`]) and are not built from its
+//! artifact. The children of an owner that is being applied count until they exist as declared. If the
+//! parent waits, its children do not count: no owner waits for another's dependency.
 //!
-//! To ask costs the look at the first of a sorted set. The set is made when somebody asks for an
-//! artifact for the first time, and kept with each build from then on: a thousand of one
-//! source that are all new ask a thousand times and more.
+//! A query costs one lookup in a sorted set, which the first query for an artifact makes and each build
+//! updates: a thousand new owners of one source query it a thousand times and more.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::arbitration::Rank;
 use crate::ObjectRef;
 
-/// Those that have to be built first.
 #[derive(Debug, Default)]
 pub(crate) struct PendingBuilds {
-    /// By source, since somebody asked.
     unbuilt: HashMap<ObjectRef, Unbuilt>,
-    /// By the parent that applies them.
     children: HashMap<ObjectRef, Children>,
 }
 
-/// Those that are not built from the artifact of their source.
 #[derive(Debug)]
 struct Unbuilt {
     artifact: String,
     ranks: BTreeSet<Rank>,
 }
 
-/// What one that is being applied creates and changes.
 #[derive(Debug, Default)]
 struct Children {
-    /// Whether it still is; else those are left that nobody has told of yet.
+    /// Whether the apply is running. Afterwards only the children that are not declared yet are left.
     applying: bool,
     coming: BTreeMap<Rank, Coming>,
 }
 
-/// A child that is not there yet as its parent declares it.
+/// A child that does not exist yet as its parent declares it.
 #[derive(Debug)]
 struct Coming {
     source: ObjectRef,
-    /// The generation that the API server gave it, once it is applied.
     generation: Option<i64>,
 }
 
-/// One that has to be built first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// Which.
     pub(crate) owner: ObjectRef,
-    /// Its parent, where that has to apply it before.
+    /// Its parent, if that has to apply it first.
     pub(crate) parent: Option<ObjectRef>,
 }
 
 impl PendingBuilds {
-    /// The artifact of a source that somebody asked about last.
+    /// The artifact of the last query for a source.
     pub(crate) fn artifact(&self, source: &ObjectRef) -> Option<&str> {
         self.unbuilt.get(source).map(|unbuilt| &*unbuilt.artifact)
     }
 
-    /// Notes all that are not built from the artifact of a source.
     pub(crate) fn learn(&mut self, source: &ObjectRef, artifact: &str, ranks: BTreeSet<Rank>) {
         let artifact = artifact.to_owned();
         self.unbuilt.insert(source.clone(), Unbuilt { artifact, ranks });
     }
 
-    /// Notes whether one that reads a source is not built from that artifact.
     pub(crate) fn set(&mut self, source: &ObjectRef, rank: Rank, is_unbuilt: bool) {
         let Some(unbuilt) = self.unbuilt.get_mut(source) else {
             return;
@@ -79,25 +67,24 @@ impl PendingBuilds {
         }
     }
 
-    /// Forgets who is not built of a source: who asks next looks at all that read it.
+    /// Drops the set of a source; the next query makes it again.
     pub(crate) fn forget_source(&mut self, source: &ObjectRef) {
         self.unbuilt.remove(source);
     }
 
-    /// The same of all sources: the order is another.
+    /// Drops the sets of all sources, because the order changed.
     pub(crate) fn forget_order(&mut self) {
         self.unbuilt.clear();
     }
 
-    /// Whether an owner is being applied.
     pub(crate) fn is_applying(&self, parent: &ObjectRef) -> bool {
         self.children
             .get(parent)
             .is_some_and(|children| children.applying)
     }
 
-    /// Notes that an owner is being applied, and the children that it creates or changes. Those that
-    /// it has applied already stay until somebody tells of them.
+    /// Notes the start of an apply, with the children that it creates or changes. Children that it
+    /// applied before stay until they are declared.
     pub(crate) fn begin(&mut self, parent: &ObjectRef, coming: impl Iterator<Item = (Rank, ObjectRef)>) {
         let children = self.children.entry(parent.clone()).or_default();
         children.applying = true;
@@ -111,7 +98,7 @@ impl PendingBuilds {
         }
     }
 
-    /// Notes the generation of a child that was applied: somebody may tell of it later.
+    /// Notes the generation of an applied child; its declaration may come later.
     pub(crate) fn applied(&mut self, parent: &ObjectRef, child: &Rank, generation: i64) {
         let children = self.children.get_mut(parent);
         if let Some(coming) = children.and_then(|children| children.coming.get_mut(child)) {
@@ -119,7 +106,6 @@ impl PendingBuilds {
         }
     }
 
-    /// Notes that an owner is there in this generation.
     pub(crate) fn seen(&mut self, child: &Rank, generation: i64) {
         for children in self.children.values_mut() {
             let coming = children.coming.get(child);
@@ -131,8 +117,8 @@ impl PendingBuilds {
             .retain(|_, children| children.applying || !children.coming.is_empty());
     }
 
-    /// Notes that an owner is not being applied any more: of its children those come that it has
-    /// applied. Whether it was.
+    /// Notes the end of an apply: only the applied children are still expected. Returns whether it was
+    /// running.
     pub(crate) fn end(&mut self, parent: &ObjectRef) -> bool {
         let Some(mut children) = self.children.remove(parent) else {
             return false;
@@ -145,7 +131,6 @@ impl PendingBuilds {
         was
     }
 
-    /// Forgets an owner that is gone: as a parent, and as a child that nobody has told of.
     pub(crate) fn forget(&mut self, owner: &ObjectRef) {
         self.children.remove(owner);
         for children in self.children.values_mut() {
@@ -155,7 +140,7 @@ impl PendingBuilds {
             .retain(|_, children| children.applying || !children.coming.is_empty());
     }
 
-    /// Those of a source that come before, the last one first: they are mostly built in order.
+    /// The owners of a source that come before, last first: they are mostly built in order.
     pub(crate) fn before<'a>(
         &'a self,
         source: &'a ObjectRef,

@@ -1,4 +1,4 @@
-//! Relations between owners and what they name, looked up from the other end: pure.
+//! Relations between owners and the objects they name, indexed by the other end. Pure.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -21,12 +21,10 @@ impl<T> Default for Relation<T> {
 }
 
 impl<T: Clone + Eq + Hash> Relation<T> {
-    /// The owners that are related to one.
     pub(super) fn of(&self, end: &T) -> impl Iterator<Item = &ObjectRef> + Clone + use<'_, T> {
         self.0.get(end).into_iter().flatten()
     }
 
-    /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&T, &BTreeSet<ObjectRef>)> {
         self.0.iter()
     }
@@ -58,22 +56,18 @@ impl<T: Clone + Eq + Hash> Relation<T> {
 /// The relations that follow from declarations alone.
 #[derive(Debug, Default)]
 pub(super) struct Relations {
-    /// The owners that read a source.
     pub(super) readers: Relation<ObjectRef>,
-    /// The owners that depend on another.
     pub(super) dependents: Relation<ObjectRef>,
-    /// The owners that take values from a ConfigMap or Secret.
     pub(super) input_readers: Relation<InputRef>,
-    /// The owners that have an object in their inventory.
     pub(super) holders: Relation<ObjectId>,
     /// The owners that another applied.
     pub(super) children: Relation<ObjectRef>,
 }
 
 impl Relations {
-    /// Replaces the relations of an owner; the objects that its inventory does not have any more.
+    /// Replaces the relations of an owner. Returns the objects that left its inventory.
     ///
-    /// Most changes are of its status and leave the relations as they are: an inventory is long.
+    /// Most changes are of the status and leave the relations as they are; an inventory is long.
     pub(super) fn replace(
         &mut self,
         owner: &ObjectRef,

@@ -1,8 +1,8 @@
-//! What is not deleted though it is not declared any more, and why: as sentences for the status.
+//! Status messages for objects that are kept although they are not declared any more.
 //!
-//! A Namespace and a CustomResourceDefinition take others with them. They stay as long as somebody
-//! wants an object in the one or of the other, or has one in the inventory: what another drops as
-//! well goes first, and its inventory says when.
+//! A Namespace and a CustomResourceDefinition take others with them. They stay while an owner wants or
+//! holds an object inside. Objects that another owner drops as well go first, and its inventory shows
+//! when.
 
 use equate_apply::id::ObjectId;
 use equate_apply::owner::Owner;
@@ -10,46 +10,42 @@ use equate_apply::plan::{KeepReason, Plan, Step};
 
 use crate::ObjectRef;
 
-/// More names than this do not help anybody.
+/// A longer list helps no reader.
 const NAMED: usize = 10;
 
-/// The objects that stay for what would go with them.
-pub(crate) fn said(plan: &Plan) -> Option<String> {
+pub(crate) fn containers_kept(plan: &Plan) -> Option<String> {
     let mut kept = Vec::new();
     for step in &plan.prune {
         if let Step::Keep(id, KeepReason::Needed(owner, object)) = step {
-            kept.push(format!(
-                "{id}, with which {object} of {} would go",
-                ObjectRef::from(owner)
-            ));
+            kept.push(format!("{id}, needed by {object} of {}", ObjectRef::from(owner)));
         }
     }
     let kept = listed(kept)?;
     Some(format!(
-        "not deleted yet: {kept}. It goes on when nobody declares or holds such an object"
+        "not deleted yet: {kept}. It is deleted when no owner declares or holds such an object"
     ))
 }
 
-/// The objects that another is to take and does not, with what `trouble` knows of that.
+/// The objects handed over to an owner that has not taken them; `reason` returns its reason.
 pub(crate) fn untaken(
     plan: &Plan,
-    trouble: impl Fn(&ObjectId, &Owner) -> Option<&'static str>,
+    reason: impl Fn(&ObjectId, &Owner) -> Option<&'static str>,
 ) -> Option<String> {
     let mut kept = Vec::new();
     for step in &plan.prune {
         if let Step::Keep(id, KeepReason::HandedOver(owner)) = step
-            && let Some(why) = trouble(id, owner)
+            && let Some(why) = reason(id, owner)
         {
             kept.push(format!("{id}, for {}, which {why}", ObjectRef::from(owner)));
         }
     }
     let kept = listed(kept)?;
     Some(format!(
-        "not deleted, and not taken yet: {kept}. It goes when it is taken, or not declared there any more"
+        "not deleted, and not taken over yet: {kept}. It leaves the inventory when that owner takes it or no longer declares it"
     ))
 }
 
-/// What stays in the cluster when its Kustomization goes, and why.
+/// The objects that stay in the cluster when their Kustomization is deleted, with reasons.
 pub(crate) fn left(plan: &Plan) -> Option<String> {
     let stays = plan.prune.iter().filter(|step| match step {
         Step::Keep(_, KeepReason::Gone | KeepReason::Deleting) => false,
@@ -67,7 +63,6 @@ fn listed(mut kept: Vec<String>) -> Option<String> {
     (!kept.is_empty()).then(|| format!("{}{more}", kept.join("; ")))
 }
 
-/// Whether something stays for what would go with it.
 pub(crate) fn holds(plan: &Plan) -> bool {
     let needed = |step: &Step| matches!(step, Step::Keep(_, KeepReason::Needed(..)));
     plan.prune.iter().any(needed)

@@ -1,8 +1,8 @@
-//! The grammar of label selectors, as `--watch-label-selector` takes it: `a`, `!a`, `a=b`, `a==b`,
-//! `a!=b`, `a in (b,c)`, `a notin (b,c)`, joined by commas.
+//! The grammar of label selectors in `--watch-label-selector`: `a`, `!a`, `a=b`, `a==b`, `a!=b`, `a in
+//! (b,c)`, `a notin (b,c)`, joined by commas.
 //!
-//! What is said about a wrong one is apimachinery's (`labels.Parse`, `metav1.ParseToLabelSelector`),
-//! which also refuse `<` and `>` here. Matching is kube's.
+//! The messages are apimachinery's (`labels.Parse`, `metav1.ParseToLabelSelector`), which also refuse
+//! `<` and `>` here. Matching is kube's.
 
 use std::collections::BTreeSet;
 
@@ -14,20 +14,20 @@ const BYTES_MAX: usize = 4096;
 /// Why a text is no label selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// It does not follow the grammar, or a key or value is none.
-    #[error("{selector:?} is no label selector: {problem}")]
+    /// The grammar, a key or a value is wrong.
+    #[error("{selector:?} is not a label selector: {problem}")]
     Invalid {
-        /// All of it.
+        /// The whole selector.
         selector: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// It is too long.
-    #[error("the label selector has {0} bytes; at most {BYTES_MAX} are read")]
+    #[error("the label selector has {0} bytes; the limit is {BYTES_MAX}")]
     Long(usize),
 }
 
-/// Reads a selector; an empty one matches everything.
+/// Parses a selector; an empty one matches everything.
 pub(super) fn parse(text: &str) -> Result<Selector, SelectorError> {
     if text.len() > BYTES_MAX {
         return Err(SelectorError::Long(text.len()));
@@ -56,7 +56,6 @@ pub(super) fn parse(text: &str) -> Result<Selector, SelectorError> {
     Ok(expressions.into_iter().collect())
 }
 
-/// The first requirement of a text, and what follows it.
 fn expression(text: &str) -> Result<(Expression, &str), String> {
     if let Some(text) = text.strip_prefix('!') {
         let (key, rest) = key(text.trim_start())?;
@@ -145,7 +144,6 @@ fn value<'a>(key: &str, text: &'a str) -> Result<(String, &'a str), String> {
     Ok((value.to_owned(), rest))
 }
 
-/// Alphanumeric at both ends, with `-`, `_` and `.` in between.
 fn edges(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = [text.bytes().next(), text.bytes().next_back()];
@@ -155,7 +153,7 @@ fn edges(text: &str) -> bool {
             .all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric()))
 }
 
-/// What stands before the next sign or space, and what comes after it and the spaces.
+/// The text before the next sign or space, and the rest after the spaces.
 fn word(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| c.is_whitespace() || "=!<>(),".contains(c))

@@ -44,7 +44,7 @@ fn a_selector_matches_as_in_kubernetes() {
 }
 
 #[test]
-fn what_is_no_selector_is_refused() {
+fn invalid_selectors_are_rejected() {
     let check = |selector: &str, problem: &str| {
         let error = Shards::default().labels(selector).unwrap_err().to_string();
         assert!(error.contains(problem), "{selector}: {error}");
@@ -92,7 +92,7 @@ fn each_object_is_in_one_slice_and_seldom_moves() {
     }
 }
 
-/// Two versions that disagree would both reconcile an object, or neither.
+/// Two versions that disagree would both reconcile an object, or neither would.
 #[test]
 fn the_hash_never_changes() {
     let places = ["apps", "infra", "monitoring", "podinfo", "tenants"].map(|name| {
@@ -119,16 +119,13 @@ fn slices_are_written_as_fractions() {
     };
     check("0/1", Ok(Slice::default()));
     check("2/3", Ok(Slice { index: 2, of: 3 }));
-    check("3/3", Err("there is no shard 3/3: of 3 the last is 2/3"));
-    check(
-        "0/2000",
-        Err("2000 shards are more than the 1024 that are supported"),
-    );
+    check("3/3", Err("shard 3/3 does not exist: the last one is 2/3"));
+    check("0/2000", Err("2000 shards are too many: the limit is 1024"));
     for text in ["", "1", "a/3", "-1/3", "+1/3", "0/0", "1/3/5", "1/99999999999"] {
         check(
             text,
             Err(&format!(
-                "{text:?} is no shard: expected one such as 0/3, the first of three"
+                "{text:?} is not a shard: expected INDEX/COUNT, such as 0/3, the first of three"
             )),
         );
     }
@@ -136,7 +133,7 @@ fn slices_are_written_as_fractions() {
 }
 
 #[test]
-fn all_ways_to_divide_have_to_agree() {
+fn all_selections_have_to_match() {
     let shards = Shards::default().namespace("a").labels("team").unwrap();
     assert!(shards.own(&meta("a", "x", &[("team", "")])));
     assert!(!shards.own(&meta("b", "x", &[("team", "")])));

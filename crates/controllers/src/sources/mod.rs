@@ -1,8 +1,8 @@
-//! What sources say they have published: the one place that looks at their statuses.
+//! The published artifacts of all sources; the only reader of their statuses.
 //!
-//! GitRepositories are followed by their own controller. Of the kinds that others serve only metadata and
-//! the artifact are kept, and nothing before an object refers to one: a kind that nobody uses costs
-//! no watch. Their definitions may be missing, before or after: that is said, and looked at again.
+//! The GitRepository controller follows GitRepositories. Of other kinds only metadata and the artifact
+//! are kept, from the first reference on: an unused kind costs no watch. Their definitions may be
+//! missing, before or after: that is reported, and retried.
 
 pub(crate) mod artifacts;
 
@@ -23,31 +23,25 @@ use crate::kit::mirror::{Change, Mirror, WatchState};
 use crate::kit::read::chain;
 use crate::{Key, ObjectRef};
 
-/// What has changed about sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SourceEvent {
-    /// What one makes available is another.
     Artifact {
-        /// Which.
         source: ObjectRef,
         /// Whether the source itself is gone.
         gone: bool,
     },
-    /// Whether the kind can be read at all.
+    /// Whether the kind can be read changed.
     Kind(SourceKind),
 }
 
-/// A source that has a status with an artifact.
 pub(crate) trait Publishes {
-    /// Its kind.
     const KIND: SourceKind;
 
-    /// What it has published.
     fn artifact(&self) -> Option<&Artifact>;
 }
 
-/// The news of a change, if it is one to those who read the source.
-pub(crate) fn news<K: Publishes>(change: &Change<K>) -> Option<SourceEvent> {
+/// The event of a change, if it matters to the source's readers.
+pub(crate) fn source_event<K: Publishes>(change: &Change<K>) -> Option<SourceEvent> {
     let artifact = |object: &Option<Arc<K>>| {
         let artifact = object.as_ref()?.artifact()?;
         Some((
@@ -64,22 +58,16 @@ pub(crate) fn news<K: Publishes>(change: &Change<K>) -> Option<SourceEvent> {
     })
 }
 
-/// What is known of a source.
 #[derive(Debug, Clone)]
 pub(crate) enum Named {
-    /// It is not known yet, and whoever asked is woken; why not, if something is in the way.
+    /// Not known yet, with the error if there is one; the reader will be woken.
     Unlisted(Option<String>),
-    /// The API server does not serve its kind.
     Unserved,
-    /// It does not exist.
     Absent,
-    /// It has published nothing.
     Nothing,
-    /// What it has published.
     Artifact(Artifact),
 }
 
-/// All sources, of all kinds.
 pub(crate) struct Sources {
     pub(crate) repositories: Mirror<GitRepository>,
     oci: Lazy<OciRepository>,
@@ -96,22 +84,22 @@ impl fmt::Debug for Sources {
 }
 
 impl Sources {
-    /// Of the other kinds nothing is followed yet. `told` must not block.
+    /// Other kinds are not followed yet. `on_event` must not block.
     pub(crate) fn new(
         repositories: Mirror<GitRepository>,
         client: &Client,
         pace: &Pace,
-        told: &Arc<dyn Fn(SourceEvent) + Send + Sync>,
+        on_event: &Arc<dyn Fn(SourceEvent) + Send + Sync>,
     ) -> Sources {
         Sources {
             repositories,
-            oci: Lazy::new(client, pace, told),
-            buckets: Lazy::new(client, pace, told),
-            external: Lazy::new(client, pace, told),
+            oci: Lazy::new(client, pace, on_event),
+            buckets: Lazy::new(client, pace, on_event),
+            external: Lazy::new(client, pace, on_event),
         }
     }
 
-    /// What is known of a source; from now on its kind is followed.
+    /// The state of a source; from now on its kind is followed.
     pub(crate) fn named(&self, source: &ObjectRef) -> Named {
         let mut kinds = SourceKind::ALL.iter();
         let key = &source.key();
@@ -124,7 +112,6 @@ impl Sources {
         }
     }
 
-    /// What a source has published.
     pub(crate) fn artifact(&self, source: &ObjectRef) -> Option<Artifact> {
         match self.named(source) {
             Named::Artifact(artifact) => Some(artifact),
@@ -137,24 +124,24 @@ fn named<K>(mirror: &Mirror<K>, key: &Key) -> Named
 where
     K: Publishes + Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + Send + Sync + 'static,
 {
-    // asked first: what comes between is told
+    // read first: a change in between wakes the reader
     let listed = mirror.is_ready();
     if let Some(object) = mirror.get(key) {
         return object.artifact().cloned().map_or(Named::Nothing, Named::Artifact);
     }
-    match &*mirror.standing().borrow() {
+    match &*mirror.watch_state().borrow() {
         WatchState::Unserved => Named::Unserved,
         _ if listed => Named::Absent,
-        WatchState::Troubled(trouble) => Named::Unlisted(Some(chain(&**trouble))),
+        WatchState::Troubled(error) => Named::Unlisted(Some(chain(&**error))),
         WatchState::Starting | WatchState::Following => Named::Unlisted(None),
     }
 }
 
-/// A mirror that begins when somebody asks.
+/// A mirror that begins with its first use.
 struct Lazy<K> {
     client: Client,
     pace: Pace,
-    told: Arc<dyn Fn(SourceEvent) + Send + Sync>,
+    on_event: Arc<dyn Fn(SourceEvent) + Send + Sync>,
     begun: OnceLock<(Mirror<Published<K>>, AbortOnDropHandle<()>)>,
 }
 
@@ -163,11 +150,11 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + 'static,
     Published<K>: Publishes,
 {
-    fn new(client: &Client, pace: &Pace, told: &Arc<dyn Fn(SourceEvent) + Send + Sync>) -> Self {
+    fn new(client: &Client, pace: &Pace, on_event: &Arc<dyn Fn(SourceEvent) + Send + Sync>) -> Self {
         Self {
             client: client.clone(),
             pace: pace.clone(),
-            told: Arc::clone(told),
+            on_event: Arc::clone(on_event),
             begun: OnceLock::new(),
         }
     }
@@ -178,25 +165,25 @@ where
     }
 
     fn begin(&self) -> (Mirror<Published<K>>, AbortOnDropHandle<()>) {
-        let told = Arc::clone(&self.told);
+        let on_event = Arc::clone(&self.on_event);
         let mirror = Mirror::start(
             self.client.clone(),
             self.pace.clone(),
             move |change: &Change<Published<K>>| {
-                if let Some(news) = news(change) {
-                    told(news);
+                if let Some(event) = source_event(change) {
+                    on_event(event);
                 }
             },
         );
-        let (mut standing, told) = (mirror.standing(), Arc::clone(&self.told));
-        // those who asked for one that is not there are told of that, too
+        let (mut watch_state, on_event) = (mirror.watch_state(), Arc::clone(&self.on_event));
+        // wakes readers of missing sources as well
         let task = tokio::spawn(async move {
             let mut before = std::mem::discriminant(&WatchState::Starting);
-            while standing.changed().await.is_ok() {
-                let now = std::mem::discriminant(&*standing.borrow_and_update());
+            while watch_state.changed().await.is_ok() {
+                let now = std::mem::discriminant(&*watch_state.borrow_and_update());
                 if now != before {
                     before = now;
-                    told(SourceEvent::Kind(Published::<K>::KIND));
+                    on_event(SourceEvent::Kind(Published::<K>::KIND));
                 }
             }
         });
@@ -204,7 +191,7 @@ where
     }
 }
 
-/// An object of a kind that others serve, as far as it matters here.
+/// The fields of another kind of source that matter here.
 #[derive(Deserialize)]
 #[serde(bound = "")]
 struct Published<K> {
@@ -221,7 +208,7 @@ struct PublishedStatus {
     artifact: Option<Artifact>,
 }
 
-// by hand: derived, it would ask the same of K
+// by hand: derived, it would require `K: Clone`
 impl<K> Clone for Published<K> {
     fn clone(&self) -> Self {
         Self {
@@ -232,7 +219,7 @@ impl<K> Clone for Published<K> {
     }
 }
 
-/// Long, and nobody's business here.
+/// Drops the managed fields: long, and not needed here.
 fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let metadata = ObjectMeta::deserialize(deserializer)?;
     Ok(ObjectMeta {

@@ -1,5 +1,4 @@
-//! Where the objects of an owner go, as its spec says it; and the way there, for any controller that
-//! applies objects.
+//! The destination of an owner's objects, and the access to it, for any controller that applies objects.
 
 use equate_apply::owner::Owner;
 
@@ -9,33 +8,30 @@ use super::target::Access;
 use crate::key::is_name;
 use crate::kit::services::Kit;
 
-/// Where an owner applies.
 #[derive(Debug)]
 pub(crate) struct Destination<'a> {
     pub(crate) owner: Owner,
-    /// What opens another cluster, if that is where.
+    /// The opener of another cluster, if any.
     pub(crate) kube_config: Option<&'a KubeConfigSource>,
-    /// The ServiceAccount to act as, if one: see [`super::target::account`].
+    /// The ServiceAccount to impersonate: see [`super::target::account`].
     pub(crate) account: Option<&'a str>,
 }
 
-/// Why there is no way to a destination.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AccessError {
-    /// The other cluster is not reached.
     #[error(transparent)]
     Remote(#[from] RemoteClusterError),
-    /// No ServiceAccount can have this name.
     #[error("{0:?} is not a name that a ServiceAccount can have")]
     Account(String),
 }
 
 impl Kit {
-    /// The way to a destination. `held` is what opened the other cluster last, and what does now: it is
-    /// read again only if `rereads` says so, which is told whether changes of it are watched.
+    /// The access to a destination. `held` is the last opener of the other cluster, and is updated. It
+    /// is read again only if `rereads` says so, which gets whether its changes are watched.
     ///
     /// # Errors
-    /// When the other cluster cannot be opened, or nobody can be acted as by this name.
+    ///
+    /// If the other cluster cannot be opened, or the account's name is invalid.
     pub(crate) async fn access(
         &self,
         to: &Destination<'_>,
@@ -61,7 +57,6 @@ impl Kit {
         acting.ok().filter(|_| is_name(account)).ok_or_else(refused)
     }
 
-    /// The cluster that a Secret or ConfigMap opens.
     async fn remote(
         &self,
         namespace: &str,
@@ -73,8 +68,8 @@ impl Kit {
         let held = held.filter(|held| held.is_of(opener));
         if let Some(held) = held {
             let holder = opener.holder(namespace);
-            let told = held.version.is_some() && self.inputs.version(&holder) == held.version;
-            if !rereads(told) {
+            let watched = held.version.is_some() && self.inputs.version(&holder) == held.version;
+            if !rereads(watched) {
                 return Ok(held.clone());
             }
         }
@@ -82,7 +77,7 @@ impl Kit {
             .remote_clusters
             .open(&self.client, namespace, opener, &self.settings.policy);
         match (opened.await, held) {
-            // it was there a moment ago, and nobody says that it is another
+            // it existed a moment ago, and there is no sign of a change
             (Err(error), Some(held)) if error.is_passing() => Ok(held.clone()),
             (opened, _) => opened,
         }

@@ -1,4 +1,4 @@
-//! What opens another cluster: the object that a `spec.kubeConfig` refers to.
+//! The object that a `spec.kubeConfig` refers to.
 
 use equate_api::kustomize::ValuesKind;
 use equate_api::meta::{KubeConfigReference, SecretKeyReference};
@@ -6,12 +6,12 @@ use equate_api::meta::{KubeConfigReference, SecretKeyReference};
 use crate::Key;
 use crate::kit::inputs::InputRef;
 
-/// What opens a cluster, of the namespace of the object that refers to it.
+/// The opener of a cluster, in the namespace of the object that refers to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KubeConfigSource {
     /// A Secret with a kubeconfig.
     Secret(SecretKeyReference),
-    /// A ConfigMap that says where it is, and whose token opens it.
+    /// A ConfigMap with the address of the cluster and the account whose token opens it.
     ConfigMap(String),
 }
 
@@ -25,7 +25,6 @@ impl From<&KubeConfigReference> for KubeConfigSource {
 }
 
 impl KubeConfigSource {
-    /// What has to be read.
     pub(crate) fn holder(&self, namespace: &str) -> InputRef {
         match self {
             KubeConfigSource::Secret(secret) => (ValuesKind::Secret, Key::new(namespace, &*secret.name)),

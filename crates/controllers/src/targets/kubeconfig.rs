@@ -1,10 +1,9 @@
-//! The kubeconfig of another cluster, as somebody put it into a Secret: parsed, and made a client of.
+//! Parses the kubeconfig of another cluster, from a Secret, and makes a client.
 //!
-//! Who may write a Secret in a namespace is not whom this process trusts with its own machine. So a
-//! kubeconfig has all it needs in itself: what would run a program here, read a file of this machine,
-//! or trust any certificate is refused by name, not passed over, for the cluster would be opened with
-//! less than was asked for. The first and the last the [`Policy`] can allow. Nothing of what it holds
-//! is in an error.
+//! Writers of Secrets are not trusted with this machine. So fields that would run a program here, read a
+//! file of this machine, or trust any certificate are refused by name. They are not ignored: the cluster
+//! would be opened with less than requested. The [`Policy`] can allow the first and the last. Errors
+//! contain nothing of its content.
 
 use std::time::Duration;
 
@@ -18,54 +17,52 @@ use sha2::{Digest as _, Sha256};
 
 use crate::policy::Policy;
 
-/// More bytes than this no kubeconfig of one cluster has.
+/// A kubeconfig of one cluster is not longer.
 pub(crate) const BYTES_MAX: usize = 256 << 10;
-/// So long a connection may take; how long an answer may is said with each request.
+/// The time limit of a connection; requests set their own.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Why a kubeconfig is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KubeConfigError {
     /// It is too long.
-    #[error("the kubeconfig has {0} bytes, and at most {BYTES_MAX} are read")]
+    #[error("the kubeconfig has {0} bytes; the limit is {BYTES_MAX}")]
     TooLarge(usize),
-    /// It is no text.
+    /// It is not UTF-8.
     #[error("the kubeconfig is not UTF-8")]
     NotText,
-    /// It is no kubeconfig. What is wrong is left out, for it may quote what is secret.
+    /// It is no kubeconfig. The cause is left out, for it may quote a secret.
     #[error("the kubeconfig cannot be parsed as YAML of the kind Config")]
     Malformed,
-    /// It has no current context, or that names what is not there.
-    #[error("the kubeconfig's current-context {0:?} names no context with a cluster and a user that it has")]
+    /// Its current context is missing or incomplete.
+    #[error("the kubeconfig's current-context {0:?} names no context with a cluster and a user")]
     Context(String),
-    /// It would have this process do what it does not do for a Secret.
+    /// It asks for something that a Secret may not.
     #[error("the kubeconfig's {field} is refused: {why}")]
     Refused {
-        /// Which part.
+        /// The field.
         field: &'static str,
-        /// Why, and what to do instead.
+        /// The reason, and the alternative.
         why: &'static str,
     },
     /// It cannot be made a client of.
-    #[error("the kubeconfig cannot be used: its server, certificates or keys cannot be read")]
+    #[error("the kubeconfig cannot be used: its server, certificates or keys are invalid")]
     Unusable,
 }
 
-/// Another cluster, opened.
 pub(crate) struct Opened {
     pub(crate) client: Client,
-    /// Which cluster that is: whoever opens it with other credentials reaches the same objects.
+    /// Identifies the cluster: other credentials reach the same objects.
     pub(crate) fingerprint: [u8; 32],
 }
 
-/// Opens what a kubeconfig's current context names.
 pub(crate) async fn open(bytes: &[u8], policy: &Policy) -> Result<Opened, KubeConfigError> {
     let (kubeconfig, fingerprint) = read(bytes, policy)?;
     let client = client(kubeconfig).await?;
     Ok(Opened { client, fingerprint })
 }
 
-/// A cluster by where it is and how it proves that: requests are sent without saying who asks.
+/// Opens a cluster by its address and certificates, without credentials.
 pub(crate) async fn open_cluster(server: &str, ca: Option<&str>) -> Result<Opened, KubeConfigError> {
     const NAME: &str = "cluster";
     let cluster = Cluster {
@@ -118,7 +115,7 @@ fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeCon
     let mut all = Kubeconfig::from_yaml(text).map_err(|_| KubeConfigError::Malformed)?;
     let name = all.current_context.clone().unwrap_or_default();
     let nothing = || KubeConfigError::Context(name.clone());
-    // what is not used is not looked at, and does not reach the client
+    // unused entries are not checked, and do not reach the client
     all.contexts.retain(|context| context.name == name);
     let context = all.contexts.first().and_then(|context| context.context.clone());
     let context = context.ok_or_else(nothing)?;
@@ -134,24 +131,24 @@ fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeCon
 }
 
 fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), KubeConfigError> {
-    const INLINE: &str = "files of the machine of the controllers are not read for a Secret; put the content \
-        into the kubeconfig itself (kubectl config view --raw --flatten)";
+    const INLINE: &str = "a Secret may not read files of the controllers' machine; put the content into \
+        the kubeconfig (kubectl config view --raw --flatten)";
     let insecure = cluster.insecure_skip_tls_verify == Some(true);
     let refused = [
         (
             user.exec.is_some() && !policy.insecure_kubeconfig_exec,
             "users[].user.exec",
-            "no program is run for a Secret; use a token, or start the controllers with --insecure-kubeconfig-exec",
+            "a Secret may not run programs; use a token, or start the controllers with --insecure-kubeconfig-exec",
         ),
         (
             user.auth_provider.is_some(),
             "users[].user.auth-provider",
-            "no program is run for a Secret; use a token",
+            "a Secret may not run programs; use a token",
         ),
         (
             insecure && !policy.insecure_kubeconfig_tls,
             "clusters[].cluster.insecure-skip-tls-verify",
-            "the server has to prove who it is; give its certificate-authority-data, or start the controllers with \
+            "the server must prove its identity; set certificate-authority-data, or start the controllers with \
              --insecure-kubeconfig-tls",
         ),
         (
@@ -169,7 +166,7 @@ fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), Kube
         (
             cluster.proxy_url.is_some(),
             "clusters[].cluster.proxy-url",
-            "proxies to clusters are not supported yet",
+            "proxies are not supported",
         ),
         (
             user.impersonate.is_some()
@@ -177,7 +174,7 @@ fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), Kube
                 || user.impersonate_groups.is_some()
                 || user.impersonate_user_extra.is_some(),
             "users[].user.as",
-            "name whom to act as in spec.serviceAccountName",
+            "set the account to impersonate in spec.serviceAccountName",
         ),
     ];
     match refused.into_iter().find(|(found, _, _)| *found) {
@@ -186,7 +183,7 @@ fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), Kube
     }
 }
 
-/// Tells clusters apart by where they are and how they prove it, whoever opens them.
+/// Identifies a cluster by its address and certificates, for any credentials.
 fn fingerprint(cluster: &Cluster) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in [
@@ -232,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_would_have_this_machine_do_is_refused_by_name() {
+    fn unsafe_fields_are_refused_by_name() {
         let check = |cluster: Value, user: Value, policy: &Policy, expected: Option<&str>| {
             let read = read(kubeconfig(cluster, user).as_bytes(), policy);
             match (read, expected) {
@@ -246,7 +243,7 @@ mod tests {
             }
         };
         let strict = Policy::default();
-        // what another context has is nothing to this one
+        // another context does not matter
         check(json!({}), json!({}), &strict, None);
         let exec = || json!({ "exec": { "apiVersion": "client.authentication.k8s.io/v1", "command": "sh" } });
         check(json!({}), exec(), &strict, Some("users[].user.exec"));
@@ -281,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kubeconfig_says_so_and_shows_nothing() {
+    fn an_invalid_kubeconfig_is_rejected_and_not_quoted() {
         let check = |bytes: &[u8], expected: &str| {
             let error = read(bytes, &Policy::default()).map(|_| ()).unwrap_err();
             assert_eq!(error.to_string(), expected);
@@ -291,18 +288,14 @@ mod tests {
             b"token: [s3cret",
             "the kubeconfig cannot be parsed as YAML of the kind Config",
         );
-        let none =
-            "the kubeconfig's current-context \"\" names no context with a cluster and a user that it has";
+        let none = "the kubeconfig's current-context \"\" names no context with a cluster and a user";
         check(b"apiVersion: v1\nkind: Config\n", none);
         let large = vec![b' '; BYTES_MAX + 1];
-        check(
-            &large,
-            "the kubeconfig has 262145 bytes, and at most 262144 are read",
-        );
+        check(&large, "the kubeconfig has 262145 bytes; the limit is 262144");
     }
 
     #[test]
-    fn a_place_is_where_it_is_whoever_opens_it() {
+    fn the_fingerprint_ignores_credentials() {
         let fingerprint = |cluster: Value, user: Value| {
             let text = kubeconfig(cluster, user);
             read(text.as_bytes(), &Policy::default()).map(|(_, fingerprint)| fingerprint)

@@ -1,12 +1,12 @@
-//! Where objects are applied, and as whom: this cluster, or the one of a `kubeConfig`; with this process's
-//! rights, or those of a ServiceAccount. For any controller that applies objects.
+//! The clusters and identities to apply with: this cluster, or that of a `kubeConfig`; this process's
+//! own rights, or those of a ServiceAccount. For any controller that applies objects.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | `destination` | where an owner applies, and the way there |
-//! | `target` | a cluster, with the rights to act with |
-//! | `remote` | the other clusters that are reached |
-//! | `kube_config_source` | what a `spec.kubeConfig` refers to |
+//! | `destination` | the destination of an owner, and the access to it |
+//! | `target` | a cluster, with the rights to use |
+//! | `remote` | the other clusters in use |
+//! | `kube_config_source` | the object that a `spec.kubeConfig` refers to |
 //! | `kubeconfig`, `workload_identity` | the two ways to open another cluster |
 
 pub(crate) mod destination;

@@ -1,12 +1,12 @@
-//! The clusters that are reached by a `kubeConfig`.
+//! The clusters of `kubeConfig` references.
 //!
-//! Each kubeconfig is a client, a discovery and a hub of its own, shared by all who have the same one:
-//! it is told by its content, so that a changed Secret is another. Where a ConfigMap says whose token
-//! opens the cluster, that account is part of what tells it: one tenant's way is never another's.
-//! Whoever uses it holds it, and with the last it goes, its watches too. The Secret is read when
-//! something says that it is time to (an interval, a request, a change, another try), not at each run,
-//! and at no interval where it has the label that has its changes told
-//! ([`InputWatcher`](crate::kit::inputs::InputWatcher)).
+//! Each kubeconfig has its own client, discovery and watcher, shared by all its users. It is identified
+//! by its content, so a changed Secret is a new one. If a ConfigMap names the account whose token opens
+//! the cluster, the account is part of the identity: tenants never share an access. The last user ends
+//! it, with its watches.
+//!
+//! The Secret is read after an interval, a request, a change or a failure, not at each run. If its
+//! changes are watched ([`InputWatcher`](crate::kit::inputs::InputWatcher)), no interval reads it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -30,25 +30,25 @@ use crate::kit::read::read;
 use crate::kit::watcher::{ObjectWatcher, Wake};
 use crate::policy::Policy;
 
-/// Why another cluster is not reached.
+/// Why another cluster is not accessible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteClusterError {
     /// The Secret cannot be read.
     #[error("failed to build kube client: unable to read KubeConfig secret '{secret}' error: {why}")]
     Unread {
-        /// Which.
+        /// The Secret.
         secret: Key,
-        /// The API server's words.
+        /// The API server's message.
         why: String,
-        /// Whether it was busy or away.
+        /// Whether the API server was busy or unreachable.
         passing: bool,
     },
-    /// It has no such key.
+    /// The Secret has no such key.
     #[error(
         "failed to build kube client: KubeConfig secret '{secret}' does not contain a '{key}' key with a kubeconfig"
     )]
     NoKey {
-        /// Which.
+        /// The Secret.
         secret: Key,
         /// The key.
         key: String,
@@ -56,33 +56,33 @@ pub enum RemoteClusterError {
     /// The ConfigMap cannot be read.
     #[error("failed to build kube client: failed to get configmap {config_map}: {why}")]
     UnreadMap {
-        /// Which.
+        /// The ConfigMap.
         config_map: Key,
-        /// The API server's words.
+        /// The API server's message.
         why: String,
-        /// Whether it was busy or away.
+        /// Whether the API server was busy or unreachable.
         passing: bool,
     },
-    /// What the ConfigMap says opens nothing.
+    /// The ConfigMap's content opens no cluster.
     #[error("failed to build kube client: KubeConfig configmap '{config_map}': {source}")]
     WorkloadIdentity {
-        /// Which.
+        /// The ConfigMap.
         config_map: Key,
-        /// Why.
+        /// The cause.
         source: WorkloadIdentityError,
     },
-    /// What it has there is not used.
+    /// The kubeconfig is refused.
     #[error("failed to build kube client: KubeConfig secret '{secret}': {source}")]
     Refused {
-        /// Which.
+        /// The Secret.
         secret: Key,
-        /// Why.
+        /// The cause.
         source: KubeConfigError,
     },
 }
 
 impl RemoteClusterError {
-    /// Whether the API server was busy or away, so that nothing is known of what it would have said.
+    /// Whether the API server was busy or unreachable, so that its answer is unknown.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             RemoteClusterError::Unread { passing, .. } | RemoteClusterError::UnreadMap { passing, .. } => {
@@ -94,10 +94,9 @@ impl RemoteClusterError {
     }
 }
 
-/// What tells a kubeconfig from another.
 pub(crate) type ConfigDigest = [u8; 32];
 
-/// Another cluster, for as long as somebody holds it.
+/// Another cluster, for as long as it has users.
 pub(crate) struct RemoteCluster {
     target: TargetCluster,
     cluster: Cluster,
@@ -106,7 +105,7 @@ pub(crate) struct RemoteCluster {
 }
 
 impl RemoteCluster {
-    /// All of it, with the rights of whoever opens it, for owners of a kind.
+    /// Full access with the opener's rights, for owners of a kind.
     pub(crate) fn full(&self, by: &'static OwnerKind) -> Access {
         let access = Access::full(
             self.target.clone(),
@@ -129,47 +128,42 @@ impl fmt::Debug for RemoteCluster {
     }
 }
 
-/// What opens a cluster, as it was read.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteHandle {
     opener: KubeConfigSource,
     pub(crate) remote: Arc<RemoteCluster>,
-    /// The version that it had.
     pub(crate) version: Option<u64>,
 }
 
 impl RemoteHandle {
-    /// Whether it was read from there.
     pub(crate) fn is_of(&self, opener: &KubeConfigSource) -> bool {
         self.opener == *opener
     }
 }
 
-/// All that are held by somebody.
 pub(crate) struct RemoteClusters {
     // a map operation for each Secret that is read; never held across an await
     known: Mutex<HashMap<ConfigDigest, Weak<RemoteCluster>>>,
     pace: Pace,
-    terms: Arc<dyn OwnerRules>,
+    owner_rules: Arc<dyn OwnerRules>,
     wake: Arc<dyn Fn(Wake) + Send + Sync>,
 }
 
 impl RemoteClusters {
-    /// None so far. `wake` is called for everyone whose objects there change.
+    /// Empty. `wake` is called for every owner whose objects there change.
     pub(crate) fn new(
         pace: Pace,
-        terms: Arc<dyn OwnerRules>,
+        owner_rules: Arc<dyn OwnerRules>,
         wake: impl Fn(Wake) + Send + Sync + 'static,
     ) -> Self {
         Self {
             known: Mutex::default(),
             pace,
-            terms,
+            owner_rules,
             wake: Arc::new(wake),
         }
     }
 
-    /// The cluster that a Secret or ConfigMap of a namespace opens.
     pub(crate) async fn open(
         &self,
         client: &Client,
@@ -189,21 +183,21 @@ impl RemoteClusters {
         }
         let opened = credentials.open(client, policy).await?;
         let wake = Arc::clone(&self.wake);
-        let hub = ObjectWatcher::new(
+        let watcher = ObjectWatcher::new(
             opened.client.clone(),
             self.pace.clone(),
-            Arc::clone(&self.terms),
+            Arc::clone(&self.owner_rules),
             move |woken| wake(woken),
         );
         let remote = Arc::new(RemoteCluster {
             target: TargetCluster::Remote(opened.fingerprint),
             cluster: Cluster::new(opened.client),
-            watcher: hub,
+            watcher,
             config,
         });
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, other| other.strong_count() > 0);
-        // another may have been as quick
+        // another run may have opened it meanwhile
         if let Some(other) = known.get(&config).and_then(Weak::upgrade) {
             return Ok(held(other));
         }
@@ -217,7 +211,7 @@ impl RemoteClusters {
     }
 }
 
-/// The same without watches: for one look.
+/// The same without watches, for one use.
 pub(crate) async fn open_once(
     client: &Client,
     namespace: &str,
@@ -232,7 +226,6 @@ pub(crate) async fn open_once(
     ))
 }
 
-/// What was read, and not used yet.
 struct Credentials {
     from: Key,
     kind: CredentialKind,
@@ -270,7 +263,7 @@ impl Credentials {
         Ok(Self { from, kind, version })
     }
 
-    /// What tells it from others: who has the same one reaches the same cluster as the same one.
+    /// The identity: equal credentials share one client and its watches.
     fn config(&self) -> ConfigDigest {
         match &self.kind {
             CredentialKind::Kubeconfig(bytes) => Sha256::digest(bytes).into(),

@@ -1,16 +1,12 @@
-//! A cluster to apply to, and the rights to do it with.
+//! A cluster to apply to, and the rights to use.
 //!
-//! Everything that is done about managed objects goes through a run's [`Access`]: requests through
-//! its cluster, which has the identity to act with; what is seen through its hub. What is ours
-//! (custom resources, sources, events) goes through this process's own client, always.
+//! All access to managed objects goes through a run's [`Access`], with the identity to use. Equate's own
+//! objects (custom resources, sources, events) always use this process's own client.
 //!
-//! One that names a ServiceAccount, or for which the [`Policy`] does, acts as
-//! `system:serviceaccount:<its namespace>:<name>`; of another namespace it cannot name one. What it
-//! may then write, read and delete the API server decides at each request. All identities share the
-//! connections of a cluster, what is known of its kinds, and its watches; that these see more than an
-//! identity may is what [`ScopedView`] is for (decision 0010).
-//!
-//! One with a `kubeConfig` applies elsewhere ([`remote`](super::remote)).
+//! An owner with a ServiceAccount, its own or the [`Policy`]'s, acts as `system:serviceaccount:<its
+//! namespace>:<name>`, never of another namespace. The API server authorizes each request. All
+//! identities share a cluster's connections, discovery and watches. These see more than an identity may;
+//! [`ScopedView`] limits that (decision 0010).
 
 use std::sync::Arc;
 
@@ -25,59 +21,53 @@ use crate::kit::watcher::ObjectWatcher;
 use crate::kit::watcher::view::ScopedView;
 use crate::policy::Policy;
 
-/// Which cluster objects are in. Objects of different clusters have nothing to do with each other,
-/// also if they have the same names.
+/// Identifies a target cluster. Objects of different clusters are unrelated, even with equal names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TargetCluster {
-    /// The one this process serves.
+    /// The cluster of this process.
     Local,
-    /// Another one, by what tells it from others.
+    /// Another one, by its fingerprint.
     Remote([u8; 32]),
     /// None that could be found.
     Unknown,
 }
 
-/// A target cluster, and the ways to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
-    /// Which cluster that is.
     pub(crate) target: TargetCluster,
-    /// For requests; with the identity of the one on whose behalf they are made.
+    /// For requests, with the identity to use.
     pub(crate) cluster: Cluster,
-    /// What may be seen of managed objects; watched with the rights of whoever opens the cluster.
-    pub(crate) hub: ScopedView,
-    /// Whom it acts as, if not as who opens the cluster.
+    /// For observations; watched with the rights of the cluster's opener.
+    pub(crate) view: ScopedView,
     pub(crate) account: Option<String>,
-    /// The kubeconfig that opens the cluster, if one does.
     pub(crate) config: Option<ConfigDigest>,
 }
 
 impl Access {
-    /// A cluster with all the rights of who opens it, for owners of a kind.
     pub(crate) fn full(
         target: TargetCluster,
         cluster: Cluster,
-        hub: ObjectWatcher,
+        watcher: ObjectWatcher,
         by: &'static OwnerKind,
     ) -> Self {
         Self {
             target,
             cluster,
-            hub: ScopedView::full(hub, by),
+            view: ScopedView::full(watcher, by),
             account: None,
             config: None,
         }
     }
 
-    /// No cluster: every request fails, nothing is seen.
+    /// No cluster: every request fails, no object is known.
     pub(crate) fn none(pace: Pace, by: &'static OwnerKind) -> Self {
         let refuse = |_: http::Request<Body>| async {
-            let refusal = std::io::Error::other("it is not known which cluster this is for");
+            let refusal = std::io::Error::other("the target cluster is unknown");
             Err::<http::Response<Body>, _>(refusal)
         };
         let client = Client::new(tower::service_fn(refuse), "default");
-        let hub = ObjectWatcher::new(client.clone(), pace, Arc::new(()), |_| {});
-        Self::full(TargetCluster::Unknown, Cluster::new(client), hub, by)
+        let watcher = ObjectWatcher::new(client.clone(), pace, Arc::new(()), |_| {});
+        Self::full(TargetCluster::Unknown, Cluster::new(client), watcher, by)
     }
 
     /// The same cluster for an owner that acts as an account there.
@@ -86,7 +76,7 @@ impl Access {
         Ok(Self {
             target: self.target.clone(),
             cluster,
-            hub: self.hub.narrowed(owner),
+            view: self.view.narrowed(owner),
             account: Some(account.to_owned()),
             config: self.config,
         })
@@ -98,12 +88,11 @@ impl Access {
     }
 }
 
-/// The name of a ServiceAccount as a user.
 pub(crate) fn user(namespace: &str, account: &str) -> String {
     format!("system:serviceaccount:{namespace}:{account}")
 }
 
-/// The ServiceAccount that an owner acts as that names this one.
+/// The ServiceAccount to impersonate for an owner that names this one.
 pub(crate) fn account<'a>(named: Option<&'a str>, policy: &'a Policy) -> Option<&'a str> {
     let named = named.filter(|name| !name.is_empty());
     let account = named.or(policy.default_service_account.as_deref());

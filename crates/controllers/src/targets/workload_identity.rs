@@ -1,13 +1,12 @@
-//! A cluster that a ServiceAccount's token opens: `spec.kubeConfig.configMapRef`, provider `generic`.
+//! Opens a cluster with a ServiceAccount's token: `spec.kubeConfig.configMapRef`, provider `generic`.
 //!
-//! The ConfigMap says where the cluster is; the token is asked for with this process's own rights, for
-//! an account of the Kustomization's namespace and for the audiences of that cluster, and sent there
-//! and nowhere else. It is kept in memory until 80 % of its life are over, one for all who say the
-//! same, and another is asked for when a request needs it, so that nothing is asked for while nothing
-//! is sent.
+//! This process requests the token with its own rights, for an account in the Kustomization's namespace
+//! and the audiences of that cluster, and sends it only there. One token per configuration stays in
+//! memory until 80 % of its life are over. The next request then gets another, so an idle cluster costs
+//! nothing.
 //!
-//! Refused: the providers of clouds, whose services exchange such a token for theirs; addresses without
-//! TLS; and to lend this process's own identity where no account is named, as Flux does.
+//! Refused: cloud providers, whose services exchange such a token for theirs; addresses without TLS; and
+//! this process's own identity if no account is named, which Flux would lend.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,71 +31,69 @@ use crate::key::is_name;
 use crate::kit::read::answer;
 use crate::policy::Policy;
 
-/// A token is not asked for again sooner than this, whatever the clocks say.
+/// The shortest time between token requests, whatever the clocks say.
 const PAUSE: Duration = Duration::from_secs(10);
-/// More bytes than this no certificates of one cluster have.
+/// The certificates of one cluster are not longer.
 const CA_BYTES_MAX: usize = 256 << 10;
 
 /// Why a ConfigMap opens no cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadIdentityError {
-    /// A cloud's.
+    /// A cloud's provider.
     #[error(
-        "provider '{0}' is not supported: its cluster opens for tokens of a cloud's own service, which Equate does not \
-         ask; use provider 'generic' with a cluster that trusts this one's ServiceAccounts, or a kubeconfig in \
-         spec.kubeConfig.secretRef"
+        "provider '{0}' is not supported, because its clusters need tokens of a cloud service; use provider 'generic' \
+         with a cluster that trusts this one's ServiceAccounts, or a kubeconfig in spec.kubeConfig.secretRef"
     )]
     Cloud(String),
-    /// None that there is.
-    #[error("provider '{0}' not implemented; there is 'generic'")]
+    /// An unknown provider.
+    #[error("provider '{0}' not implemented; use 'generic'")]
     Provider(String),
-    /// It does not say where the cluster is.
+    /// The address is missing.
     #[error("cluster address is required to create a REST config: set 'address'")]
     NoAddress,
-    /// It says so in a way that means nothing.
-    #[error("failed to parse cluster address {0:?}: it is none such as https://cluster.example.com:6443")]
+    /// The address is invalid.
+    #[error("failed to parse cluster address {0:?}: expected a URL such as https://cluster.example.com:6443")]
     Address(String),
-    /// Anybody could listen.
+    /// The address has no TLS.
     #[error("the Kubernetes API server address '{0}' must use https scheme")]
     Plain(String),
-    /// Nobody's token.
+    /// The account is missing.
     #[error(
-        "it names no 'serviceAccountName', and the controllers have no --default-kubeconfig-service-account: their own \
-         identity is not lent"
+        "it names no 'serviceAccountName', and --default-kubeconfig-service-account is not set; the controllers' own \
+         identity is never used"
     )]
     NoAccount,
-    /// A token of an account that there cannot be.
+    /// The account's name is invalid.
     #[error("serviceAccountName {0:?} is not a name that a ServiceAccount can have")]
     Account(String),
-    /// Too long.
-    #[error("'ca.crt' has {0} bytes, and at most {CA_BYTES_MAX} are read")]
+    /// The certificates are too long.
+    #[error("'ca.crt' has {0} bytes; the limit is {CA_BYTES_MAX}")]
     TooLarge(usize),
     /// The API server gives no token.
     #[error("failed to create kubernetes token for service account '{account}': {why}")]
     Token {
-        /// Whose.
+        /// The account.
         account: Key,
-        /// The API server's words.
+        /// The API server's message.
         why: String,
-        /// Whether it was busy or away.
+        /// Whether the API server was busy or unreachable.
         passing: bool,
     },
     /// No client can be made of it.
-    #[error("the cluster cannot be reached so: its 'address' or 'ca.crt' cannot be read")]
+    #[error("cannot make a client for the cluster: its 'address' or 'ca.crt' is invalid")]
     Unusable(#[source] KubeConfigError),
 }
 
 impl WorkloadIdentityError {
-    /// Whether the API server was busy or away.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self, WorkloadIdentityError::Token { passing: true, .. })
     }
 }
 
-/// Whose token opens which cluster.
+/// A cluster and the account whose token opens it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkloadIdentity {
-    /// As requests are sent there: `https://host:port`.
+    /// `https://host:port`.
     server: String,
     ca: Option<String>,
     account: Key,
@@ -104,7 +101,6 @@ pub(crate) struct WorkloadIdentity {
 }
 
 impl WorkloadIdentity {
-    /// Reads what a ConfigMap of a namespace says.
     pub(crate) fn parse(
         data: &BTreeMap<String, String>,
         namespace: &str,
@@ -146,7 +142,6 @@ impl WorkloadIdentity {
         })
     }
 
-    /// What tells it from others.
     pub(crate) fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         let ca = self.ca.as_deref().unwrap_or_default();
@@ -178,7 +173,7 @@ impl WorkloadIdentity {
             audiences: self.audiences,
             held: Mutex::default(),
         });
-        // now, so that it is said at once why there is none
+        // now, so that a failure is reported at once
         tokens.current().await?;
         let send = move |request: http::Request<Body>| {
             let (tokens, bare) = (Arc::clone(&tokens), bare.clone());
@@ -189,7 +184,7 @@ impl WorkloadIdentity {
     }
 }
 
-/// An address as Flux reads it: `https` is meant where nothing is said, and a path is not.
+/// Parses an address as Flux does: the default is `https`, and a path is ignored.
 fn server(address: &str) -> Result<String, WorkloadIdentityError> {
     let wrong = || WorkloadIdentityError::Address(address.to_owned());
     let text = match address.starts_with("http") {
@@ -215,16 +210,14 @@ fn server(address: &str) -> Result<String, WorkloadIdentityError> {
     Ok(format!("https://{}:{port}", authority.host().to_lowercase()))
 }
 
-/// The tokens of one account for one cluster.
 struct Tokens {
     client: Client,
     account: Key,
     audiences: Vec<String>,
-    // held while one is asked for: all others wait for the same
+    // held during a request: all others wait for the same token
     held: Mutex<Option<Held>>,
 }
 
-/// One that was given.
 #[derive(Clone)]
 struct Held {
     header: HeaderValue,
@@ -233,7 +226,6 @@ struct Held {
 }
 
 impl Tokens {
-    /// Sends a request as the account.
     async fn send(
         &self,
         bare: &Client,
@@ -243,13 +235,13 @@ impl Tokens {
         request.headers_mut().insert(AUTHORIZATION, header.clone());
         let response = bare.send(request).await?;
         if response.status() == StatusCode::UNAUTHORIZED {
-            // it may be another account of the same name by now
+            // it may be a new account of the same name
             self.drop(&header).await;
         }
         Ok(response)
     }
 
-    /// A token that has a fifth of its life left, or, where there is no other, any that lives.
+    /// A token with at least a fifth of its life left, or, if no other can be had, any that lives.
     async fn current(&self) -> Result<HeaderValue, WorkloadIdentityError> {
         let mut held = self.held.lock().await;
         let now = Instant::now();
@@ -295,7 +287,7 @@ impl Tokens {
         let mut header = header.map_err(|_| none())?;
         header.set_sensitive(true);
         let expires = status.expiration_timestamp.ok_or_else(none)?.0;
-        // what has expired by this machine's clock is asked for again soon
+        // an expired one by this machine's clock is requested again soon
         let life = Duration::try_from(expires.duration_since(Timestamp::now())).unwrap_or_default();
         let now = Instant::now();
         Ok(Held {
@@ -322,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_nothing_says_why() {
+    fn invalid_config_maps_are_rejected_with_a_reason() {
         let check = |data: &[(&str, &str)], expected: &str| {
             let error = parse(data, None).unwrap_err();
             assert!(error.contains(expected), "{data:?}: {error}");
@@ -364,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_where_it_is_and_whose_token_opens_it() {
+    fn the_digest_has_the_address_and_the_account() {
         let of = |more: &[(&str, &str)], default: Option<&str>| {
             let all = [&[("provider", "generic")], more].concat();
             parse(&all, default).unwrap()
@@ -385,7 +377,7 @@ mod tests {
         assert_eq!(default.server, "https://[::1]:6443");
         assert_eq!(default.account, Key::new("team-a", "default"));
         assert_eq!(default.audiences, ["one", "two"]);
-        // another account, audience or certificate is another way
+        // another account, audience or certificate is another identity
         let digests = [
             &named,
             &default,
@@ -400,7 +392,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_token_is_asked_for_again_when_a_fifth_of_its_life_is_left() {
+    async fn a_token_is_renewed_when_a_fifth_of_its_life_is_left() {
         let cluster = equate_testkit::apiserver::EmbeddedCluster::builder()
             .build()
             .await
@@ -422,7 +414,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(60)).await;
         let second = tokens.current().await.unwrap();
         assert_ne!(second, first);
-        // one that was refused is not used again, unless it is another by now
+        // a refused token is not used again, unless it was replaced meanwhile
         tokens.drop(&first).await;
         assert_eq!(tokens.current().await.unwrap(), second);
         tokens.drop(&second).await;

@@ -84,8 +84,8 @@ async fn stays(session: &Session, revision: &str) {
         .await;
     assert_eq!(
         held(&status),
-        "not deleted yet: Namespace/web, with which ConfigMap/web/x of Kustomization/flux-system/apps would go. \
-         It goes on when nobody declares or holds such an object"
+        "not deleted yet: Namespace/web, needed by ConfigMap/web/x of Kustomization/flux-system/apps. \
+         It is deleted when no owner declares or holds such an object"
     );
     assert!(inventory(&status).contains(&"_web__Namespace".to_owned()));
 }
@@ -153,7 +153,7 @@ async fn what_moves_out_of_a_kustomization_does_not_go_with_its_namespace() {
     session.value("web", "x", Some("one")).await;
     session
         .until("infra", "keeps it for itself", |status| {
-            held(status).contains("with which ConfigMap/web/x of Kustomization/flux-system/infra would go")
+            held(status).contains("needed by ConfigMap/web/x of Kustomization/flux-system/infra")
         })
         .await;
     session.commit(&[("infra/x.yaml", None)]);
@@ -224,8 +224,8 @@ async fn a_definition_stays_while_another_declares_objects_of_its_kind() {
         .await;
     assert_eq!(
         held(&status),
-        "not deleted yet: CustomResourceDefinition/widgets.example.org, with which Widget/default/w of \
-         Kustomization/flux-system/apps would go. It goes on when nobody declares or holds such an object"
+        "not deleted yet: CustomResourceDefinition/widgets.example.org, needed by Widget/default/w of \
+         Kustomization/flux-system/apps. It is deleted when no owner declares or holds such an object"
     );
     session.commit(&[("apps/w.yaml", None)]);
     goes::<CustomResourceDefinition>(&session, "widgets.example.org").await;

@@ -183,9 +183,17 @@ async fn spec_kube_config_is_refused_where_it_would_run_a_program_or_read_a_file
         session.end().await;
     };
     let exec = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never}}";
-    check(exec, "users[].user.exec is refused: no program is run").await;
+    check(
+        exec,
+        "users[].user.exec is refused: a Secret may not run programs",
+    )
+    .await;
     let file = "{tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}";
-    check(file, "users[].user.tokenFile is refused: files of the machine").await;
+    check(
+        file,
+        "users[].user.tokenFile is refused: a Secret may not read files",
+    )
+    .await;
 }
 
 #[tokio::test]

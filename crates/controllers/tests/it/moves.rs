@@ -271,8 +271,8 @@ async fn to_one_that_rests_or_waits() {
     // until it is taken, the first one remembers it
     let untaken = async |why: &str| {
         let message = format!(
-            "not deleted, and not taken yet: ConfigMap/default/x, for Kustomization/flux-system/b, which {why}. \
-             It goes when it is taken, or not declared there any more"
+            "not deleted, and not taken over yet: ConfigMap/default/x, for Kustomization/flux-system/b, which {why}. \
+             It leaves the inventory when that owner takes it or no longer declares it"
         );
         let says = |status: &KustomizationStatus| {
             holds(status, "x") && said(status, ConditionType::PruneBlocked) == message
@@ -489,9 +489,9 @@ async fn to_one_that_leaves_it_alone() {
         .await;
     assert_eq!(
         said(&status, ConditionType::PruneBlocked),
-        "not deleted, and not taken yet: ConfigMap/default/x, for Kustomization/flux-system/b, which ignores \
-         it because of its annotations there, so nothing takes it. It goes when it is taken, or not declared there \
-         any more"
+        "not deleted, and not taken over yet: ConfigMap/default/x, for Kustomization/flux-system/b, which ignores \
+         it because of its annotations there, so nothing takes it. It leaves the inventory when that owner \
+         takes it or no longer declares it"
     );
     assert!(holds(&status, "x"));
     session.value("default", "x", Some("one")).await;

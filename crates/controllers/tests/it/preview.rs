@@ -237,7 +237,7 @@ async fn what_would_take_others_with_it_is_kept() {
         foreseen(&session).await,
         [
             "a: keep Namespace/web (not pruned while Kustomization flux-system/b has ConfigMap/web/x, which \
-             would go with it)"
+             would be deleted with it)"
         ]
     );
     write(&session, "b/x.yaml", None);

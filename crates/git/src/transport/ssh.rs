@@ -3,17 +3,6 @@
 //! It uses no program, configuration file, agent, environment or forwarding, no other key or known host
 //! than the given ones, and never prompts. One connection runs one command, `git-upload-pack`, with its
 //! path quoted for the remote shell.
-//!
-//! | module | content |
-//! |---|---|
-//! | [`known_hosts`] | keys that the host may present |
-//! | [`key`] | the private key, in the usual formats |
-//! | [`algorithms`] | algorithms to negotiate |
-//! | [`dial`] | the connection, direct or through a proxy |
-//! | [`host`] | host key check and authentication |
-//! | [`proof`] | the host's key and signature match the negotiated algorithm |
-//! | [`channel`] | the command as a reader and a writer |
-//! | [`message`] | the host's error messages |
 
 use std::sync::{Arc, Weak};
 
@@ -74,7 +63,7 @@ pub(super) fn connect(
         .map_err(|error| unusable("the private key cannot be used", error))?;
     // Decrypting a key has its own limits, and its time counts.
     if shared.is_over() {
-        return Err(over(shared));
+        return Err(deadline_failure(shared));
     }
     let preferred = clients.ssh().preferred(&known);
     let runtime = clients.runtime()?;
@@ -91,7 +80,7 @@ pub(super) fn connect(
     };
     let open = match runtime.wait(shared, conversation) {
         Ok(open) => open?,
-        Err(_) => return Err(shared.noted().unwrap_or_else(|| over(shared))),
+        Err(_) => return Err(shared.take_failure().unwrap_or_else(|| deadline_failure(shared))),
     };
     let cut = Cut(Arc::downgrade(&open.line));
     let (reader, writer) = Command::pipes(runtime, shared.clone(), open);
@@ -108,9 +97,9 @@ pub(super) fn connect(
     Ok((Box::new(connection), cut))
 }
 
-fn over(shared: &Shared) -> Failure {
+fn deadline_failure(shared: &Shared) -> Failure {
     shared.timed_out();
-    let noted = shared.noted();
+    let noted = shared.take_failure();
     noted.unwrap_or_else(|| Failure::new(Kind::Timeout, "connecting took too long"))
 }
 

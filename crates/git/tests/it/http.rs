@@ -211,7 +211,7 @@ fn a_deleted_commit_has_its_own_error() {
     assert_eq!(
         chain(&error),
         format!(
-            "commit {never} is not in {}: refs/heads/main is at {} now",
+            "commit {never} is not in {}: refs/heads/main is now at {}",
             server.url(),
             commits[0]
         )

@@ -1,3 +1,5 @@
+//! Path elements and their wire form.
+
 use super::order::{compare, write_json, write_json_string, write_text};
 use serde_json::Value;
 use std::cmp::Ordering;

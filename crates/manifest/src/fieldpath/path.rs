@@ -1,3 +1,5 @@
+//! Paths from an object's root to its fields.
+
 use super::PathElement;
 use std::fmt;
 

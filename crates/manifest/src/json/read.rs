@@ -1,3 +1,5 @@
+//! Decodes JSON with Go's errors and a list of repeated keys.
+
 use super::DEPTH_MAX;
 use serde_json::{Map, Number, Value};
 use std::collections::HashSet;

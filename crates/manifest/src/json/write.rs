@@ -1,3 +1,5 @@
+//! Encodes JSON with Go's spelling of numbers and strings.
+
 use serde_json::{Number, Value};
 use std::fmt::Write as _;
 

@@ -1,3 +1,5 @@
+//! The schema node and its wire form.
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,3 +1,5 @@
+//! Compares two values field by field.
+
 use super::error::{Faults, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};

@@ -1,3 +1,5 @@
+//! Adds the structs on a path to a set, for pruning.
+
 use super::Type;
 use super::schema::{AtomId, NO_TYPE, Schema};
 use crate::fieldpath::{PathElement, Set};

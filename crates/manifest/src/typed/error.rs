@@ -1,3 +1,5 @@
+//! Validation errors, with upstream's texts.
+
 use super::schema::Atom;
 use serde_json::Value;
 use std::fmt;

@@ -1,3 +1,5 @@
+//! Lists the field paths of a value.
+
 use super::error::{Faults, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};

@@ -1,3 +1,5 @@
+//! Names the items of associative lists.
+
 use super::schema::{List, Schema};
 use crate::fieldpath::PathElement;
 use serde_json::Value;

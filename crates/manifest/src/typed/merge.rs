@@ -1,3 +1,5 @@
+//! Merges one value over another.
+
 use super::error::{Faults, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};

@@ -1,3 +1,5 @@
+//! Adapts stored sets to a changed schema.
+
 use super::error::{Faults, invalid_atom};
 use super::schema::{AtomId, Form, NO_TYPE, Schema};
 use super::{Errors, Type};

@@ -1,3 +1,5 @@
+//! Removes a set of fields from a value, or keeps only those.
+
 use super::Type;
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, Schema};

@@ -1,3 +1,5 @@
+//! Reads merge schemas in structured-merge-diff's format.
+
 use super::Type;
 use super::schema::{Atom, AtomId, Field, List, Map, NO_TYPE, Scalar, Schema};
 use serde::Deserialize;

@@ -1,3 +1,5 @@
+//! Validates a value against a type.
+
 use super::error::{Faults, go_sharp_v, go_type, go_v, invalid_atom};
 use super::item::element_of;
 use super::schema::{AtomId, Form, List, Map, NO_TYPE, Scalar, Schema};

@@ -1,3 +1,5 @@
+//! YAML errors and their places.
+
 /// A YAML error with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {fault}")]

@@ -1,3 +1,5 @@
+//! Loads YAML from granit-parser's events, within limits.
+
 use super::error::{Fault, YamlError};
 use super::place::{Place, Spans};
 use super::resolve::{Dialect, Resolved, resolve, to_value};
@@ -76,7 +78,7 @@ pub enum Folded {
 /// One document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// What it holds.
+    /// Its value.
     pub value: Value,
     /// The start of its content.
     pub place: Place,

@@ -1,3 +1,5 @@
+//! Places of values in a text.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 

@@ -1,3 +1,5 @@
+//! Resolves plain scalars in both dialects.
+
 use crate::calendar::days_in_month;
 use serde_json::Value;
 

@@ -56,7 +56,6 @@ pub enum IdentityError {
 pub(crate) struct Identity {
     secret: StaticSecret,
     public: PublicKey,
-    /// The public key as a recipient.
     recipient: String,
 }
 
@@ -137,7 +136,7 @@ pub(crate) fn open(
         }
     }
     Err(if mine {
-        KeyFault::DoesNotOpen
+        KeyFault::WrongKey
     } else {
         KeyFault::NotGiven {
             given: identities.len(),

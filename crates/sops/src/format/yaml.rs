@@ -83,7 +83,6 @@ enum Content {
     Map {
         entries: Vec<Entry>,
         keys: HashSet<String>,
-        /// The key of the next value.
         key: Option<String>,
     },
 }

@@ -2,7 +2,7 @@
 //!
 //! Archives are deterministic: sorted entries, zero times, no owners, and Flux's modes (0600, 0700 for
 //! executables, 0750 for directories), so equal trees have equal digests. Archives that are read are
-//! untrusted: [`Limits`] apply. Symbolic links are skipped as in Flux; any other special entry refuses the
+//! untrusted: [`crate::Limits`] apply. Symbolic links are skipped as in Flux; any other special entry refuses the
 //! whole archive. (Flux: `fluxcd/pkg/artifact/storage` v0.18, `fluxcd/pkg/tar` v1.2.)
 
 mod bounded;

@@ -79,7 +79,6 @@ impl Tree {
     }
 }
 
-/// Sets `path` to the current entry, for errors.
 fn entries(
     archive: &mut impl Read,
     limits: &Limits,

@@ -23,7 +23,6 @@ use crate::digest::{Digest, Hasher};
 use crate::limits::{LimitExceeded, Limits};
 use crate::tree::Tree;
 
-/// The total size of archives that are kept for a restart.
 const KEPT_BYTES_MAX: u64 = 2 << 30;
 const ARRIVING: &str = ".arriving-";
 
@@ -189,7 +188,6 @@ impl Cache {
         entries.filter_map(one).collect()
     }
 
-    /// Removes unused archives to make room.
     fn has_room(&self, bytes: u64) -> bool {
         let mut kept: u64 = self.kept().iter().map(|(.., bytes)| bytes).sum();
         let max = self.shared.kept_bytes_max;
@@ -305,7 +303,6 @@ impl Receiving {
     }
 }
 
-/// Reads the file to its end and rewinds it.
 fn verified(file: &mut fs::File, digest: &Digest, path: &Path) -> Result<(), ReceiveError> {
     let hashed = hashes_to(file, digest).map_err(CacheError::of("read", path))?;
     if !hashed {

@@ -114,7 +114,6 @@ fn patterns<'a>(text: &'a str, directory: &'a str) -> impl Iterator<Item = Patte
         .map(move |line| Pattern::parse(line, directory))
 }
 
-/// All patterns for one tree, in order of priority.
 #[derive(Debug)]
 pub(crate) struct Rules {
     patterns: Vec<Pattern>,
@@ -136,7 +135,6 @@ impl IgnoreDecision {
 }
 
 impl Rules {
-    /// Equal for equal patterns, wherever they come from.
     pub(crate) fn id(&self) -> [u8; 32] {
         self.id
     }

@@ -2,7 +2,6 @@
 
 use super::glob::Glob;
 
-/// A line and the directory it applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     domain: Vec<String>,
@@ -61,7 +60,6 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern includes (`!`) instead of excluding.
     pub(crate) fn includes(&self) -> bool {
         self.includes
     }

@@ -139,7 +139,6 @@ impl Storage {
     }
 }
 
-/// Bytes on disk without a name.
 struct Arrived {
     file: NamedTempFile,
     digest: String,

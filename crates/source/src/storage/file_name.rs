@@ -8,7 +8,6 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// `NAME_MAX` of file systems.
 const NAME_BYTES_MAX: usize = 255;
 const SHOWN_CHARS_MAX: usize = NAME_BYTES_MAX;
 

@@ -176,7 +176,7 @@ impl Storage {
     pub fn open(root: PathBuf, base_url: &str, retention: Retention) -> Result<Storage, StorageError> {
         record::make_directory(&root)?;
         let shared = Shared {
-            places: Mutex::new(record::found(&root)?),
+            places: Mutex::new(record::find_files(&root)?),
             root,
             base_url: base_url.trim_end_matches('/').to_owned(),
             retention,
@@ -201,7 +201,7 @@ impl Storage {
         let same = self.same_tree(place, tree.id());
         let record = match same {
             Some(record) if record.file == file && record.revision.as_deref() == Some(revision) => record,
-            Some(record) => record::again(&directory, record, &file, revision)?,
+            Some(record) => record::link_revision(&directory, record, &file, revision)?,
             None => record::write(&directory, place, &file, revision, tree, &self.shared.limits)?,
         };
         let stored = self.stored(place, &record, revision, Some(tree));
@@ -371,7 +371,6 @@ impl Storage {
         }
     }
 
-    /// A record of this tree with an unchanged file.
     fn same_tree(&self, place: &Place, tree: ContentId) -> Option<Record> {
         let directory = self.shared.root.join(place.path());
         let record = self
@@ -393,7 +392,6 @@ impl Storage {
         known.or_else(|| self.unhashed(digest))
     }
 
-    /// Hashes files found at the start until one has this digest.
     fn unhashed(&self, digest: &str) -> Option<(Place, Record)> {
         let open: Vec<(Place, Record)> = self
             .places()

@@ -74,7 +74,6 @@ impl Record {
     }
 }
 
-/// Writes to a temporary file first.
 pub(super) fn write(
     directory: &Path,
     place: &Place,
@@ -114,8 +113,7 @@ pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(WRITING).tempfile_in(directory)
 }
 
-/// Links the same archive for another revision.
-pub(super) fn again(
+pub(super) fn link_revision(
     directory: &Path,
     record: Record,
     file: &str,
@@ -140,7 +138,7 @@ pub(super) fn again(
 
 /// The files below `root`, oldest first. Removes partial files of a killed process, and skips names that
 /// the store does not use (Flux's `.lock`).
-pub(super) fn found(root: &Path) -> Result<BTreeMap<Place, Vec<Record>>, StorageError> {
+pub(super) fn find_files(root: &Path) -> Result<BTreeMap<Place, Vec<Record>>, StorageError> {
     let mut places = BTreeMap::new();
     for kind in directories(root)? {
         for namespace in directories(&root.join(&kind))? {

@@ -17,7 +17,6 @@ use super::file_name::MediaType;
 use super::record::Record;
 use super::{Place, Storage, StoredFile};
 
-/// The size of one read on a blocking thread.
 const CHUNK_BYTES: usize = 256 << 10;
 
 impl Storage {

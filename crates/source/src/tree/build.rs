@@ -17,7 +17,6 @@ pub(crate) struct Directory {
     pub(crate) entries: Vec<(Box<str>, Node)>,
     /// Symbolic links, which artifacts never contain; they are not part of the id.
     pub(crate) links: Vec<Box<str>>,
-    /// The number of entries below.
     pub(crate) count: usize,
     pub(crate) origin: Option<Origin>,
     /// Excluded git trees without any `.sourceignore`, which are skipped while they stay the same.
@@ -304,7 +303,6 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// Creates the directory if it is missing.
     fn draft(&mut self, path: &str, names: &[&str]) -> Result<&mut Draft, PathError> {
         let (entries_max, mut entries) = (self.limits.entries_max, self.entries);
         let mut draft = &mut self.root;
@@ -349,7 +347,6 @@ impl Draft {
     }
 }
 
-/// Validates and splits a path.
 pub(crate) fn names<'p>(path: &'p str, limits: &Limits) -> Result<Vec<&'p str>, PathError> {
     let wrong = |why| {
         Err(PathError::Path {

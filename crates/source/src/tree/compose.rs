@@ -121,7 +121,6 @@ struct Composing<'a> {
     parts: &'a Parts<'a>,
     limits: &'a Limits,
     items: BTreeMap<String, Item>,
-    /// Held in memory.
     bytes: u64,
 }
 

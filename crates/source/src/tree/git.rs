@@ -73,7 +73,6 @@ impl Tree {
 struct Walk<'a> {
     limits: &'a Limits,
     listings: HashMap<TreeId, Rc<Vec<Child>>>,
-    /// Whether there is no `.sourceignore` below a directory.
     plain: HashMap<TreeId, bool>,
     found: Vec<IgnoreFile>,
     entries: usize,

@@ -5,7 +5,7 @@
 //! changes.
 //!
 //! Ambiguous or unsafe paths are refused: absolute ones, `.` and `..`, names that are not UTF-8, and
-//! anything beyond [`Limits`].
+//! anything beyond [`crate::Limits`].
 
 mod build;
 mod compose;
@@ -332,7 +332,6 @@ impl fmt::Debug for Tree {
     }
 }
 
-/// Compares ids.
 impl PartialEq for Tree {
     fn eq(&self, other: &Tree) -> bool {
         self.id() == other.id()

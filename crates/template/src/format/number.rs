@@ -1,3 +1,5 @@
+//! Formats floats and characters as Go does.
+
 use equate_manifest::json::go_float;
 
 /// More digits than a float has: zeros follow. Rust writes at most 65,535 digits at once.

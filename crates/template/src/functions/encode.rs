@@ -1,3 +1,5 @@
+//! Encodings and digests.
+
 use super::{Function, table};
 use crate::call::Call;
 use crate::value::Value;

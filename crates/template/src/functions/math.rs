@@ -1,3 +1,5 @@
+//! Arithmetic on integers, floats and decimals.
+
 use super::cast::{float, int};
 use super::{Function, table};
 use crate::call::{Call, Outcome};

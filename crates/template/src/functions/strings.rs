@@ -1,3 +1,5 @@
+//! String functions.
+
 use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;

@@ -1,3 +1,5 @@
+//! Converts values from and to JSON.
+
 use super::{Entries, List, Map, Str, Value};
 use crate::fault::Fault;
 use crate::limits::{Limit, Limits};

@@ -1,3 +1,5 @@
+//! Go strings: shared bytes, usually UTF-8.
+
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::sync::Arc;

@@ -139,9 +139,12 @@ mod tests {
         );
         check(
             &[right.clone(), answer(1, "flux-system/b", "b")],
-            Some("by the rules"),
+            Some("must own it"),
         );
-        check(&[answer(1, "flux-system/a", "b")], Some("another than its owner"));
+        check(
+            &[answer(1, "flux-system/a", "b")],
+            Some("another Kustomization than the owner"),
+        );
         let mut unready = right.clone();
         unready.ready.insert("flux-system/c".into(), "False".into());
         check(&[right, unready], Some("2 answers"));

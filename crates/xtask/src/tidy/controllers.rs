@@ -1,4 +1,4 @@
-//! Rules of the crate `controllers`: what controllers share knows none of them, and no type does everything.
+//! Rules of the crate `controllers`: shared modules import no controller, and no type does everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::rust::Tokens;
 
 const SOURCES: &str = "crates/controllers/src/";
 
-/// The folders that controllers share. Every other folder is a controller's own.
+/// The shared folders. Every other folder is a controller's own.
 const SHARED_FOLDERS: [&str; 8] = [
     "cel",
     "dependencies",
@@ -19,13 +19,12 @@ const SHARED_FOLDERS: [&str; 8] = [
     "targets",
 ];
 
-/// The files that name the controllers: the list of them, and what the crate shows of itself.
+/// The files that name all controllers: the list of them, and the public API.
 const LISTS: [&str; 2] = ["lib.rs", "set.rs"];
 
-/// Shared files that import a controller, until they do not.
 const IMPORTERS: &[&str] = &[];
 
-/// A type with more methods that may change it is several.
+/// A type with more mutating methods has several tasks.
 const MUT_METHODS_MAX: usize = 15;
 
 /// Types with more, until they are split: the folder or file below `src/`, and the name.
@@ -46,7 +45,7 @@ pub(super) fn check_with(files: &[File], importers: &[&str], large_types: &[(&st
     complaints
 }
 
-/// The folder below `src/` that a file is in; the file itself where it is in none.
+/// The first path element below `src/`: a folder or a file.
 fn top(path: &str) -> &str {
     path.split('/').next().unwrap_or(path)
 }
@@ -69,11 +68,11 @@ fn imports(sources: &[(&str, &File)], importers: &[&str]) -> Vec<String> {
             let from_the_root = head.supers.is_none_or(|supers| supers >= depth);
             from_the_root && own != Some(&*head.name) && controllers.contains(&*head.name)
         });
-        // a file says what it says once
+        // one complaint per name and file
         let lines: BTreeMap<String, usize> = imports.map(|head| (head.name, head.line)).collect();
         match (lines.is_empty(), importers.contains(path)) {
             (true, true) => complaints.push(format!(
-                "{}: imports no controller any more: take it off the list in {}",
+                "{}: no longer imports a controller: remove it from the list in {}",
                 file.path,
                 file!()
             )),
@@ -98,7 +97,7 @@ fn imports(sources: &[(&str, &File)], importers: &[&str]) -> Vec<String> {
             .filter(|path| !there.contains(*path))
             .map(|path| {
                 format!(
-                    "{SOURCES}{path}: is not there: take it off the list in {}",
+                    "{SOURCES}{path}: does not exist: remove it from the list in {}",
                     file!()
                 )
             }),
@@ -106,7 +105,7 @@ fn imports(sources: &[(&str, &File)], importers: &[&str]) -> Vec<String> {
     complaints
 }
 
-/// How many modules a file is below the root of the crate.
+/// The number of modules from the crate's root to a file.
 fn depth(path: &str) -> usize {
     let modules = path.trim_end_matches(".rs").split('/');
     modules.filter(|module| *module != "mod").count()
@@ -136,7 +135,7 @@ fn sizes(sources: &[(&str, &File)], large_types: &[(&str, &str)]) -> Vec<String>
         let count = counts.get(&(*place, (*name).to_owned())).copied();
         if count.unwrap_or_default() <= MUT_METHODS_MAX {
             complaints.push(format!(
-                "{SOURCES}{place}: `{name}` is no large type any more: take it off the list in {}",
+                "{SOURCES}{place}: `{name}` is no longer a large type: remove it from the list in {}",
                 file!()
             ));
         }

@@ -4,13 +4,10 @@ use std::collections::BTreeSet;
 
 use super::File;
 
-/// The folder of the decision records.
 const DECISIONS: &str = "docs/decisions";
 
-/// The folder of the changelog fragments.
 const CHANGES: &str = "changes";
 
-/// What a fragment may announce.
 const CHANGE_KINDS: [&str; 4] = ["added", "changed", "fixed", "removed"];
 
 pub(super) fn check(files: &[File]) -> Vec<String> {
@@ -27,7 +24,7 @@ pub(super) fn check(files: &[File]) -> Vec<String> {
     complaints
 }
 
-/// Every crate has its row in the architecture, and no row lacks its crate.
+/// Every crate has a row in the architecture, and every row a crate.
 fn crates(files: &[File]) -> Vec<String> {
     let crates: BTreeSet<&str> = files
         .iter()
@@ -94,7 +91,7 @@ fn decision(file: &File, files: &[File]) -> Vec<String> {
     complaints
 }
 
-/// `kind: title`, a blank line, then what it means for a user.
+/// `kind: title`, a blank line, then the meaning for a user.
 fn change(file: &File) -> Vec<String> {
     let path = &file.path;
     let mut lines = file.text.lines();
@@ -115,7 +112,7 @@ fn change(file: &File) -> Vec<String> {
     complaints
 }
 
-/// Relative links lead to a file or a folder of the repository.
+/// Relative links lead to a file or folder of the repository.
 fn links(file: &File, files: &[File]) -> Vec<String> {
     let mut complaints = Vec::new();
     for target in targets(&file.text) {
@@ -138,7 +135,7 @@ fn links(file: &File, files: &[File]) -> Vec<String> {
     complaints
 }
 
-/// What stands in `](...)`, outside fenced and indented code.
+/// The targets of `](...)`, outside fenced and indented code.
 fn targets(text: &str) -> Vec<&str> {
     let mut targets = Vec::new();
     let mut fenced = false;

@@ -1,8 +1,8 @@
-//! Which crate may use which: the table of the architecture, asserted.
+//! The allowed dependencies between crates: the table of the architecture.
 
 use super::File;
 
-/// A crate and what it may depend on. A new edge needs a decision record.
+/// A crate and its allowed dependencies. A new edge needs a decision record.
 const EDGES: [(&str, &[&str]); 15] = [
     ("manifest", &[]),
     ("apiserver", &["manifest"]),
@@ -38,10 +38,10 @@ const EDGES: [(&str, &[&str]); 15] = [
     ("xtask", &["api", "kustomize", "manifest", "testkit"]),
 ];
 
-/// Allowed to the tests of every crate.
+/// Allowed in the tests of every crate.
 const TEST_ONLY: &str = "testkit";
 
-/// What the tests of one crate may use beyond that.
+/// More dependencies allowed in the tests of one crate.
 const TEST_EDGES: [(&str, &str); 3] = [("api", "manifest"), ("testkit", "helm"), ("testkit", "template")];
 
 pub(super) fn check(files: &[File]) -> Vec<String> {
@@ -75,7 +75,7 @@ pub(super) fn check(files: &[File]) -> Vec<String> {
     complaints
 }
 
-/// The crates of the workspace that a manifest names, each with its section.
+/// The workspace crates in a manifest, each with its section.
 fn own_dependencies(manifest: &str) -> Vec<(&str, &str)> {
     let mut section = "";
     let mut found = Vec::new();

@@ -1,24 +1,25 @@
 //! `cargo xtask tidy`: the rules of the repository that the compiler does not know.
 //!
-//! Each rule is a pure function from files to complaints. All complaints are printed, not the
-//! first: whoever runs it wants to fix them in one go. Formatting is rustfmt's and style
-//! within a file clippy's; neither is repeated here.
+//! Each rule is a pure function from files to complaints. All complaints are printed, so that they can be
+//! fixed in one go. Formatting is rustfmt's and style within a file clippy's; neither is repeated here.
 
 mod controllers;
 mod documents;
 mod edges;
+mod packages;
+mod retired;
 mod rust;
 mod sources;
+mod words;
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What `tidy` is asked to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-/// A text file of the repository, its path from the root.
+/// A text file of the repository, by its path from the root.
 #[derive(Debug)]
 struct File {
     path: String,
@@ -42,6 +43,9 @@ pub(crate) fn run(_args: &Args) -> Result<(), Box<dyn Error>> {
         documents::check(&files),
         edges::check(&files),
         controllers::check(&files),
+        retired::check(&files),
+        words::check(&files),
+        packages::check(&files, &packages::binary_tree()?),
     ]
     .concat();
     for complaint in &complaints {
@@ -53,7 +57,6 @@ pub(crate) fn run(_args: &Args) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Every text file git knows or would add.
 fn files() -> Result<Vec<File>, Box<dyn Error>> {
     let root = git(&["rev-parse", "--show-toplevel"])?;
     let root = PathBuf::from(root.trim());

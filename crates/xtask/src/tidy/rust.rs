@@ -1,22 +1,22 @@
-//! Just enough of Rust to ask a file two things: which paths it names, and which methods its types have.
+//! A small tokenizer of Rust for the rules: named paths, methods of types, definitions.
 //!
-//! Tokens, not text: comments and literals are gone, and a name that spans lines is one name. It knows no
-//! macros and resolves nothing; what is asked here needs neither, and `syn` would be a dependency more.
+//! Tokens exclude comments and literals, and a name may span lines. It expands no macros and resolves
+//! nothing: the rules need neither, and `syn` would be another dependency.
 
-/// A file as tokens, each with its line.
+/// The tokens of a file, each with its line.
 #[derive(Debug)]
 pub(super) struct Tokens(Vec<(String, usize)>);
 
-/// A path that begins with `crate` or `super`, as far as the first name that is neither.
+/// A path that starts with `crate` or `super`, up to the first other name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PathHead {
-    /// How often `super` stands before the name; none where the path begins at the crate's root.
+    /// The number of `super`; `None` if the path starts at the crate's root.
     pub(super) supers: Option<usize>,
     pub(super) name: String,
     pub(super) line: usize,
 }
 
-/// A method that takes `&mut self`, and the type that has it.
+/// A method that takes `&mut self`, and its type.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MutMethod {
     pub(super) of: String,
@@ -24,7 +24,6 @@ pub(super) struct MutMethod {
 }
 
 impl Tokens {
-    /// The tokens of a file.
     pub(super) fn of(text: &str) -> Self {
         let mut scanner = Scanner {
             rest: text,
@@ -37,7 +36,7 @@ impl Tokens {
         Self(scanner.found)
     }
 
-    /// The same without modules that are compiled for tests alone.
+    /// Removes modules that are compiled for tests only.
     pub(super) fn without_tests(self) -> Self {
         const MARK: [&str; 8] = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
         let mut kept = Vec::with_capacity(self.0.len());
@@ -47,7 +46,7 @@ impl Tokens {
                 .iter()
                 .enumerate()
                 .all(|(place, token)| self.text(at + place) == *token);
-            // `mod tests;` is a file of its own
+            // `mod tests;` is another file
             let opens = at + MARK.len() + 1;
             if marked && self.text(opens) == "{" {
                 at = self.closing(opens) + 1;
@@ -63,7 +62,7 @@ impl Tokens {
         self.0.get(at).map_or("", |(text, _)| text)
     }
 
-    /// Where the bracket closes that opens here; the end if it does not.
+    /// The bracket that closes this one, or the end.
     fn closing(&self, opens: usize) -> usize {
         let mut depth = 0_usize;
         for at in opens..self.0.len() {
@@ -79,7 +78,24 @@ impl Tokens {
         self.0.len()
     }
 
-    /// All paths from the root or from a module above, in `use` and elsewhere.
+    /// The names of all types, traits, functions, constants, modules and macros, each with its line.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = (&str, usize)> {
+        (0..self.0.len()).filter_map(|at| {
+            let name = match (self.text(at), self.text(at + 1)) {
+                ("macro_rules", "!") | ("static", "mut") => at + 2,
+                ("const" | "static" | "fn" | "struct" | "enum" | "union" | "trait" | "type" | "mod", _) => {
+                    at + 1
+                }
+                _ => return None,
+            };
+            // a raw pointer is no definition
+            let pointer = at > 0 && self.text(at - 1) == "*";
+            let (text, line) = self.0.get(name)?;
+            (!pointer && is_identifier(text)).then_some((text.as_str(), *line))
+        })
+    }
+
+    /// All paths from the root or from a parent module, in `use` and elsewhere.
     pub(super) fn path_heads(&self) -> Vec<PathHead> {
         let mut heads = Vec::new();
         for at in 0..self.0.len() {
@@ -92,7 +108,7 @@ impl Tokens {
         heads
     }
 
-    /// The names that follow `crate::` or `super::`: one, or those of a group in braces.
+    /// The names after `crate::` or `super::`: one, or those of a group in braces.
     fn heads_after(&self, at: usize, supers: Option<usize>, heads: &mut Vec<PathHead>) {
         match self.text(at) {
             "super" if self.text(at + 1) == "::" => {
@@ -139,7 +155,7 @@ impl Tokens {
         methods
     }
 
-    /// The type that an `impl` block is for, by its own name.
+    /// The type of an `impl` block, by its own name.
     fn subject(&self, from: usize, until: usize) -> String {
         let (mut depth, mut name) = (0_usize, "");
         for at in from..until {
@@ -147,7 +163,7 @@ impl Tokens {
                 "<" => depth += 1,
                 ">" => depth = depth.saturating_sub(1),
                 "where" if depth == 0 => break,
-                // what stood before is the trait; `for<'a>` is none of this
+                // the name before is the trait; `for<'a>` is different
                 "for" if depth == 0 && self.text(at + 1) != "<" => name = "",
                 word if depth == 0 && is_identifier(word) => name = word,
                 _ => {}
@@ -174,7 +190,7 @@ impl Tokens {
         names.into_iter()
     }
 
-    /// Whether the parameters that come after a method's name begin with `&mut self`.
+    /// Whether the parameters after a method's name start with `&mut self`.
     fn takes_mut_self(&self, from: usize, end: usize) -> bool {
         let (mut depth, mut at) = (0_usize, from);
         while at < end && (depth > 0 || self.text(at) != "(") {
@@ -202,7 +218,6 @@ fn is_identifier(token: &str) -> bool {
         && !matches!(token, "dyn" | "mut" | "const" | "as")
 }
 
-/// Reads tokens off a text.
 struct Scanner<'a> {
     rest: &'a str,
     line: usize,
@@ -250,7 +265,6 @@ fn word(text: &str) -> usize {
         .unwrap_or(text.len())
 }
 
-/// How long a block comment is, with those inside of it.
 fn block_comment(text: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < text.len() {
@@ -272,7 +286,6 @@ fn block_comment(text: &str) -> usize {
     at
 }
 
-/// How long a raw string is that begins here.
 fn raw_string(text: &str) -> Option<usize> {
     let start = ["r", "br", "cr"].iter().find_map(|prefix| {
         let rest = text.strip_prefix(prefix)?;
@@ -287,7 +300,7 @@ fn raw_string(text: &str) -> Option<usize> {
     Some(length.map_or(text.len(), |length| opens + 1 + length + end.len()))
 }
 
-/// How long a string or character is that begins here; none of a lifetime.
+/// The length of a string or character, if one starts here; a lifetime is neither.
 fn quoted(text: &str) -> Option<usize> {
     let prefix = usize::from(text.starts_with(['b', 'c']));
     let body = &text[prefix..];

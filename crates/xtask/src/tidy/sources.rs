@@ -5,12 +5,11 @@ use super::File;
 /// Longer files are split by concept.
 const LINES_MAX: usize = 800;
 
-/// Names that say nothing about what is inside.
 const DRAWERS: [&str; 8] = [
     "util", "utils", "helper", "helpers", "common", "misc", "shared", "stuff",
 ];
 
-/// Work that was not finished. Written in two halves, so that this file is not one.
+/// Marks of unfinished work. Written in two halves, so that this file has none.
 const LEFT_OVERS: [&str; 5] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -29,7 +28,7 @@ const MACHINE_PATHS: [&str; 6] = [
     concat!("/wo", "rk/main"),
 ];
 
-/// Where packages come from is the business of the registries' clients.
+/// Only the registries' clients know these hosts.
 const REGISTRY_HOSTS: [&str; 6] = [
     concat!("index.", "crates.io"),
     concat!("static.", "crates.io"),
@@ -58,7 +57,7 @@ fn check_file(file: &File) -> Vec<String> {
         }
         let drawer = |name: &str| DRAWERS.contains(&name.trim_end_matches(".rs"));
         if let Some(name) = path.split('/').find(|name| drawer(name)) {
-            complaints.push(format!("{path}: {name} is a drawer, not a name"));
+            complaints.push(format!("{path}: {name} says nothing about the content"));
         }
     }
     if is_foreign(file) {
@@ -85,11 +84,11 @@ pub(super) fn is_test(file: &File) -> bool {
     file.name() == "tests.rs" || file.path.split('/').any(|part| part == "tests")
 }
 
-fn is_generated(file: &File) -> bool {
+pub(super) fn is_generated(file: &File) -> bool {
     file.path.split('/').any(|part| part == "generated")
 }
 
-/// Written by a package manager or taken over whole.
+/// Written by a package manager or vendored.
 fn is_foreign(file: &File) -> bool {
     matches!(file.name(), "Cargo.lock" | "go.mod" | "go.sum" | "LICENSE") || is_generated(file)
 }

@@ -26,12 +26,12 @@ fn sources() {
         (
             "crates/a/src/util.rs",
             "//! x\n",
-            &["crates/a/src/util.rs: util.rs is a drawer, not a name"],
+            &["crates/a/src/util.rs: util.rs says nothing about the content"],
         ),
         (
             "crates/a/src/common/x.rs",
             "//! x\n",
-            &["crates/a/src/common/x.rs: common is a drawer, not a name"],
+            &["crates/a/src/common/x.rs: common says nothing about the content"],
         ),
         (
             "crates/a/src/b.rs",
@@ -160,7 +160,6 @@ fn edges() {
     }
 }
 
-/// A crate of a shared folder, a shared file, and two controllers.
 fn controllers(shared: &str, importers: &[&str]) -> Vec<String> {
     let files = [
         file("crates/controllers/src/lib.rs", "pub use kustomization::X;"),
@@ -201,7 +200,7 @@ fn shared_modules_import_no_controller() {
             "use super::{super::kustomization, Key};",
             Some((1, "kustomization")),
         ),
-        // a module beside this one
+        // a sibling module
         ("use super::kustomization;", None),
         (
             "// crate::kustomization::X\nconst A: &str = \"crate::kustomization\";",
@@ -229,13 +228,13 @@ fn the_list_of_importers_only_shrinks() {
     check(
         &controllers("use crate::Key;", &listed),
         &[&format!(
-            "crates/controllers/src/kit/queue.rs: imports no controller any more: take it off the list in {list}"
+            "crates/controllers/src/kit/queue.rs: no longer imports a controller: remove it from the list in {list}"
         )],
     );
     check(
         &controllers("use crate::Key;", &["gone.rs"]),
         &[&format!(
-            "crates/controllers/src/gone.rs: is not there: take it off the list in {list}"
+            "crates/controllers/src/gone.rs: does not exist: remove it from the list in {list}"
         )],
     );
 }
@@ -267,7 +266,7 @@ fn no_type_has_too_many_methods_that_change_it() {
         let files = [
             file("crates/controllers/src/one/run/a.rs", &one),
             file("crates/controllers/src/one/run/b.rs", &two),
-            // another of this name
+            // another type of this name
             file("crates/controllers/src/two/mod.rs", &one),
             file("crates/controllers/src/one/tests.rs", &one),
         ];
@@ -285,8 +284,116 @@ fn no_type_has_too_many_methods_that_change_it() {
         15,
         &[("one", "Run")],
         &[concat!(
-            "crates/controllers/src/one: `Run` is no large type any more: take it off the list in ",
+            "crates/controllers/src/one: `Run` is no longer a large type: remove it from the list in ",
             "crates/xtask/src/tidy/controllers.rs"
         )],
+    );
+}
+
+#[test]
+fn retired_names_do_not_come_back() {
+    let list = "# why\n\ncrates/a/ Hub\ncrates/a/ heard # a function\n";
+    let complaint = |line: usize, name: &str| {
+        format!("crates/a/src/b.rs:{line}: `{name}` is a retired name: choose another")
+    };
+    for (path, text, expected) in [
+        (
+            "crates/a/src/b.rs",
+            "pub(crate) struct Hub<T>(T);",
+            vec![complaint(1, "Hub")],
+        ),
+        ("crates/a/src/b.rs", "\nenum Hub {}", vec![complaint(2, "Hub")]),
+        ("crates/a/src/b.rs", "type Hub = ();", vec![complaint(1, "Hub")]),
+        (
+            "crates/a/src/b.rs",
+            "impl X { pub const fn heard() {} }",
+            vec![complaint(1, "heard")],
+        ),
+        (
+            "crates/a/src/b.rs",
+            "static mut Hub: u8 = 0;",
+            vec![complaint(1, "Hub")],
+        ),
+        // a use is no definition
+        ("crates/a/src/b.rs", "use other::Hub; // struct Hub", vec![]),
+        (
+            "crates/a/src/b.rs",
+            "fn f(a: *const Hub, b: &str) { heard(\"fn heard\") }",
+            vec![],
+        ),
+        ("crates/a/src/b.rs", "struct HubState;", vec![]),
+        ("crates/other/src/b.rs", "struct Hub;", vec![]),
+        ("crates/a/b.md", "struct Hub;", vec![]),
+    ] {
+        assert_eq!(retired::check_with(&[file(path, text)], list), expected, "{text}");
+    }
+    check(
+        &retired::check_with(&[], "crates/a/\n"),
+        &["retired_names.txt:1: not a path and a name: crates/a/"],
+    );
+}
+
+#[test]
+fn comments_have_a_ceiling() {
+    let text = "//! One two three.\n\nfn f() {\n    // four\n    g(); // not counted\n}\n";
+    for (path, words_max, expected) in [
+        ("a.rs", 1333, &[][..]),
+        (
+            "a.rs",
+            1332,
+            &["1333 comment words per 1,000 lines of code, more than 1332: \
+               keep reasons, invariants and sources"],
+        ),
+        ("generated/a.rs", 0, &[]),
+        ("a.md", 0, &[]),
+    ] {
+        check(&words::comments(&[file(path, text)], words_max), expected);
+    }
+}
+
+#[test]
+fn documentation_names_an_actor_or_an_object() {
+    for (text, expected) in [
+        ("/// What it is.", Some((1, "What"))),
+        ("fn f();\n    /// Whoever asks", Some((2, "Whoever"))),
+        ("//! What's here\n//! is this.", Some((1, "What"))),
+        ("/// What is it? This.", None),
+        ("/// What is\n/// a.b? This.", None),
+        ("/// What is a.b. Or not?", Some((1, "What"))),
+        ("/// Whole numbers.", None),
+        ("/// The rule.\n/// What follows is more of it.", None),
+        ("/// The rule.\n\n/// Who asks.", Some((3, "Who"))),
+        ("// What a comment says.", None),
+        ("#[arg(long, help = \"Who asks\")]", Some((1, "Who"))),
+        ("#[command(about = \"What is new?\")]", None),
+        ("let unhelp = \"What\";", None),
+    ] {
+        let expected: Vec<String> = expected
+            .into_iter()
+            .map(|(line, word)| format!("a.rs:{line}: begins with `{word}`: name the actor or the object"))
+            .collect();
+        assert_eq!(words::beginnings(&[file("a.rs", text)]), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_dependency_tree_has_ceilings() {
+    let lock = file(
+        "Cargo.lock",
+        "[[package]]\nname = \"a\"\n\n[[package]]\nname = \"b\"\n",
+    );
+    let tree = "a v1.0.0 (/x)\nb v1.0.0\nb v2.0.0 (proc-macro)\nb v1.0.0 (*)\n\n";
+    let check = |binary_max, locked_max, expected: &[&str]| {
+        let complaints = packages::check_with(std::slice::from_ref(&lock), tree, binary_max, locked_max);
+        check(&complaints, expected);
+    };
+    check(3, 2, &[]);
+    check(
+        2,
+        1,
+        &[
+            "the binary has 3 packages, more than 2: only a decision record raises the ceiling",
+            "Cargo.lock has 2 packages, more than 1: only a decision record raises the ceiling",
+        ],
     );
 }

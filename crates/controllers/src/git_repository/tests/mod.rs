@@ -12,12 +12,12 @@ use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::act::Published;
+use super::act::{Done, Published};
 use super::credentials;
 use super::decide::{Artifact, Looked, Plan, Seen, Why, decide};
 use super::declared::Declared;
 use super::failure::Failure;
-use super::report::{StatusDraft, recovered};
+use super::report::{StatusDraft, recovered, report};
 use crate::kit::controller::Retry;
 use crate::kit::read::chain;
 
@@ -442,6 +442,33 @@ fn published_at(revision: &str) -> Published {
         verified: None,
         included: Vec::new(),
     }
+}
+
+#[test]
+fn the_end_of_a_run_answers_a_request_and_a_failure_is_counted() {
+    let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+    let declared = Declared::try_from(&object(json!({}), json!({}))).unwrap();
+    let before = GitRepositoryStatus::default();
+    let check = |done: Done, ended: bool, failed: bool| {
+        let text = format!("{done:?}");
+        let said = report(&declared, &before, done, now);
+        assert_eq!((said.ended, said.failed), (ended, failed), "{text}");
+        // the kit alone answers
+        assert_eq!(said.status.last_handled_reconcile_at, None, "{text}");
+    };
+    let fails = |failure: Failure| Done::Failed {
+        failure,
+        revision: None,
+        lost: false,
+    };
+    let waits = Failure::include(Reason::DependencyNotReady, "not there yet".to_owned());
+    check(Done::Kept { url: None }, true, false);
+    check(Done::Published(Box::new(published_at(FIRST))), true, false);
+    check(fails(failure(true)), true, true);
+    check(fails(failure(false)), true, true);
+    check(fails(waits), true, false);
+    check(Done::Unopened, false, true);
+    check(Done::NotRemoved("no access".to_owned()), false, true);
 }
 
 #[test]

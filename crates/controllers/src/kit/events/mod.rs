@@ -1,14 +1,11 @@
-//! Kubernetes Events about our own objects, as Flux's controllers write them.
+//! Kubernetes Events about Equate's own objects, as Flux's controllers write them.
 //!
-//! Core v1 Events, because that is what Flux's tools read: the controller as source, what
-//! is known of the matter as annotations under the prefix of the object's API group. One
-//! task writes; whoever publishes only puts the event in a line and goes on.
+//! They are core v1 Events, because Flux's tools read those: the controller as source, metadata as
+//! annotations under the prefix of the object's API group. One task writes them.
 //!
-//! Bounded in every direction: the line ([`Limits::line`]), the events that are remembered
-//! for repeating ([`Limits::remembered`]), and the new events per object and time
-//! ([`Limits::burst`], [`Limits::refill`]). The same event again raises a count instead of
-//! making another. What is over a limit, or cannot be written, is counted and logged;
-//! nothing is ever written late.
+//! The queue, the remembered events and the new events per object and time are bounded ([`Limits`]). A
+//! repeated event raises a count. Events over a limit and failed writes are counted and logged, never
+//! written late.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +29,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::notify::Notifier;
 
-/// Whether something is as it should be.
+/// Whether an event is normal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// `Normal`.
@@ -55,23 +52,22 @@ impl Severity {
 pub struct Event {
     /// The object.
     pub about: ObjectReference,
-    /// The controller that says so, `kustomize-controller`.
+    /// The reporting controller, `kustomize-controller`.
     pub controller: &'static str,
-    /// Whether it is as it should be.
+    /// Normal or warning.
     pub severity: Severity,
     /// A condition's reason, `ReconciliationSucceeded`.
     pub reason: String,
-    /// For people; what is over [`MESSAGE_BYTES_MAX`] is cut off.
+    /// The message; cut off after [`MESSAGE_BYTES_MAX`].
     pub message: String,
-    /// What it is about, by names like `revision`; each is written with the prefix of the
-    /// object's API group.
+    /// Metadata by names like `revision`; written with the prefix of the object's API group.
     pub metadata: BTreeMap<String, String>,
-    /// Annotations of the object that travel with its events, `event.toolkit.fluxcd.io/...`.
+    /// Annotations of the object that are copied to its events, `event.toolkit.fluxcd.io/...`.
     pub carried: BTreeMap<String, String>,
 }
 
 impl Event {
-    /// About an object as the API server answers it.
+    /// An event about an object.
     pub fn about<K: Resource<DynamicType = ()>>(
         object: &K,
         controller: &'static str,
@@ -90,7 +86,7 @@ impl Event {
         }
     }
 
-    /// Adds what it is about.
+    /// Adds metadata.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.metadata.insert(name.to_owned(), value.into());
@@ -114,15 +110,15 @@ pub const MESSAGE_BYTES_MAX: usize = 4096;
 pub struct Limits {
     /// Events that wait to be written.
     pub line: usize,
-    /// Events remembered, so that they can be counted up when they repeat.
+    /// Events that are remembered, to count repetitions.
     pub remembered: usize,
-    /// How long an event is remembered after it was last seen.
+    /// How long an event is remembered after its last repetition.
     pub window: Duration,
     /// New events of one object at once.
     pub burst: u32,
-    /// After the burst, one new event of the object in this time.
+    /// The time per new event of an object after the burst.
     pub refill: Duration,
-    /// How long a write may take.
+    /// The time limit of a write.
     pub answer: Duration,
 }
 
@@ -141,18 +137,18 @@ impl Default for Limits {
     }
 }
 
-/// What became of events.
+/// Events by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Written as new.
     pub created: u64,
     /// Counted up.
     pub repeated: u64,
-    /// Not written: the line was full.
+    /// Dropped: the queue was full.
     pub crowded: u64,
-    /// Not written: the object had too many.
+    /// Dropped: the object had too many.
     pub spared: u64,
-    /// Not written: the API server did not take them.
+    /// Failed: the API server rejected them or did not answer.
     pub refused: u64,
 }
 
@@ -165,7 +161,7 @@ struct Tally {
     refused: AtomicU64,
 }
 
-/// Writes events; clones are the same recorder. The last one ends it.
+/// Writes events; clones share one task, which ends with the last.
 #[derive(Clone)]
 pub struct Recorder {
     line: mpsc::Sender<Event>,
@@ -204,14 +200,14 @@ impl Recorder {
         }
     }
 
-    /// Has each event posted to a receiver as well.
+    /// Also posts each event to a receiver.
     #[must_use]
     pub fn notifying(mut self, notifier: Option<Notifier>) -> Self {
         self.notifier = notifier;
         self
     }
 
-    /// Has an event written, if there is room. Never waits, never fails.
+    /// Queues an event if there is room. Never waits, never fails.
     pub fn publish(&self, event: Event) {
         log(&event);
         if let Some(notifier) = &self.notifier {
@@ -223,12 +219,12 @@ impl Recorder {
             tracing::warn!(
                 object = ?event.about.name,
                 reason = event.reason,
-                "an event is not written: too many wait"
+                "an event is dropped: the queue is full"
             );
         }
     }
 
-    /// What became of the events so far.
+    /// The numbers so far.
     pub fn counts(&self) -> Counts {
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
         Counts {
@@ -241,7 +237,8 @@ impl Recorder {
     }
 }
 
-/// One line, by the names Flux's controllers use. The target is for those who show events otherwise.
+/// Logs one line with the field names of Flux's controllers. The target allows other displays of events
+/// to filter it.
 fn log(event: &Event) {
     let Event {
         about,
@@ -303,7 +300,7 @@ impl Writer {
                     %error,
                     object = ?event.about.name,
                     reason = event.reason,
-                    "an event is not written"
+                    "cannot write an event"
                 );
             }
         }
@@ -322,7 +319,7 @@ impl Writer {
         Ok(name)
     }
 
-    /// Counts an event up; makes a new one where the API server has dropped it by its age.
+    /// Increments an event's count; makes a new one if the API server has dropped it by its age.
     async fn repeat(
         &self,
         api: &Api<CoreEvent>,
@@ -348,17 +345,17 @@ impl Writer {
     async fn limited<T>(&self, write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
         match timeout(self.answer, write).await {
             Ok(written) => Ok(written?),
-            Err(_) => Err(WriteError::Silent(self.answer)),
+            Err(_) => Err(WriteError::Timeout(self.answer)),
         }
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 enum WriteError {
-    #[error("the API server did not take it")]
+    #[error("the API server rejected it")]
     Refused(#[from] kube::Error),
     #[error("no answer within {}s", .0.as_secs())]
-    Silent(Duration),
+    Timeout(Duration),
 }
 
 fn core_event(event: &Event, now: Timestamp) -> CoreEvent {
@@ -389,7 +386,6 @@ fn core_event(event: &Event, now: Timestamp) -> CoreEvent {
     }
 }
 
-/// The metadata under the group of the object, `kustomize.toolkit.fluxcd.io/revision`.
 fn annotations(event: &Event) -> Option<BTreeMap<String, String>> {
     let api_version = event.about.api_version.as_deref().unwrap_or_default();
     let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
@@ -397,7 +393,7 @@ fn annotations(event: &Event) -> Option<BTreeMap<String, String>> {
     let all = all.map(|(name, value)| (format!("{group}/{name}"), value.clone()));
     let carried = event.carried.iter();
     let carried = carried.map(|(name, value)| (name.clone(), value.clone()));
-    // what a controller says of the matter wins
+    // the controller's own metadata wins
     let all: BTreeMap<_, _> = carried.chain(all).collect();
     (!all.is_empty()).then_some(all)
 }
@@ -410,7 +406,6 @@ fn cut(message: &str) -> &str {
     &message[..end]
 }
 
-/// What makes two events the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Identity {
     uid: String,
@@ -441,15 +436,10 @@ impl Identity {
     }
 }
 
-/// What to do with an event.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Create,
-    Repeat {
-        name: String,
-        count: i32,
-    },
-    /// The object had too many.
+    Repeat { name: String, count: i32 },
     Spare,
 }
 
@@ -467,11 +457,10 @@ struct Bucket {
     filled: Instant,
 }
 
-/// What was written lately; pure, instants come in.
 #[derive(Debug)]
 struct Memory {
     written: HashMap<Arc<Identity>, Written>,
-    /// In the order of their first writing: the oldest is forgotten first.
+    /// Oldest first, by the first write.
     order: VecDeque<Arc<Identity>>,
     buckets: HashMap<String, Bucket>,
     limits: Limits,
@@ -507,7 +496,7 @@ impl Memory {
         let (burst, refill) = (self.limits.burst.max(1), self.limits.refill);
         let remembered = self.limits.remembered.max(1);
         if self.buckets.len() >= remembered && !self.buckets.contains_key(object) {
-            // a full bucket says nothing that its absence does not
+            // a full bucket equals no bucket
             self.buckets.retain(|_, bucket| {
                 bucket.fill(burst, refill, now);
                 bucket.tokens < burst
@@ -528,7 +517,6 @@ impl Memory {
         true
     }
 
-    /// An event was written, under a new name or counted up.
     fn wrote(&mut self, identity: Arc<Identity>, name: Option<String>, now: Instant) {
         match (self.written.get_mut(&identity), name) {
             (Some(written), None) => {

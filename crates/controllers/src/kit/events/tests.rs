@@ -24,8 +24,8 @@ fn event(name: &str, reason: &str, message: &str) -> Event {
     }
 }
 
-/// Plays events in time: `NAME REASON` publishes, a number waits so many seconds, `!` before a
-/// name is a write that failed. Says what is done: `+` new, a count for a repetition, `-` nothing.
+/// Plays events in time: `NAME REASON` publishes, a number waits seconds, `!` marks a failed write.
+/// Returns `+` for new, a count for a repetition, `-` for nothing.
 fn play(limits: &Limits, script: &str) -> String {
     let mut memory = Memory::new(limits.clone());
     let mut now = Instant::now();
@@ -62,7 +62,7 @@ fn play(limits: &Limits, script: &str) -> String {
 }
 
 #[test]
-fn repetitions_are_counted_and_new_events_are_rationed() {
+fn repetitions_are_counted_and_new_events_are_limited() {
     let limits = Limits {
         window: Duration::from_secs(100),
         burst: 3,
@@ -80,9 +80,9 @@ fn repetitions_are_counted_and_new_events_are_rationed() {
     check("a.1 a.2 a.3 1000 a.4 a.5 a.6 a.7", "+ + + + + + -");
     check("!a.1 a.1 a.1", "+ + 2x2");
     check("!a.1 !a.1 !a.1 a.1", "+ + + -");
-    // the oldest is forgotten first, and made anew
+    // the oldest is forgotten first, and written anew
     check("a.1 b.1 c.1 d.1 1 a.1 1000 e.1 a.1", "+ + + + 1x2 + +");
-    // so many objects at once that buckets run out: nothing is written rather than without bound
+    // buckets run out: nothing is written rather than without bound
     check("a.1 b.1 c.1 d.1 e.1 10 e.1", "+ + + + - +");
 }
 
@@ -156,7 +156,7 @@ async fn an_event_is_written_as_flux_writes_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_the_server_dropped_is_made_anew() {
+async fn an_event_that_the_server_dropped_is_created_again() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let recorder = Recorder::start(cluster.client(), Limits::default());
     recorder.publish(event("a", "R", "m"));

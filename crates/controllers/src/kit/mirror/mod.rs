@@ -1,15 +1,12 @@
-//! Our own resources as the API server has them: typed, in memory, with what changed.
+//! Equate's own resources as the API server has them: typed, in memory, with their changes.
 //!
-//! A change of status is told apart from a change of the object: the first wakes those who
-//! depend on it, the second the object itself. Otherwise every controller would wake itself
-//! with each status it writes.
+//! A status change wakes dependents, any other change the object itself: otherwise every controller
+//! would wake itself with each status it writes. [`Mirror::note`] takes the answer to a write, so that
+//! the next run reads the last write, not an older state of the watch.
 //!
-//! The answer to a write of ours goes in by [`Mirror::note`], so that the next run reads
-//! what the last one wrote (an inventory above all), not what the watch had told by then.
-//!
-//! An object that is not what its type says (its definition asks for no `spec`) is taken for what it was
-//! when it could be read, with a warning, and is not there if it never could: whoever may make one would
-//! hold up all others otherwise. That it cannot be read is never taken for its end.
+//! An object that does not match its type (its definition requires no `spec`) keeps its last readable
+//! state, or is missing if it has none: otherwise one invalid object would block all others. It is never
+//! treated as deleted.
 
 #[cfg(test)]
 mod tests;
@@ -31,28 +28,28 @@ use crate::kit::feed::{self, Collection, FeedError, Item, Pace};
 use crate::kit::versioned_store::{Difference, VersionedStore};
 use crate::kit::wake::Reason;
 
-/// Asks for a run now; Flux's annotation.
+/// Flux's annotation that requests a run.
 const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
 
-/// What is different about an object; of several the first in this order.
+/// The kind of a change; of several the first in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
     /// It is gone.
     Gone,
-    /// It was not known before, or was made anew under its name.
+    /// It is new, or was created again under its name.
     Appeared,
-    /// Its deletion was asked for.
+    /// Its deletion was requested.
     Deleting,
-    /// Its spec, its labels or annotations.
+    /// Its spec, labels or annotations.
     Changed,
-    /// A run was asked for.
+    /// A run was requested.
     Requested,
-    /// Nothing but status, finalizers and the server's own bookkeeping.
+    /// Only status, finalizers or the server's bookkeeping.
     Status,
 }
 
 impl What {
-    /// Why the object itself has to run, if it has to.
+    /// The reason for a run of the object itself, if it has to run.
     pub const fn reason(self) -> Option<Reason> {
         match self {
             What::Appeared => Some(Reason::Appeared),
@@ -67,17 +64,17 @@ impl What {
 /// A change of one object.
 #[derive(Debug, Clone)]
 pub struct Change<K> {
-    /// Which.
+    /// The object.
     pub key: Key,
-    /// What is different.
+    /// The kind of change.
     pub what: What,
-    /// Before; none when it was not known.
+    /// Before; `None` if it was not known.
     pub before: Option<Arc<K>>,
-    /// Now; none when it is gone.
+    /// Now; `None` if it is gone.
     pub after: Option<Arc<K>>,
 }
 
-/// How the mirror stands with the API server.
+/// The state of the mirror's watch.
 #[derive(Debug, Clone)]
 pub enum WatchState {
     /// Not listed yet.
@@ -86,19 +83,18 @@ pub enum WatchState {
     Following,
     /// The kind is not served: its definition is missing.
     Unserved,
-    /// The API server cannot be read; what is here is as it was.
+    /// The API server cannot be read; the content is as of the last success.
     Troubled(Arc<FeedError>),
 }
 
-/// All objects of a kind; clones are the same mirror. The last one ends the watch.
+/// All objects of a kind; clones share one watch, which ends with the last.
 pub struct Mirror<K> {
     shared: Arc<Shared<K>>,
-    standing: watch::Receiver<WatchState>,
+    watch_state: watch::Receiver<WatchState>,
     hurry: Arc<Notify>,
     follower: Arc<Follower>,
 }
 
-/// The task that follows the kind, once it began.
 struct Follower {
     client: Client,
     pace: Pace,
@@ -106,13 +102,13 @@ struct Follower {
     task: OnceLock<AbortOnDropHandle<()>>,
 }
 
-/// Told of each change; must not block.
+/// Receives each change; must not block.
 type Subscriber<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
 struct Shared<K> {
     // held for a map operation, never across an await or a callback
     versioned_store: RwLock<VersionedStore<Key, K>>,
-    // held for a look, never across a callback
+    // never held across a callback
     subscribers: RwLock<Vec<Subscriber<K>>>,
 }
 
@@ -120,7 +116,7 @@ impl<K> Clone for Mirror<K> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
-            standing: self.standing.clone(),
+            watch_state: self.watch_state.clone(),
             hurry: Arc::clone(&self.hurry),
             follower: Arc::clone(&self.follower),
         }
@@ -130,7 +126,7 @@ impl<K> Clone for Mirror<K> {
 impl<K> fmt::Debug for Mirror<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mirror")
-            .field("standing", &*self.standing.borrow())
+            .field("watch_state", &*self.watch_state.borrow())
             .finish_non_exhaustive()
     }
 }
@@ -139,10 +135,10 @@ impl<K> Mirror<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Follows all objects of the kind, in all namespaces, from now on: [`Mirror::new`],
-    /// [`Mirror::subscribe`] and [`Mirror::begin`] in one.
+    /// [`Mirror::new`], [`Mirror::subscribe`] and [`Mirror::begin`] in one.
     ///
     /// # Panics
+    ///
     /// Outside a tokio runtime.
     pub fn start(client: Client, pace: Pace, changed: impl Fn(&Change<K>) + Send + Sync + 'static) -> Self {
         let mirror = Self::new(client, pace);
@@ -151,15 +147,15 @@ where
         mirror
     }
 
-    /// A mirror that follows nothing before [`Mirror::begin`].
+    /// A mirror that watches nothing before [`Mirror::begin`].
     pub fn new(client: Client, pace: Pace) -> Self {
-        let (states, standing) = watch::channel(WatchState::Starting);
+        let (states, watch_state) = watch::channel(WatchState::Starting);
         Self {
             shared: Arc::new(Shared {
                 versioned_store: RwLock::new(VersionedStore::new()),
                 subscribers: RwLock::default(),
             }),
-            standing,
+            watch_state,
             hurry: Arc::new(Notify::new()),
             follower: Arc::new(Follower {
                 client,
@@ -170,8 +166,8 @@ where
         }
     }
 
-    /// Tells `changed` of every change from now on, from the first list on where the mirror has not begun.
-    /// It must not block.
+    /// Calls `changed` for every later change; if the mirror has not begun, from the first list on. It
+    /// must not block.
     pub fn subscribe(&self, changed: impl Fn(&Change<K>) + Send + Sync + 'static) {
         let subscribers = self.shared.subscribers.write();
         subscribers
@@ -179,9 +175,10 @@ where
             .push(Arc::new(changed));
     }
 
-    /// Begins to follow all objects of the kind, in all namespaces; does nothing the second time.
+    /// Begins to watch all objects of the kind, in all namespaces; does nothing the second time.
     ///
     /// # Panics
+    ///
     /// Outside a tokio runtime.
     pub fn begin(&self) {
         self.follower.task.get_or_init(|| {
@@ -193,29 +190,29 @@ where
                 metadata: false,
             };
             let (inner, states) = (Arc::clone(&self.shared), self.follower.states.clone());
-            let tell = move |change| {
+            let deliver = move |change| {
                 if let Some(state) = inner.take_in(change) {
                     states.send_replace(state);
                 }
             };
             let (pace, hurry) = (self.follower.pace.clone(), Arc::clone(&self.hurry));
-            let task = tokio::spawn(feed::follow(collection, pace, hurry, read_any::<K>, tell));
+            let task = tokio::spawn(feed::follow(collection, pace, hurry, read_any::<K>, deliver));
             AbortOnDropHandle::new(task)
         });
     }
 
-    /// The object, as last heard.
+    /// The last known state of an object.
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         self.shared.read().get(key).cloned()
     }
 
-    /// All objects, as last heard, in no order.
+    /// All objects, unordered.
     pub fn all(&self) -> Vec<Arc<K>> {
         self.shared.read().values().cloned().collect()
     }
 
-    /// Takes in the answer to a write of ours, unless something newer is here already.
-    /// Dependents are told at once, not when the watch comes to it.
+    /// Takes the answer to a write, unless a newer state is known. Dependents are woken at once, not
+    /// when the watch delivers it.
     pub fn note(&self, object: K) {
         let Ok(Item {
             version,
@@ -229,31 +226,31 @@ where
             value: object,
         };
         let difference = self.shared.write().note(key.clone(), item);
-        self.shared.tell(key, difference);
+        self.shared.notify(key, difference);
     }
 
-    /// Whether the kind was listed: what is not here does not exist.
+    /// Whether the kind was listed: an object that is missing here does not exist.
     pub fn is_ready(&self) -> bool {
         self.shared.read().listed()
     }
 
     /// Waits for the first list.
     pub async fn ready(&self) {
-        let mut standing = self.standing.clone();
+        let mut watch_state = self.watch_state.clone();
         while !self.is_ready() {
             // the sender lives in the task, which lives as long as this mirror
-            if standing.changed().await.is_err() {
+            if watch_state.changed().await.is_err() {
                 return std::future::pending().await;
             }
         }
     }
 
-    /// How the mirror stands with the API server, now and as it changes.
-    pub fn standing(&self) -> watch::Receiver<WatchState> {
-        self.standing.clone()
+    /// The state of the watch, now and as it changes.
+    pub fn watch_state(&self) -> watch::Receiver<WatchState> {
+        self.watch_state.clone()
     }
 
-    /// Looks again at once where it waits after trouble, as when definitions were applied.
+    /// Ends a wait after an error, as when definitions were applied.
     pub fn hurry(&self) {
         self.hurry.notify_one();
     }
@@ -275,7 +272,8 @@ where
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a change of the feed in and tells of it; the new standing, where it says one.
+    /// Applies a change of the feed and notifies subscribers. Returns the new state of the watch, if it
+    /// changed.
     fn take_in(&self, change: feed::Change<(Key, Option<K>)>) -> Option<WatchState> {
         match change {
             feed::Change::Listed(version, items) => {
@@ -283,7 +281,7 @@ where
                 let items = items.map(|(key, item)| (key, readable(item)));
                 let differences = self.write().relist(version, items);
                 for (key, difference) in differences {
-                    self.tell(key, Some(difference));
+                    self.notify(key, Some(difference));
                 }
                 Some(WatchState::Following)
             }
@@ -293,28 +291,28 @@ where
                 match readable(item) {
                     Some(item) => {
                         let difference = self.write().apply(key.clone(), item);
-                        self.tell(key, difference);
+                        self.notify(key, difference);
                     }
-                    None => self.write().tell(version),
+                    None => self.write().bookmark(version),
                 }
                 Some(WatchState::Following)
             }
             feed::Change::Deleted(item) => {
                 let (key, item) = split(item);
                 let difference = self.write().delete(&key, item.version);
-                self.tell(key, difference);
+                self.notify(key, difference);
                 Some(WatchState::Following)
             }
-            feed::Change::Told(version) => {
-                self.write().tell(version);
+            feed::Change::Bookmark(version) => {
+                self.write().bookmark(version);
                 Some(WatchState::Following)
             }
             feed::Change::Unserved => Some(WatchState::Unserved),
-            feed::Change::Failed(trouble) => Some(WatchState::Troubled(Arc::new(trouble))),
+            feed::Change::Failed(error) => Some(WatchState::Troubled(Arc::new(error))),
         }
     }
 
-    fn tell(&self, key: Key, difference: Option<Difference<K>>) {
+    fn notify(&self, key: Key, difference: Option<Difference<K>>) {
         let Some(Difference { before, after }) = difference else {
             return;
         };
@@ -346,7 +344,6 @@ fn readable<K>(item: Item<Option<K>>) -> Option<Item<K>> {
     value.map(|value| Item { version, value })
 }
 
-/// An object, or what there is of one that cannot be read.
 #[derive(Clone)]
 struct Any<K> {
     metadata: ObjectMeta,
@@ -359,7 +356,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Any<K> {
         let metadata = ObjectMeta::deserialize(&object["metadata"]).map_err(serde::de::Error::custom)?;
         let object = K::deserialize(object).inspect_err(|error| {
             let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
-            tracing::warn!(namespace, name, %error, "an object cannot be read: what it was before counts");
+            tracing::warn!(namespace, name, %error, "cannot read an object; its last readable state is used");
         });
         Ok(Self {
             metadata,
@@ -387,7 +384,7 @@ fn read<K: Resource>(object: K) -> Result<Item<(Key, K)>, String> {
     })
 }
 
-/// What is different. The API server raises the generation with every change of a spec.
+/// The API server raises the generation with every change of a spec.
 fn compare<K: Resource>(before: Option<&K>, after: Option<&K>) -> What {
     let Some(after) = after else { return What::Gone };
     let Some(before) = before else {

@@ -31,7 +31,7 @@ fn stateful_set() -> StatefulSet {
 }
 
 #[test]
-fn what_is_different() {
+fn changes_are_classified() {
     let check = |change: Value, what: What| {
         let before = stateful_set();
         let mut after = serde_json::to_value(&before).unwrap();
@@ -77,7 +77,7 @@ async fn start(faults: &Faults) -> (EmbeddedCluster, Api<StatefulSet>, Mirror<St
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let api: Api<StatefulSet> = Api::namespaced(cluster.client(), "default");
     let changes = Changes::default();
-    let told = Arc::clone(&changes);
+    let seen = Arc::clone(&changes);
     let pace = Pace {
         jitter: Jitter::seeded(5),
         ..Pace::default()
@@ -86,7 +86,7 @@ async fn start(faults: &Faults) -> (EmbeddedCluster, Api<StatefulSet>, Mirror<St
         faults.wrap(&cluster.client()),
         pace,
         move |change: &Change<StatefulSet>| {
-            told.lock()
+            seen.lock()
                 .unwrap()
                 .push(format!("{} {:?}", change.key, change.what));
         },
@@ -110,7 +110,7 @@ async fn until(changes: &Changes, expected: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_followed_from_its_making_to_its_end() {
+async fn an_object_is_followed_from_creation_to_deletion() {
     let faults = Faults::default();
     let (_cluster, api, mirror, changes) = start(&faults).await;
     mirror.ready().await;
@@ -149,7 +149,7 @@ async fn an_object_is_followed_from_its_making_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_we_wrote_is_read_back_at_once_and_told_once() {
+async fn an_own_write_is_visible_at_once_and_delivered_once() {
     let faults = Faults::default();
     let (_cluster, api, mirror, changes) = start(&faults).await;
     mirror.ready().await;
@@ -168,7 +168,7 @@ async fn what_we_wrote_is_read_back_at_once_and_told_once() {
     assert_eq!(mirror.get(&key).unwrap().status.as_ref().unwrap().replicas, 7);
     object.metadata = serde_json::from_value(json!({ "name": "e" })).unwrap();
     api.create(&PostParams::default(), &object).await.unwrap();
-    // events come in order: with e's, those of d have been told
+    // events come in order: with e's, those of d were delivered
     until(
         &changes,
         &["default/d Appeared", "default/d Status", "default/e Appeared"],
@@ -177,19 +177,19 @@ async fn what_we_wrote_is_read_back_at_once_and_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn standing_says_what_is_wrong_and_goes_on() {
+async fn the_watch_state_shows_errors_and_recovers() {
     let faults = Faults::default();
     let on = |fault| Rule::new(Verb::Any, "/statefulsets", fault).times(3);
     faults.add(on(Fault::status(403)));
     faults.add(on(Fault::status(404)));
     let (_cluster, _api, mirror, _) = start(&faults).await;
-    let mut standing = mirror.standing();
+    let mut watch_state = mirror.watch_state();
     assert!(!mirror.is_ready());
     let mut seen = Vec::new();
     while !mirror.is_ready() {
-        standing.changed().await.unwrap();
-        let now = match &*standing.borrow_and_update() {
-            WatchState::Troubled(trouble) => trouble.to_string(),
+        watch_state.changed().await.unwrap();
+        let now = match &*watch_state.borrow_and_update() {
+            WatchState::Troubled(error) => error.to_string(),
             other => format!("{other:?}"),
         };
         if seen.last() != Some(&now) {
@@ -203,13 +203,13 @@ async fn standing_says_what_is_wrong_and_goes_on() {
     );
 }
 
-/// Whoever is told falls over one object: the others are told of all the same.
+/// A subscriber panics on one object: the others are delivered all the same.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_breaks_off_begins_anew() {
+async fn a_feed_survives_a_panic_of_its_subscriber() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let api: Api<StatefulSet> = Api::namespaced(cluster.client(), "default");
-    let (told, falls) = (Changes::default(), Arc::new(Mutex::new(2)));
-    let changes = Arc::clone(&told);
+    let (seen, falls) = (Changes::default(), Arc::new(Mutex::new(2)));
+    let changes = Arc::clone(&seen);
     let pace = Pace {
         jitter: Jitter::seeded(5),
         ..Pace::default()
@@ -222,7 +222,7 @@ async fn a_reader_that_breaks_off_begins_anew() {
             panic!("this one is too much");
         }
         let change = format!("{} {:?}", change.key, change.what);
-        told.lock().unwrap().push(change);
+        seen.lock().unwrap().push(change);
     });
     mirror.ready().await;
     for name in ["bad", "good"] {

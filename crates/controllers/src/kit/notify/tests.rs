@@ -4,11 +4,11 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Answers each request with the next status; the bodies that came.
+/// Answers each request with the next status; returns the received bodies.
 async fn receiver(answers: &[u16]) -> (String, mpsc::UnboundedReceiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/events", listener.local_addr().unwrap());
-    let (tell, told) = mpsc::unbounded_channel();
+    let (send, received) = mpsc::unbounded_channel();
     let answers = answers.to_vec();
     tokio::spawn(async move {
         for status in answers {
@@ -30,12 +30,12 @@ async fn receiver(answers: &[u16]) -> (String, mpsc::UnboundedReceiver<Value>) {
                     break serde_json::from_slice(&text[begin..]).unwrap();
                 }
             };
-            tell.send(body).unwrap();
+            send.send(body).unwrap();
             let answer = format!("HTTP/1.1 {status} OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
             stream.write_all(answer.as_bytes()).await.unwrap();
         }
     });
-    (address, told)
+    (address, received)
 }
 
 fn event(message: &str) -> Event {
@@ -62,14 +62,14 @@ fn event(message: &str) -> Event {
 async fn an_event_has_the_shape_of_flux() {
     drop(rustls::crypto::ring::default_provider().install_default());
     // one that was posted lately is not posted again
-    let (address, mut told) = receiver(&[202, 429]).await;
+    let (address, mut received) = receiver(&[202, 429]).await;
     let notifier = Notifier::start(&address, "pod-1").unwrap();
     let revision = BTreeMap::from([(
         "kustomize.toolkit.fluxcd.io/revision".to_owned(),
         "main@sha1:1".to_owned(),
     )]);
     notifier.publish(&event("no"), Some(revision));
-    let mut body = told.recv().await.unwrap();
+    let mut body = received.recv().await.unwrap();
     let timestamp: Timestamp = body["timestamp"].as_str().unwrap().parse().unwrap();
     assert!(timestamp <= Timestamp::now());
     body["timestamp"] = "".into();
@@ -90,31 +90,31 @@ async fn an_event_has_the_shape_of_flux() {
         })
     );
     notifier.publish(&event("again"), None);
-    assert_eq!(told.recv().await.unwrap()["message"], "again");
-    assert!(told.recv().await.is_none());
+    assert_eq!(received.recv().await.unwrap()["message"], "again");
+    assert!(received.recv().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_receiver_that_fails_is_asked_again_and_one_that_refuses_is_not() {
+async fn server_errors_are_retried_and_refusals_are_not() {
     drop(rustls::crypto::ring::default_provider().install_default());
-    let (address, mut told) = receiver(&[500, 202, 400, 202]).await;
+    let (address, mut received) = receiver(&[500, 202, 400, 202]).await;
     let notifier = Notifier::start(&address, "pod-1").unwrap();
     for message in ["one", "two", "three"] {
         notifier.publish(&event(message), None);
     }
     for expected in ["one", "one", "two", "three"] {
-        assert_eq!(told.recv().await.unwrap()["message"], expected);
+        assert_eq!(received.recv().await.unwrap()["message"], expected);
     }
 }
 
 #[tokio::test]
-async fn an_address_is_one() {
+async fn invalid_addresses_are_rejected() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let check = |address: &str, expected: &str| {
         let error = Notifier::start(address, "me").unwrap_err().to_string();
         assert!(error.contains(expected), "{address}: {error}");
     };
-    check("notification controller", "is no address");
-    check("ftp://a/", "no http or https");
-    check("/events", "no http or https");
+    check("notification controller", "is not the address");
+    check("ftp://a/", "not an http or https URL");
+    check("/events", "not an http or https URL");
 }

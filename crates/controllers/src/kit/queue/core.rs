@@ -1,4 +1,4 @@
-//! The queue's rules without time or tasks: instants come in as values.
+//! The queue's rules without time or tasks: instants are passed in.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -12,21 +12,24 @@ use crate::kit::wake::{Reason, Reasons};
 use super::line::{Line, Place};
 use super::{Counts, Namespaced, Requeue, RunInfo};
 
-/// Where a key stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Neither wanted nor running; perhaps due later.
     Idle,
-    /// In the line, since then.
-    Ready { place: Place, since: Instant },
-    /// A worker has it; `again` are the reasons that came in the meantime.
-    Running { again: Reasons, forget: bool },
+    Ready {
+        place: Place,
+        since: Instant,
+    },
+    /// Running; `again` are the reasons that came meanwhile.
+    Running {
+        again: Reasons,
+        forget: bool,
+    },
 }
 
 #[derive(Debug)]
 struct Entry {
     stage: Stage,
-    /// Why the next run will be.
     reasons: Reasons,
     due: Option<(Instant, u64, Reason)>,
     failures: u32,
@@ -43,12 +46,11 @@ impl Default for Entry {
     }
 }
 
-/// All state of one queue.
 #[derive(Debug)]
 pub(super) struct Core<K> {
     entries: HashMap<K, Entry>,
     line: Line<K>,
-    /// The number keeps two keys apart that are due in the same instant, oldest first.
+    /// The number orders keys that are due in the same instant, oldest first.
     timers: BTreeMap<(Instant, u64), K>,
     tickets: u64,
     running: usize,
@@ -71,7 +73,7 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         }
     }
 
-    /// Puts the key in the line, or has it run again after the present run.
+    /// Queues the key, or makes it run again after the present run.
     pub(super) fn wake(&mut self, key: K, reason: Reason, now: Instant) {
         self.counts.wakes[reason as usize] += 1;
         self.want(key, reason.into(), now);
@@ -99,7 +101,6 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         }
     }
 
-    /// Has the key run at an instant, unless it is due earlier already.
     pub(super) fn wake_at(&mut self, key: K, at: Instant, reason: Reason) {
         let entry = self.entries.entry(key.clone()).or_default();
         if let Some((due, ticket, _)) = entry.due {
@@ -113,7 +114,6 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         self.timers.insert((at, self.tickets), key);
     }
 
-    /// Moves what is due into the line.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(entry) = self.timers.first_entry() {
             let at = entry.key().0;
@@ -128,13 +128,11 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         }
     }
 
-    /// When the next key is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The key whose turn it is starts to run. What it was due for is taken along:
-    /// the run decides anew when the next one is.
+    /// Starts the key whose turn it is. Its timer is dropped: the run decides when the next one is.
     pub(super) fn take(&mut self, now: Instant) -> Option<(K, RunInfo)> {
         let key = self.line.pop()?;
         let entry = self.entries.get_mut(&key)?;
@@ -159,7 +157,6 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         Some((key, RunInfo { reasons, waited }))
     }
 
-    /// The run of a key ended.
     pub(super) fn finish(&mut self, key: &K, requeue: Requeue, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -176,7 +173,7 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
             entry.failures = 0;
         }
         let next = next_run(requeue, entry.failures, self.backoff, &self.jitter);
-        // a wake_at during the run stays; the run's own wish may only be earlier
+        // a `wake_at` during the run stays; the run can only make it earlier
         let wanted_later = entry.due.is_some() || !again.is_empty();
         if forget && !wanted_later {
             self.entries.remove(key);
@@ -194,9 +191,8 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         }
     }
 
-    /// Drops what is known of a key: its place in the line, its timer, its failures.
-    /// A run in progress ends and nothing follows it, unless the key is woken again.
-    /// Costs the logarithm of the number of keys, wherever in the line it is.
+    /// Drops the place, the timer and the failures of a key. A run in progress ends, and nothing follows
+    /// it unless the key is woken again. Costs the logarithm of the number of keys.
     pub(super) fn forget(&mut self, key: &K) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -238,8 +234,8 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
     }
 }
 
-/// When the key runs next. After a failure that is the backoff, or what the run asked for
-/// where that is earlier (Flux's `retryInterval`).
+/// When the key runs next: after a failure the backoff, or the run's own limit if that is earlier
+/// (Flux's `retryInterval`).
 fn next_run(
     requeue: Requeue,
     failures: u32,

@@ -1,9 +1,8 @@
-//! The keys that are ready to run, and whose turn it is. No time, no tasks.
+//! The keys that are ready to run, and their order. No time, no tasks.
 //!
-//! Namespaces take turns, one key each: a team with ten thousand objects delays another team's one object by
-//! a run, not by ten thousand. Within a namespace a key that a person asked for goes before routine work, and
-//! otherwise the first come is the first to run. So a request is early in its own namespace and takes nothing
-//! from another one.
+//! Namespaces take turns, one key each: ten thousand objects of one team delay another team's object by
+//! one run. Within a namespace, requested keys run first, then the others by arrival: a request takes
+//! nothing from another namespace.
 //!
 //! Every operation costs the logarithm of the number of keys; a namespace without keys costs nothing.
 
@@ -11,10 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Namespaced;
 
-/// All keys in the line.
 #[derive(Debug)]
 pub(super) struct Line<K> {
-    /// Only namespaces with keys in the line.
     namespaces: HashMap<String, NamespaceLine<K>>,
     /// The same namespaces; the first has the next turn.
     turns: BTreeMap<Turn, String>,
@@ -23,7 +20,6 @@ pub(super) struct Line<K> {
     len: usize,
 }
 
-/// The keys of one namespace.
 #[derive(Debug)]
 struct NamespaceLine<K> {
     turn: Turn,
@@ -31,18 +27,17 @@ struct NamespaceLine<K> {
     keys: BTreeMap<Place, K>,
 }
 
-/// Where a key stands in the line of its namespace: requests first, then the order of arrival.
+/// The order in a namespace: requests first, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     is_routine: bool,
     ticket: u64,
 }
 
-/// When a namespace is next. One that just had its turn comes after all that were there by the time of the
-/// following turn: a namespace whose first key arrives in between does not wait for it once more.
+/// When a namespace is next. After its turn, a namespace comes after all that are present at the
+/// following turn: one whose first key arrives in between does not wait twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
-    /// How many keys had been taken.
     taken: u64,
     had_turn: bool,
     ticket: u64,
@@ -61,12 +56,11 @@ impl<K> Default for Line<K> {
 }
 
 impl<K: Namespaced> Line<K> {
-    /// How many keys there are.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds a key that is not in the line, at the end of the requests or of the routine work.
+    /// Adds a new key at the end of the requests or of the routine work.
     pub(super) fn push(&mut self, key: K, is_requested: bool) -> Place {
         let ticket = self.ticket();
         let place = Place {
@@ -90,7 +84,7 @@ impl<K: Namespaced> Line<K> {
         place
     }
 
-    /// Moves a key to the end of the requests, unless it is among them; its new place.
+    /// Moves a key to the end of the requests, unless it is one; returns its place.
     pub(super) fn advance(&mut self, key: &K, place: Place) -> Place {
         if !place.is_routine {
             return place;
@@ -111,7 +105,6 @@ impl<K: Namespaced> Line<K> {
         }
     }
 
-    /// Removes a key.
     pub(super) fn remove(&mut self, key: &K, place: Place) {
         let Some(line) = self.namespaces.get_mut(key.namespace()) else {
             return;
@@ -126,7 +119,6 @@ impl<K: Namespaced> Line<K> {
         }
     }
 
-    /// Takes the key whose turn it is.
     pub(super) fn pop(&mut self) -> Option<K> {
         let (_, namespace) = self.turns.pop_first()?;
         let line = self.namespaces.get_mut(&namespace)?;

@@ -1,13 +1,13 @@
-//! A queue of keys: one run per key at a time; namespaces take turns, and within a namespace those that a
-//! person asked for go first, the others in the order in which they were woken.
+//! A queue of keys with one run per key at a time. Namespaces take turns; within a namespace, requested
+//! keys run first, the others in the order of their wakes.
 //!
-//! - a key that is woken while it waits in the line runs once, with all the reasons;
-//! - a key that is woken while it runs, runs again afterwards, at the end of its line;
-//! - a run that failed is repeated with exponential backoff, a run that asks for it later;
-//!   a wake in the meantime does not wait for that;
-//! - nothing is held while a key waits: no worker, no task, only an entry in a map.
+//! - a key that is woken while it waits runs once, with all the reasons;
+//! - a key that is woken while it runs, runs again afterwards, at the end of the queue;
+//! - a failed run is retried with exponential backoff, or later if the run asks for that; a wake in
+//!   between runs at once;
+//! - a waiting key costs no worker and no task, only an entry in a map.
 //!
-//! The rules are in `core` and `line`, without time or tasks. This file gives them a clock and workers.
+//! `core` and `line` have the rules, without time or tasks. This file adds a clock and workers.
 
 mod core;
 mod line;
@@ -35,17 +35,17 @@ pub trait Namespaced {
     fn namespace(&self) -> &str;
 }
 
-/// What a run is told when it begins.
+/// The facts that a run gets when it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunInfo {
-    /// Why it runs.
+    /// Its reasons.
     pub reasons: Reasons,
-    /// How long the key was ready and had no worker. Unlike client-go's, the time does not begin before an
-    /// earlier run of the same key has ended.
+    /// How long the key was ready and had no worker. Unlike client-go's, the time starts after an
+    /// earlier run of the same key.
     pub waited: Duration,
 }
 
-/// When a key runs next, as its run says.
+/// When a key runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
     /// Not before it is woken.
@@ -68,14 +68,14 @@ impl Requeue {
     }
 }
 
-/// How a queue works.
+/// The settings of a queue.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How many keys run at once; at least one does.
+    /// The number of concurrent runs; at least one.
     pub workers: usize,
-    /// After failures.
+    /// The delays after failures.
     pub backoff: Backoff,
-    /// Of the backoff.
+    /// The jitter of the backoff.
     pub jitter: Jitter,
     /// How long runs may take to end when the queue is stopped; then they are aborted.
     pub grace: Duration,
@@ -92,24 +92,24 @@ impl Default for Settings {
     }
 }
 
-/// What happened so far, and how things stand.
+/// Totals and the current state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Wakes by reason, in the order of [`Reason::ALL`]; also those that joined others.
     pub wakes: [u64; Reason::ALL.len()],
-    /// Runs that had the reason, in the order of [`Reason::ALL`].
+    /// Runs by reason, in the order of [`Reason::ALL`].
     pub runs_by_reason: [u64; Reason::ALL.len()],
-    /// Runs begun.
+    /// Started runs.
     pub runs: u64,
-    /// Runs that failed.
+    /// Failed runs.
     pub failed: u64,
-    /// Runs that panicked; they count as failed, too.
+    /// Panicked runs; they count as failed, too.
     pub panicked: u64,
-    /// How long the keys of all these runs were ready before, together.
+    /// The total time between ready and run.
     pub waited: Duration,
-    /// Keys in the line now.
+    /// Keys in the queue.
     pub ready: usize,
-    /// Keys running now.
+    /// Running keys.
     pub running: usize,
     /// Keys that are due later.
     pub waiting: usize,
@@ -121,12 +121,12 @@ impl Counts {
         self.wakes[reason as usize]
     }
 
-    /// Runs that had the reason.
+    /// Runs for one reason.
     pub const fn runs_for(&self, reason: Reason) -> u64 {
         self.runs_by_reason[reason as usize]
     }
 
-    /// Whether nothing runs and nothing stands in the line.
+    /// Whether nothing runs or is ready.
     pub const fn idle(&self) -> bool {
         self.ready == 0 && self.running == 0
     }
@@ -140,7 +140,7 @@ pub struct Queue<K> {
 struct Inner<K> {
     // never held across an await: every use is one call into the core
     core: Mutex<Core<K>>,
-    /// The one waiter is `run`; a permit is kept when it does not wait just then.
+    /// The one waiter is `run`; a permit is kept while it does not wait.
     changed: Notify,
     workers: usize,
     grace: Duration,
@@ -176,19 +176,19 @@ where
         }
     }
 
-    /// Has the key run, or run again.
+    /// Queues the key, or makes it run again.
     pub fn wake(&self, key: K, reason: Reason) {
         self.core().wake(key, reason, Instant::now());
         self.inner.changed.notify_one();
     }
 
-    /// Has the key run after this time, unless it is due earlier or woken before.
+    /// Queues the key after this time, unless it is due earlier.
     pub fn wake_after(&self, key: K, delay: Duration, reason: Reason) {
         self.core().wake_at(key, Instant::now() + delay, reason);
         self.inner.changed.notify_one();
     }
 
-    /// Drops what is known of a key, because its object is gone.
+    /// Drops the state of a key, because its object is gone.
     pub fn forget(&self, key: &K) {
         self.core().forget(key);
     }
@@ -203,8 +203,8 @@ where
         self.core().counts()
     }
 
-    /// Runs keys until the queue is stopped; then lets the present runs end, for as long
-    /// as the settings allow. Dropping the future aborts them.
+    /// Runs keys until the queue is stopped; then waits for the present runs as long as the settings
+    /// allow. Dropping the future aborts them.
     ///
     /// A run that panics has failed; the queue goes on.
     pub async fn run<F, R>(&self, stop: CancellationToken, handler: F)
@@ -232,7 +232,6 @@ where
         }
     }
 
-    /// Starts as many runs as there are workers free; when the next key is due.
     fn start_runs<F, R>(&self, runs: &mut Runs<K>, handler: &F) -> Option<Instant>
     where
         F: Fn(K, RunInfo) -> R,
@@ -251,12 +250,11 @@ where
     }
 
     fn core(&self) -> MutexGuard<'_, Core<K>> {
-        // the core has no state that a panic could leave half done: its calls are total
+        // a panic leaves no half-done state in the core: its calls are total
         self.inner.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The runs in progress and whose they are.
 struct Runs<K> {
     queue: Queue<K>,
     tasks: JoinSet<Requeue>,
@@ -275,7 +273,7 @@ where
         }
     }
 
-    /// Waits for one run to end and notes when its key runs next; forever when there is none.
+    /// Waits for one run to end and queues its key again; forever if there is none.
     async fn end_one(&mut self) {
         let Some(ended) = self.tasks.join_next_with_id().await else {
             return std::future::pending().await;
@@ -293,7 +291,7 @@ where
     }
 
     fn broken(&self, key: &K, error: &JoinError) -> Requeue {
-        tracing::error!(%key, %error, "a run broke off; it is repeated");
+        tracing::error!(%key, %error, "a run panicked and is retried");
         self.queue.core().panicked();
         Requeue::Backoff
     }

@@ -15,11 +15,11 @@ impl Namespaced for String {
     }
 }
 
-/// Runs a script of the core's calls, one per line, and returns what `take` gave.
+/// Runs a script of the core's calls, one per line, and returns the results of `take`.
 ///
-/// `wake KEY REASON`, `at SECONDS KEY REASON`, `pass SECONDS`, `take`, `forget KEY`,
-/// `end KEY done|failed|after SECONDS|failed-within SECONDS`, `due`, `size`, and `waited` for the last that was
-/// taken and for all
+/// `wake KEY REASON`, `at SECONDS KEY REASON`, `pass SECONDS`, `take`, `forget KEY`, `end KEY
+/// done|failed|after SECONDS|failed-within SECONDS`, `due`, `size`, and `waited` for the last taken key
+/// and for all
 fn play(script: &str) -> String {
     let backoff = Backoff {
         first: Duration::from_secs(1),
@@ -98,7 +98,7 @@ fn keys_run_in_the_order_they_were_woken_and_once() {
     );
 }
 
-/// What `wakes` put in the line, as it is taken: `KEY` is routine, `KEY!` is a request.
+/// The order in which keys are taken: `KEY` is routine, `KEY!` is a request.
 #[track_caller]
 fn check_order(wakes: &str, taken: &str) {
     let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none());
@@ -121,7 +121,7 @@ fn namespaces_take_turns() {
     check_order("y/1 x/1 x/2 y/2", "y/1 x/1 y/2 x/2");
     // keys without a namespace are one namespace
     check_order("1 2 x/1 3", "1 x/1 2 3");
-    // a name may hold a namespace's name
+    // a name may equal a namespace
     check_order("x/1 x/y y/1", "x/1 y/1 x/y");
 }
 
@@ -130,7 +130,7 @@ fn a_request_goes_first_in_its_own_namespace_and_in_no_other() {
     check_order("x/1 x/2 x/3!", "x/3 x/1 x/2");
     check_order("x/1 x/2! x/3 x/4!", "x/2 x/4 x/1 x/3");
     check_order("y/1 y/2 x/1 x/2!", "y/1 x/2 y/2 x/1");
-    // many requests of one namespace do not hold up another one's routine work
+    // many requests of one namespace do not delay routine work of another
     check_order("x/1! x/2! x/3! y/1 y/2", "x/1 y/1 x/2 y/2 x/3");
 }
 
@@ -265,7 +265,7 @@ fn a_failure_is_repeated_with_backoff_and_success_ends_it() {
 }
 
 #[test]
-fn a_wish_after_a_failure_counts_where_it_is_earlier_than_the_backoff() {
+fn a_run_can_shorten_the_backoff() {
     check(
         "wake a changed
          take
@@ -302,7 +302,7 @@ fn a_wake_does_not_wait_for_backoff_or_interval_and_takes_them_along() {
 }
 
 #[test]
-fn of_two_times_the_earlier_counts() {
+fn the_earlier_of_two_times_counts() {
     check(
         "at 10 a interval
          at 20 a deadline
@@ -334,7 +334,7 @@ fn a_time_set_while_the_key_runs_stays_unless_the_run_asks_for_an_earlier_one() 
 }
 
 #[test]
-fn what_is_due_together_runs_in_the_order_it_was_set() {
+fn keys_due_together_run_in_the_order_they_were_set() {
     check(
         "at 3 b interval
          at 3 a interval
@@ -524,7 +524,7 @@ async fn waiting_keys_hold_no_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_is_told_how_long_its_key_waited() {
+async fn a_run_gets_the_waiting_time_of_its_key() {
     let queue = queue(1);
     let stop = CancellationToken::new();
     let (ran, mut runs) = mpsc::unbounded_channel();
@@ -584,7 +584,7 @@ async fn a_panic_is_a_failure_of_its_key_alone() {
     running.await.unwrap();
 }
 
-/// A run of that length is stopped in the middle; whether it ended, and after what time.
+/// Stops a run of that length in the middle; returns whether it ended, and after what time.
 async fn stopped(length: Duration) -> (bool, Duration) {
     let queue = queue(1);
     let stop = CancellationToken::new();
@@ -617,7 +617,7 @@ async fn stopped(length: Duration) -> (bool, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_lets_runs_end_but_not_for_ever() {
+async fn a_stop_waits_for_runs_up_to_a_limit() {
     let ms = |duration: Duration| duration.as_millis().div_euclid(100) * 100;
     let (ended, after) = stopped(Duration::from_secs(3)).await;
     assert_eq!((ended, ms(after)), (true, 3000));

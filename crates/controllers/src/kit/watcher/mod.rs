@@ -1,20 +1,17 @@
-//! The watch hub: what is observed of managed objects, and who must look when it changes.
+//! Watches managed objects and wakes their owners.
 //!
-//! One watch per kind of object and kind of owner, restricted to objects with that owner's label,
-//! serves all owners of the kind. It keeps a few words per object ([`Observed`]), not the
-//! object, and wakes the owner when existence, ownership, the owner's fields or the health of an
-//! object change; nothing is polled and nobody waits. An object may have owners of two kinds: each
-//! kind has its own watch, for each looks at other labels and other fields.
+//! One watch per kind of object and kind of owner serves all such owners; it selects objects by the
+//! owner's label. It keeps a few bytes per object ([`Observed`]), not the object. It wakes the owner
+//! when existence, ownership, the owner's fields or the health change. An object may have owners of two
+//! kinds: each kind has its own watch, because labels and fields differ.
 //!
-//! An owner says what it follows by [`ObjectWatcher::follow`], always all of it: what no owner follows
-//! any more is not watched any more. Objects that are not managed but waited for (`healthChecks`)
-//! have a watch of their own each, shared by all owners of a kind and judged for each of them.
+//! A watch without followers ends. Objects that are waited for but not managed (`healthChecks`) have one
+//! watch each, shared by all owners of a kind.
 //!
-//! Knowledge is never guessed. A kind that was not listed yet, or is not served, is
-//! [`Presence::Unknown`]; one that cannot be read just now stays as it was last seen, and the
-//! list that follows tells what was missed. One that may not be listed is told, so that nobody
-//! waits for it. What a write of ours was answered goes in by
-//! [`ObjectWatcher::note`], and neither an older event nor an older list takes it back.
+//! Unknown is never guessed. A kind that is not listed yet, or not served, is [`Presence::Unknown`]. A
+//! kind that cannot be read now keeps its last state, and the next list delivers the missed changes. A
+//! kind that may not be listed is reported, so that no owner waits for it. No older event or list
+//! reverts the answer to a write ([`ObjectWatcher::note`]).
 
 mod state;
 #[cfg(test)]
@@ -45,9 +42,8 @@ use self::state::{Place, State};
 use super::feed::{self, Collection, FeedError, Item, Pace};
 use crate::ObjectRef;
 
-/// Namespace and name: where the kind is known, nothing else is kept of an id.
+/// Namespace and name: all of an id that is kept if the kind is known.
 type Local = (Arc<str>, Arc<str>);
-/// An object that was seen.
 type Seen = (Local, Observed);
 
 /// A kind by group and name; prints as `Deployment.apps`.
@@ -60,7 +56,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// An object's.
+    /// The kind of an object.
     pub fn of(id: &ObjectId) -> Self {
         Self {
             group: Arc::clone(&id.group),
@@ -97,44 +93,44 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What is different about an object; of several the first in this order.
+/// The kind of a change; of several the first in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
     /// It is gone, or lost its owner's label.
     Gone,
-    /// It is there; or another one is there under its name.
+    /// It exists, or another one exists under its name.
     Appeared,
     /// Its labels name another owner.
     Owner,
-    /// Its deletion was asked for.
+    /// Its deletion was requested.
     Deleting,
-    /// A field that is ours, or what it wishes for itself by annotations.
+    /// A field that Equate applied, or its own annotations.
     Changed,
     /// Its health.
     Health,
 }
 
-/// What happened to a kind.
+/// A change of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KindChange {
-    /// It was listed: its objects can be looked at.
+    /// It was listed: its objects are known.
     Listed,
     /// It is not served (any more): its definition is missing.
     Unserved,
-    /// It may not be listed: nothing will be known of its objects unless they are asked for.
+    /// It may not be listed: its objects have to be read one by one.
     Refused,
 }
 
-/// Why somebody has to look.
+/// Why an owner has to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// An object changed.
     Object(ObjectId, What),
-    /// A kind can be looked at now, or cannot any more.
+    /// A kind became known, or unknown.
     Kind(Kind, KindChange),
 }
 
-/// Somebody has to look.
+/// An owner has to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wake {
     /// The owner of the object, or a follower of the kind or object.
@@ -143,38 +139,38 @@ pub struct Wake {
     pub cause: Cause,
 }
 
-/// How a followed kind or object stands with the API server.
+/// The state of the watch of a kind or object.
 #[derive(Debug, Clone)]
 pub enum WatchState {
-    /// Not listed yet, and what has kept it from that so far.
+    /// Not listed yet, with the last error.
     Starting(Option<Arc<FeedError>>),
     /// Listed; changes arrive.
     Following,
     /// The kind is not served.
     Unserved,
-    /// It was never listed, and may not be.
+    /// It was never listed, and access is denied.
     Refused(Arc<FeedError>),
-    /// It cannot be read; what is known is as it was.
+    /// It cannot be read; its objects are as of the last success.
     Troubled(Arc<FeedError>),
 }
 
 impl WatchState {
-    /// Whether something may become known of its objects that is not known yet.
+    /// Whether its first list is still to come.
     pub fn is_starting(&self) -> bool {
         matches!(self, Self::Starting(_))
     }
 }
 
-/// What an owner follows: all of it, each time.
+/// Everything that an owner follows.
 #[derive(Debug, Clone, Default)]
 pub struct Interest {
     /// The kinds of its managed objects.
     pub kinds: Vec<ApiResource>,
-    /// Objects of anyone that it waits for.
+    /// Other objects that it waits for.
     pub objects: Vec<(ApiResource, ObjectId)>,
 }
 
-/// The hub's numbers.
+/// The watcher's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Kinds watched for managed objects, once for each kind of owner.
@@ -183,15 +179,15 @@ pub struct Counts {
     pub objects: usize,
     /// Single objects watched.
     pub singles: usize,
-    /// Lists taken in so far.
+    /// Lists so far.
     pub lists: u64,
-    /// Changes taken in so far: lists, events, bookmarks, trouble.
+    /// Changes so far: lists, events, bookmarks, errors.
     pub changes: u64,
-    /// Wakes given so far.
+    /// Wakes so far.
     pub wakes: u64,
 }
 
-/// The hub; clones are the same hub. The last one ends all watches.
+/// Watches managed objects; clones share the watches, which end with the last.
 #[derive(Clone)]
 pub struct ObjectWatcher {
     shared: Arc<Shared>,
@@ -227,8 +223,8 @@ impl fmt::Debug for ObjectWatcher {
 }
 
 impl ObjectWatcher {
-    /// A hub that watches nothing yet. Objects are looked at under the rules of their owners. `wake`
-    /// is called for everyone who must look; it must not block.
+    /// A watcher without watches. Objects are observed under the rules of their owners. `wake` is called
+    /// for every owner that has to run; it must not block.
     pub fn new(
         client: Client,
         pace: Pace,
@@ -246,13 +242,14 @@ impl ObjectWatcher {
         }
     }
 
-    /// Says what an owner follows from now on. Returns what of it cannot be looked at yet; the
-    /// owner is woken when it can.
+    /// Replaces everything that an owner follows. Returns the kinds that are not known yet; the owner is
+    /// woken when they are.
     ///
-    /// What is not served or in trouble is looked for again at once: whoever follows it has
-    /// a reason to think that it is there.
+    /// A kind that is not served or in error is listed again at once: its follower has a reason to
+    /// expect it.
     ///
     /// # Panics
+    ///
     /// Outside a tokio runtime.
     pub fn follow(&self, follower: &Owner, interest: &Interest) -> Vec<(Kind, WatchState)> {
         let mut resources = HashMap::new();
@@ -287,39 +284,38 @@ impl ObjectWatcher {
         self.follow(follower, &Interest::default());
     }
 
-    /// What is known of an object, as owners of a kind see it.
+    /// The last observation of an object, for owners of a kind.
     pub fn get(&self, by: &'static OwnerKind, id: &ObjectId) -> Presence {
         self.shared.inner().state.get(by, id)
     }
 
-    /// Takes in what a write of ours was answered. Whether it was news; it is not where
-    /// something newer is known, where the object has been deleted since, where it carries
-    /// no owner's labels, or where its kind is not followed.
+    /// Takes the answer to a write. Returns whether it was new. It is ignored if a newer state is known,
+    /// if the object was deleted since, if it has no owner's labels, or if its kind is not followed.
     pub fn note(&self, id: &ObjectId, observed: Observed) -> bool {
-        let (news, wakes) = self.shared.inner().state.note(id, observed);
-        self.shared.tell(wakes);
-        news
+        let (is_new, wakes) = self.shared.inner().state.note(id, observed);
+        self.shared.send_wakes(wakes);
+        is_new
     }
 
-    /// What is known of an object, for an owner that may have rules of its own for it: those are asked
-    /// of its own objects, and of what it waits for.
+    /// The last observation of an object, for one owner: with its own rules if the object is its own or
+    /// waited for.
     pub fn get_for(&self, owner: &Owner, id: &ObjectId) -> Presence {
         self.shared.inner().state.get_for(owner, id)
     }
 
-    /// The rules that objects are looked at under.
+    /// The rules under which objects are observed.
     pub fn rules(&self) -> &Arc<dyn OwnerRules> {
         &self.shared.rules
     }
 
-    /// Takes in an object as it was read on behalf of an owner: also of the very version that is known,
-    /// for it may have been looked at under other rules.
-    pub fn look(&self, reader: &Owner, id: &ObjectId, object: &Object) {
+    /// Takes an object that was read for an owner, also of the known version: it may have been observed
+    /// under other rules.
+    pub fn note_read(&self, reader: &Owner, id: &ObjectId, object: &Object) {
         let managed = Place::Managed(Kind::of(id), reader.kind);
         for place in [managed, Place::Single(id.clone(), reader.kind)] {
             let observed = self.shared.observe(&place, object);
-            let wakes = self.shared.inner().state.look(reader, &place, id, observed);
-            self.shared.tell(wakes);
+            let wakes = self.shared.inner().state.note_read(reader, &place, id, observed);
+            self.shared.send_wakes(wakes);
         }
     }
 
@@ -328,15 +324,15 @@ impl ObjectWatcher {
         self.shared.inner().state.counts()
     }
 
-    /// How each followed kind stands; single objects are given with their kind.
-    pub fn standings(&self) -> Vec<(Kind, WatchState)> {
-        let all = self.shared.inner().state.standings();
+    /// The state of each followed kind; single objects have their kind.
+    pub fn watch_states(&self) -> Vec<(Kind, WatchState)> {
+        let all = self.shared.inner().state.watch_states();
         all.into_iter()
-            .map(|(place, standing)| (place.kind(), standing))
+            .map(|(place, watch_state)| (place.kind(), watch_state))
             .collect()
     }
 
-    /// A place that is followed already may have to be read in another version, or at once.
+    /// A followed place may have to be read in another version, or at once.
     fn check(
         &self,
         inner: &mut Inner,
@@ -350,15 +346,15 @@ impl ObjectWatcher {
         if renewed && let Some(epoch) = inner.state.renew(place) {
             self.begin(inner, place.clone(), epoch, resource);
         }
-        let standing = match inner.state.standing(place) {
+        let watch_state = match inner.state.watch_state(place) {
             None | Some(WatchState::Following) => return,
-            Some(standing) => standing.clone(),
+            Some(watch_state) => watch_state.clone(),
         };
-        let hurries = !standing.is_starting();
+        let hurries = !watch_state.is_starting();
         if let Some(feed) = inner.feeds.get(place).filter(|_| hurries) {
             feed.hurry.notify_one();
         }
-        waiting.push((place.kind(), standing));
+        waiting.push((place.kind(), watch_state));
     }
 
     fn begin(&self, inner: &mut Inner, place: Place, epoch: u64, resource: &ApiResource) {
@@ -366,7 +362,7 @@ impl ObjectWatcher {
         let collection = self.shared.collection(&place, resource);
         let (api_version, kind) = (resource.api_version.clone(), resource.kind.clone());
         let shared = Arc::downgrade(&self.shared);
-        let told = place.clone();
+        let changed = place.clone();
         let (reader, seen) = (Arc::downgrade(&self.shared), place.clone());
         let task = tokio::spawn(feed::follow(
             collection,
@@ -375,11 +371,11 @@ impl ObjectWatcher {
             move |object| {
                 read(object, &api_version, &kind, |object| match reader.upgrade() {
                     Some(shared) => shared.observe(&seen, object),
-                    // nobody is left who could be told
+                    // the watcher is dropped: no owner to wake
                     None => Observed::of(object, seen.by()),
                 })
             },
-            move |change| Shared::change(&shared, &told, epoch, change),
+            move |change| Shared::change(&shared, &changed, epoch, change),
         ));
         let feed = Feed {
             resource: resource.clone(),
@@ -407,7 +403,7 @@ impl Shared {
                 )
             }
         };
-        // in a namespace that there cannot be is nothing
+        // a namespace that cannot exist has no objects
         let namespace = namespace.map(|name| segment("namespace", name).unwrap_or(Cow::Borrowed("-")));
         Collection {
             client: self.client.clone(),
@@ -418,7 +414,6 @@ impl Shared {
         }
     }
 
-    /// Looks at an object as those do whom it matters to there.
     fn observe(&self, place: &Place, object: &Object) -> Observed {
         let mut observed = Observed::under(object, place.by(), &*self.rules);
         if let Place::Single(..) = place {
@@ -430,26 +425,26 @@ impl Shared {
         observed
     }
 
-    /// Feeds hold the hub weakly, so that it ends with its last user.
+    /// Feeds hold the watcher weakly, so that it ends with its last user.
     fn change(this: &Weak<Self>, place: &Place, epoch: u64, change: feed::Change<Seen>) {
         let Some(shared) = this.upgrade() else { return };
         let wakes = shared.inner().state.change(place, epoch, change);
-        shared.tell(wakes);
+        shared.send_wakes(wakes);
     }
 
-    fn tell(&self, wakes: Vec<Wake>) {
+    fn send_wakes(&self, wakes: Vec<Wake>) {
         for wake in wakes {
             (self.wake)(wake);
         }
     }
 }
 
-/// A text as a value in a field selector, where some signs are its own.
+/// Escapes a value of a field selector.
 fn value(text: &str) -> String {
     text.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
 }
 
-/// Observes an object and lets it go. Lists leave out what their items' kind is.
+/// Observes an object and drops it. Lists leave out the kind of their items.
 fn read(
     mut object: Object,
     api_version: &str,

@@ -1,4 +1,4 @@
-//! What the hub knows and whom it tells, without tasks: changes go in, wakes come out.
+//! The watcher's state without tasks: changes go in, wakes come out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,37 +14,35 @@ use crate::ObjectRef;
 use crate::kit::feed::{self, FeedError, Item};
 use crate::kit::versioned_store::{Difference, VersionedStore};
 
-/// One collection that is followed, and the kind of owner it is followed for: whose labels select the
-/// objects, and whose fields are looked at.
+/// A followed collection, and the kind of owner: its labels select the objects, and its fields are
+/// observed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Place {
-    /// The objects of a kind that such owners manage.
     Managed(Kind, &'static OwnerKind),
-    /// A single object, whoever's it is.
     Single(ObjectId, &'static OwnerKind),
 }
 
 #[derive(Debug)]
 struct Followed {
-    /// Changes of an older feed of this place are not for this one.
+    /// Changes of an older feed of this place are ignored.
     epoch: u64,
     versioned_store: VersionedStore<Local, Observed>,
     followers: BTreeSet<Owner>,
-    standing: WatchState,
-    /// What the followers were last told of the kind.
+    watch_state: WatchState,
+    /// The last change of the kind that woke the followers.
     announced: Option<KindChange>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    // ordered, so that what is reported and started is in the same order each time
+    // ordered, so that reports and starts are deterministic
     places: BTreeMap<Place, Followed>,
     interests: HashMap<Owner, BTreeSet<Place>>,
     epochs: u64,
     counts: Counts,
 }
 
-/// What a new interest changes: feeds to begin, each with its epoch, and to end.
+/// The feeds to begin, each with its epoch, and to end.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchDiff {
     pub(super) begin: Vec<(Place, u64)>,
@@ -52,7 +50,6 @@ pub(super) struct WatchDiff {
 }
 
 impl State {
-    /// From now on the follower follows these places and no others.
     pub(super) fn follow(&mut self, follower: &Owner, wanted: &BTreeSet<Place>) -> WatchDiff {
         let mut diff = WatchDiff::default();
         for place in wanted {
@@ -65,7 +62,7 @@ impl State {
                 epoch: self.epochs,
                 versioned_store: VersionedStore::new(),
                 followers: BTreeSet::from([follower.clone()]),
-                standing: WatchState::Starting(None),
+                watch_state: WatchState::Starting(None),
                 announced: None,
             };
             self.places.insert(place.clone(), followed);
@@ -89,7 +86,7 @@ impl State {
         diff
     }
 
-    /// A new feed for a place that is followed already; what is known stays.
+    /// A new feed for a followed place; its content stays.
     pub(super) fn renew(&mut self, place: &Place) -> Option<u64> {
         let followed = self.places.get_mut(place)?;
         self.epochs += 1;
@@ -97,11 +94,11 @@ impl State {
         Some(self.epochs)
     }
 
-    pub(super) fn standing(&self, place: &Place) -> Option<&WatchState> {
-        self.places.get(place).map(|followed| &followed.standing)
+    pub(super) fn watch_state(&self, place: &Place) -> Option<&WatchState> {
+        self.places.get(place).map(|followed| &followed.watch_state)
     }
 
-    /// What is known of an object for owners of a kind. The single watch of it counts where they do not
+    /// The last observation of an object for owners of a kind. Its single watch counts if they do not
     /// manage it.
     pub(super) fn get(&self, by: &'static OwnerKind, id: &ObjectId) -> Presence {
         let managed = self.known(&Place::Managed(Kind::of(id), by), id);
@@ -114,7 +111,7 @@ impl State {
         }
     }
 
-    /// The same for one owner: of an object that is another's its own watch of it counts.
+    /// The same for one owner: for an object of another owner, its own single watch counts.
     pub(super) fn get_for(&self, owner: &Owner, id: &ObjectId) -> Presence {
         let managed = self.known(&Place::Managed(Kind::of(id), owner.kind), id);
         match &managed {
@@ -126,7 +123,6 @@ impl State {
         }
     }
 
-    /// Who follows a place.
     pub(super) fn followers(&self, place: &Place) -> Vec<Owner> {
         let followed = self.places.get(place);
         followed.map_or_else(Vec::new, |followed| followed.followers.iter().cloned().collect())
@@ -137,8 +133,12 @@ impl State {
             return Presence::Unknown;
         };
         match followed.versioned_store.get(&local(id)) {
-            // what a write was answered once says nothing about now
-            _ if matches!(followed.standing, WatchState::Unserved | WatchState::Refused(_)) => {
+            // an old answer to a write proves nothing now
+            _ if matches!(
+                followed.watch_state,
+                WatchState::Unserved | WatchState::Refused(_)
+            ) =>
+            {
                 Presence::Unknown
             }
             Some(observed) => Presence::Present(Arc::clone(observed)),
@@ -147,10 +147,10 @@ impl State {
         }
     }
 
-    /// The answer to a write of ours. Its owner knows; one who lost the object does not.
+    /// The answer to a write. Its author knows; an owner that lost the object is woken.
     pub(super) fn note(&mut self, id: &ObjectId, observed: Observed) -> (bool, Vec<Wake>) {
         let Some(author) = observed.owner.clone() else {
-            // the watch would not see it: it would look deleted with the next list
+            // the watch would not see it: the next list would look like a deletion
             return (false, Vec::new());
         };
         let Ok(version) = observed.resource_version.parse() else {
@@ -174,8 +174,8 @@ impl State {
         (true, wakes)
     }
 
-    /// An object as it was read just now, also of the version that is known. Who had it read knows.
-    pub(super) fn look(
+    /// An object that was just read, also of the known version. Its reader is not woken.
+    pub(super) fn note_read(
         &mut self,
         reader: &Owner,
         place: &Place,
@@ -194,7 +194,7 @@ impl State {
             version,
             value: observed,
         };
-        let Some(difference) = followed.versioned_store.look(local(id), item) else {
+        let Some(difference) = followed.versioned_store.reread(local(id), item) else {
             return Vec::new();
         };
         let mut wakes = Vec::new();
@@ -204,14 +204,13 @@ impl State {
         wakes
     }
 
-    /// A change that a feed tells.
     pub(super) fn change(&mut self, place: &Place, epoch: u64, change: feed::Change<Seen>) -> Vec<Wake> {
         let Some(followed) = self.places.get_mut(place).filter(|f| f.epoch == epoch) else {
             return Vec::new();
         };
         self.counts.changes += 1;
         let mut wakes = Vec::new();
-        let (standing, differences) = match change {
+        let (watch_state, differences) = match change {
             feed::Change::Listed(version, items) => {
                 self.counts.lists += 1;
                 let first = !followed.versioned_store.listed();
@@ -219,7 +218,7 @@ impl State {
                     version,
                     items.into_iter().map(split).map(|(id, item)| (id, Some(item))),
                 );
-                // who waits for the kind looks at all of it; nothing changed for anyone else
+                // followers of the kind read all of it; nothing changed for other owners
                 let differences = if first { Vec::new() } else { differences };
                 (WatchState::Following, differences)
             }
@@ -239,14 +238,14 @@ impl State {
                     difference.map(|d| (id, d)).into_iter().collect(),
                 )
             }
-            feed::Change::Told(version) => {
-                followed.versioned_store.tell(version);
+            feed::Change::Bookmark(version) => {
+                followed.versioned_store.bookmark(version);
                 (WatchState::Following, Vec::new())
             }
             feed::Change::Unserved => (WatchState::Unserved, Vec::new()),
-            feed::Change::Failed(trouble) => (followed.trouble(trouble), Vec::new()),
+            feed::Change::Failed(error) => (followed.failed_state(error), Vec::new()),
         };
-        followed.stand(place, standing, &mut wakes);
+        followed.set_watch_state(place, watch_state, &mut wakes);
         for (local, difference) in differences {
             followed.wake(place, &local, &difference, &mut wakes);
         }
@@ -268,44 +267,43 @@ impl State {
         counts
     }
 
-    pub(super) fn standings(&self) -> Vec<(Place, WatchState)> {
+    pub(super) fn watch_states(&self) -> Vec<(Place, WatchState)> {
         let all = self.places.iter();
-        all.map(|(place, followed)| (place.clone(), followed.standing.clone()))
+        all.map(|(place, followed)| (place.clone(), followed.watch_state.clone()))
             .collect()
     }
 }
 
 impl Followed {
-    fn trouble(&self, trouble: FeedError) -> WatchState {
+    fn failed_state(&self, error: FeedError) -> WatchState {
         let listed = self.versioned_store.listed();
-        let refused = trouble.is_refusal();
-        let trouble = Arc::new(trouble);
+        let refused = error.is_refusal();
+        let error = Arc::new(error);
         match (listed, refused) {
-            (true, _) => WatchState::Troubled(trouble),
-            (false, true) => WatchState::Refused(trouble),
-            (false, false) => WatchState::Starting(Some(trouble)),
+            (true, _) => WatchState::Troubled(error),
+            (false, true) => WatchState::Refused(error),
+            (false, false) => WatchState::Starting(Some(error)),
         }
     }
 
-    /// Takes the new standing; tells the followers when the kind can be looked at, when it is
-    /// not served (any more), and when it may not be looked at. Other trouble is told nobody:
-    /// what is known stays.
-    fn stand(&mut self, place: &Place, standing: WatchState, wakes: &mut Vec<Wake>) {
-        let news = match &standing {
+    /// Sets the state. Wakes the followers when the kind becomes known, is not served (any more), or may
+    /// not be listed. Other errors wake nobody: the content stays.
+    fn set_watch_state(&mut self, place: &Place, watch_state: WatchState, wakes: &mut Vec<Wake>) {
+        let kind_change = match &watch_state {
             WatchState::Following => Some(KindChange::Listed),
             WatchState::Unserved => Some(KindChange::Unserved),
             WatchState::Refused(_) => Some(KindChange::Refused),
             WatchState::Starting(_) | WatchState::Troubled(_) => None,
         };
-        self.standing = standing;
-        let Some(news) = news.filter(|_| self.announced != news) else {
+        self.watch_state = watch_state;
+        let Some(kind_change) = kind_change.filter(|_| self.announced != kind_change) else {
             return;
         };
-        self.announced = Some(news);
+        self.announced = Some(kind_change);
         let kind = place.kind();
         wakes.extend(self.followers.iter().map(|follower| Wake {
             object: follower.into(),
-            cause: Cause::Kind(kind.clone(), news),
+            cause: Cause::Kind(kind.clone(), kind_change),
         }));
     }
 
@@ -323,7 +321,6 @@ impl Followed {
 }
 
 impl Place {
-    /// The kind of owner it is followed for.
     pub(super) fn by(&self) -> &'static OwnerKind {
         match self {
             Place::Managed(_, by) | Place::Single(_, by) => by,
@@ -338,7 +335,6 @@ impl Place {
     }
 }
 
-/// Those whose labels the object carries and carried.
 fn wake_owners(id: &ObjectId, difference: &Difference<Observed>, wakes: &mut Vec<Wake>) {
     let sides = [&difference.before, &difference.after];
     let owners = sides.into_iter().flatten().filter_map(|side| side.owner.as_ref());
@@ -351,8 +347,8 @@ fn wake_owners(id: &ObjectId, difference: &Difference<Observed>, wakes: &mut Vec
     }));
 }
 
-/// What is different for somebody; nothing where only the version is, or fields of others,
-/// or the words about a health that is the same.
+/// The change for one owner; `None` for the version, fields of others, or another message of the same
+/// health.
 fn compare(difference: &Difference<Observed>, by: &Owner) -> Option<What> {
     let (before, after) = match (&difference.before, &difference.after) {
         (_, None) => return Some(What::Gone),
@@ -374,7 +370,7 @@ fn compare(difference: &Difference<Observed>, by: &Owner) -> Option<What> {
     }
 }
 
-/// How healthy an object is for somebody, and by which rules.
+/// The health of an object for one owner, with the digest of its rules.
 fn health(observed: &Observed, by: &Owner) -> (u64, Status) {
     match observed.judged.is_empty() {
         true => None,

@@ -17,11 +17,10 @@ use crate::object_ref::tests::KUSTOMIZATION;
 /// Everything in these tests ends within this time of the paused clock.
 const SOON: Duration = Duration::from_secs(900);
 
-/// A cluster, a hub that reaches it through faults, and what the hub told.
 struct World {
     cluster: EmbeddedCluster,
     faults: Faults,
-    hub: ObjectWatcher,
+    watcher: ObjectWatcher,
     wakes: Arc<Mutex<Vec<Wake>>>,
 }
 
@@ -37,19 +36,19 @@ impl World {
         let cluster = EmbeddedCluster::builder().build().await.unwrap();
         let faults = Faults::seeded(3);
         let wakes = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&wakes);
-        let hub = ObjectWatcher::new(
+        let sent = Arc::clone(&wakes);
+        let watcher = ObjectWatcher::new(
             faults.wrap(&cluster.client()),
             pace(),
             Arc::new(()),
             move |wake| {
-                told.lock().unwrap().push(wake);
+                sent.lock().unwrap().push(wake);
             },
         );
         World {
             cluster,
             faults,
-            hub,
+            watcher,
             wakes,
         }
     }
@@ -58,7 +57,6 @@ impl World {
         Api::namespaced(self.cluster.client(), "default")
     }
 
-    /// As the controller of the Kustomization `owner` applies it.
     async fn apply(&self, name: &str, owner: &str, value: &str) -> Observed {
         self.apply_as(&KUSTOMIZATION, name, owner, value).await
     }
@@ -81,7 +79,6 @@ impl World {
         Observed::of(&Object::from_value(answer).unwrap(), by)
     }
 
-    /// As somebody else changes it.
     async fn drift(&self, name: &str, value: &str) {
         let patch = Patch::Merge(json!({ "data": { "key": value } }));
         self.config_maps()
@@ -106,18 +103,18 @@ impl World {
             kinds: vec![ApiResource::erase::<ConfigMap>(&())],
             objects: Vec::new(),
         };
-        let waiting = self.hub.follow(follower, &interest);
+        let waiting = self.watcher.follow(follower, &interest);
         waiting
             .iter()
-            .map(|(kind, standing)| format!("{kind} {standing:?}"))
+            .map(|(kind, waiting)| format!("{kind} {waiting:?}"))
             .collect()
     }
 
-    /// What the hub told since the last call, in order, each thing once.
-    fn told(&self) -> Vec<String> {
-        let mut told = Vec::new();
+    /// The wakes since the last call, in order, each once.
+    fn wakes(&self) -> Vec<String> {
+        let mut wakes = Vec::new();
         for Wake { object, cause } in std::mem::take(&mut *self.wakes.lock().unwrap()) {
-            // most tests know Kustomizations only
+            // most tests have Kustomizations only
             let woken = match object.kind {
                 "Kustomization" => object.name.clone(),
                 kind => format!("{kind}/{}", object.name),
@@ -126,20 +123,20 @@ impl World {
                 Cause::Object(id, what) => format!("{woken} {} {what:?}", id.name),
                 Cause::Kind(kind, change) => format!("{woken} {kind} {change:?}"),
             };
-            if !told.contains(&line) {
-                told.push(line);
+            if !wakes.contains(&line) {
+                wakes.push(line);
             }
         }
-        told
+        wakes
     }
 
-    /// Waits until the hub has told all of this; other things may come in between.
-    async fn tells(&self, what: &str, expected: &[&str]) {
-        let mut told = Vec::new();
+    /// Waits for all these wakes; others may come in between.
+    async fn expect_wakes(&self, what: &str, expected: &[&str]) {
+        let mut wakes = Vec::new();
         eventually(what, SOON, || {
-            told.extend(self.told());
-            let missing = expected.iter().any(|line| !told.iter().any(|t| t == line));
-            let seen = format!("{told:?}");
+            wakes.extend(self.wakes());
+            let missing = expected.iter().any(|line| !wakes.iter().any(|t| t == line));
+            let seen = format!("{wakes:?}");
             async move { if missing { Err(seen) } else { Ok(()) } }
         })
         .await;
@@ -147,13 +144,13 @@ impl World {
 
     async fn listed(&self, owner: &str) {
         if !self.follow(owner).is_empty() {
-            self.tells("listed", &[&format!("{owner} ConfigMap Listed")])
+            self.expect_wakes("listed", &[&format!("{owner} ConfigMap Listed")])
                 .await;
         }
     }
 
     fn sight(&self, name: &str) -> String {
-        match self.hub.get(&KUSTOMIZATION, &id(name)) {
+        match self.watcher.get(&KUSTOMIZATION, &id(name)) {
             Presence::Unknown => "unknown".to_owned(),
             Presence::Absent => "absent".to_owned(),
             Presence::Present(observed) => observed
@@ -164,7 +161,7 @@ impl World {
     }
 
     fn seen(&self, name: &str) -> Arc<Observed> {
-        match self.hub.get(&KUSTOMIZATION, &id(name)) {
+        match self.watcher.get(&KUSTOMIZATION, &id(name)) {
             Presence::Present(observed) => observed,
             other => panic!("{name} is {other:?}"),
         }
@@ -180,12 +177,12 @@ fn id(name: &str) -> ObjectId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_are_told_what_concerns_them() {
+async fn owners_are_woken_by_changes_of_their_objects() {
     let world = World::new().await;
     world.apply("a", "app", "1").await;
     assert_eq!(world.sight("a"), "unknown");
     assert_eq!(world.follow("app"), ["ConfigMap Starting(None)"]);
-    world.tells("the list", &["app ConfigMap Listed"]).await;
+    world.expect_wakes("the list", &["app ConfigMap Listed"]).await;
     assert!(world.follow("app").is_empty());
     assert_eq!(
         (world.sight("a"), world.sight("b")),
@@ -216,19 +213,19 @@ async fn owners_are_told_what_concerns_them() {
             "is deleted" => world.delete("a").await,
             _ => drop(world.apply("a", "app", "1").await),
         }
-        let mut told = Vec::new();
+        let mut wakes = Vec::new();
         eventually(what, SOON, || {
-            told.extend(world.told());
-            let ready = if told == expected {
+            wakes.extend(world.wakes());
+            let ready = if wakes == expected {
                 Ok(())
             } else {
-                Err(format!("{told:?}"))
+                Err(format!("{wakes:?}"))
             };
             async move { ready }
         })
         .await;
     }
-    // a field that is nobody's of ours
+    // a field that Equate does not apply
     let patch = Patch::Merge(json!({ "metadata": { "annotations": { "seen": "yes" } } }));
     let changed = world
         .config_maps()
@@ -242,57 +239,65 @@ async fn owners_are_told_what_concerns_them() {
         async move { ready }
     })
     .await;
-    assert_eq!(world.told(), Vec::<String>::new());
+    assert_eq!(world.wakes(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_write_was_answered_counts_at_once_and_is_no_news_for_its_author() {
+async fn the_answer_to_a_write_counts_at_once_and_does_not_wake_its_author() {
     let world = World::new().await;
     world.listed("app").await;
     // the watch is held back, so that the answer is first
     let first = world.apply("a", "app", "1").await;
     let later = world.apply("a", "app", "2").await;
-    assert!(world.hub.note(&id("a"), later.clone()));
-    assert!(!world.hub.note(&id("a"), first), "an older answer is no news");
+    assert!(world.watcher.note(&id("a"), later.clone()));
+    assert!(!world.watcher.note(&id("a"), first), "an older answer is ignored");
     assert_eq!(world.seen("a").resource_version, later.resource_version);
     world.apply("z", "other", "1").await;
-    // events come in order: with z's, both of a's have been told
-    world.tells("what came after", &["other z Appeared"]).await;
+    // events come in order: with z's, both of a's were delivered
+    world.expect_wakes("what came after", &["other z Appeared"]).await;
     assert_eq!(world.seen("a").resource_version, later.resource_version);
-    assert_eq!(world.told(), Vec::<String>::new(), "the author knows");
+    assert_eq!(world.wakes(), Vec::<String>::new(), "the author knows");
 
     world.delete("a").await;
-    world.tells("the deletion", &["app a Gone"]).await;
-    assert!(!world.hub.note(&id("a"), later), "deleted since");
+    world.expect_wakes("the deletion", &["app a Gone"]).await;
+    assert!(!world.watcher.note(&id("a"), later), "deleted since");
     assert_eq!(world.sight("a"), "absent");
 
     let mut stranger = world.apply("b", "app", "1").await;
     stranger.owner = None;
-    assert!(!world.hub.note(&id("b"), stranger), "the watch does not see it");
+    assert!(
+        !world.watcher.note(&id("b"), stranger),
+        "the watch does not see it"
+    );
     let mut elsewhere = world.apply("c", "app", "1").await;
     elsewhere.resource_version = "not a number".to_owned();
-    assert!(!world.hub.note(&id("c"), elsewhere));
+    assert!(!world.watcher.note(&id("c"), elsewhere));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_follows_is_not_watched() {
+async fn an_unfollowed_kind_is_not_watched() {
     let world = World::new().await;
     world.apply("a", "app", "1").await;
     world.listed("app").await;
     world.follow("other");
-    assert_eq!((world.hub.counts().kinds, world.hub.counts().objects), (1, 1));
-    world.hub.forget(&owner("app"));
+    assert_eq!(
+        (world.watcher.counts().kinds, world.watcher.counts().objects),
+        (1, 1)
+    );
+    world.watcher.forget(&owner("app"));
     assert_eq!(world.sight("a"), "app's");
-    world.hub.forget(&owner("other"));
-    assert_eq!((world.hub.counts().kinds, world.hub.counts().objects), (0, 0));
+    world.watcher.forget(&owner("other"));
+    assert_eq!(
+        (world.watcher.counts().kinds, world.watcher.counts().objects),
+        (0, 0)
+    );
     assert_eq!(world.sight("a"), "unknown");
-    // and again, from the start
     world.listed("app").await;
     assert_eq!(world.sight("a"), "app's");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_watch_serves_all_and_nothing_is_asked_in_steady_state() {
+async fn one_watch_serves_all_and_the_steady_state_sends_no_requests() {
     let world = World::new().await;
     for object in 0..50 {
         world
@@ -302,7 +307,7 @@ async fn one_watch_serves_all_and_nothing_is_asked_in_steady_state() {
     for owner in 0..10 {
         world.listed(&format!("app{owner}")).await;
     }
-    assert_eq!(world.hub.counts().objects, 50);
+    assert_eq!(world.watcher.counts().objects, 50);
     let calls = world.faults.calls();
     assert_eq!(calls, 2, "one list, one watch: {:?}", world.faults.log());
     tokio::time::sleep(Duration::from_secs(240)).await;
@@ -318,7 +323,7 @@ async fn one_watch_serves_all_and_nothing_is_asked_in_steady_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_nobody_can_be_waited_for() {
+async fn an_object_without_owner_can_be_waited_for() {
     let world = World::new().await;
     let pods: Api<Pod> = Api::namespaced(world.cluster.client(), "default");
     let pod = serde_json::from_value(json!({
@@ -332,14 +337,14 @@ async fn an_object_of_nobody_can_be_waited_for() {
         kinds: Vec::new(),
         objects: vec![(ApiResource::erase::<Pod>(&()), pod_id.clone())],
     };
-    assert_eq!(world.hub.get(&KUSTOMIZATION, &pod_id), Presence::Unknown);
-    world.hub.follow(&key, &interest);
-    world.tells("the list", &["app Pod Listed"]).await;
-    assert_eq!(world.hub.get(&KUSTOMIZATION, &pod_id), Presence::Absent);
-    // another one of the kind is none of our business
+    assert_eq!(world.watcher.get(&KUSTOMIZATION, &pod_id), Presence::Unknown);
+    world.watcher.follow(&key, &interest);
+    world.expect_wakes("the list", &["app Pod Listed"]).await;
+    assert_eq!(world.watcher.get(&KUSTOMIZATION, &pod_id), Presence::Absent);
+    // another one of the kind does not matter
     let mut stranger: Pod = pod;
     pods.create(&PostParams::default(), &stranger).await.unwrap();
-    world.tells("the pod", &["app db Appeared"]).await;
+    world.expect_wakes("the pod", &["app db Appeared"]).await;
     stranger.metadata.name = Some("other".to_owned());
     pods.create(&PostParams::default(), &stranger).await.unwrap();
     let ready = json!({ "status": { "phase": "Running", "conditions": [
@@ -348,25 +353,25 @@ async fn an_object_of_nobody_can_be_waited_for() {
     pods.patch_status("db", &PatchParams::default(), &Patch::Merge(&ready))
         .await
         .unwrap();
-    world.tells("its health", &["app db Health"]).await;
-    let Presence::Present(observed) = world.hub.get(&KUSTOMIZATION, &pod_id) else {
+    world.expect_wakes("its health", &["app db Health"]).await;
+    let Presence::Present(observed) = world.watcher.get(&KUSTOMIZATION, &pod_id) else {
         panic!()
     };
     assert_eq!(observed.health.status, Status::Current);
     assert_eq!(
         world
-            .hub
+            .watcher
             .get(&KUSTOMIZATION, &ObjectId::new("", "Pod", "default", "other")),
         Presence::Unknown
     );
     pods.delete("db", &DeleteParams::default()).await.unwrap();
-    world.tells("its end", &["app db Gone"]).await;
-    assert_eq!(world.hub.counts().singles, 1);
-    world.hub.follow(&key, &Interest::default());
-    assert_eq!(world.hub.counts().singles, 0);
+    world.expect_wakes("its end", &["app db Gone"]).await;
+    assert_eq!(world.watcher.counts().singles, 1);
+    world.watcher.follow(&key, &Interest::default());
+    assert_eq!(world.watcher.counts().singles, 0);
 }
 
-/// Faults from the first request on; each must be overcome, whatever it does to list and watch.
+/// Faults from the first request on; each must be overcome, in list and watch.
 fn table() -> Vec<(&'static str, Vec<Rule>)> {
     let maps = "/configmaps";
     let on = |verb, fault| Rule::new(verb, maps, fault);
@@ -453,19 +458,19 @@ fn table() -> Vec<(&'static str, Vec<Rule>)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_may_not_be_listed_is_told() {
+async fn a_kind_that_may_not_be_listed_is_reported() {
     let world = World::new().await;
     world.apply("a", "app", "1").await;
     world
         .faults
         .add(Rule::new(Verb::Read, "configmaps", Fault::status(403)).times(3));
     assert_eq!(world.follow("app"), ["ConfigMap Starting(None)"]);
-    world.tells("refused", &["app ConfigMap Refused"]).await;
+    world.expect_wakes("refused", &["app ConfigMap Refused"]).await;
     assert_eq!(world.sight("a"), "unknown");
-    let standing = &world.follow("app")[..];
-    assert!(standing[0].starts_with("ConfigMap Refused("), "{standing:?}");
-    // somebody grants it
-    world.tells("listed", &["app ConfigMap Listed"]).await;
+    let waiting = &world.follow("app")[..];
+    assert!(waiting[0].starts_with("ConfigMap Refused("), "{waiting:?}");
+    // access is granted
+    world.expect_wakes("listed", &["app ConfigMap Listed"]).await;
     assert_eq!(world.sight("a"), "app's");
 }
 
@@ -476,8 +481,8 @@ async fn a_kind_that_is_slow_to_list_is_waited_for() {
         .faults
         .add(Rule::new(Verb::Read, "configmaps", Fault::status(503)).times(3));
     world.follow("app");
-    world.tells("listed", &["app ConfigMap Listed"]).await;
-    assert!(!world.told().iter().any(|told| told.contains("Refused")));
+    world.expect_wakes("listed", &["app ConfigMap Listed"]).await;
+    assert!(!world.wakes().iter().any(|wakes| wakes.contains("Refused")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -493,27 +498,27 @@ async fn every_fault_is_overcome() {
             }
             world.listed("app").await;
             let before = world.seen("drifted").owned;
-            let told = Arc::new(Mutex::new(world.told()));
+            let wakes = Arc::new(Mutex::new(world.wakes()));
             world.drift("drifted", "2").await;
             world.delete("deleted").await;
             world.apply("moved", "other", "1").await;
             world.apply("new", "app", "1").await;
             if compacted {
-                // what was not told by now is never told: only a list helps
+                // undelivered changes are lost: only a list helps
                 world.cluster.compact(world.cluster.revision());
             }
             let what = format!("{fault} (compacted: {compacted}, {rules:?})");
             eventually(&what, SOON, || {
-                told.lock().unwrap().extend(world.told());
+                wakes.lock().unwrap().extend(world.wakes());
                 let sights = ["kept", "drifted", "deleted", "moved", "new"].map(|name| world.sight(name));
                 let ready = sights == ["app's", "app's", "absent", "other's", "app's"]
                     && world.seen("drifted").owned != before;
                 async move { if ready { Ok(()) } else { Err(format!("{sights:?}")) } }
             })
             .await;
-            let mut told = told.lock().unwrap().clone();
-            told.sort();
-            told.dedup();
+            let mut wakes = wakes.lock().unwrap().clone();
+            wakes.sort();
+            wakes.dedup();
             let expected = [
                 "app deleted Gone",
                 "app drifted Changed",
@@ -521,13 +526,13 @@ async fn every_fault_is_overcome() {
                 "app new Appeared",
                 "other moved Owner",
             ];
-            assert_eq!(told, expected, "{what}");
+            assert_eq!(wakes, expected, "{what}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_is_not_hammered() {
+async fn retries_back_off() {
     for fault in [
         Fault::status(500),
         Fault::status(410),
@@ -605,11 +610,11 @@ async fn a_kind_goes_and_comes_back() {
         } },
     }))
     .unwrap();
-    world.hub.follow(&key, &interest);
+    world.watcher.follow(&key, &interest);
     world
-        .tells("the kind is not there", &["app Gear.example.org Unserved"])
+        .expect_wakes("the kind is not there", &["app Gear.example.org Unserved"])
         .await;
-    assert_eq!(world.hub.get(&KUSTOMIZATION, &gear_id), Presence::Unknown);
+    assert_eq!(world.watcher.get(&KUSTOMIZATION, &gear_id), Presence::Unknown);
 
     for round in 0..2 {
         crds.create(&PostParams::default(), &definition).await.unwrap();
@@ -623,12 +628,12 @@ async fn a_kind_goes_and_comes_back() {
             }
         })
         .await;
-        // whoever has applied the definition follows again: nothing waits for a backoff
+        // the owner that applied the definition follows again: nothing waits for a backoff
         let start = tokio::time::Instant::now();
-        let waiting = world.hub.follow(&key, &interest);
+        let waiting = world.watcher.follow(&key, &interest);
         assert_eq!(waiting.len(), 1, "{waiting:?}");
         world
-            .tells("the kind is there", &["app Gear.example.org Listed"])
+            .expect_wakes("the kind is there", &["app Gear.example.org Listed"])
             .await;
         assert!(
             start.elapsed() < Duration::from_millis(100),
@@ -636,19 +641,19 @@ async fn a_kind_goes_and_comes_back() {
             start.elapsed()
         );
         assert!(
-            matches!(world.hub.get(&KUSTOMIZATION, &gear_id), Presence::Present(_)),
+            matches!(world.watcher.get(&KUSTOMIZATION, &gear_id), Presence::Present(_)),
             "round {round}"
         );
         crds.delete("gears.example.org", &DeleteParams::default())
             .await
             .unwrap();
         world
-            .tells(
+            .expect_wakes(
                 "the kind is gone",
                 &["app g Gone", "app Gear.example.org Unserved"],
             )
             .await;
-        assert_eq!(world.hub.get(&KUSTOMIZATION, &gear_id), Presence::Unknown);
+        assert_eq!(world.watcher.get(&KUSTOMIZATION, &gear_id), Presence::Unknown);
     }
 }
 
@@ -658,9 +663,9 @@ async fn the_last_user_ends_the_watches() {
     world.listed("app").await;
     let faults = world.faults.clone();
     let calls = faults.calls();
-    let World { cluster, hub, .. } = world;
-    let other = hub.clone();
-    drop(hub);
+    let World { cluster, watcher, .. } = world;
+    let other = watcher.clone();
+    drop(watcher);
     tokio::time::sleep(Duration::from_secs(600)).await;
     let with_a_user = faults.calls();
     assert!(with_a_user > calls);
@@ -670,7 +675,7 @@ async fn the_last_user_ends_the_watches() {
     drop(cluster);
 }
 
-/// Counts what a hub holds for many objects; no assertion but a bound that would be noticed.
+/// Measures the memory for many objects; asserts only a generous bound.
 #[test]
 fn an_object_costs_little() {
     let mut state = State::default();
@@ -709,6 +714,6 @@ fn an_object_costs_little() {
     let id = ObjectId::new("apps", "Deployment", "default", "web-7");
     assert!(matches!(state.get(&KUSTOMIZATION, &id), Presence::Present(_)));
     let fixed = size_of::<Observed>() + 2 * size_of::<Arc<str>>() + size_of::<u64>() + size_of::<usize>();
-    println!("an object in the hub: {fixed} bytes, and its texts");
+    println!("an object in the watcher: {fixed} bytes, and its texts");
     assert!(fixed < 512, "{fixed}");
 }

@@ -1,12 +1,11 @@
-//! What owners of a kind see of what is watched, and what one of them may be told of it.
+//! The part of the watcher's knowledge that owners of a kind, or one of them, may see.
 //!
-//! The hub watches with the rights of whoever opens the place, all kinds in all namespaces, once for
-//! everybody: a tenant's ServiceAccount may list none of that, and a thousand tenants must not be a
-//! thousand watches. So what it sees is not for everybody. To one that acts as another it speaks of
-//! an object only if the object's labels name it as the owner: then it has applied the object
-//! itself. Also that an object is not there is told only of one that was seen so before. Everything
-//! else is [`Presence::Unknown`], and whoever has to know asks the API server with its own rights;
-//! what it was answered goes in by [`ScopedView::told`].
+//! The watcher lists all kinds in all namespaces with the rights of its cluster's opener. A tenant's
+//! ServiceAccount may list none of that, and a thousand tenants must not be a thousand watches. So an
+//! impersonating owner sees an object only if the object's labels name it, because then it applied the
+//! object itself. It learns of an object's absence only if it saw the object before. Everything else is
+//! [`Presence::Unknown`]: then the owner asks the API server with its own rights and stores the answer
+//! by [`ScopedView::set_answers`].
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -21,36 +20,35 @@ use equate_manifest::object::Object;
 use super::{Interest, Kind, ObjectWatcher, WatchState};
 use crate::Key;
 
-/// What is watched, as the owners of one kind see it, or one of them; clones are the same view. Its keys
-/// are those of that kind.
+/// The watched objects as the owners of one kind see them, or one of them; clones share the view. Its
+/// keys are of that kind.
 #[derive(Debug, Clone)]
 pub struct ScopedView {
-    hub: ObjectWatcher,
+    watcher: ObjectWatcher,
     by: &'static OwnerKind,
     own: Option<Arc<Own>>,
 }
 
-/// What one that acts as another knows.
 struct Own {
     owner: Owner,
-    // a map operation for each look; never held across an await
+    // held for a map operation; never across an await
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// What was there with its labels.
+    /// Objects that existed with its labels.
     seen: HashSet<ObjectId>,
-    /// What it was answered when it asked, of objects that are not its own.
-    told: HashMap<ObjectId, ScopedAnswer>,
+    /// The answers to its own requests, for objects that are not its own.
+    answers: HashMap<ObjectId, ScopedAnswer>,
 }
 
-/// What one was answered that asked with its own rights.
+/// The answer to an owner's own request.
 #[derive(Debug, Clone)]
 pub enum ScopedAnswer {
-    /// The object is there, or is not.
+    /// The object exists, or does not.
     Is(Presence),
-    /// It is not told, and why.
+    /// Access is denied, with the reason.
     Refused(String),
 }
 
@@ -69,12 +67,16 @@ impl Own {
 }
 
 impl ScopedView {
-    /// All that is watched for owners of a kind: for one that acts with the same rights.
-    pub fn full(hub: ObjectWatcher, by: &'static OwnerKind) -> Self {
-        Self { hub, by, own: None }
+    /// The full view for owners of a kind, for an owner with the watcher's rights.
+    pub fn full(watcher: ObjectWatcher, by: &'static OwnerKind) -> Self {
+        Self {
+            watcher,
+            by,
+            own: None,
+        }
     }
 
-    /// The kind of owner whose view it is.
+    /// The kind of owner.
     pub fn owner_kind(&self) -> &'static OwnerKind {
         self.by
     }
@@ -83,25 +85,25 @@ impl ScopedView {
         Owner::new(self.by, &*key.namespace, &*key.name)
     }
 
-    /// What of it is for one that acts as another.
+    /// The view of an impersonating owner.
     #[must_use]
     pub fn narrowed(&self, owner: Owner) -> Self {
         let known = Mutex::default();
         Self {
-            hub: self.hub.clone(),
+            watcher: self.watcher.clone(),
             by: owner.kind,
             own: Some(Arc::new(Own { owner, known })),
         }
     }
 
-    /// Whether it is not all that the hub sees.
+    /// Whether it is the view of an impersonating owner.
     pub fn is_narrow(&self) -> bool {
         self.own.is_some()
     }
 
-    /// What may be told of an object.
+    /// An object, if the owner may see it.
     pub fn get(&self, id: &ObjectId) -> Presence {
-        let presence = self.hub.get(self.by, id);
+        let presence = self.watcher.get(self.by, id);
         let Some(own) = &self.own else {
             return presence;
         };
@@ -114,83 +116,83 @@ impl ScopedView {
                 presence
             }
             Presence::Absent if known.seen.contains(id) => presence,
-            Presence::Present(_) | Presence::Absent | Presence::Unknown => match known.told.get(id) {
+            Presence::Present(_) | Presence::Absent | Presence::Unknown => match known.answers.get(id) {
                 Some(ScopedAnswer::Is(presence)) => presence.clone(),
                 Some(ScopedAnswer::Refused(_)) | None => Presence::Unknown,
             },
         }
     }
 
-    /// The same, for one that may have words of its own for it.
+    /// The same for one owner, with its own rules.
     pub fn get_for(&self, key: &Key, id: &ObjectId) -> Presence {
         match &self.own {
-            None => self.hub.get_for(&self.owner(key), id),
-            // what is another's was asked for on its behalf
+            None => self.watcher.get_for(&self.owner(key), id),
+            // another owner's object was read with the rights of this one
             Some(_) => self.get(id),
         }
     }
 
-    /// Takes in an object as it was read with its own rights: see [`ObjectWatcher::look`].
-    pub fn look(&self, key: &Key, id: &ObjectId, object: &Object) {
-        self.hub.look(&self.owner(key), id, object);
+    /// Takes an object that was read with the owner's rights: see [`ObjectWatcher::note_read`].
+    pub fn note_read(&self, key: &Key, id: &ObjectId, object: &Object) {
+        self.watcher.note_read(&self.owner(key), id, object);
     }
 
-    /// Whether an object was seen with the owner's labels and has another's by now: who that is, it
-    /// has to find out itself.
+    /// Whether an object had the owner's labels before and has another's now. The owner has to read
+    /// which.
     pub fn lost(&self, id: &ObjectId) -> bool {
         let Some(own) = &self.own else { return false };
         own.known().seen.contains(id)
-            && matches!(self.hub.get(self.by, id), Presence::Present(observed)
+            && matches!(self.watcher.get(self.by, id), Presence::Present(observed)
                 if observed.owner.as_ref() != Some(&own.owner))
     }
 
-    /// Takes in what a write was answered.
+    /// Takes the answer to a write.
     pub fn note(&self, id: &ObjectId, observed: Observed) -> bool {
         if let Some(own) = &self.own
             && observed.owner.as_ref() == Some(&own.owner)
         {
             own.known().seen.insert(id.clone());
         }
-        self.hub.note(id, observed)
+        self.watcher.note(id, observed)
     }
 
-    /// Takes in what was answered to one that asked with its own rights, of all that it asks for; what
-    /// it does not ask for any more is forgotten.
-    pub fn told(&self, answers: HashMap<ObjectId, ScopedAnswer>) {
+    /// Replaces the answers to the owner's own requests; other answers are forgotten.
+    pub fn set_answers(&self, answers: HashMap<ObjectId, ScopedAnswer>) {
         if let Some(own) = &self.own {
-            own.known().told = answers;
+            own.known().answers = answers;
         }
     }
 
-    /// Why nothing is known of an object, if it was asked for.
+    /// Why access to an object is denied.
     pub fn why(&self, id: &ObjectId) -> Option<String> {
         let known = self.own.as_ref()?.known();
-        match known.told.get(id)? {
+        match known.answers.get(id)? {
             ScopedAnswer::Is(_) => None,
             ScopedAnswer::Refused(why) => Some(why.clone()),
         }
     }
 
-    /// Forgets what does not pass.
+    /// Forgets objects that do not pass.
     pub fn retain(&self, mut passes: impl FnMut(&ObjectId) -> bool) {
         if let Some(own) = &self.own {
             own.known().seen.retain(|id| passes(id));
         }
     }
 
-    /// Says what a key follows from now on, as [`ObjectWatcher::follow`]. Objects of others are not watched for
-    /// one that may not be told of them.
+    /// Replaces everything that a key follows, as [`ObjectWatcher::follow`]. Objects of others are not
+    /// watched for an impersonating owner.
     pub fn follow(&self, key: &Key, interest: &Interest) -> Vec<(Kind, WatchState)> {
         if self.own.is_none() || interest.objects.is_empty() {
-            return self.hub.follow(&self.owner(key), interest);
+            return self.watcher.follow(&self.owner(key), interest);
         }
         let kinds = interest.kinds.clone();
         let objects = Vec::new();
-        self.hub.follow(&self.owner(key), &Interest { kinds, objects })
+        self.watcher
+            .follow(&self.owner(key), &Interest { kinds, objects })
     }
 
     /// The key follows nothing.
     pub fn forget(&self, key: &Key) {
-        self.hub.forget(&self.owner(key));
+        self.watcher.forget(&self.owner(key));
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn announce(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, announ
     match announcement {
         Announcement::None => {}
         Announcement::NoWord => {
-            let wakes = cx.kit.ownership().announcements.spoken(&object_ref(&ks.key));
+            let wakes = cx.kit.ownership().announcements.announced(&object_ref(&ks.key));
             cx.kit.waker.wake_all(wakes);
         }
         Announcement::Unreached(artifact) => unreached(cx, ks, &artifact),

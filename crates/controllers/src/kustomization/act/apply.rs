@@ -74,7 +74,7 @@ pub(super) async fn apply(
             passed(cx, run, ks, application.plan, Arc::clone(&objects.desired));
             Acted::Again
         }
-        Staged::Waits => Acted::Silent(next(cx, run, ks)),
+        Staged::Waits => Acted::Unreported(next(cx, run, ks)),
         Staged::Leaves(until, message) => {
             let since = run.memory.surveying_since;
             let awaiting = Awaiting::new((until, message), since, Instant::now());
@@ -201,10 +201,10 @@ fn leaves(run: &mut Run<'_>, applied: &Applied, failure: Failure, until: Instant
 fn health_of(cx: &Kustomizations, memory: &Memory, ks: &Declared, stage: &Stage) -> Verdict {
     let left = memory.record.as_ref().map(|record| &record.left);
     let left = |id: &ObjectId| left.is_some_and(|left| left.contains(id));
-    let hub = &cx.access(memory).hub;
+    let view = &cx.access(memory).view;
     let ours = stage.steps.iter().filter(|step| counts(step) && !left(step.id()));
     verdict(ours.filter_map(|step| {
-        let (_, health) = state::healthy(hub, &cx.rules, &ks.key, step.id());
+        let (_, health) = state::healthy(view, &cx.rules, &ks.key, step.id());
         // nothing watches it, so waiting would never end
         Some((step.id(), health?))
     }))
@@ -230,7 +230,7 @@ fn drifting(
                 reason: PatchReason::Drifted,
                 ..
             } => {
-                let writer = match cx.access(memory).hub.get(id) {
+                let writer = match cx.access(memory).view.get(id) {
                     Presence::Present(observed) => observed.other_writer.clone(),
                     Presence::Absent | Presence::Unknown => None,
                 };
@@ -264,7 +264,7 @@ fn take_in(
     for outcome in applied.outcomes() {
         let Ok(done) = outcome.result() else { continue };
         if let Some(observed) = &done.observed {
-            cx.access(&run.memory).hub.note(outcome.id(), observed.clone());
+            cx.access(&run.memory).view.note(outcome.id(), observed.clone());
             note_child(cx, run, outcome.id(), observed.generation);
         }
         match done.action {
@@ -344,7 +344,7 @@ fn expects(cx: &Kustomizations, memory: &Memory, step: &Step, desired: Option<&D
 }
 
 fn live_digest(cx: &Kustomizations, memory: &Memory, id: &ObjectId) -> Option<Digest> {
-    match cx.access(memory).hub.get(id) {
+    match cx.access(memory).view.get(id) {
         Presence::Present(observed) => Some(observed.owned),
         Presence::Absent | Presence::Unknown => None,
     }

@@ -52,7 +52,7 @@ pub(super) async fn delete(
     if let Err((failure, _)) = pruned {
         let message = format!("pruning for deleted resource failed: {failure}");
         emit(run, Severity::Warning, Why::PruneFailed, &message);
-        return Acted::Silent(Next::BackoffWithin(ks.retry_interval));
+        return Acted::Unreported(Next::BackoffWithin(ks.retry_interval));
     }
     match then {
         AfterDeletion::Farewell => {

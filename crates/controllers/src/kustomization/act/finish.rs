@@ -70,7 +70,7 @@ pub(super) async fn finish(
     let memory = &mut run.memory;
     std::sync::Arc::make_mut(&mut memory.applies).retain(|id| inventory.contains(id));
     memory.corrections.retain(now, |id| inventory.contains(id));
-    cx.access(memory).hub.retain(|id| inventory.contains(id));
+    cx.access(memory).view.retain(|id| inventory.contains(id));
     conclude(cx, run, ks, inventory, conclusion)
 }
 
@@ -186,7 +186,7 @@ pub(super) fn conclude(
             revision: record.revision.clone(),
             inventory,
         },
-        Conclusion::CheckingSilently => return Acted::Silent(next(cx, run, ks)),
+        Conclusion::CheckingSilently => return Acted::Unreported(next(cx, run, ks)),
     };
     let next = next(cx, run, ks);
     said(cx, run, ks, outcome, next)
@@ -220,7 +220,7 @@ pub(super) fn report_new_revision(cx: &Kustomizations, run: &mut Run<'_>, ks: &D
         Phase::Checking { .. } => Outcome::Checking { revision, inventory },
         Phase::Unhealthy { .. } | Phase::Failed { .. } | Phase::Staged { .. } | Phase::Unconfirmed => {
             let Some(failure) = record.failure.clone() else {
-                return Acted::Silent(next);
+                return Acted::Unreported(next);
             };
             Outcome::Failed {
                 failure,

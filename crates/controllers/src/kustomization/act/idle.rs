@@ -25,7 +25,7 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
         Idle::Suspended => {
             // the cluster may change unseen meanwhile: the next run starts over
             run.memory.record = None;
-            cx.access(&run.memory).hub.forget(&ks.key);
+            cx.access(&run.memory).view.forget(&ks.key);
             said(cx, run, ks, Outcome::Suspended, Next::Await)
         }
         Idle::Stalled(stalled) => stall(cx, run, ks, stalled),
@@ -40,13 +40,13 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
         }
         Idle::WaitingSilently { again } => {
             run.memory.waiting.get_or_insert(run.began);
-            Acted::Silent(Next::After(again, Reason::Deadline))
+            Acted::Unreported(Next::After(again, Reason::Deadline))
         }
         Idle::Awaiting(awaiting) => await_others(cx, run, ks, awaiting),
-        Idle::KindsUnlisted => Acted::Silent(next(cx, run, ks)),
-        Idle::Unconfirmed => Acted::Silent(Next::Await),
+        Idle::KindsUnlisted => Acted::Unreported(next(cx, run, ks)),
+        Idle::Unconfirmed => Acted::Unreported(Next::Await),
         Idle::NoAccess => unchanged(cx, run, ks),
-        Idle::Deferred => Acted::Silent(Next::After(Duration::ZERO, Reason::Deferred)),
+        Idle::Deferred => Acted::Unreported(Next::After(Duration::ZERO, Reason::Deferred)),
         Idle::NewRevision => report_new_revision(cx, run, ks),
         Idle::Settled => {
             run.memory.renew();
@@ -57,7 +57,7 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
             // which keeps them
             let message = format!("pruning for deleted resource failed: {failure}");
             emit(run, Severity::Warning, Why::PruneFailed, &message);
-            Acted::Silent(Next::BackoffWithin(ks.retry_interval))
+            Acted::Unreported(Next::BackoffWithin(ks.retry_interval))
         }
         Idle::DeletionHeld { plan: _, why } => {
             run.memory.lingering = ks.inventory.clone();
@@ -65,12 +65,12 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
             let next = Next::After(ks.interval, Reason::Interval);
             said(cx, run, ks, Outcome::Awaiting(why), next)
         }
-        Idle::DeletionUnlisted => Acted::Silent(Next::After(ks.timeout, Reason::Deadline)),
+        Idle::DeletionUnlisted => Acted::Unreported(Next::After(ks.timeout, Reason::Deadline)),
         Idle::Terminating { until, blind } => {
             run.memory.terminating = Some(until);
             let left = until.saturating_duration_since(Instant::now());
             let again = if blind { LOOK.min(left) } else { left };
-            Acted::Silent(Next::After(again, Reason::Deadline))
+            Acted::Unreported(Next::After(again, Reason::Deadline))
         }
     }
 }
@@ -114,7 +114,7 @@ pub(super) fn await_others(
     run.memory.surveying_since.get_or_insert(now);
     let after = |at: Instant| Next::After(at.saturating_duration_since(now), Reason::Deadline);
     match silent_until {
-        Some(told) => Acted::Silent(after(told.min(until))),
+        Some(told) => Acted::Unreported(after(told.min(until))),
         None => said(cx, run, ks, Outcome::Awaiting(message), after(until)),
     }
 }

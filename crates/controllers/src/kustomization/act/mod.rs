@@ -92,7 +92,7 @@ pub(super) async fn act(
 
 /// A plan about objects needs observed objects: without them the run starts over, later.
 fn unplanned() -> Acted<Done> {
-    Acted::Silent(Next::Backoff)
+    Acted::Unreported(Next::Backoff)
 }
 
 fn begins_applying(step: &Step) -> bool {

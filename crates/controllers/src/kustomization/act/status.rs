@@ -93,7 +93,7 @@ fn aspects(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Aspects {
     let lines: Vec<String> = contests.iter().map(ToString::to_string).collect();
     let aspects = Aspects {
         contested: (!lines.is_empty()).then(|| lines.join(", ")),
-        drifting: memory.corrections.said(Instant::now()),
+        drifting: memory.corrections.message(Instant::now()),
         ..Aspects::default()
     };
     let staged = state::is_staged(memory);
@@ -110,7 +110,7 @@ fn aspects(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Aspects {
     let planned = objects.plan();
     Aspects {
         awaited: awaited(run, &objects, &planned, staged),
-        needed: retained::said(&planned.plan),
+        needed: retained::containers_kept(&planned.plan),
         over_budget: record.and_then(|record| exceeded(ks, record, &planned)),
         untaken: untaken(cx, &planned),
         ..aspects
@@ -187,7 +187,7 @@ pub(super) fn next(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Next {
             due = (at, Reason::Deadline);
         }
     };
-    let drifted = state::drifted(&cx.access(memory).hub, record).into_iter();
+    let drifted = state::drifted(&cx.access(memory).view, record).into_iter();
     drifted
         .map(|id| memory.corrections.due(id, now))
         .chain(memory.corrections.calm_at(now))

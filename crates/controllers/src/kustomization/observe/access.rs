@@ -66,7 +66,7 @@ fn lose_access(run: &mut Run<'_>, failure: Failure) {
 /// Drops what was known of another cluster: none of it applies here.
 fn leave_cluster(run: &mut Run<'_>, to: Option<&Access>) {
     if let Some(before) = run.memory.access.take() {
-        before.hub.forget(run.key());
+        before.view.forget(run.key());
     }
     let Some(target) = to.map(|to| &to.target) else {
         return;
@@ -103,7 +103,7 @@ pub(in crate::kustomization) async fn account_exists(
 /// none.
 pub(super) async fn observe_unwatched(cx: &Kustomizations, run: &Run<'_>) {
     let access = cx.access(&run.memory);
-    if !access.hub.is_narrow() {
+    if !access.view.is_narrow() {
         return;
     }
     let owner = &owner_of(run.key());
@@ -123,5 +123,5 @@ pub(super) async fn observe_unwatched(cx: &Kustomizations, run: &Run<'_>) {
     });
     let asking: Vec<_> = asking.collect();
     let answers = stream::iter(asking).buffer_unordered(TOGETHER);
-    access.hub.told(answers.collect().await);
+    access.view.set_answers(answers.collect().await);
 }

@@ -104,7 +104,7 @@ async fn fetched(
         token: request,
     };
     let revision = published.revision.clone();
-    match cx.kit.artifacts.look(&object_ref(&ks.key), ask) {
+    match cx.kit.artifacts.get(&object_ref(&ks.key), ask) {
         ArtifactState::Here(tree) => here(published, tree),
         ArtifactState::Coming(trouble) => {
             let trouble = trouble.as_deref().map(str::to_owned);

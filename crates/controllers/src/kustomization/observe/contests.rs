@@ -135,7 +135,7 @@ pub(in crate::kustomization) fn is_written(desired: &Desired) -> bool {
 
 /// The owner in an object's labels.
 fn named(access: &Access, id: &ObjectId) -> Option<ObjectRef> {
-    let Presence::Present(observed) = access.hub.get(id) else {
+    let Presence::Present(observed) = access.view.get(id) else {
         return None;
     };
     let owner = observed.owner.as_ref()?;

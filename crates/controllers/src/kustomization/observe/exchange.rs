@@ -155,8 +155,8 @@ pub(super) fn released(
     }
     // an impersonating one may not see which owner an object names
     let seen = |id: &ObjectId| match access.target {
-        TargetCluster::Local => cx.here.hub.get(id),
-        TargetCluster::Remote(_) | TargetCluster::Unknown => access.hub.get(id),
+        TargetCluster::Local => cx.here.view.get(id),
+        TargetCluster::Remote(_) | TargetCluster::Unknown => access.view.get(id),
     };
     let named = gone.ids().filter_map(|id| match seen(id) {
         Presence::Present(observed) => Some((id, observed.owner.clone()?)),

@@ -27,7 +27,7 @@ pub(in crate::kustomization) async fn follow(
     let cluster = cx.access(&run.memory).cluster.clone();
     let (kinds, unserved) = kinds(&cluster, desired, held).await?;
     let (checks, objects) = checks(&cluster, ks, desired).await?;
-    let narrow = cx.access(&run.memory).hub.is_narrow();
+    let narrow = cx.access(&run.memory).view.is_narrow();
     if let Some(record) = &mut run.memory.record {
         record.checks = checks;
         record.asked = match narrow {
@@ -40,7 +40,7 @@ pub(in crate::kustomization) async fn follow(
         };
     }
     let interest = Interest { kinds, objects };
-    let waiting = cx.access(&run.memory).hub.follow(run.key(), &interest);
+    let waiting = cx.access(&run.memory).view.follow(run.key(), &interest);
     let resources = interest.kinds.iter();
     let resources = resources.chain(interest.objects.iter().map(|(resource, _)| resource));
     let versions: HashMap<Kind, &str> = resources

@@ -159,7 +159,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
             graph.depends_on(from).collect::<Vec<_>>()
         });
         let cycle = way.map(|way| way.iter().map(ObjectRef::key).collect());
-        (cycle, graph.announcements.has_looked(&ks.source_ref()))
+        (cycle, graph.announcements.is_source_checked(&ks.source_ref()))
     };
     let looked = Looked {
         generation: ks.generation,

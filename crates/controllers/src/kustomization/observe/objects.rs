@@ -77,12 +77,12 @@ pub(super) fn of_build(
         objects.others.own_questions = own_questions;
         objects.claims = claimants(&graph, &me, desired.iter().map(|desired| &desired.id));
     }
-    let hub = &cx.access(memory).hub;
+    let view = &cx.access(memory).view;
     let ids = desired
         .iter()
         .map(|desired| &desired.id)
         .chain(ks.inventory.ids());
-    objects.live = ids.map(|id| (id.clone(), hub.get(id))).collect();
+    objects.live = ids.map(|id| (id.clone(), view.get(id))).collect();
     objects.desired = desired;
     objects.held = ks.inventory.clone();
     if let Some(check) = &objects.prune_check {
@@ -119,8 +119,8 @@ fn look(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: Inventory, he
         let mut graph = cx.kit.ownership();
         look_at_others(cx, &mut graph, (memory, ks), &gone, &mut objects, heed);
     }
-    let hub = &cx.access(memory).hub;
-    objects.live = gone.ids().map(|id| (id.clone(), hub.get(id))).collect();
+    let view = &cx.access(memory).view;
+    objects.live = gone.ids().map(|id| (id.clone(), view.get(id))).collect();
     objects.held = gone;
     objects
 }
@@ -172,12 +172,12 @@ fn released_to(
 
 /// The prune budget that applies.
 fn prune_check(cx: &Kustomizations, memory: &Memory, ks: &Declared) -> PruneBudgetCheck {
-    let hub = &cx.access(memory).hub;
+    let view = &cx.access(memory).view;
     // an object that is only written down and does not exist is not held
     let held = || {
         ks.inventory
             .ids()
-            .filter(|id| hub.get(id) != Presence::Absent)
+            .filter(|id| view.get(id) != Presence::Absent)
             .count()
     };
     PruneBudgetCheck {
@@ -202,11 +202,12 @@ fn look_at_others(
             objects.others.questions = questions(cx, graph, (memory, ks), gone, &survey);
         }
         let survey = survey.without_unauthorized(&graph.reviews, gone);
-        objects.others.unbuilt = survey.silent(|key, since| graph.announcements.is_silent(key, since));
+        objects.others.unbuilt =
+            survey.unannounced(|key, since| graph.announcements.is_unannounced(key, since));
         objects.others.awaited = survey.awaited().map(|object| graph.owner(object));
         objects.others.survey = survey;
         objects.takers = takers(graph, &me, gone.ids());
-        let presence = |id: &ObjectId| access.hub.get(id);
+        let presence = |id: &ObjectId| access.view.get(id);
         objects.needed = needed(graph, &me, gone.ids(), presence, Need::Now);
     }
     if heed == Heed::Wakes {

@@ -84,7 +84,7 @@ pub(super) fn questions(
         }));
         let container = Container::of(id, &Presence::Unknown).and_then(|_| {
             // most objects are no containers: the cluster is not read for them
-            Container::of(id, &access.hub.get(id))
+            Container::of(id, &access.view.get(id))
         });
         let within = container.map(|container| within_container(cx, graph, &me, &container));
         let within = within.filter(|within| !within.is_empty());

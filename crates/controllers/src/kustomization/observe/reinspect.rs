@@ -61,14 +61,14 @@ pub(super) async fn reinspect<'i>(
 
 async fn read(access: &Access, key: &Key, id: &ObjectId, version: &str) -> Result<(), ApplyError> {
     if let Some(object) = access.cluster.get(id, version, ANSWER).await? {
-        access.hub.look(key, id, &object);
+        access.view.note_read(key, id, &object);
     }
     Ok(())
 }
 
 /// Whether an object of ours was observed under other rules.
 fn is_stale(access: &Access, id: &ObjectId, owner: &Owner, stamp: u64) -> bool {
-    match access.hub.get(id) {
+    match access.view.get(id) {
         Presence::Present(observed) => observed.owner.as_ref() == Some(owner) && observed.stamp != stamp,
         Presence::Absent | Presence::Unknown => false,
     }
@@ -76,7 +76,7 @@ fn is_stale(access: &Access, id: &ObjectId, owner: &Owner, stamp: u64) -> bool {
 
 /// Whether the health of an object with an expression was not evaluated under the present rules.
 fn is_unjudged(access: &Access, key: &Key, id: &ObjectId, stamp: u64) -> bool {
-    match access.hub.get_for(key, id) {
+    match access.view.get_for(key, id) {
         Presence::Present(observed) => observed
             .judged_by(&owner_of(key))
             .is_none_or(|judged| judged.stamp != stamp),

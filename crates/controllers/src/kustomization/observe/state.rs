@@ -56,7 +56,7 @@ pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Insta
                 .map(|contest| (contest.clone(), !graph.is_in_other_shard(&contest.other)))
                 .collect()
         },
-        drifted: drifted(&access.hub, record)
+        drifted: drifted(&access.view, record)
             .iter()
             .any(|id| memory.corrections.due(id, now) <= now),
         freed: is_freed(cx, access, ks, record),
@@ -69,7 +69,7 @@ pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Insta
 
 /// Whether an object of another owner was released, or an object that had to disappear did.
 fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, record: &Record) -> bool {
-    let gone = |(id, uid): &(ObjectId, String)| match access.hub.get(id) {
+    let gone = |(id, uid): &(ObjectId, String)| match access.view.get(id) {
         Presence::Absent => true,
         Presence::Present(observed) => observed.uid != *uid,
         // nothing watches it: it is tried again in its time
@@ -104,10 +104,10 @@ pub(in crate::kustomization) fn says_in_progress(object: &Kustomization, revisio
 }
 
 /// The objects that differ from what was applied.
-pub(in crate::kustomization) fn drifted<'a>(hub: &ScopedView, record: &'a Record) -> Vec<&'a ObjectId> {
-    let differs = |held: &Held| match (held.expects, hub.get(&held.id)) {
+pub(in crate::kustomization) fn drifted<'a>(view: &ScopedView, record: &'a Record) -> Vec<&'a ObjectId> {
+    let differs = |held: &Held| match (held.expects, view.get(&held.id)) {
         (Expects::Nothing, _) => false,
-        (_, Presence::Unknown) => hub.lost(&held.id),
+        (_, Presence::Unknown) => view.lost(&held.id),
         (_, Presence::Absent) => !held.leaves,
         (Expects::Presence, Presence::Present(_)) => false,
         // a terminating object is awaited: it disappears soon, or stays for its finalizers
@@ -122,15 +122,15 @@ pub(in crate::kustomization) fn drifted<'a>(hub: &ScopedView, record: &'a Record
 /// Whether an object exists, and its health under the Kustomization's expressions; none where that is
 /// unknown.
 pub(in crate::kustomization) fn healthy(
-    hub: &ScopedView,
+    view: &ScopedView,
     rules: &ObjectRules,
     key: &Key,
     id: &ObjectId,
 ) -> (Presence, Option<Health>) {
     let judges = rules.judges(key, id);
     let presence = match judges {
-        true => hub.get_for(key, id),
-        false => hub.get(id),
+        true => view.get_for(key, id),
+        false => view.get(id),
     };
     let health = match &presence {
         Presence::Present(observed) if judges => {
@@ -153,13 +153,13 @@ fn health(
     objects: &[Held],
     checks: &[ObjectId],
 ) -> Verdict {
-    let hub = &access.hub;
+    let view = &access.view;
     let state = |id: &ObjectId| {
-        let (presence, health) = healthy(hub, rules, &ks.key, id);
+        let (presence, health) = healthy(view, rules, &ks.key, id);
         health.unwrap_or_else(|| Health {
             status: Status::Unknown,
             message: match presence {
-                Presence::Unknown => hub.why(id),
+                Presence::Unknown => view.why(id),
                 Presence::Present(_) | Presence::Absent => None,
             }
             .unwrap_or_else(|| "not seen yet".to_owned()),
@@ -171,7 +171,7 @@ fn health(
     };
     if ks.wait {
         let ids = objects.iter().filter(|held| held.counts && !own(&held.id));
-        let done = |held: &Held| held.leaves && matches!(hub.get(&held.id), Presence::Absent);
+        let done = |held: &Held| held.leaves && matches!(view.get(&held.id), Presence::Absent);
         verdict(
             ids.filter(|held| !done(held))
                 .map(|held| (&held.id, state(&held.id))),
@@ -192,7 +192,7 @@ pub(super) async fn remaining(cx: &Kustomizations, run: &Run<'_>, ks: &Declared,
     };
     let (mut remaining, mut blind) = (Vec::new(), false);
     for (id, version) in ks.inventory.iter() {
-        match access.hub.get(id) {
+        match access.view.get(id) {
             Presence::Present(observed) if remains(&observed) => remaining.push(id.clone()),
             Presence::Present(_) | Presence::Absent => {}
             Presence::Unknown => match access.cluster.get(id, version, ANSWER).await {

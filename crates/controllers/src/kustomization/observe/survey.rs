@@ -51,7 +51,7 @@ impl Kustomizations {
             let state = graph.desired_state(key);
             let source = &object.source;
             // the artifact of an earlier process is not the source's present one
-            (self.serves(source) && !graph.announcements.has_looked(source))
+            (self.serves(source) && !graph.announcements.is_source_checked(source))
                 || !state.is_some_and(|state| state.is_of(object.generation, &artifact))
         })
     }
@@ -103,13 +103,13 @@ pub(super) fn holders(
     desired: &[Desired],
     now: Instant,
 ) -> Option<(Holders, Watched)> {
-    let hub = &cx.access(memory).hub;
+    let view = &cx.access(memory).view;
     let (me, owner) = (object_ref(&ks.key), owner_of(&ks.key));
     let mut holders: BTreeSet<ObjectRef> = BTreeSet::new();
     for Desired { id, .. } in desired {
         // one that may not write the object gains nothing by waiting
         if graph.reviews.allow(&me, id) {
-            let ours = || match hub.get(id) {
+            let ours = || match view.get(id) {
                 Presence::Present(observed) => observed.owner.as_ref() == Some(&owner),
                 Presence::Absent | Presence::Unknown => false,
             };

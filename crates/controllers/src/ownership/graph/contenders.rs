@@ -1,5 +1,5 @@
-//! Who declares an object, and who has to be built before that is known, as [`arbitration`] asks it of the
-//! relations.
+//! The owners that declare an object, and those to build before they are known: the input of
+//! [`arbitration`].
 //!
 //! [`arbitration`]: crate::ownership::arbitration
 
@@ -16,22 +16,19 @@ use crate::ownership::desired::DesiredSet;
 use crate::ownership::pending::Pending;
 use crate::targets::target::TargetCluster;
 
-/// A tree of owners is not deeper; labels that name each other would be without end.
+/// Bounds the walk to the root: labels may name each other in a cycle.
 const DEPTH_MAX: usize = 32;
 
-/// What one that declares an object knows of it itself.
+/// Facts that an owner knows about itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Own<'a> {
-    /// Whether it has the object in its inventory.
     pub(crate) holds: bool,
-    /// The owner of its own kind that the object's labels name.
     pub(crate) named: Option<&'a ObjectRef>,
-    /// The artifact that its source has now.
     pub(crate) artifact: Option<&'a str>,
 }
 
 impl OwnershipGraph {
-    /// The other owner in this process that has an object which `by` declares; none where `by` has it.
+    /// The other owner in this process that owns an object declared by `by`; `None` if `by` owns it.
     pub(crate) fn owned_by_other<'a>(
         &'a self,
         id: &ObjectId,
@@ -40,7 +37,7 @@ impl OwnershipGraph {
     ) -> Option<&'a ObjectRef> {
         let mut claimants = self.claimants(id, by);
         if let Some(claimant) = claimants.find(|other| other.kind != by.kind && self.is_ours(other)) {
-            // labels of two kinds say nothing: the claim does
+            // labels of two kinds decide nothing: the claim does
             return Some(claimant);
         }
         let mut contenders: Vec<Contender> = self.others(id, by, own).collect();
@@ -64,8 +61,8 @@ impl OwnershipGraph {
         (owner != by).then_some(owner)
     }
 
-    /// All that an owner waits for, each once: what it depends on, what that depends on, and the children of
-    /// what is ready only with them.
+    /// All owners that an owner waits for, each once: its dependencies, theirs, and the children of
+    /// those with `spec.wait`.
     fn awaited_by<'a>(&'a self, owner: &'a ObjectRef) -> impl Iterator<Item = &'a ObjectRef> {
         let mut seen = BTreeSet::from([owner]);
         let mut next: Vec<&ObjectRef> = self.depends_on(owner).collect();
@@ -84,7 +81,7 @@ impl OwnershipGraph {
         })
     }
 
-    /// The others that may apply an object to the same cluster and hold it, or want it of the same
+    /// The others that may apply an object to the same cluster and hold it, or want it from the same
     /// artifact.
     fn others<'a>(
         &'a self,
@@ -99,7 +96,7 @@ impl OwnershipGraph {
             let counts =
                 other != by && !declaration.deleting && self.is_ours(other) && self.share_target(other, by);
             let named = own.named == Some(other);
-            // an object that names it is its work; a want or an inventory alone gives no right
+            // labels prove that it applied the object; a want or an inventory alone gives no right
             if !counts || !(named || self.reviews.allow(other, id)) {
                 return None;
             }
@@ -123,17 +120,15 @@ impl OwnershipGraph {
         !self.other_shards.contains(owner)
     }
 
-    /// What an owner is built from.
     fn reads(&self, owner: &ObjectRef) -> Option<&ObjectRef> {
         self.declarations.get(owner).map(|known| &known.source)
     }
 
-    /// Whether an owner applies to the cluster that it is declared in.
     fn applies_here(&self, owner: &ObjectRef) -> bool {
         self.target(owner) == Some(&TargetCluster::Local)
     }
 
-    /// Whether no other owner that applies to the same cluster has taken one of these objects.
+    /// Whether no other owner of the same cluster has taken one of these objects.
     pub(crate) fn are_free<'a>(&self, mut ids: impl Iterator<Item = &'a ObjectId>, by: &ObjectRef) -> bool {
         let taken = |id: &ObjectId| {
             let other = self.taken.by(id);
@@ -143,7 +138,6 @@ impl OwnershipGraph {
         !ids.any(taken)
     }
 
-    /// Whether the last build of an owner has an object that it does not leave alone.
     fn applies(&self, owner: &ObjectRef, id: &ObjectId) -> bool {
         let state = self.desired_states.get(owner);
         state.is_some_and(|state| state.wants(id) && !state.ignores(id))
@@ -154,16 +148,16 @@ impl OwnershipGraph {
         self.claims(owner, id) || self.has_taken(owner, id)
     }
 
-    /// Whether an owner began to apply an object that nobody held, and still wants it.
+    /// Whether an owner began to apply an object without a holder, and still wants it.
     pub(crate) fn has_taken(&self, owner: &ObjectRef, id: &ObjectId) -> bool {
         let known = self.declarations.get(owner);
         let resting = known.is_none_or(|known| known.suspended || known.deleting);
         !resting && self.taken.by(id) == Some(owner) && self.applies(owner, id)
     }
 
-    /// One that has to be built from the artifact of its source, before it is known that `first` is the
-    /// first of those that want objects in these namespaces; those without one are in the namespace ``. It
-    /// comes before, or `first` waits for it.
+    /// An owner that has to be built from the current artifact before `first` is known to be the first
+    /// that wants objects in these namespaces (`""` for cluster-scoped ones). It comes before `first`,
+    /// or `first` waits for it.
     pub(crate) fn pending_before(
         &mut self,
         artifact: &str,
@@ -195,8 +189,8 @@ impl OwnershipGraph {
         pending.find(|pending| may_want(&pending.owner))
     }
 
-    /// Whether two may apply to one cluster. One whose cluster is not known yet counts where both name the
-    /// same way to it: nobody waits for somebody else's cluster.
+    /// Whether two owners may apply to one cluster. An owner whose cluster is unknown counts if both use
+    /// the same kubeconfig: no owner waits for the cluster of another tenant.
     fn may_share_access(&self, one: &ObjectRef, other: &ObjectRef) -> bool {
         let way = |owner: &ObjectRef| {
             let known = self.declarations.get(owner)?;
@@ -206,7 +200,7 @@ impl OwnershipGraph {
         same_way || self.share_target(one, other)
     }
 
-    /// Whether an owner is going to be built from an artifact of its source and has not been.
+    /// Whether an owner will be built from an artifact and is not yet.
     fn is_unbuilt(&self, owner: &ObjectRef, artifact: &str) -> bool {
         let Some(known) = self.declarations.get(owner) else {
             return false;
@@ -218,13 +212,11 @@ impl OwnershipGraph {
         !unreached && !self.is_built(owner, artifact)
     }
 
-    /// Whether it is known what an owner wants of an artifact of its source.
     fn is_built(&self, owner: &ObjectRef, artifact: &str) -> bool {
         let known = self.declarations.get(owner).zip(self.desired_states.get(owner));
         known.is_some_and(|(known, state)| state.is_of(known.generation, artifact))
     }
 
-    /// The place of an owner among those that want one object.
     fn rank(&self, owner: &ObjectRef) -> Rank {
         let parent = |owner: &ObjectRef| {
             let parent = self.declarations.get(owner)?.parent.as_ref()?;
@@ -238,7 +230,7 @@ impl OwnershipGraph {
         Rank::new(self.rank(parent).depth() + 1, child)
     }
 
-    /// Takes in whether one is built from the artifact of its source that others ask about.
+    /// Updates whether an owner is built from the artifact that others asked about.
     pub(super) fn refresh_pending(&mut self, owner: &ObjectRef) {
         if let Some(known) = self.declarations.get(owner)
             && let Some(artifact) = self.pending.artifact(&known.source)
@@ -249,8 +241,8 @@ impl OwnershipGraph {
         }
     }
 
-    /// Notes that an owner is being applied: the children that it declares come, as it declares them. Those
-    /// in another cluster are no owners here, and nobody would ever tell of them.
+    /// Notes the start of an apply: the declared children will appear. Children in another cluster are
+    /// no owners here, and nothing would ever report them.
     pub(crate) fn begin_apply(&mut self, owner: &ObjectRef) {
         if !self.applies_here(owner) {
             return self.pending.begin(owner, std::iter::empty());
@@ -275,7 +267,6 @@ impl OwnershipGraph {
         self.pending.begin(owner, coming.into_iter());
     }
 
-    /// Notes that a child was applied, and the generation that it has since.
     pub(crate) fn child_applied(&mut self, parent: &ObjectRef, child: &ObjectRef, generation: i64) {
         if !self.applies_here(parent) {
             return;
@@ -289,7 +280,7 @@ impl OwnershipGraph {
         }
     }
 
-    /// Notes that an owner is not being applied any more: who waited for its children.
+    /// Notes the end of an apply. Returns the owners that waited for the children.
     pub(crate) fn end_apply(&mut self, owner: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
         match self.pending.end(owner) {
             true => self.announcements.listeners_of(owner).collect(),
@@ -297,7 +288,7 @@ impl OwnershipGraph {
         }
     }
 
-    /// Takes in what of an owner others wait for and come after: the order, and who is built, may be others.
+    /// Updates the order and the pending builds after a change of an owner.
     pub(super) fn reorder(
         &mut self,
         owner: &ObjectRef,

@@ -11,7 +11,7 @@ use crate::object_ref::tests::{HELM_RELEASE, KUSTOMIZATION};
 use crate::ownership::desired::{BuiltObjects, Watched};
 use crate::ownership::other_shards::{ReadySeen, StatusSeen};
 
-/// An object that reads `fleet`, and has done nothing so far.
+/// An owner that reads `fleet` and has done nothing yet.
 pub(crate) fn declaration() -> Declaration {
     Declaration {
         owner: &KUSTOMIZATION,
@@ -39,12 +39,11 @@ fn source(name: &str, namespace: &str) -> ObjectRef {
     ObjectRef::new("GitRepository", namespace, name)
 }
 
-/// A Kustomization of these tests.
 fn apps(name: &str) -> ObjectRef {
     ObjectRef::new("Kustomization", "n", name)
 }
 
-/// The same that applied a revision and holds objects.
+/// The same after it applied a revision, with an inventory.
 pub(crate) fn ready(revision: &str, holds: &[&str]) -> Declaration {
     let holds = holds.iter().map(|id| ObjectId::from_inventory(id).unwrap());
     Declaration {
@@ -65,16 +64,15 @@ pub(crate) fn ready(revision: &str, holds: &[&str]) -> Declaration {
     }
 }
 
-/// A graph that is told of Kustomizations by name.
 #[derive(Default)]
-struct Told {
-    index: OwnershipGraph,
+struct Fixture {
+    graph: OwnershipGraph,
 }
 
-impl Told {
-    /// Tells of a Kustomization, or that it is gone; who is woken, by name and reason.
+impl Fixture {
+    /// Declares a Kustomization, or its end, and checks the woken owners by name and reason.
     fn check(&mut self, name: &str, why: Option<Reason>, now: Option<Declaration>, expected: &[&str]) {
-        let wakes = self.index.changed(&apps(name), why, now);
+        let wakes = self.graph.changed(&apps(name), why, now);
         assert_eq!(shown(&wakes), expected, "{name} {why:?}");
     }
 }
@@ -87,106 +85,109 @@ fn shown(wakes: &[(ObjectRef, Reason)]) -> Vec<String> {
 }
 
 #[test]
-fn a_change_wakes_those_whom_it_concerns() {
-    let mut told = Told::default();
+fn a_change_wakes_the_owners_it_affects() {
+    let mut fixture = Fixture::default();
     let none = declaration;
     let on = |name: &str| Declaration {
         depends_on: BTreeSet::from([apps(name)]),
         ..declaration()
     };
-    told.check("infra", Some(Reason::Appeared), Some(none()), &["infra appeared"]);
-    told.check(
+    fixture.check("infra", Some(Reason::Appeared), Some(none()), &["infra appeared"]);
+    fixture.check(
         "apps",
         Some(Reason::Appeared),
         Some(on("infra")),
         &["apps appeared"],
     );
-    told.check(
+    fixture.check(
         "more",
         Some(Reason::Appeared),
         Some(on("apps")),
         &["more appeared"],
     );
-    // its own status wakes nobody but those who wait for it
+    // its own status wakes only owners that wait for it
     let status = |revision: &str| Some(ready(revision, &[]));
-    told.check("infra", None, status("1"), &["apps dependency"]);
-    told.check("infra", None, status("1"), &[]);
-    told.check("infra", None, status("2"), &["apps dependency"]);
-    told.check(
+    fixture.check("infra", None, status("1"), &["apps dependency"]);
+    fixture.check("infra", None, status("1"), &[]);
+    fixture.check("infra", None, status("2"), &["apps dependency"]);
+    fixture.check(
         "infra",
         Some(Reason::Requested),
         status("2"),
         &["infra requested"],
     );
-    told.check("infra", None, None, &["infra deleted", "apps dependency"]);
-    told.check("apps", Some(Reason::Changed), Some(none()), &["apps changed"]);
-    told.check("infra", Some(Reason::Appeared), Some(none()), &["infra appeared"]);
+    fixture.check("infra", None, None, &["infra deleted", "apps dependency"]);
+    fixture.check("apps", Some(Reason::Changed), Some(none()), &["apps changed"]);
+    fixture.check("infra", Some(Reason::Appeared), Some(none()), &["infra appeared"]);
 }
 
 #[test]
-fn a_source_wakes_those_that_read_it() {
-    let mut told = Told::default();
+fn a_source_wakes_its_readers() {
+    let mut fixture = Fixture::default();
     let from = |name: &str, namespace: &str| {
         Some(Declaration {
             source: source(name, namespace),
             ..declaration()
         })
     };
-    told.check("a", Some(Reason::Appeared), from("fleet", "n"), &["a appeared"]);
-    told.check("b", Some(Reason::Appeared), from("fleet", "m"), &["b appeared"]);
-    told.check("c", Some(Reason::Appeared), from("other", "n"), &["c appeared"]);
-    let readers = |told: &Told, namespace: &str| {
-        let readers = told.index.readers(&source("fleet", namespace));
+    fixture.check("a", Some(Reason::Appeared), from("fleet", "n"), &["a appeared"]);
+    fixture.check("b", Some(Reason::Appeared), from("fleet", "m"), &["b appeared"]);
+    fixture.check("c", Some(Reason::Appeared), from("other", "n"), &["c appeared"]);
+    let readers = |fixture: &Fixture, namespace: &str| {
+        let readers = fixture.graph.readers(&source("fleet", namespace));
         readers.into_iter().map(|key| key.name).collect::<Vec<_>>()
     };
     assert_eq!(
-        (readers(&told, "n"), readers(&told, "m")),
+        (readers(&fixture, "n"), readers(&fixture, "m")),
         (vec!["a".to_owned()], vec!["b".to_owned()])
     );
-    told.check("b", Some(Reason::Changed), from("fleet", "n"), &["b changed"]);
-    told.check("a", None, None, &["a deleted"]);
+    fixture.check("b", Some(Reason::Changed), from("fleet", "n"), &["b changed"]);
+    fixture.check("a", None, None, &["a deleted"]);
     assert_eq!(
-        (readers(&told, "n"), readers(&told, "m")),
+        (readers(&fixture, "n"), readers(&fixture, "m")),
         (vec!["b".to_owned()], vec![])
     );
 }
 
 #[test]
-fn what_one_holds_and_another_wants_is_told_to_both() {
-    let mut told = Told::default();
+fn a_conflict_wakes_both_owners() {
+    let mut fixture = Fixture::default();
     let holds = |holds: &[&str]| Some(ready("1", holds));
     let id = ObjectId::from_inventory("n_x__ConfigMap").unwrap();
     let (one, two) = (apps("one"), apps("two"));
-    told.check(
+    fixture.check(
         "one",
         Some(Reason::Appeared),
         holds(&["n_x__ConfigMap", "n_y__ConfigMap"]),
         &["one appeared"],
     );
-    told.check("two", Some(Reason::Appeared), holds(&[]), &["two appeared"]);
-    assert_eq!(told.index.claimants(&id, &two).next(), Some(&one));
-    assert_eq!(told.index.claimants(&id, &one).next(), None);
+    fixture.check("two", Some(Reason::Appeared), holds(&[]), &["two appeared"]);
+    assert_eq!(fixture.graph.claimants(&id, &two).next(), Some(&one));
+    assert_eq!(fixture.graph.claimants(&id, &one).next(), None);
     let contest = Contest {
         id: id.clone(),
         other: one.clone(),
     };
     assert_eq!(
-        shown(&told.index.contest(&two, std::slice::from_ref(&contest))),
+        shown(&fixture.graph.contest(&two, std::slice::from_ref(&contest))),
         ["one object"]
     );
-    assert_eq!(shown(&told.index.contest(&two, &[contest])), Vec::<String>::new());
-    let of_one: Vec<String> = told
-        .index
+    assert_eq!(
+        shown(&fixture.graph.contest(&two, &[contest])),
+        Vec::<String>::new()
+    );
+    let of_one: Vec<String> = fixture
+        .graph
         .contested(&one)
         .iter()
         .map(ToString::to_string)
         .collect();
     assert_eq!(of_one, ["ConfigMap/n/x (also declared by Kustomization/n/two)"]);
-    // let go of, it is the other's to take
-    told.check("one", None, holds(&["n_y__ConfigMap"]), &["two object"]);
-    assert!(!told.index.claims(&one, &id));
-    assert_eq!(shown(&told.index.contest(&two, &[])), ["one object"]);
-    assert_eq!(told.index.contested(&one), []);
+    // released: the other may take it
+    fixture.check("one", None, holds(&["n_y__ConfigMap"]), &["two object"]);
+    assert!(!fixture.graph.claims(&one, &id));
+    assert_eq!(shown(&fixture.graph.contest(&two, &[])), ["one object"]);
+    assert_eq!(fixture.graph.contested(&one), []);
 }
 
 fn wanting(generation: i64, ids: &[&str]) -> DesiredState {
@@ -212,62 +213,62 @@ fn wanting(generation: i64, ids: &[&str]) -> DesiredState {
 }
 
 #[test]
-fn what_one_lets_go_of_another_takes() {
-    let mut told = Told::default();
+fn a_released_object_is_taken_by_another() {
+    let mut fixture = Fixture::default();
     let holds = |holds: &[&str]| Some(ready("1", holds));
     let (x, y) = ("n_x__ConfigMap", "n_y__ConfigMap");
     let id = ObjectId::from_inventory(x).unwrap();
     let (one, two) = (apps("one"), apps("two"));
-    told.check("one", Some(Reason::Appeared), holds(&[x, y]), &["one appeared"]);
-    told.check("two", Some(Reason::Appeared), holds(&[]), &["two appeared"]);
-    let index = &mut told.index;
-    // of whom nothing is known holds what it held
+    fixture.check("one", Some(Reason::Appeared), holds(&[x, y]), &["one appeared"]);
+    fixture.check("two", Some(Reason::Appeared), holds(&[]), &["two appeared"]);
+    let graph = &mut fixture.graph;
+    // an owner without a desired state keeps its inventory
     assert_eq!(
-        (index.claimants(&id, &two).next(), index.taker(&id, &one)),
+        (graph.claimants(&id, &two).next(), graph.taker(&id, &one)),
         (Some(&one), None)
     );
-    assert!(index.set_desired(&one, wanting(1, &[x, y])).is_empty());
-    assert_eq!(index.claimants(&id, &two).next(), Some(&one));
+    assert!(graph.set_desired(&one, wanting(1, &[x, y])).is_empty());
+    assert_eq!(graph.claimants(&id, &two).next(), Some(&one));
     // both want it: the first keeps it
-    index.set_desired(&two, wanting(1, &[x]));
+    graph.set_desired(&two, wanting(1, &[x]));
     assert_eq!(
         (
-            index.claimants(&id, &two).next(),
-            index.claimants(&id, &one).next()
+            graph.claimants(&id, &two).next(),
+            graph.claimants(&id, &one).next()
         ),
         (Some(&one), None)
     );
-    index.set_desired(&one, wanting(1, &[y]));
+    graph.set_desired(&one, wanting(1, &[y]));
     assert_eq!(
-        (index.claimants(&id, &two).next(), index.taker(&id, &one)),
+        (graph.claimants(&id, &two).next(), graph.taker(&id, &one)),
         (None, Some(&two))
     );
-    // what cannot be built any more holds on
+    // an owner that cannot be built any more keeps its objects
     let unknown = DesiredState {
         wants: DesiredSet::Unknown("cannot be built"),
         ..wanting(1, &[])
     };
-    index.set_desired(&one, unknown);
-    assert_eq!(index.claimants(&id, &two).next(), Some(&one));
-    // who is deleted holds on to nothing, and takes nothing
+    graph.set_desired(&one, unknown);
+    assert_eq!(graph.claimants(&id, &two).next(), Some(&one));
+    // a deleted owner keeps and takes nothing
     let deleted = Declaration {
         deleting: true,
         ..ready("1", &[x, y])
     };
-    told.index.changed(&one, Some(Reason::Deleted), Some(deleted));
-    told.index.set_desired(&one, wanting(1, &[x]));
-    assert_eq!(told.index.claimants(&id, &two).next(), None);
-    assert_eq!(told.index.taker(&id, &two), None);
-    told.check("one", None, None, &["one deleted"]);
-    assert_eq!(told.index.desired_state(&one), None);
+    fixture.graph.changed(&one, Some(Reason::Deleted), Some(deleted));
+    fixture.graph.set_desired(&one, wanting(1, &[x]));
+    assert_eq!(fixture.graph.claimants(&id, &two).next(), None);
+    assert_eq!(fixture.graph.taker(&id, &two), None);
+    fixture.check("one", None, None, &["one deleted"]);
+    assert_eq!(fixture.graph.desired_state(&one), None);
 }
 
 #[test]
-fn who_waits_for_a_word_is_woken_by_it() {
-    let mut told = Told::default();
+fn an_announcement_wakes_the_owners_that_wait_for_it() {
+    let mut fixture = Fixture::default();
     let none = || Some(declaration());
     for name in ["a", "b", "c", "d"] {
-        told.check(
+        fixture.check(
             name,
             Some(Reason::Appeared),
             none(),
@@ -276,54 +277,54 @@ fn who_waits_for_a_word_is_woken_by_it() {
     }
     let key = |name: &str| apps(name);
     let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
-    let check = |told: &mut Told, of: &str, state: DesiredState, expected: &[&str]| {
-        let wakes = told.index.set_desired(&key(of), state);
+    let check = |fixture: &mut Fixture, of: &str, state: DesiredState, expected: &[&str]| {
+        let wakes = fixture.graph.set_desired(&key(of), state);
         assert_eq!(shown(&wakes), expected, "{of}");
     };
     let watched = Watched {
         of: keys(&["c", "d"]),
         until: None,
     };
-    told.index.announcements.watch(&key("a"), watched);
-    check(&mut told, "b", wanting(1, &[]), &[]);
-    check(&mut told, "c", wanting(1, &[]), &["a dependency"]);
-    check(&mut told, "d", wanting(1, &[]), &["a dependency"]);
-    // the same word is no news
-    check(&mut told, "d", wanting(1, &[]), &[]);
-    check(&mut told, "d", wanting(2, &[]), &["a dependency"]);
-    told.check("d", None, None, &["d deleted", "a dependency"]);
-    told.index.announcements.watch(&key("a"), Watched::default());
-    check(&mut told, "d", wanting(3, &[]), &[]);
-    assert!(told.index.announcements.is_idle());
+    fixture.graph.announcements.watch(&key("a"), watched);
+    check(&mut fixture, "b", wanting(1, &[]), &[]);
+    check(&mut fixture, "c", wanting(1, &[]), &["a dependency"]);
+    check(&mut fixture, "d", wanting(1, &[]), &["a dependency"]);
+    // the same announcement again wakes nobody
+    check(&mut fixture, "d", wanting(1, &[]), &[]);
+    check(&mut fixture, "d", wanting(2, &[]), &["a dependency"]);
+    fixture.check("d", None, None, &["d deleted", "a dependency"]);
+    fixture.graph.announcements.watch(&key("a"), Watched::default());
+    check(&mut fixture, "d", wanting(3, &[]), &[]);
+    assert!(fixture.graph.announcements.is_idle());
 }
 
 #[test]
-fn whom_one_waits_for_has_its_time_with_each_input() {
-    let mut told = Told::default();
+fn the_wait_starts_again_with_each_input() {
+    let mut fixture = Fixture::default();
     let none = || Some(declaration());
-    told.check("a", Some(Reason::Appeared), none(), &["a appeared"]);
+    fixture.check("a", Some(Reason::Appeared), none(), &["a appeared"]);
     let (a, start) = (apps("a"), Instant::now());
     let later = start + Duration::from_secs(60);
     let from = |artifact: &str| (1, artifact.to_owned());
-    let index = &mut told.index;
-    assert_eq!(index.announcements.awaited_since(&a, from("1"), start), start);
-    assert_eq!(index.announcements.awaited_since(&a, from("1"), later), start);
-    assert_eq!(index.announcements.awaited_since(&a, from("2"), later), later);
-    index.set_desired(&a, wanting(1, &[]));
-    assert_eq!(index.announcements.awaited_since(&a, from("2"), start), start);
-    // that it could not be built is true of what it would have been built from
-    index.unreached(&a, from("2"));
-    assert!(index.announcements.is_unreached(&a, 1, "2") && !index.announcements.is_unreached(&a, 1, "3"));
-    index.set_desired(&a, wanting(2, &[]));
-    assert!(!index.announcements.is_unreached(&a, 1, "2"));
+    let graph = &mut fixture.graph;
+    assert_eq!(graph.announcements.awaited_since(&a, from("1"), start), start);
+    assert_eq!(graph.announcements.awaited_since(&a, from("1"), later), start);
+    assert_eq!(graph.announcements.awaited_since(&a, from("2"), later), later);
+    graph.set_desired(&a, wanting(1, &[]));
+    assert_eq!(graph.announcements.awaited_since(&a, from("2"), start), start);
+    // a failed build counts for its own inputs only
+    graph.unreached(&a, from("2"));
+    assert!(graph.announcements.is_unreached(&a, 1, "2") && !graph.announcements.is_unreached(&a, 1, "3"));
+    graph.set_desired(&a, wanting(2, &[]));
+    assert!(!graph.announcements.is_unreached(&a, 1, "2"));
 }
 
 #[test]
-fn a_source_that_was_looked_at_is_news_once() {
-    let mut told = Told::default();
+fn the_first_fetch_of_a_source_wakes_its_readers() {
+    let mut fixture = Fixture::default();
     let none = || Some(declaration());
     for name in ["a", "b"] {
-        told.check(
+        fixture.check(
             name,
             Some(Reason::Appeared),
             none(),
@@ -335,20 +336,22 @@ fn a_source_that_was_looked_at_is_news_once() {
         of: BTreeSet::from([apps("a")]),
         until: None,
     };
-    let index = &mut told.index;
-    index.announcements.watch(&apps("b"), watched);
-    assert!(!index.announcements.has_looked(&source));
-    assert_eq!(shown(&index.looked(source.clone())), ["b dependency"]);
-    assert!(index.announcements.has_looked(&source) && index.looked(source.clone()).is_empty());
-    // another of the same name is another
-    index.announcements.forget_source(&source);
-    assert!(!index.announcements.has_looked(&source));
+    let graph = &mut fixture.graph;
+    graph.announcements.watch(&apps("b"), watched);
+    assert!(!graph.announcements.is_source_checked(&source));
+    assert_eq!(shown(&graph.source_checked(source.clone())), ["b dependency"]);
+    assert!(
+        graph.announcements.is_source_checked(&source) && graph.source_checked(source.clone()).is_empty()
+    );
+    // another source of the same name is a new one
+    graph.announcements.forget_source(&source);
+    assert!(!graph.announcements.is_source_checked(&source));
 }
 
 #[test]
-fn what_another_shard_claims_is_told_to_who_holds_it() {
+fn a_claim_of_another_shard_wakes_the_holder() {
     let (ours, theirs) = ("ours", "theirs");
-    let mut told = Told::default();
+    let mut fixture = Fixture::default();
     let x = ObjectId::from_inventory("n_x__ConfigMap").unwrap();
     let [our_key, their_key] = [ours, theirs].map(apps);
     let holds = |holds: &[&str]| Some(ready("1", holds));
@@ -359,67 +362,67 @@ fn what_another_shard_claims_is_told_to_who_holds_it() {
         })
     };
     let appeared = format!("{ours} appeared");
-    told.check(
+    fixture.check(
         ours,
         Some(Reason::Appeared),
         holds(&["n_x__ConfigMap"]),
         &[&appeared],
     );
-    told.check(
+    fixture.check(
         theirs,
         Some(Reason::Appeared),
         elsewhere(&["n_y__ConfigMap"]),
         &[],
     );
-    assert!(told.index.has_let_go(&their_key, &x, &our_key));
+    assert!(fixture.graph.has_let_go(&their_key, &x, &our_key));
     assert!(
-        !told.index.has_let_go(&our_key, &x, &their_key),
+        !fixture.graph.has_let_go(&our_key, &x, &their_key),
         "not of another shard"
     );
 
     let woken = format!("{ours} dependency");
     let both = ["n_x__ConfigMap", "n_y__ConfigMap"];
-    told.check(theirs, None, elsewhere(&both), &[&woken]);
-    told.check(theirs, None, elsewhere(&both), &[]);
-    assert!(!told.index.has_let_go(&their_key, &x, &our_key));
-    told.check(theirs, None, elsewhere(&[]), &[]);
-    assert!(told.index.has_let_go(&their_key, &x, &our_key));
-    // of one that is gone nobody knows anything
+    fixture.check(theirs, None, elsewhere(&both), &[&woken]);
+    fixture.check(theirs, None, elsewhere(&both), &[]);
+    assert!(!fixture.graph.has_let_go(&their_key, &x, &our_key));
+    fixture.check(theirs, None, elsewhere(&[]), &[]);
+    assert!(fixture.graph.has_let_go(&their_key, &x, &our_key));
+    // a deleted owner leaves no facts
     let forgotten = format!("{theirs} deleted");
-    told.check(theirs, None, None, &[&forgotten]);
-    assert!(!told.index.has_let_go(&their_key, &x, &our_key));
+    fixture.check(theirs, None, None, &[&forgotten]);
+    assert!(!fixture.graph.has_let_go(&their_key, &x, &our_key));
 }
 
 #[test]
-fn objects_of_two_kinds_with_one_name_are_two() {
-    let mut told = Told::default();
+fn equal_names_of_two_kinds_are_two_owners() {
+    let mut fixture = Fixture::default();
     let (one, release) = (apps("one"), ObjectRef::new("HelmRelease", "n", "one"));
     let appeared = Some(Reason::Appeared);
     let x = "n_x__ConfigMap";
-    told.check("one", appeared, Some(ready("1", &[x])), &["one appeared"]);
+    fixture.check("one", appeared, Some(ready("1", &[x])), &["one appeared"]);
     let declared = Declaration {
         owner: &HELM_RELEASE,
         source: source("charts", "n"),
         ..declaration()
     };
-    told.index.changed(&release, appeared, Some(declared));
+    fixture.graph.changed(&release, appeared, Some(declared));
     assert_eq!(
-        told.index.readers(&source("fleet", "n")),
+        fixture.graph.readers(&source("fleet", "n")),
         std::slice::from_ref(&one)
     );
     assert_eq!(
-        told.index.readers(&source("charts", "n")),
+        fixture.graph.readers(&source("charts", "n")),
         std::slice::from_ref(&release)
     );
-    // one of them goes, and the other holds what it held
-    told.index.changed(&release, None, None);
-    assert!(told.index.claims(&one, &ObjectId::from_inventory(x).unwrap()));
-    assert_eq!(told.index.readers(&source("fleet", "n")), [one]);
+    // one of them goes, and the other keeps its objects
+    fixture.graph.changed(&release, None, None);
+    assert!(fixture.graph.claims(&one, &ObjectId::from_inventory(x).unwrap()));
+    assert_eq!(fixture.graph.readers(&source("fleet", "n")), [one]);
 }
 
 #[test]
-fn of_two_kinds_that_hold_an_object_the_first_in_order_has_it() {
-    let mut told = Told::default();
+fn the_first_of_two_kinds_that_hold_an_object_owns_it() {
+    let mut fixture = Fixture::default();
     let (one, release) = (apps("one"), ObjectRef::new("HelmRelease", "n", "z"));
     let x = "n_x__ConfigMap";
     let id = ObjectId::from_inventory(x).unwrap();
@@ -427,39 +430,39 @@ fn of_two_kinds_that_hold_an_object_the_first_in_order_has_it() {
         owner: &HELM_RELEASE,
         ..ready("1", holds)
     };
-    let claimants = |told: &Told, but: &ObjectRef| -> Vec<ObjectRef> {
-        told.index.claimants(&id, but).cloned().collect()
+    let claimants = |fixture: &Fixture, but: &ObjectRef| -> Vec<ObjectRef> {
+        fixture.graph.claimants(&id, but).cloned().collect()
     };
-    told.index.changed(&one, None, Some(ready("1", &[])));
-    told.index.changed(&release, None, Some(release_holds(&[x])));
-    // the one that holds it has it, whoever wants it
-    assert_eq!(claimants(&told, &one), std::slice::from_ref(&release));
-    assert_eq!(told.index.owner(&release), Owner::new(&HELM_RELEASE, "n", "z"));
-    // what both wrote down at one time is one's: neither waits for the other
-    told.index.changed(&one, None, Some(ready("1", &[x])));
-    assert_eq!(claimants(&told, &one), std::slice::from_ref(&release));
-    assert_eq!(claimants(&told, &release), []);
-    // one that does not want it any more leaves it to the other
-    told.index.set_desired(&release, wanting(1, &[]));
-    assert_eq!(claimants(&told, &one), []);
-    assert_eq!(told.index.taker(&id, &release), Some(&one));
+    fixture.graph.changed(&one, None, Some(ready("1", &[])));
+    fixture.graph.changed(&release, None, Some(release_holds(&[x])));
+    // the holder has it, no matter which owner wants it
+    assert_eq!(claimants(&fixture, &one), std::slice::from_ref(&release));
+    assert_eq!(fixture.graph.owner(&release), Owner::new(&HELM_RELEASE, "n", "z"));
+    // two that record it at once: one owns it, and neither waits for the other
+    fixture.graph.changed(&one, None, Some(ready("1", &[x])));
+    assert_eq!(claimants(&fixture, &one), std::slice::from_ref(&release));
+    assert_eq!(claimants(&fixture, &release), []);
+    // an owner that does not want it any more leaves it to the other
+    fixture.graph.set_desired(&release, wanting(1, &[]));
+    assert_eq!(claimants(&fixture, &one), []);
+    assert_eq!(fixture.graph.taker(&id, &release), Some(&one));
 }
 
 #[test]
 fn a_dependency_of_another_kind_wakes_its_dependents() {
-    let mut told = Told::default();
+    let mut fixture = Fixture::default();
     let release = ObjectRef::new("HelmRelease", "n", "infra");
     let on = Declaration {
         depends_on: BTreeSet::from([release.clone()]),
         ..declaration()
     };
-    told.check("apps", Some(Reason::Appeared), Some(on), &["apps appeared"]);
+    fixture.check("apps", Some(Reason::Appeared), Some(on), &["apps appeared"]);
     // a Kustomization of that name is another object
-    told.check("infra", None, Some(ready("1", &[])), &[]);
+    fixture.check("infra", None, Some(ready("1", &[])), &[]);
     let infra = Declaration {
         owner: &HELM_RELEASE,
         ..ready("1", &[])
     };
-    let wakes = told.index.changed(&release, None, Some(infra));
+    let wakes = fixture.graph.changed(&release, None, Some(infra));
     assert_eq!(wakes, [(apps("apps"), Reason::Dependency)]);
 }

@@ -1,8 +1,8 @@
-//! One attempt to fetch an archive over HTTP, and what can go wrong with it.
+//! One attempt to fetch an archive over HTTP, and its errors.
 //!
-//! What arrives is a stranger's: it goes to disk while it is hashed, within limits, and is unpacked only if
-//! the digest is right. A redirect is followed on the same host alone: the address is a promise of the
-//! source's status, and nobody else's. Sentences begin as Flux's do.
+//! The archive is untrusted: it goes to disk while it is hashed, within limits, and is unpacked only if
+//! the digest matches. Redirects stay on the same host: only the source's status vouches for the
+//! address. Messages begin as Flux's.
 
 use std::time::Duration;
 
@@ -15,68 +15,60 @@ use tokio::time::timeout;
 
 use crate::kit::read::chain;
 
-/// A host that does not answer a connection in this time is away.
+/// A host that does not accept a connection in this time is unreachable.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// So long nothing may arrive.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// So long one attempt may take, however slowly its bytes come.
+/// The longest time of one attempt, however slowly its bytes come.
 const ATTEMPT_MAX: Duration = Duration::from_secs(600);
 /// Redirects on one host.
 const REDIRECTS_MAX: usize = 5;
-/// What was received and is not written yet.
 const CHUNKS_MAX: usize = 8;
 
-/// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DownloadError {
-    /// The address is none that can be asked.
-    #[error("failed to download archive: {url:?} is no http or https URL")]
+    #[error("failed to download archive: {url:?} is not an http or https URL")]
     Address { url: String },
-    /// No answer, or not a whole one.
+    /// No response, or an incomplete one.
     #[error("failed to download archive: GET {url}")]
     Unreachable {
         url: String,
         #[source]
         source: reqwest::Error,
     },
-    /// It takes too long.
     #[error("failed to download archive: GET {url} did not end within {}s", ATTEMPT_MAX.as_secs())]
     Late { url: String },
-    /// There is no such archive any more.
-    #[error("Source is not ready, artifact not found: {url} does not have it (any more)")]
+    /// The server does not have the archive any more.
+    #[error("Source is not ready, artifact not found: {url} does not exist (any more)")]
     NotFound { url: String },
-    /// Another answer.
     #[error("failed to download archive from {url} (status: {status})")]
     Status {
         url: String,
         status: StatusCode,
         after: Option<Duration>,
     },
-    /// It leads elsewhere.
-    #[error("failed to download archive from {url}: it redirects to {to}, and only the same host is trusted")]
+    #[error(
+        "failed to download archive from {url}: it redirects to {to}; only redirects on the same host are allowed"
+    )]
     Redirected { url: String, to: String },
-    /// What came is not what was promised.
     #[error("failed to verify archive: {0}")]
     Digest(#[source] ReceiveError),
-    /// It cannot be taken.
     #[error("failed to download archive from {url}")]
     Refused {
         url: String,
         #[source]
         source: ReceiveError,
     },
-    /// Nobody works on it any more.
-    #[error("failed to download archive: the work broke off")]
-    BrokeOff,
+    /// The task was dropped or panicked.
+    #[error("failed to download archive: internal error")]
+    Aborted,
 }
 
 impl DownloadError {
-    /// Whether another attempt may well succeed.
     pub(crate) fn passes(&self) -> bool {
         match self {
             DownloadError::Unreachable { .. } | DownloadError::Late { .. } => true,
             DownloadError::Status { status, .. } => {
-                // as Flux's: what a server cannot do at all it cannot do later, either
+                // as in Flux: a server that cannot do it at all (501) cannot do it later, either
                 *status == StatusCode::TOO_MANY_REQUESTS
                     || (status.is_server_error() && *status != StatusCode::NOT_IMPLEMENTED)
             }
@@ -85,11 +77,11 @@ impl DownloadError {
             | DownloadError::Redirected { .. }
             | DownloadError::Digest(_)
             | DownloadError::Refused { .. }
-            | DownloadError::BrokeOff => false,
+            | DownloadError::Aborted => false,
         }
     }
 
-    /// What the server asks to wait.
+    /// The server's `Retry-After`.
     pub(crate) fn after(&self) -> Option<Duration> {
         match self {
             DownloadError::Status { after, .. } => *after,
@@ -97,23 +89,22 @@ impl DownloadError {
         }
     }
 
-    /// Whether the source is about to publish another.
+    /// Whether the source is about to publish a new archive.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, DownloadError::NotFound { .. })
     }
 
-    /// The whole of it, and what to do.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let hint = match self {
             DownloadError::Unreachable { .. } | DownloadError::Late { .. } => {
-                "check that the source's controller runs and can be reached from here"
+                "check that the source's controller runs and is reachable from here"
             }
             DownloadError::NotFound { .. } => {
                 "its source publishes a newer one when it is reconciled: annotate the source with \
                  reconcile.fluxcd.io/requestedAt"
             }
             DownloadError::Digest(_) => {
-                "the archive is not what the source's status promises, and was not read; reconcile the source"
+                "the archive does not match the digest in the source's status and was not unpacked; reconcile the source"
             }
             DownloadError::Address { .. } | DownloadError::Redirected { .. } => {
                 "check status.artifact.url of the source"
@@ -121,21 +112,20 @@ impl DownloadError {
             DownloadError::Refused {
                 source: ReceiveError::Limit(_) | ReceiveError::Archive(_),
                 ..
-            } => "leave files out of the artifact, or repair what makes it",
-            DownloadError::Refused { .. } => "look at the disk of the storage path",
-            DownloadError::Status { .. } | DownloadError::BrokeOff => return chain(self),
+            } => "exclude files from the artifact, or repair its producer",
+            DownloadError::Refused { .. } => "check the disk of the storage path",
+            DownloadError::Status { .. } | DownloadError::Aborted => return chain(self),
         };
         format!("{}; {hint}", chain(self))
     }
 }
 
-/// Asks servers of artifacts.
 #[derive(Debug, Clone)]
 pub(crate) struct Http(reqwest::Client);
 
 impl Http {
     pub(crate) fn new() -> Result<Http, reqwest::Error> {
-        // reqwest panics in a process that chose none. Where one is chosen, this changes nothing.
+        // reqwest panics in a process without a default provider. If there is one, this changes nothing.
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             rustls::crypto::ring::default_provider().install_default().ok();
         }
@@ -160,7 +150,6 @@ impl Http {
         Ok(Http(client))
     }
 
-    /// Fetches an archive into the cache, checks it, unpacks it.
     pub(crate) async fn fetch(
         &self,
         url: &str,
@@ -216,7 +205,7 @@ impl Http {
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) => {
-                    // who does not take it says why below
+                    // the receiver's own error is returned below
                     if send.send(chunk).await.is_err() {
                         break;
                     }
@@ -226,12 +215,12 @@ impl Http {
             }
         }
         drop(send);
-        let received = taking.await.map_err(|_| DownloadError::BrokeOff)?;
+        let received = taking.await.map_err(|_| DownloadError::Aborted)?;
         received.map_err(|source| refused(shown, source))
     }
 }
 
-/// Checks and unpacks what arrived; it holds a processor.
+/// Checks and unpacks a received archive; it keeps a processor busy.
 pub(crate) fn finished(url: &str, received: Receiving) -> Result<Tree, DownloadError> {
     received.finish().map_err(|source| {
         let shown = Url::parse(url).map_or_else(|_| url.to_owned(), |url| shown(&url));
@@ -249,7 +238,6 @@ fn refused(shown: &str, source: ReceiveError) -> DownloadError {
     }
 }
 
-/// Writes what arrives, until nobody sends any more.
 fn written(
     cache: &Cache,
     digest: &Digest,
@@ -272,10 +260,10 @@ fn address(url: &str) -> Result<Url, DownloadError> {
     })
 }
 
-/// An address as it may be shown: without the password it may have.
+/// An address without its password.
 fn shown(url: &Url) -> String {
     let mut url = url.clone();
-    // both can be set for what has a host
+    // both can be set for an address with a host
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.into()

@@ -1,12 +1,11 @@
-//! Artifacts that this process did not publish itself: fetched once, however many read them.
+//! Artifacts of other processes: each is fetched once for all its readers.
 //!
-//! Whoever needs one asks and goes away; it is woken when there is an answer. So no worker waits for a
-//! network, and a thousand readers of one artifact are one download. What was asked for last by each reader
-//! is what is kept: a digest nobody asks for any more goes, from memory and from disk. After a start the
-//! disk is asked before the network.
+//! A reader asks and ends its run; the answer wakes it, so no worker waits for the network. An artifact
+//! that no reader asked for last is removed from memory and disk. After a start, the disk comes before
+//! the network.
 //!
-//! A failure that may pass (no connection, a busy server) is tried again here, with growing pauses, as Flux
-//! does with `--http-retry`. Any other waits for another artifact, for a request, or for the reader's
+//! A failure that may pass (no connection, a busy server) is retried here with growing delays, as Flux
+//! does with `--http-retry`. Other failures wait for another artifact, a request, or the reader's
 //! `retryInterval`.
 
 mod download;
@@ -28,45 +27,36 @@ use crate::kit::backoff::{Backoff, Jitter};
 
 /// Flux's `--http-retry`.
 pub(crate) const RETRIES: u32 = 9;
-/// Downloads at once: they share one link, and each has a file.
+/// Concurrent downloads: they share one link, and each has a file.
 const DOWNLOADS_MAX: usize = 8;
-/// Between attempts.
 const PAUSE: Backoff = Backoff {
     first: Duration::from_secs(1),
     max: Duration::from_secs(30),
 };
-/// What a source has collected it is about to replace: that is not worth a whole `retryInterval`.
+/// A source that has removed an artifact is about to replace it, so `retryInterval` would be too long.
 pub(crate) const GONE_PAUSE: Duration = Duration::from_secs(30);
-/// After this time it is forgotten where something was looked for.
 const TRIED: Duration = Duration::from_secs(3600);
-/// By then whoever reads an artifact of before the start has asked for it.
+/// By then all readers of artifacts from before the start have asked for them.
 const SWEEP_AFTER: Duration = Duration::from_secs(600);
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArtifactRequest<'a> {
-    /// As the status has it.
     pub(crate) digest: &'a str,
-    /// Where it is.
     pub(crate) url: &'a str,
-    /// After this time what failed is tried again.
+    /// The delay before a failed download is retried.
     pub(crate) retry: Duration,
-    /// The request that asks to try again now, if one is open.
     pub(crate) token: Option<&'a str>,
 }
 
-/// What there is.
 #[derive(Debug, Clone)]
 pub(crate) enum ArtifactState {
-    /// The tree.
     Here(Tree),
-    /// Not yet; whoever asked is woken. Why the last attempt failed, if one did.
+    /// Not fetched yet; the reader will be woken. The last failure, if any.
     Coming(Option<Arc<str>>),
-    /// It was tried in vain. Whether its source has it no more, and the sentence.
+    /// The download failed: whether the source has removed the archive, and the message.
     Failed(bool, Arc<str>),
 }
 
-/// All of them; clones are the same.
 #[derive(Clone)]
 pub(crate) struct Artifacts {
     shared: Arc<Shared>,
@@ -79,7 +69,7 @@ struct Shared {
     pause: Backoff,
     jitter: Jitter,
     downloads: Semaphore,
-    /// Bounds work that holds a processor, of all that this process does.
+    /// Bounds work that keeps a processor busy, in the whole process.
     processors: Arc<Semaphore>,
     state: Mutex<State>,
     arrived: Box<dyn Fn(ObjectRef) + Send + Sync>,
@@ -91,7 +81,6 @@ struct State {
     entries: HashMap<Digest, Entry>,
 }
 
-/// What one reader asked for last.
 struct Reader {
     digest: Digest,
     url: String,
@@ -101,13 +90,12 @@ struct Reader {
 struct Entry {
     readers: BTreeSet<ObjectRef>,
     url: String,
-    /// Where else it was looked for in vain, and until when: one digest may be published at many places.
+    /// Other addresses that failed, with expiry: one digest may be published at many places.
     tried: HashMap<String, Instant>,
     stage: Stage,
 }
 
 impl Entry {
-    /// Whether it may be somewhere where it was not looked for lately.
     fn is_elsewhere(&self, url: &str, pause: Duration) -> bool {
         self.url != url && self.tried.get(url).is_none_or(|at| at.elapsed() >= pause)
     }
@@ -115,8 +103,8 @@ impl Entry {
 
 enum Stage {
     Coming {
-        trouble: Option<Arc<str>>,
-        // whoever lets go of it gives up the download
+        last_error: Option<Arc<str>>,
+        // dropping it cancels the download
         _task: AbortOnDropHandle<()>,
     },
     Here(Tree),
@@ -135,7 +123,6 @@ impl fmt::Debug for Artifacts {
     }
 }
 
-/// How artifacts are fetched.
 pub(crate) struct Settings {
     pub(crate) cache: Cache,
     pub(crate) retries: u32,
@@ -144,7 +131,7 @@ pub(crate) struct Settings {
 }
 
 impl Artifacts {
-    /// Nothing is asked yet. `arrived` is told of every reader that has an answer; it must not block.
+    /// Empty. `arrived` is called for every reader with an answer; it must not block.
     pub(crate) fn new(
         settings: Settings,
         arrived: impl Fn(ObjectRef) + Send + Sync + 'static,
@@ -170,18 +157,18 @@ impl Artifacts {
         })
     }
 
-    /// Removes what earlier processes kept and nobody has asked for, once all had time to ask.
+    /// Removes artifacts of earlier processes that have no readers, once all readers had time to ask.
     pub(crate) async fn sweep(self) {
         sleep(SWEEP_AFTER).await;
         let cache = self.shared.cache.clone();
         match spawn_blocking(move || cache.sweep()).await {
             Ok(swept) => tracing::debug!(swept, "artifacts that nobody reads are gone"),
-            Err(error) => tracing::warn!(%error, "artifacts that nobody reads could not be swept"),
+            Err(error) => tracing::warn!(%error, "cannot remove unread artifacts"),
         }
     }
 
-    /// What there is of an artifact. From now on it is what this reader reads, and no other.
-    pub(crate) fn look(&self, reader: &ObjectRef, ask: ArtifactRequest<'_>) -> ArtifactState {
+    /// Returns the state of an artifact and makes it the only one that this reader reads.
+    pub(crate) fn get(&self, reader: &ObjectRef, ask: ArtifactRequest<'_>) -> ArtifactState {
         let digest = match Digest::parse(ask.digest) {
             Ok(digest) => digest,
             Err(error) => {
@@ -201,9 +188,9 @@ impl Artifacts {
         entry.readers.insert(reader.clone());
         let again = match &entry.stage {
             Stage::Here(_) => false,
-            // whoever serves it has moved: nothing comes from where it was
-            Stage::Coming { trouble, .. } => {
-                trouble.is_some()
+            // the address has changed: the old one is dead
+            Stage::Coming { last_error, .. } => {
+                last_error.is_some()
                     && entry.url != ask.url
                     && (asked.again || entry.is_elsewhere(ask.url, ask.retry))
             }
@@ -223,17 +210,16 @@ impl Artifacts {
             entry.tried.retain(|_, at| at.elapsed() < TRIED);
             entry.tried.insert(url, Instant::now());
         }
-        let look = match &entry.stage {
+        let found = match &entry.stage {
             Stage::Here(tree) => ArtifactState::Here(tree.clone()),
-            Stage::Coming { trouble, .. } => ArtifactState::Coming(trouble.clone()),
+            Stage::Coming { last_error, .. } => ArtifactState::Coming(last_error.clone()),
             Stage::Failed { why, gone, .. } => ArtifactState::Failed(*gone, Arc::clone(why)),
         };
         drop(state);
         self.forget(let_go);
-        look
+        found
     }
 
-    /// A reader reads no artifact of others any more.
     pub(crate) fn release(&self, reader: &ObjectRef) {
         let let_go = self.state().release(reader);
         self.forget(let_go);
@@ -250,7 +236,7 @@ impl Artifacts {
             url: url.to_owned(),
             tried: HashMap::new(),
             stage: Stage::Coming {
-                trouble: None,
+                last_error: None,
                 _task: AbortOnDropHandle::new(task),
             },
         }
@@ -259,7 +245,7 @@ impl Artifacts {
     fn forget(&self, let_go: Option<Digest>) {
         if let Some(digest) = let_go {
             let cache = self.shared.cache.clone();
-            // nobody waits for a file to go
+            // no one waits for the removal
             drop(spawn_blocking(move || cache.forget(&digest)));
         }
     }
@@ -269,11 +255,8 @@ impl Artifacts {
     }
 }
 
-/// What a reader's asking means.
 struct Asked {
-    /// Whether a request is open that was not seen before, or it is said to be somewhere else than before.
     again: bool,
-    /// What nobody reads any more.
     let_go: Option<Digest>,
 }
 
@@ -310,12 +293,12 @@ impl State {
 }
 
 impl Shared {
-    /// A panic elsewhere leaves nothing half-done in it.
+    /// A panic elsewhere leaves no half-done state.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From disk, or over the network, with as many attempts as are allowed.
+    /// From disk, or over the network with the allowed attempts.
     async fn fetch(&self, digest: &Digest, url: &str) -> Result<Tree, DownloadError> {
         let (cache, own) = (self.cache.clone(), digest.clone());
         if let Ok(Some(tree)) = self.on_a_processor(move || cache.load(&own)).await {
@@ -331,8 +314,8 @@ impl Shared {
             if !error.passes() || failures > self.retries {
                 return Err(error);
             }
-            tracing::debug!(%digest, url, failures, error = error.said(), "an artifact could not be fetched");
-            self.trouble(digest, error.said().into());
+            tracing::debug!(%digest, url, failures, error = error.message(), "cannot fetch an artifact");
+            self.note_retry(digest, error.message().into());
             let pause = self.pause.delay(failures, &self.jitter);
             sleep(
                 error
@@ -355,29 +338,29 @@ impl Shared {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, DownloadError> {
-        // never closed, and the work has it until it ends, also if nobody waits for it any more
+        // never closed; the work keeps it until it ends, even if its waiter is gone
         let permit = Arc::clone(&self.processors).acquire_owned().await;
         let done = spawn_blocking(move || {
             let done = work();
             drop(permit);
             done
         });
-        done.await.map_err(|_| DownloadError::BrokeOff)
+        done.await.map_err(|_| DownloadError::Aborted)
     }
 
-    /// An attempt failed and another follows: those who wait for it say so.
-    fn trouble(&self, digest: &Digest, why: Arc<str>) {
+    /// A failed attempt that will be retried: its readers report it.
+    fn note_retry(&self, digest: &Digest, why: Arc<str>) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(digest) else {
             return;
         };
-        let Stage::Coming { trouble, .. } = &mut entry.stage else {
+        let Stage::Coming { last_error, .. } = &mut entry.stage else {
             return;
         };
-        if trouble.as_ref() == Some(&why) {
+        if last_error.as_ref() == Some(&why) {
             return;
         }
-        *trouble = Some(why);
+        *last_error = Some(why);
         let readers = entry.readers.clone();
         drop(state);
         readers.into_iter().for_each(&self.arrived);
@@ -387,8 +370,8 @@ impl Shared {
         let stage = match ended {
             Ok(tree) => Stage::Here(tree),
             Err(error) => {
-                let why: Arc<str> = error.said().into();
-                tracing::info!(%digest, %why, "an artifact is not to be had");
+                let why: Arc<str> = error.message().into();
+                tracing::info!(%digest, %why, "an artifact is not available");
                 Stage::Failed {
                     why,
                     gone: error.is_gone(),
@@ -401,7 +384,7 @@ impl Shared {
         let Some(entry) = state.entries.get_mut(digest) else {
             return;
         };
-        // the task that runs here is let go of last
+        // the task that runs here is dropped last
         let _before = std::mem::replace(&mut entry.stage, stage);
         let readers = entry.readers.clone();
         drop(state);

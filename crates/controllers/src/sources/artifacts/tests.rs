@@ -1,4 +1,4 @@
-//! What is fetched, how often, and what is said of what cannot be. The server is a real one.
+//! Tests with a real server: downloads, their number, and the error messages.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,6 @@ use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How a path answers, and how often it was asked.
 struct Site {
     answers: Mutex<HashMap<String, Vec<Answer>>>,
     asked: AtomicUsize,
@@ -33,7 +32,7 @@ enum Answer {
 }
 
 impl Site {
-    /// Serves answers, each path its own in turn, the last for ever; where.
+    /// Serves answers, each path its own in turn, the last for ever. Returns the address.
     async fn serve(answers: Vec<(&str, Vec<Answer>)>) -> (Arc<Site>, String) {
         let answers = answers.into_iter().map(|(path, list)| (path.to_owned(), list));
         let site = Arc::new(Site {
@@ -133,7 +132,7 @@ impl Fetching {
         }
     }
 
-    fn look(&self, reader: &str, digest: &str, url: &str) -> ArtifactState {
+    fn get(&self, reader: &str, digest: &str, url: &str) -> ArtifactState {
         let ask = ArtifactRequest {
             digest,
             url,
@@ -141,13 +140,13 @@ impl Fetching {
             token: None,
         };
         self.artifacts
-            .look(&ObjectRef::new("Kustomization", "ns", reader), ask)
+            .get(&ObjectRef::new("Kustomization", "ns", reader), ask)
     }
 
-    /// Asks until there is an answer: each waking is worth another look.
+    /// Asks again after each wake, until there is an answer.
     async fn settled(&mut self, reader: &str, digest: &str, url: &str) -> ArtifactState {
         loop {
-            match self.look(reader, digest, url) {
+            match self.get(reader, digest, url) {
                 ArtifactState::Coming(_) => {
                     let woken = tokio::time::timeout(DEADLINE, self.arrived.recv());
                     woken.await.expect("a reader is woken");
@@ -158,47 +157,53 @@ impl Fetching {
     }
 }
 
-fn said(look: ArtifactState) -> String {
-    match look {
+fn message(found: ArtifactState) -> String {
+    match found {
         ArtifactState::Here(tree) => format!("here: {:?}", tree.read("a.yaml").unwrap()),
-        ArtifactState::Coming(trouble) => format!("coming: {trouble:?}"),
+        ArtifactState::Coming(error) => format!("coming: {error:?}"),
         ArtifactState::Failed(gone, why) => format!("{}{why}", if gone { "gone: " } else { "" }),
     }
 }
 
 #[tokio::test]
-async fn an_archive_is_fetched_once_whoever_reads_it() {
+async fn an_archive_is_fetched_once_for_all_readers() {
     let bytes = archive("a: 1");
     let (site, base) = Site::serve(vec![("a", vec![Answer::Archive(bytes.clone())])]).await;
     let (digest, url) = (digest(&bytes), format!("{base}/a"));
     let mut fetching = Fetching::new(0);
     for reader in 0..50 {
-        fetching.look(&format!("r{reader}"), &digest, &url);
+        fetching.get(&format!("r{reader}"), &digest, &url);
     }
     for reader in 0..50 {
-        let look = fetching.settled(&format!("r{reader}"), &digest, &url).await;
-        assert_eq!(said(look), r#"here: b"a: 1""#);
+        let found = fetching.settled(&format!("r{reader}"), &digest, &url).await;
+        assert_eq!(message(found), r#"here: b"a: 1""#);
     }
     assert_eq!(site.asked(), 1);
 
-    // a restart reads what was kept
+    // a restart reads the cache
     let mut again = Fetching::below(fetching.folder, 0);
-    assert_eq!(said(again.settled("r", &digest, &url).await), r#"here: b"a: 1""#);
+    assert_eq!(
+        message(again.settled("r", &digest, &url).await),
+        r#"here: b"a: 1""#
+    );
     assert_eq!(site.asked(), 1);
 
-    // what nobody reads any more goes
+    // an artifact without readers is removed
     again
         .artifacts
         .release(&ObjectRef::new("Kustomization", "ns", "r"));
     let kept = || std::fs::read_dir(again.folder.path()).unwrap().count();
     let gone = async || if kept() == 0 { Ok(()) } else { Err(kept()) };
     equate_testkit::eventually::eventually("the archive goes", DEADLINE, gone).await;
-    assert_eq!(said(again.settled("r", &digest, &url).await), r#"here: b"a: 1""#);
+    assert_eq!(
+        message(again.settled("r", &digest, &url).await),
+        r#"here: b"a: 1""#
+    );
     assert_eq!(site.asked(), 2);
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_says_why_and_what_to_do() {
+async fn download_errors_say_the_cause_and_the_remedy() {
     let good = archive("a: 1");
     let (other, elsewhere) = Site::serve(vec![("a", vec![Answer::Archive(good.clone())])]).await;
     let away = {
@@ -225,8 +230,7 @@ async fn what_cannot_be_fetched_says_why_and_what_to_do() {
     ])
     .await;
     let wanted = digest(&good);
-    let reconcile =
-        "the archive is not what the source's status promises, and was not read; reconcile the source";
+    let reconcile = "the archive does not match the digest in the source's status and was not unpacked; reconcile the source";
     let gone = "its source publishes a newer one when it is reconciled: annotate the source with \
                 reconcile.fluxcd.io/requestedAt";
     let address = "check status.artifact.url of the source";
@@ -238,7 +242,7 @@ async fn what_cannot_be_fetched_says_why_and_what_to_do() {
         (
             format!("{base}/none"),
             &wanted,
-            format!("gone: Source is not ready, artifact not found: {base}/none does not have it (any more); {gone}"),
+            format!("gone: Source is not ready, artifact not found: {base}/none does not exist (any more); {gone}"),
         ),
         (
             format!("{base}/refused"),
@@ -259,16 +263,16 @@ async fn what_cannot_be_fetched_says_why_and_what_to_do() {
             format!("{base}/off"),
             &wanted,
             format!(
-                "failed to download archive from {base}/off: it redirects to {elsewhere}/a, and only the same \
-                 host is trusted; {address}"
+                "failed to download archive from {base}/off: it redirects to {elsewhere}/a; only redirects on \
+                 the same host are allowed; {address}"
             ),
         ),
         (
             format!("{base}/round"),
             &wanted,
             format!(
-                "failed to download archive from {base}/round: it redirects to /round, and only the same host \
-                 is trusted; {address}"
+                "failed to download archive from {base}/round: it redirects to /round; only redirects on the same \
+                 host are allowed; {address}"
             ),
         ),
         (
@@ -276,13 +280,13 @@ async fn what_cannot_be_fetched_says_why_and_what_to_do() {
             &digest(b"no archive"),
             format!(
                 "failed to download archive from {base}/text: failed to extract archive: not a complete tar.gz \
-                 archive: invalid gzip header; leave files out of the artifact, or repair what makes it"
+                 archive: invalid gzip header; exclude files from the artifact, or repair its producer"
             ),
         ),
         (
             "ftp://host/a".to_owned(),
             &wanted,
-            format!("failed to download archive: \"ftp://host/a\" is no http or https URL; {address}"),
+            format!("failed to download archive: \"ftp://host/a\" is not an http or https URL; {address}"),
         ),
         (
             format!("{base}/good"),
@@ -294,11 +298,15 @@ async fn what_cannot_be_fetched_says_why_and_what_to_do() {
     ];
     for (url, digest, expected) in table {
         let mut fetching = Fetching::new(2);
-        assert_eq!(said(fetching.settled("r", digest, &url).await), expected, "{url}");
+        assert_eq!(
+            message(fetching.settled("r", digest, &url).await),
+            expected,
+            "{url}"
+        );
     }
     assert_eq!(other.asked(), 0, "no other host is asked");
     let mut fetching = Fetching::new(1);
-    let unreachable = said(fetching.settled("r", &wanted, &format!("{away}/a")).await);
+    let unreachable = message(fetching.settled("r", &wanted, &format!("{away}/a")).await);
     assert!(
         unreachable.starts_with(&format!("failed to download archive: GET {away}/a: "))
             && unreachable
@@ -312,15 +320,15 @@ async fn a_password_in_an_address_is_not_shown() {
     let (_site, base) = Site::serve(Vec::new()).await;
     let url = base.replace("http://", "http://me:hunter2@");
     let mut fetching = Fetching::new(0);
-    let look = said(fetching.settled("r", &digest(b""), &format!("{url}/none")).await);
+    let found = message(fetching.settled("r", &digest(b""), &format!("{url}/none")).await);
     assert!(
-        look.contains(&format!("{base}/none")) && !look.contains("hunter2"),
-        "{look}"
+        found.contains(&format!("{base}/none")) && !found.contains("hunter2"),
+        "{found}"
     );
 }
 
 #[tokio::test]
-async fn what_failed_is_tried_again_when_somebody_asks_or_says_where_else() {
+async fn a_failed_download_is_retried_after_a_request_or_a_new_address() {
     let bytes = archive("a: 1");
     let (site, base) = Site::serve(vec![
         (
@@ -345,32 +353,35 @@ async fn what_failed_is_tried_again_when_somebody_asks_or_says_where_else() {
     };
     let key = ObjectRef::new("Kustomization", "ns", "r");
     fetching.settled("r", &digest, &a).await;
-    // looking is not asking
+    // reading the state sends no request
     assert!(matches!(
-        fetching.look("r", &digest, &a),
+        fetching.get("r", &digest, &a),
         ArtifactState::Failed(true, _)
     ));
     assert_eq!(site.asked(), 1);
-    // another address is
+    // another address does
     fetching.settled("r", &digest, &b).await;
     assert_eq!(site.asked(), 2);
-    // and so is a request, once
-    fetching.artifacts.look(&key, ask(Some("now"), &b));
+    // and so does a request to reconcile, once
+    fetching.artifacts.get(&key, ask(Some("now"), &b));
     let woken = tokio::time::timeout(DEADLINE, fetching.arrived.recv());
     woken.await.unwrap();
     assert!(matches!(
-        fetching.artifacts.look(&key, ask(Some("now"), &b)),
+        fetching.artifacts.get(&key, ask(Some("now"), &b)),
         ArtifactState::Failed(false, _)
     ));
     assert_eq!(site.asked(), 3);
     fetching.settled("r", &digest, &a).await;
-    fetching.artifacts.look(&key, ask(Some("again"), &a));
-    assert_eq!(said(fetching.settled("r", &digest, &a).await), r#"here: b"a: 1""#);
+    fetching.artifacts.get(&key, ask(Some("again"), &a));
+    assert_eq!(
+        message(fetching.settled("r", &digest, &a).await),
+        r#"here: b"a: 1""#
+    );
 }
 
 /// Two sources of the same content have one digest and two addresses.
 #[tokio::test]
-async fn those_who_look_in_different_places_do_not_chase_each_other() {
+async fn readers_with_different_addresses_do_not_restart_each_other() {
     let gone = || vec![Answer::Status(404), Answer::Status(404)];
     let (site, base) = Site::serve(vec![("a", gone()), ("b", gone())]).await;
     let digest = digest(b"");
@@ -380,8 +391,8 @@ async fn those_who_look_in_different_places_do_not_chase_each_other() {
     fetching.settled("two", &digest, &b).await;
     for _ in 0..5 {
         for (reader, url) in [("one", &a), ("two", &b)] {
-            let look = fetching.look(reader, &digest, url);
-            assert!(matches!(look, ArtifactState::Failed(true, _)), "{reader}");
+            let found = fetching.get(reader, &digest, url);
+            assert!(matches!(found, ArtifactState::Failed(true, _)), "{reader}");
         }
     }
     assert_eq!(site.asked(), 2);
@@ -401,11 +412,14 @@ async fn readers_of_two_kinds_with_one_name_are_two() {
         token: None,
     };
     let release = ObjectRef::new("HelmRelease", "ns", "r");
-    fetching.artifacts.look(&release, ask());
+    fetching.artifacts.get(&release, ask());
     fetching.settled("r", &digest, &url).await;
     fetching
         .artifacts
         .release(&ObjectRef::new("Kustomization", "ns", "r"));
-    let look = fetching.artifacts.look(&release, ask());
-    assert!(matches!(look, ArtifactState::Here(_)), "the other still reads it");
+    let found = fetching.artifacts.get(&release, ask());
+    assert!(
+        matches!(found, ArtifactState::Here(_)),
+        "the other still reads it"
+    );
 }

@@ -25,7 +25,7 @@ use crate::{
 const IDLE: Duration = Duration::from_secs(90);
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 const UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
-/// Whoever can edit one Secret can request any number.
+/// The editor of one Secret can request any number.
 const CLIENTS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ struct CachedClient {
     used: Instant,
 }
 
-fn trust(remote: &Remote) -> ClientKey {
+fn client_key(remote: &Remote) -> ClientKey {
     let client = remote.client_certificate.as_ref().map(Secret::expose);
     let proxy = remote.proxy.as_ref().map(Proxy::fields);
     let fields = [remote.ca.as_deref(), client]
@@ -68,7 +68,7 @@ fn make_room(clients: &mut HashMap<ClientKey, CachedClient>, now: Instant) {
     clients.retain(|_, kept| now.saturating_duration_since(kept.used) < UNUSED_MAX);
     while clients.len() >= CLIENTS_MAX {
         let oldest = clients.iter().min_by_key(|(_, kept)| kept.used);
-        let Some(oldest) = oldest.map(|(trust, _)| *trust) else {
+        let Some(oldest) = oldest.map(|(key, _)| *key) else {
             return;
         };
         clients.remove(&oldest);
@@ -151,9 +151,9 @@ impl Clients {
     pub(super) fn get(&self, remote: &Remote) -> Result<(Arc<Runtime>, reqwest::Client), Failure> {
         let runtime = self.runtime()?;
         let look = || self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (trust, now) = (trust(remote), Instant::now());
+        let (key, now) = (client_key(remote), Instant::now());
         let mut inner = look();
-        if let Some(kept) = inner.clients.get_mut(&trust) {
+        if let Some(kept) = inner.clients.get_mut(&key) {
             kept.used = now;
             return Ok((runtime, kept.client.clone()));
         }
@@ -166,7 +166,7 @@ impl Clients {
             client: client.clone(),
             used: now,
         };
-        inner.clients.insert(trust, kept);
+        inner.clients.insert(key, kept);
         Ok((runtime, client))
     }
 
@@ -236,14 +236,14 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
     }
     if let Some(proxy) = &remote.proxy {
         // a proxy given for this remote overrides the environment's exceptions
-        builder = builder.proxy(through(proxy)?);
+        builder = builder.proxy(reqwest_proxy(proxy)?);
     }
     builder
         .build()
         .map_err(|error| Failure::new(Kind::Tls, "cannot build an http client").because(error))
 }
 
-fn through(proxy: &Proxy) -> Result<reqwest::Proxy, Failure> {
+fn reqwest_proxy(proxy: &Proxy) -> Result<reqwest::Proxy, Failure> {
     let unusable = || Failure::new(Kind::UrlInvalid, "the proxy's address is invalid");
     let mut address = Url::parse(proxy.address()).map_err(|_| unusable())?;
     let mut header = None;
@@ -279,10 +279,10 @@ mod tests {
         let fill = |clients: &mut HashMap<ClientKey, CachedClient>, names: std::ops::Range<u16>, seconds| {
             for name in names {
                 make_room(clients, at(seconds));
-                let mut trust = [0; 32];
-                trust[..2].copy_from_slice(&name.to_be_bytes());
+                let mut key = [0; 32];
+                key[..2].copy_from_slice(&name.to_be_bytes());
                 let (client, used) = (made.clone(), at(seconds + u64::from(name)));
-                clients.insert(trust, CachedClient { client, used });
+                clients.insert(key, CachedClient { client, used });
             }
         };
         fill(&mut clients, 0..300, 0);
@@ -309,14 +309,14 @@ mod tests {
             ..remote.clone()
         };
         let all = [
-            trust(&remote),
-            trust(&ca),
-            trust(&certificate),
-            trust(&proxy("a")),
-            trust(&proxy("b")),
+            client_key(&remote),
+            client_key(&ca),
+            client_key(&certificate),
+            client_key(&proxy("a")),
+            client_key(&proxy("b")),
         ];
         let distinct: std::collections::HashSet<_> = all.into_iter().collect();
         assert_eq!(distinct.len(), all.len());
-        assert_eq!(trust(&remote), trust(&Remote::new("https://else/y")));
+        assert_eq!(client_key(&remote), client_key(&Remote::new("https://else/y")));
     }
 }

@@ -240,7 +240,7 @@ pub(super) async fn open(
     };
     let mut handle = connect_stream(Arc::new(config), stream, host)
         .await
-        .map_err(not_shaken)?;
+        .map_err(handshake_failure)?;
     let signature = handle.agent_session_binding().map(AgentSessionBinding::signature);
     proof::signature(agreed.get(), signature).map_err(negotiation_mismatch)?;
     let user = endpoint.user.as_deref().unwrap_or(USER);
@@ -257,7 +257,7 @@ pub(super) async fn open(
     })
 }
 
-fn not_shaken(error: HostError) -> Failure {
+fn handshake_failure(error: HostError) -> Failure {
     let error = match error {
         HostError::Ours(failure) => return failure,
         HostError::Russh(error) => error,

@@ -1,3 +1,5 @@
+//! Errors of a strategic merge patch, with upstream's texts.
+
 use serde_json::Value;
 use std::fmt::Write as _;
 

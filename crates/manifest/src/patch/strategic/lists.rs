@@ -1,3 +1,5 @@
+//! Orders and matches items of merging lists.
+
 use super::error::{StrategicError, display, display_list};
 use super::{DELETE, MARKER};
 use serde_json::Value;

@@ -16,30 +16,27 @@ use crate::ownership::graph::tests::declaration;
 const ARTIFACT: &str = "sha256:1";
 const X: &str = "n_x__ConfigMap";
 
-/// Kustomizations of the namespace `n`, as their controller would tell of them. All read one source.
+/// Kustomizations of the namespace `n` that read one source, as their controller would declare them.
 #[derive(Default)]
 struct Fleet {
     graph: OwnershipGraph,
 }
 
 impl Fleet {
-    /// These, with nothing in their specs.
     fn of(names: &[&str]) -> Self {
         let mut fleet = Self::default();
         for name in names {
-            fleet.tell(name, |_| ());
+            fleet.declare(name, |_| ());
         }
         fleet
     }
 
-    /// A Kustomization is there, or another: what of it is not as usual.
-    fn tell(&mut self, name: &str, change: impl FnOnce(&mut Declaration)) {
+    fn declare(&mut self, name: &str, change: impl FnOnce(&mut Declaration)) {
         let mut now = declaration();
         change(&mut now);
         self.graph.changed(&apps(name), None, Some(now));
     }
 
-    /// A Kustomization is built.
     fn built(&mut self, name: &str, ids: &[&str]) {
         self.set(name, ARTIFACT, wanted(ids));
     }
@@ -56,7 +53,7 @@ impl Fleet {
         self.graph.set_desired(&owner, state);
     }
 
-    /// Who else has `x`, in the eyes of one that has it not in its inventory.
+    /// The other owner of `x`, from the view of an owner without `x` in its inventory.
     #[track_caller]
     fn check(&self, by: &str, expected: Option<&str>) {
         self.check_as(by, Own::default(), expected);
@@ -73,7 +70,7 @@ impl Fleet {
         assert_eq!(owner.map(|owner| &*owner.name), expected, "{by}");
     }
 
-    /// Who has to be built before it is known that one has objects of these namespaces.
+    /// The owner to build before one is known to own objects of these namespaces.
     #[track_caller]
     fn check_pending(&mut self, by: &str, namespaces: &[&str], expected: Option<&str>) {
         self.check_pending_of(ARTIFACT, by, namespaces, expected);
@@ -96,7 +93,6 @@ fn id(text: &str) -> ObjectId {
     ObjectId::from_inventory(text).unwrap()
 }
 
-/// A build of these; Kustomizations among them read the same source.
 fn wanted(ids: &[&str]) -> DesiredSet {
     let owner = Owner::new(&KUSTOMIZATION, "n", "one");
     let desired: Vec<Desired> = ids
@@ -152,7 +148,7 @@ fn away(it: &mut Declaration) {
 }
 
 #[test]
-fn the_first_by_name_has_what_nobody_holds() {
+fn an_object_without_holder_goes_to_the_first_by_name() {
     let mut fleet = Fleet::of(&["a", "b", "c"]);
     fleet.built("b", &[X]);
     fleet.check("b", None);
@@ -167,7 +163,7 @@ fn the_first_by_name_has_what_nobody_holds() {
 }
 
 #[test]
-fn who_holds_or_took_it_keeps_it() {
+fn a_holder_or_taker_keeps_the_object() {
     let mut fleet = Fleet::of(&["a", "b"]);
     fleet.built("a", &[X]);
     fleet.built("b", &[X]);
@@ -177,11 +173,11 @@ fn who_holds_or_took_it_keeps_it() {
     fleet.check("a", Some("b"));
     fleet.check("b", None);
     // then its inventory does
-    fleet.tell("b", holding(&[X]));
+    fleet.declare("b", holding(&[X]));
     assert!(fleet.graph.taken.is_empty());
     fleet.check("a", Some("b"));
-    // both do, in a cluster that was taken over: the labels say whose it is
-    fleet.tell("a", holding(&[X]));
+    // both hold it, in a cluster that was taken over: the labels decide
+    fleet.declare("a", holding(&[X]));
     let b = apps("b");
     let holds = |named| Own {
         holds: true,
@@ -195,7 +191,7 @@ fn who_holds_or_took_it_keeps_it() {
 }
 
 #[test]
-fn what_counts_as_no_want() {
+fn outdated_or_inactive_owners_do_not_want() {
     // `a` comes before `b`, and is changed so that it does not count
     let check = |change: &dyn Fn(&mut Fleet), expected: Option<&str>| {
         let mut fleet = Fleet::of(&["a", "b"]);
@@ -205,18 +201,18 @@ fn what_counts_as_no_want() {
         fleet.check("b", expected);
     };
     check(&|_| (), Some("a"));
-    check(&|fleet| fleet.tell("a", |it| it.suspended = true), None);
-    check(&|fleet| fleet.tell("a", |it| it.deleting = true), None);
+    check(&|fleet| fleet.declare("a", |it| it.suspended = true), None);
+    check(&|fleet| fleet.declare("a", |it| it.deleting = true), None);
     check(
         &|fleet| fleet.set("a", ARTIFACT, DesiredSet::Unknown("cannot be built")),
         None,
     );
-    // built from what the source had before, or from another spec
+    // built from an older artifact or spec
     check(&|fleet| fleet.set("a", "sha256:0", wanted(&[X])), None);
-    check(&|fleet| fleet.tell("a", |it| it.generation = 2), None);
-    check(&|fleet| fleet.tell("a", other_source), None);
-    check(&|fleet| fleet.tell("a", away), None);
-    check(&|fleet| fleet.tell("a", |it| it.ours = false), None);
+    check(&|fleet| fleet.declare("a", |it| it.generation = 2), None);
+    check(&|fleet| fleet.declare("a", other_source), None);
+    check(&|fleet| fleet.declare("a", away), None);
+    check(&|fleet| fleet.declare("a", |it| it.ours = false), None);
     let refused = Review {
         allowed: false,
         at: Instant::now(),
@@ -249,19 +245,19 @@ fn a_claim_of_another_kind_is_enough() {
 #[test]
 fn a_parent_comes_before_its_children() {
     let mut fleet = Fleet::of(&["z"]);
-    fleet.tell("a", child_of("z"));
+    fleet.declare("a", child_of("z"));
     fleet.built("z", &[X]);
     fleet.built("a", &[X]);
     fleet.check("z", None);
     fleet.check("a", Some("z"));
     // and before those of another
-    fleet.tell("y", |_| ());
+    fleet.declare("y", |_| ());
     fleet.built("y", &[X]);
     fleet.check("z", Some("y"));
     fleet.check("a", Some("y"));
-    // labels that name each other have no end
-    fleet.tell("y", child_of("z"));
-    fleet.tell("z", child_of("y"));
+    // labels that name each other form a cycle
+    fleet.declare("y", child_of("z"));
+    fleet.declare("z", child_of("y"));
     fleet.check("a", None);
     fleet.check("z", Some("a"));
 }
@@ -269,10 +265,10 @@ fn a_parent_comes_before_its_children() {
 #[test]
 fn one_that_waits_for_another_comes_after_it() {
     let mut fleet = Fleet::of(&["b", "c"]);
-    fleet.tell("a", on("c"));
+    fleet.declare("a", on("c"));
     fleet.built("a", &[X]);
     fleet.built("b", &[X]);
-    // whether it comes after `c` is not known before that is built
+    // its place relative to `c` is unknown before `c` is built
     fleet.check_pending("a", &["n"], Some("c"));
     fleet.built("c", &[]);
     fleet.check_pending("a", &["n"], None);
@@ -281,21 +277,21 @@ fn one_that_waits_for_another_comes_after_it() {
     fleet.check("b", None);
     fleet.check("a", Some("b"));
     fleet.check("c", Some("b"));
-    // the child of one that is ready only with it
+    // the child of one with `spec.wait`
     let mut fleet = Fleet::default();
-    fleet.tell("parent", |it| it.waits = true);
-    fleet.tell("child", child_of("parent"));
-    fleet.tell("a", on("parent"));
+    fleet.declare("parent", |it| it.waits = true);
+    fleet.declare("child", child_of("parent"));
+    fleet.declare("a", on("parent"));
     fleet.built("a", &[X]);
     fleet.built("child", &[X]);
     fleet.check("child", None);
     fleet.check("a", Some("child"));
-    fleet.tell("parent", |_| ());
+    fleet.declare("parent", |_| ());
     fleet.check("child", Some("a"));
 }
 
 #[test]
-fn those_that_come_before_are_built_first() {
+fn earlier_owners_are_built_first() {
     let mut fleet = Fleet::of(&["a", "b", "c"]);
     fleet.check_pending("a", &["n"], None);
     // the last of them, which is mostly built last
@@ -304,11 +300,11 @@ fn those_that_come_before_are_built_first() {
     fleet.check_pending("c", &["n"], Some("a"));
     fleet.built("a", &[]);
     fleet.check_pending("c", &["n"], None);
-    // one that comes, one with another spec, and what is built from another artifact
-    fleet.tell("bb", |_| ());
+    // a new one, one with another spec, and a build of another artifact
+    fleet.declare("bb", |_| ());
     fleet.check_pending("c", &["n"], Some("bb"));
     fleet.built("bb", &[]);
-    fleet.tell("a", |it| it.generation = 2);
+    fleet.declare("a", |it| it.generation = 2);
     fleet.check_pending("c", &["n"], Some("a"));
     fleet.built("a", &[]);
     fleet.check_pending("c", &["n"], None);
@@ -316,15 +312,15 @@ fn those_that_come_before_are_built_first() {
 }
 
 #[test]
-fn who_wants_nothing_is_not_waited_for() {
+fn an_owner_without_wants_is_not_waited_for() {
     let check = |change: fn(&mut Declaration), namespaces: &[&str], expected: Option<&str>| {
         let mut fleet = Fleet::of(&["b"]);
-        fleet.tell("a", change);
+        fleet.declare("a", change);
         fleet.check_pending("b", namespaces, expected);
-        // the same of one that is told of later
+        // the same if it is declared later
         let mut fleet = Fleet::of(&["a", "b"]);
         fleet.check_pending("b", &["n"], Some("a"));
-        fleet.tell("a", change);
+        fleet.declare("a", change);
         fleet.check_pending("b", namespaces, expected);
     };
     check(|_| (), &["n"], Some("a"));
@@ -338,15 +334,15 @@ fn who_wants_nothing_is_not_waited_for() {
     check(targeted, &["n"], None);
     check(targeted, &["n", "web"], Some("a"));
     check(targeted, &["n", ""], Some("a"));
-    // it could not be asked what it is
+    // the API server did not answer
     let mut fleet = Fleet::of(&["a", "b"]);
     fleet.check_pending("b", &["n"], Some("a"));
     fleet.graph.unreached(&apps("a"), (1, ARTIFACT.to_owned()));
     fleet.check_pending("b", &["n"], None);
-    // of those that reach another cluster in the same way it is known
+    // two with the same kubeconfig share a cluster
     let mut fleet = Fleet::default();
     for name in ["a", "b"] {
-        fleet.tell(name, away);
+        fleet.declare(name, away);
     }
     fleet.check_pending("b", &["n"], Some("a"));
 }
@@ -356,22 +352,22 @@ fn children_that_are_being_applied_are_waited_for() {
     let kustomization = |name: &str| format!("n_{name}_kustomize.toolkit.fluxcd.io_Kustomization");
     let (root, child) = (apps("root"), apps("a"));
     let mut fleet = Fleet::of(&["root"]);
-    fleet.tell("b", child_of("root"));
+    fleet.declare("b", child_of("root"));
     fleet.built("b", &[X]);
     fleet.built(
         "root",
         &[&kustomization("a"), &kustomization("b"), &kustomization("c")],
     );
-    // as long as the parent waits for something nobody waits for it
+    // while the parent waits, nothing waits for its child
     fleet.check_pending("b", &["n"], None);
     fleet.graph.begin_apply(&root);
     fleet.check_pending("b", &["n"], Some("a"));
     fleet.check_pending("root", &["n"], None);
-    // applied, and not told of yet
+    // applied, and not declared yet
     fleet.graph.child_applied(&root, &child, 1);
     fleet.graph.end_apply(&root);
     fleet.check_pending("b", &["n"], Some("a"));
-    fleet.tell("a", child_of("root"));
+    fleet.declare("a", child_of("root"));
     fleet.check_pending("b", &["n"], Some("a"));
     fleet.built("a", &[]);
     fleet.check_pending("b", &["n"], None);
@@ -380,13 +376,13 @@ fn children_that_are_being_applied_are_waited_for() {
     fleet.graph.child_applied(&root, &child, 2);
     fleet.graph.end_apply(&root);
     fleet.check_pending("b", &["n"], Some("a"));
-    fleet.tell("a", |it| {
+    fleet.declare("a", |it| {
         child_of("root")(it);
         it.generation = 2;
     });
     fleet.built("a", &[]);
     fleet.check_pending("b", &["n"], None);
-    // one that could not be applied does not come
+    // a child that could not be applied does not appear
     fleet.graph.begin_apply(&root);
     fleet.graph.end_apply(&root);
     fleet.check_pending("b", &["n"], None);

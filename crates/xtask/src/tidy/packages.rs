@@ -1,0 +1,65 @@
+//! Ceilings on the dependency tree: every package is built, audited and updated by somebody.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::process::Command;
+
+use super::File;
+
+/// Packages of the binary: 568, and 9 that only build scripts need. Only a decision record raises it.
+const BINARY_PACKAGES_MAX: usize = 577;
+
+/// Packages in `Cargo.lock`, for all platforms and tests. Only a decision record raises it.
+const LOCKED_PACKAGES_MAX: usize = 689;
+
+/// The platform whose packages are counted, so that all machines count the same.
+const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+
+/// `tree` is the answer of [`binary_tree`].
+pub(super) fn check(files: &[File], tree: &str) -> Vec<String> {
+    check_with(files, tree, BINARY_PACKAGES_MAX, LOCKED_PACKAGES_MAX)
+}
+
+pub(super) fn check_with(files: &[File], tree: &str, binary_max: usize, locked_max: usize) -> Vec<String> {
+    let lock = files.iter().find(|file| file.path == "Cargo.lock");
+    let locked = lock.map_or(0, |lock| {
+        lock.text.lines().filter(|line| *line == "[[package]]").count()
+    });
+    // `name vVERSION`, then notes in brackets
+    let binary: BTreeSet<&str> = tree
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.split(" (").next().unwrap_or(line))
+        .collect();
+    [
+        ("the binary", binary.len(), binary_max),
+        ("Cargo.lock", locked, locked_max),
+    ]
+    .into_iter()
+    .filter(|(_, count, max)| count > max)
+    .map(|(of, count, max)| {
+        format!("{of} has {count} packages, more than {max}: only a decision record raises the ceiling")
+    })
+    .collect()
+}
+
+/// The packages that the binary is built from, one on a line, as `cargo tree` lists them.
+pub(super) fn binary_tree() -> Result<String, Box<dyn Error>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "tree",
+            "--locked",
+            "--package",
+            "equate-cli",
+            "--edges",
+            "normal,build",
+        ])
+        .args(["--target", PLATFORM, "--prefix", "none"])
+        .output()?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cargo tree failed ({}): {}", output.status, error.trim()).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
