@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_that_nobody_waits_for_still_holds_its_processor() {
+    async fn abandoned_work_keeps_its_processor() {
         let processors = Arc::new(Semaphore::new(1));
         let (go, told) = std::sync::mpsc::channel::<()>();
         let work = on_a_processor(&processors, move || told.recv()).await;
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_build_has_no_more_time_than_its_kustomization() {
+    async fn a_build_ends_at_the_kustomizations_timeout() {
         let minute = Duration::from_secs(60);
         let stop = equate_kustomize::Stop::default();
         let ended = within(minute, stop.clone(), std::future::pending::<()>()).await;
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_that_is_given_up_stops_its_build() {
+    async fn a_cancelled_run_stops_its_build() {
         let stop = equate_kustomize::Stop::default();
         let run = within(Duration::MAX, stop.clone(), std::future::pending::<()>());
         drop(tokio::time::timeout(Duration::from_secs(1), run).await);

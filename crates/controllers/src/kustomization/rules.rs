@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_as_healthy_as_its_owner_says() {
+    fn health_follows_the_owners_expressions() {
         let check = |checks: Value, of: Value, expected: Option<&str>| {
             let registry = registry(&json!({ "healthCheckExprs": checks }));
             assert_eq!(registry.problem(&key()), None);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_named() {
+    fn invalid_rules_are_named() {
         let check = |fields: Value, expected: &str| {
             let problem = registry(&fields).problem(&key()).unwrap();
             assert!(problem.to_string().contains(expected), "{fields}: {problem}");
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_ignored_of_the_objects_that_are_meant() {
+    fn fields_are_ignored_of_selected_objects_only() {
         let check = |target: Value, expected: bool| {
             let registry =
                 registry(&json!({ "ignore": [{ "paths": ["/spec/replicas"], "target": target }] }));
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_have_a_new_stamp_when_they_are_others() {
+    fn changed_rules_have_a_new_stamp() {
         let registry = ObjectRules::default();
         let owner = Owner::new(&KUSTOMIZATION, "n", "apps");
         let set = |fields: Value| {

@@ -97,7 +97,7 @@ fn revision(text: &str) -> Revision {
 }
 
 #[test]
-fn a_life_in_statuses() {
+fn statuses_of_a_whole_life() {
     let ks = declared(&json!({}), &json!({ "timeout": "1m" }));
     let now: jiff::Timestamp = "2026-11-21T18:00:00Z".parse().unwrap();
     let attempt = |digest: &str| Attempt {
@@ -307,7 +307,7 @@ fn the_end_of_a_run_answers_a_request_and_a_failure_is_counted() {
 }
 
 #[test]
-fn a_revision_that_deletes_too_much_says_what_and_how_to_confirm_it() {
+fn an_exceeded_prune_budget_names_objects_and_confirmation() {
     let id = |n: usize| ObjectId::new("", "ConfigMap", "shop", &format!("c{n:02}"));
     let stall = Stall::PruneBudget {
         key: key("apps"),

@@ -73,7 +73,7 @@ async fn says(session: &Session, name: &str, expected: &str) {
 }
 
 #[tokio::test]
-async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
+async fn spec_source_ref_oci_repository_is_read_from_its_status_url() {
     let session = start().await;
     session.kustomize("apps", "apps", of_oci()).await;
     says(&session, "apps", "no matches for kind \"OCIRepository\"").await;
@@ -154,7 +154,7 @@ async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
 }
 
 #[tokio::test]
-async fn an_archive_that_is_not_what_was_promised_is_not_read() {
+async fn an_archive_with_a_wrong_digest_is_not_read() {
     let session = start().await;
     session.define(OciRepository::crd()).await;
     oci(&session).await;
@@ -255,7 +255,7 @@ async fn spec_source_ref_external_artifact_needs_the_feature_gate() {
 }
 
 #[tokio::test]
-async fn a_git_repository_of_another_process_is_read_where_its_status_says() {
+async fn a_git_repository_of_another_process_is_read_from_its_status_url() {
     let options = Options {
         selector: Some("!far".to_owned()),
         ..Options::default()

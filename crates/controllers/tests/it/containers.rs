@@ -91,7 +91,7 @@ async fn stays(session: &Session, revision: &str) {
 }
 
 #[tokio::test]
-async fn a_namespace_stays_while_another_declares_what_is_in_it() {
+async fn a_namespace_stays_while_another_declares_objects_in_it() {
     let (session, _) = start(&[]).await;
     let (web, map) = (
         uid::<Namespace>(&session, "web").await.unwrap(),
@@ -117,7 +117,7 @@ async fn a_namespace_stays_while_another_declares_what_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_when_one_commit_drops_it_and_all_that_is_in_it() {
+async fn a_namespace_is_pruned_with_all_its_objects_in_one_commit() {
     let (session, _) = start(&[]).await;
     let revision = session.commit(&[("infra/web.yaml", None), ("apps/x.yaml", None)]);
     session.ready("infra", &revision).await;
@@ -127,7 +127,7 @@ async fn a_namespace_goes_when_one_commit_drops_it_and_all_that_is_in_it() {
 }
 
 #[tokio::test]
-async fn what_moves_out_of_a_kustomization_does_not_go_with_its_namespace() {
+async fn moved_objects_keep_their_former_namespace() {
     let (x, y) = (x("one"), x("one").replace("\"x\"", "\"y\""));
     let (session, _) = start(&[("infra/y.yaml", &*y)]).await;
     let map = session.get::<ConfigMap>("web", "y").await.unwrap().metadata.uid;
@@ -162,7 +162,7 @@ async fn what_moves_out_of_a_kustomization_does_not_go_with_its_namespace() {
 }
 
 #[tokio::test]
-async fn the_namespace_of_one_that_is_deleted_stays_while_another_needs_it() {
+async fn a_deleted_kustomizations_namespace_stays_while_another_needs_it() {
     let (session, revision) = start(&[]).await;
     session.delete::<Kustomization>(HOME, "infra").await;
     // its other objects are deleted

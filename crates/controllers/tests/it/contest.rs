@@ -14,7 +14,7 @@ use crate::session::{DEADLINE, HOME, Options, Session, config_map, said};
 use crate::tenancy::create;
 
 #[tokio::test]
-async fn two_declare_one_object() {
+async fn two_kustomizations_of_one_object_conflict() {
     let files = [
         ("one/a.yaml", &*config_map("a", "one")),
         ("two/a.yaml", &*config_map("a", "two")),
@@ -93,7 +93,7 @@ fn slow(session: &Session, name: &str) {
 }
 
 #[tokio::test]
-async fn of_siblings_the_first_by_name_has_it_whoever_is_slow() {
+async fn the_first_sibling_by_name_owns_a_shared_object() {
     for late in ["a", "b", "c"] {
         let specs = ["c", "b", "a"].map(|name| (name, json!({})));
         let mut session = siblings(&specs).await;
@@ -110,7 +110,7 @@ async fn of_siblings_the_first_by_name_has_it_whoever_is_slow() {
 }
 
 #[tokio::test]
-async fn a_want_waits_for_no_dependency() {
+async fn claims_do_not_wait_for_dependencies() {
     let specs = [
         ("a", json!({ "dependsOn": [{ "name": "later" }] })),
         ("b", json!({})),
@@ -133,7 +133,7 @@ async fn a_want_waits_for_no_dependency() {
 }
 
 #[tokio::test]
-async fn one_that_waits_for_another_comes_after_it() {
+async fn a_dependent_has_lower_precedence() {
     let specs = [
         ("a", json!({ "dependsOn": [{ "name": "b" }] })),
         ("b", json!({})),
@@ -151,7 +151,7 @@ async fn one_that_waits_for_another_comes_after_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_built_or_rests_wants_nothing() {
+async fn unbuildable_and_suspended_ones_want_nothing() {
     let specs = [
         ("a", json!({ "path": "./missing" })),
         ("b", json!({ "suspend": true })),
@@ -171,7 +171,7 @@ async fn what_cannot_be_built_or_rests_wants_nothing() {
 }
 
 #[tokio::test]
-async fn a_commit_that_adds_it_to_two_gives_it_to_the_first() {
+async fn an_object_added_to_two_goes_to_the_first() {
     for late in ["a", "b"] {
         let files = [
             ("a/own.yaml", &*config_map("own-a", "a")),
@@ -210,7 +210,7 @@ async fn a_commit_that_adds_it_to_two_gives_it_to_the_first() {
 }
 
 #[tokio::test]
-async fn of_different_sources_one_has_it_from_the_first() {
+async fn an_object_of_two_sources_has_one_owner() {
     let other = Repository::init().unwrap();
     other.commit(&[("x.yaml", Some(&config_map("x", "a")))]).unwrap();
     let mut session = siblings(&[("b", json!({}))]).await;

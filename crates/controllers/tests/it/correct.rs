@@ -19,7 +19,7 @@ async fn corrections(session: &Session) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_deleted_comes_back() {
+async fn a_deleted_object_is_created_again() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -31,7 +31,7 @@ async fn what_is_deleted_comes_back() {
 }
 
 #[tokio::test]
-async fn what_is_edited_is_corrected() {
+async fn an_edited_object_is_corrected() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -52,7 +52,7 @@ async fn what_is_edited_is_corrected() {
 }
 
 #[tokio::test]
-async fn a_fight_is_left_and_said() {
+async fn a_fight_ends_and_is_reported() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -96,7 +96,7 @@ async fn a_fight_is_left_and_said() {
 }
 
 #[tokio::test]
-async fn what_was_there_before_and_asks_to_be_left_is_left() {
+async fn an_existing_excluded_object_is_left_alone() {
     let mut map: serde_json::Value = serde_json::from_str(&config_map("a", "git")).unwrap();
     map["metadata"]["annotations"] = json!({ "kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent" });
     let session = Session::start(&[("apps/a.yaml", &*map.to_string())]).await;

@@ -128,7 +128,7 @@ async fn cve_2022_24877_a_kustomization_reads_no_file_of_the_controller() {
 
 /// A kustomization.yaml that referenced itself, or an endless file, stopped the controller.
 #[tokio::test]
-async fn cve_2022_24878_a_kustomization_without_an_end_holds_up_nobody() {
+async fn cve_2022_24878_an_endless_kustomization_blocks_nobody() {
     let laughs: String = (1..12)
         .map(|level| {
             let below = vec![format!("*l{}", level - 1); 10].join(",");
@@ -198,7 +198,7 @@ fn lenient(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
 
 /// One object with an invalid duration stopped the controller for all objects of the kind.
 #[tokio::test]
-async fn cve_2022_39272_a_duration_that_is_none_holds_up_nobody() {
+async fn cve_2022_39272_an_invalid_duration_blocks_nobody() {
     let files = [
         ("app/a.yaml", &*config_map("a", "one")),
         ("wrong/b.yaml", &*config_map("b", "one")),

@@ -29,7 +29,7 @@ async fn gone(session: &Session) {
 
 /// Objects of a kind that may not be listed are polled; their state is not guessed.
 #[tokio::test]
-async fn those_that_cannot_be_watched_are_waited_for_as_well() {
+async fn unwatchable_objects_are_awaited_too() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let maps = "/api/v1/configmaps";
     session

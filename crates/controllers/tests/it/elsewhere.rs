@@ -142,7 +142,7 @@ async fn spec_kube_config_secret_ref_applies_corrects_and_prunes_there() {
 }
 
 #[tokio::test]
-async fn a_kube_config_that_comes_later_is_noticed_and_one_that_changes_is_another_cluster() {
+async fn a_new_or_changed_kube_config_is_noticed() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
     let (one, two) = (Other::start().await, Other::start().await);
     session.kustomize("apps", "apps", elsewhere()).await;
@@ -197,7 +197,7 @@ async fn spec_kube_config_is_refused_where_it_would_run_a_program_or_read_a_file
 }
 
 #[tokio::test]
-async fn spec_service_account_name_acts_there_as_the_account_of_that_cluster() {
+async fn spec_service_account_name_impersonates_an_account_of_that_cluster() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
     let other = Other::start().await;
     secret(&session, "value", &other.kubeconfig).await;
@@ -236,7 +236,7 @@ fn by_identity() -> Value {
 }
 
 #[tokio::test]
-async fn spec_kube_config_config_map_ref_acts_there_as_the_account_of_this_cluster() {
+async fn spec_kube_config_config_map_ref_uses_an_account_of_this_cluster() {
     let (a, b) = (config_map("a", "there"), config_map("b", "there"));
     let session = Session::start(&[("apps/a.yaml", &*a), ("apps/b.yaml", &*b)]).await;
     let other = Other::trusting(&session).await;
@@ -275,7 +275,7 @@ async fn spec_kube_config_config_map_ref_acts_there_as_the_account_of_this_clust
 }
 
 #[tokio::test]
-async fn default_kubeconfig_service_account_is_for_whom_that_names_none() {
+async fn default_kubeconfig_service_account_applies_where_none_is_named() {
     let policy = Policy {
         default_kubeconfig_service_account: Some("default-deployer".to_owned()),
         ..Policy::default()
@@ -335,7 +335,7 @@ async fn spec_kube_config_config_map_ref_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_asked_for_anew() {
+async fn a_refused_token_is_requested_again() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let (address, authority, _serving) = session.address().await;
     let admin: ClusterRoleBinding = serde_json::from_value(json!({

@@ -47,7 +47,7 @@ async fn refused(session: &Session, name: &str, expected: &str) {
 }
 
 #[tokio::test]
-async fn a_path_with_dots_leads_nowhere() {
+async fn a_path_with_dots_stays_inside_the_source() {
     let session = Session::anywhere(&[("app/a.yaml", "{}")]).await;
     tenant(&session, "@home-a").await;
     let (up, path) = outside(&session);
@@ -158,7 +158,7 @@ async fn a_path_with_dots_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn a_symbolic_link_in_a_repository_leads_nowhere() {
+async fn a_symbolic_link_in_a_repository_stays_inside_the_source() {
     let session = Session::anywhere(&[("whole/a.yaml", &*map("@home-a", "a", "one"))]).await;
     tenant(&session, "@home-a").await;
     let (up, path) = outside(&session);
@@ -216,7 +216,7 @@ fn archive(entries: &[(EntryType, &str, &str)]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_link_or_a_path_in_an_archive_leads_nowhere() {
+async fn a_link_or_a_path_in_an_archive_stays_inside_the_source() {
     let options = Options {
         http_retries: Some(0),
         ..Options::default()
@@ -310,7 +310,7 @@ async fn a_link_or_a_path_in_an_archive_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn a_remote_base_is_refused_by_its_name_whatever_the_flag() {
+async fn a_remote_base_is_refused_by_name_with_any_flag() {
     let base = map("@home-a", "leaked", HIDDEN);
     for no_remote_bases in [false, true] {
         let policy = Policy {
@@ -507,7 +507,7 @@ async fn a_git_repository_with_a_path_in_a_name_reads_nothing() {
 }
 
 #[tokio::test]
-async fn an_object_with_a_path_in_its_name_is_no_other_object() {
+async fn an_object_with_a_path_in_its_name_reaches_no_other_object() {
     let named = |name: &str, namespace: &str| {
         document(&json!({
             "apiVersion": "v1", "kind": "ConfigMap",

@@ -46,7 +46,7 @@ async fn a_commit_that_touches_one_builds_one() {
 
 /// Whichever it is: the other statuses can wait.
 #[tokio::test]
-async fn a_commit_is_applied_before_it_is_noted_elsewhere() {
+async fn a_commit_is_applied_before_unaffected_statuses_are_written() {
     let names = ["a", "b", "c", "d", "e"];
     let files = names.map(|name| (format!("{name}/a.yaml"), config_map(name, "one")));
     let borrowed: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
@@ -85,7 +85,7 @@ fn version(object: Option<impl ResourceExt>) -> u64 {
 /// Each makes a prune check before it deletes, but all share the answer while nothing changes: the work of
 /// one commit grows linearly with the Kustomizations.
 #[tokio::test]
-async fn a_commit_that_all_delete_for_asks_few_times() {
+async fn a_commit_that_all_prune_for_needs_few_checks() {
     check_hearings(&["5m"]).await;
     // Kustomizations with other timeouts do not replace each other's answer
     check_hearings(&["5m", "6m", "7m"]).await;

@@ -217,7 +217,7 @@ async fn unavailable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_that_break() {
+async fn broken_connections() {
     let on = Rule::new;
     check(
         "unreachable",
@@ -242,7 +242,7 @@ async fn connections_that_break() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_fail() {
+async fn failing_watches() {
     let on = |fault| [Rule::new(Verb::Watch, "", fault)];
     check("watches that end after each event", &on(Fault::EndAfterLines(1))).await;
     check("watches that are cut in a line", &on(Fault::CutAfterLines(1))).await;
@@ -261,7 +261,7 @@ async fn watches_that_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn git_is_gone_for_a_while() {
+async fn git_is_unreachable_for_a_while() {
     let session = start().await;
     let first = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -340,7 +340,7 @@ async fn source_fails(session: &Session, what: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn git_is_slow_or_talks_nonsense() {
+async fn git_is_slow_or_answers_garbage() {
     // another test of this process may have been first
     rustls::crypto::ring::default_provider().install_default().ok();
     let session = start().await;

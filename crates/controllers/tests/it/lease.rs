@@ -28,7 +28,7 @@ async fn spec(client: &Client) -> LeaseSpec {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_goes_from_hand_to_hand() {
+async fn a_lease_passes_to_the_next_process() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let client = cluster.client();
     let first = Held::acquire(client.clone(), terms("first")).await;
@@ -95,7 +95,7 @@ async fn work_ends_before_another_may_begin() {
 /// On a clock of its own, so that it may be a real API server: of concurrent candidates one works at a
 /// time, also after the API server stops answering one of them.
 #[tokio::test]
-async fn of_many_who_ask_at_once_one_works_at_a_time() {
+async fn of_concurrent_candidates_one_works_at_a_time() {
     const MANY: usize = 4;
     let session = Session::anywhere(&[]).await;
     let working = Arc::new(AtomicUsize::new(0));

@@ -148,14 +148,14 @@ async fn check(from: &str, to: &str, specs: [Value; 2], meanwhile: Meanwhile) {
 }
 
 #[tokio::test]
-async fn whoever_is_first_by_name() {
+async fn in_any_order_of_names() {
     for (from, to) in [("a", "b"), ("b", "a")] {
         check(from, to, [json!({}), json!({})], Meanwhile::Nothing).await;
     }
 }
 
 #[tokio::test]
-async fn whoever_waits_for_whom() {
+async fn with_dependencies_in_either_direction() {
     for (from, to) in [("a", "b"), ("b", "a")] {
         let on = |name: &str| json!({ "dependsOn": [{ "name": name }] });
         check(from, to, [json!({}), on(from)], Meanwhile::Nothing).await;
@@ -164,7 +164,7 @@ async fn whoever_waits_for_whom() {
 }
 
 #[tokio::test]
-async fn while_nobody_looks() {
+async fn while_the_engine_is_stopped() {
     for meanwhile in [Meanwhile::Away, Meanwhile::Wiped] {
         for (from, to) in [("a", "b"), ("b", "a")] {
             let on = |name: &str| json!({ "dependsOn": [{ "name": name }], "wait": true });
@@ -234,7 +234,7 @@ async fn to_one_that_cannot_be_built() {
 }
 
 #[tokio::test]
-async fn one_that_is_broken_holds_up_until_it_rests() {
+async fn a_broken_one_blocks_deletions_until_suspended() {
     let (session, _) = started("a", "b").await;
     let revision = session.commit(&[
         ("a/x.yaml", None),
@@ -250,7 +250,7 @@ async fn one_that_is_broken_holds_up_until_it_rests() {
 }
 
 #[tokio::test]
-async fn one_without_a_directory_holds_up_nobody() {
+async fn one_without_a_directory_blocks_nobody() {
     let (session, _) = started("a", "b").await;
     session.kustomize("lost", "lost", json!({})).await;
     session.fails("lost", "ArtifactFailed").await;
@@ -261,7 +261,7 @@ async fn one_without_a_directory_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn to_one_that_rests_or_waits() {
+async fn to_a_suspended_or_waiting_one() {
     let (session, x) = started("a", "b").await;
     session.patch("b", json!({ "spec": { "suspend": true } })).await;
     let revision = moves(&session, "a", "b", &[]);
@@ -312,7 +312,7 @@ async fn to_one_that_rests_or_waits() {
 }
 
 #[tokio::test]
-async fn what_waits_is_built_once() {
+async fn a_waiting_one_is_built_once() {
     let files = before("a", "b");
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
     let session = Session::start(&files).await;
@@ -475,7 +475,7 @@ async fn to_another_namespace() {
 }
 
 #[tokio::test]
-async fn to_one_that_leaves_it_alone() {
+async fn to_one_that_ignores_the_object() {
     let (session, x) = started("a", "b").await;
     let mut alone: Value = serde_json::from_str(&config_map("x", "moved")).unwrap();
     alone["metadata"]["annotations"] = json!({ "kustomize.toolkit.fluxcd.io/reconcile": "disabled" });

@@ -114,7 +114,7 @@ async fn check(what: &str, rules: &[Rule]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_in_trouble() {
+async fn a_failing_api_server() {
     for code in [409, 500] {
         for (what, rules) in answers(code, None) {
             check(&what, &rules).await;
@@ -127,7 +127,7 @@ async fn an_api_server_in_trouble() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_fail() {
+async fn failing_watches() {
     let on = |fault| [Rule::new(Verb::Watch, "", fault)];
     check("watches that end after each event", &on(Fault::EndAfterLines(1))).await;
     check("watches that are cut in a line", &on(Fault::CutAfterLines(1))).await;
@@ -238,7 +238,7 @@ async fn muted() -> (Session, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_late_has_its_time_with_each_revision() {
+async fn each_revision_renews_the_deadline_of_a_late_one() {
     let (session, uid) = muted().await;
     moves(&session);
     let waits = "Waiting for Kustomization/flux-system/b to be built before ConfigMap/default/x";
@@ -259,7 +259,7 @@ async fn one_that_is_late_has_its_time_with_each_revision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_looks_at_the_source_before_it_deletes() {
+async fn a_start_fetches_the_source_before_it_deletes() {
     let mut session = start().await;
     let first = session.commit(&[]);
     kustomize(&session).await;
@@ -290,7 +290,7 @@ async fn a_start_looks_at_the_source_before_it_deletes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_up_is_said_without_a_break() {
+async fn blocked_pruning_is_reported_continuously() {
     let session = start().await;
     let first = session.commit(&[]);
     kustomize(&session).await;

@@ -46,7 +46,7 @@ async fn start(directory: &str, number: usize) -> Session {
 }
 
 #[tokio::test]
-async fn a_revision_that_deletes_too_much_changes_nothing_until_it_is_confirmed() {
+async fn too_many_deletions_change_nothing_until_confirmed() {
     let mut session = start("apps", 12).await;
     let first = session.commit(&[("elsewhere/a.yaml", Some(&*config_map("x", "one")))]);
     for name in ["apps", "elsewhere"] {
@@ -98,7 +98,7 @@ async fn a_revision_that_deletes_too_much_changes_nothing_until_it_is_confirmed(
 }
 
 #[tokio::test]
-async fn a_confirmation_holds_for_later_revisions_of_the_same_and_a_revert_needs_none() {
+async fn a_confirmation_covers_equal_builds_and_a_revert_needs_none() {
     let session = start("apps", 12).await;
     let first = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -132,7 +132,7 @@ async fn a_confirmation_holds_for_later_revisions_of_the_same_and_a_revert_needs
 }
 
 #[tokio::test]
-async fn the_budget_is_what_the_annotation_says() {
+async fn the_annotation_sets_the_budget() {
     // of 4 objects; none means that it may continue
     let check = async |budget: &str, drops: usize, stops: Option<&str>| {
         let session = start("apps", 4).await;
@@ -180,7 +180,7 @@ async fn the_budget_is_what_the_annotation_says() {
 }
 
 #[tokio::test]
-async fn who_confirms_an_empty_render_confirms_that_all_goes() {
+async fn confirming_an_empty_render_confirms_all_deletions() {
     let session = start("apps", 2).await;
     let first = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -199,7 +199,7 @@ async fn who_confirms_an_empty_render_confirms_that_all_goes() {
 }
 
 #[tokio::test]
-async fn a_budget_that_means_nothing_is_an_error_and_holds_up_no_deletion() {
+async fn an_invalid_budget_is_an_error_and_blocks_no_deletion() {
     let session = start("apps", 2).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -224,7 +224,7 @@ async fn a_budget_that_means_nothing_is_an_error_and_holds_up_no_deletion() {
 }
 
 #[tokio::test]
-async fn what_moves_is_no_deletion_and_a_deleted_kustomization_needs_no_budget() {
+async fn moves_and_deleted_kustomizations_need_no_budget() {
     let session = start("a", 12).await;
     session.kustomize("a", "a", json!({})).await;
     let first = session.commit(&[("b/own.yaml", Some(&*config_map("own", "one")))]);
@@ -256,7 +256,7 @@ async fn what_moves_is_no_deletion_and_a_deleted_kustomization_needs_no_budget()
 }
 
 #[tokio::test]
-async fn what_was_held_for_another_is_not_deleted_at_once_either() {
+async fn objects_kept_for_another_count_for_the_budget() {
     let session = start("a", 12).await;
     session.kustomize("a", "a", json!({})).await;
     let first = session.commit(&[("b/own.yaml", Some(&*config_map("own", "one")))]);

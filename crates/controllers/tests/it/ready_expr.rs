@@ -90,7 +90,7 @@ async fn kustomization_depends_on_ready_expr() {
 }
 
 #[tokio::test]
-async fn kustomization_depends_on_ready_expr_is_asked_when_the_dependency_changes() {
+async fn kustomization_depends_on_ready_expr_is_evaluated_when_the_dependency_changes() {
     let session = Session::anywhere(&[("apps/a.yaml", &config_map_in("@home", "NAME", "one"))]).await;
     session.kustomize("infra", "lost", json!({})).await;
     session

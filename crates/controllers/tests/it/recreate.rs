@@ -111,7 +111,7 @@ async fn check(timeout: &str, said: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_go_is_waited_for_by_nobody_else() {
+async fn a_stuck_object_blocks_only_its_kustomization() {
     let text = "ConfigMap/default/fixed";
     let why = "its deletion has not finished, so it cannot be created anew: it waits for example.org/holds";
     check("10h", &["Waiting for", text, why]).await;

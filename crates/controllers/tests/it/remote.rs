@@ -56,7 +56,7 @@ async fn says(session: &Session, name: &str, reason: &str, text: &str) -> GitRep
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_fails_changes_nothing() {
+async fn a_failing_host_changes_nothing() {
     let files = [("apps/a.yaml", &*config_map("a", "one"))];
     let Some((session, server)) = start(&files).await else {
         return;
@@ -121,7 +121,7 @@ async fn a_host_that_fails_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pack_that_breaks_off_leaves_the_artifact() {
+async fn a_truncated_pack_keeps_the_artifact() {
     // Incompressible text: the list of refs fits through the limit, the pack does not.
     let noise = |seed: u64| -> String {
         let mut state = seed;
@@ -200,7 +200,7 @@ async fn a_forced_push_is_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_hosts_hold_nobody_else() {
+async fn unresponsive_hosts_block_no_other_source() {
     let files = [("apps/a.yaml", &*config_map("a", "one"))];
     let session = Session::start(&files).await;
     let (Some(silent), Some(server)) = (
@@ -239,7 +239,7 @@ async fn silent_hosts_hold_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_host_is_left_in_time() {
+async fn an_unresponsive_host_times_out() {
     let files = [("apps/a.yaml", &*config_map("a", "one"))];
     let Some((session, server)) = start(&files).await else {
         return;

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::session::{DEADLINE, HOME, Session, config_map};
 
 #[tokio::test]
-async fn it_rests_and_goes_on() {
+async fn suspension_stops_and_resumes_reconciliation() {
     let session = Session::start(&[
         ("apps/a.yaml", &*config_map("a", "one")),
         ("b/b.yaml", &*config_map("b", "one")),

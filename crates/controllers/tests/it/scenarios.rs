@@ -251,7 +251,7 @@ async fn impersonation_applies_and_deletes_with_the_rights_of_an_account() {
 }
 
 #[tokio::test]
-async fn managed_fields_of_kubectl_are_taken_over() {
+async fn kubectls_managed_fields_are_taken_over() {
     let git = deployment("podinfo", Some("@home"));
     let session = Session::anywhere(&[("app/deployment.yaml", &document(&git))]).await;
     let revision = session.commit(&[]);
@@ -297,7 +297,7 @@ fn names_kubectl(found: &Deployment) -> bool {
 }
 
 #[tokio::test]
-async fn one_without_a_spec_holds_up_no_other() {
+async fn an_object_without_a_spec_blocks_no_other() {
     let files = [("app/deployment.yaml", document(&deployment("web", Some("@home"))))];
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
     // it changes the CRD: only on a cluster of its own

@@ -281,32 +281,32 @@ async fn an_object_is_handed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_is_handed_over_by_one_that_comes_back() {
+async fn an_object_is_handed_over_by_a_restarted_shard() {
     check(&[], &[], false, Meanwhile::NoDropper).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_is_handed_over_to_one_that_comes_back() {
+async fn an_object_is_handed_over_to_a_restarted_shard() {
     check(&[], &[], false, Meanwhile::NoTaker).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_takes_is_killed() {
+async fn the_taker_is_killed() {
     check(&[], &[], false, Meanwhile::TakerKilled).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_drops_is_killed() {
+async fn the_former_owner_is_killed() {
     check(&[], &[], false, Meanwhile::DropperKilled).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_takes_depends_on_who_drops() {
+async fn the_taker_depends_on_the_former_owner() {
     check(&[], &["a"], false, Meanwhile::Nothing).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_drops_depends_on_who_takes() {
+async fn the_former_owner_depends_on_the_taker() {
     check(&["b"], &[], false, Meanwhile::Nothing).await;
 }
 
@@ -323,7 +323,7 @@ async fn each_takes_from_the_other_and_one_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_let_go_of_and_is_not_wanted_any_more_goes() {
+async fn a_released_object_that_nobody_wants_is_deleted() {
     let mut fleet = Fleet::start(&[
         ("a/keep.yaml", map("keep", "1")),
         ("a/x.yaml", map("x", "1")),
@@ -359,7 +359,7 @@ async fn what_was_let_go_of_and_is_not_wanted_any_more_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_wants_what_it_holds_keeps_it() {
+async fn a_holder_that_wants_an_object_keeps_it() {
     let mut fleet = Fleet::start(&[("a/x.yaml", map("x", "a")), ("b/own.yaml", map("own", "1"))]).await;
     let first = fleet.session.commit(&[]);
     for shard in ["a", "b"] {
@@ -387,7 +387,7 @@ async fn who_wants_what_it_holds_keeps_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_of_another_shard_is_not_written() {
+async fn objects_of_another_shard_are_not_written() {
     let mut fleet = Fleet::start(&[("a/a.yaml", map("a", "1")), ("b/b.yaml", map("b", "1"))]).await;
     let first = fleet.session.commit(&[]);
     fleet.on("a").await;

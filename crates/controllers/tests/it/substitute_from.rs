@@ -142,7 +142,7 @@ async fn kustomization_post_build_substitute_from() {
 }
 
 #[tokio::test]
-async fn kustomization_post_build_substitute_from_is_read_when_it_is_time() {
+async fn kustomization_post_build_substitute_from_is_read_at_its_interval() {
     let files = [
         ("apps/a.yaml", &*config_map("a", "${shown}")),
         ("other/b.yaml", "# nothing\n"),
@@ -310,7 +310,7 @@ async fn kustomization_post_build_substitute_from_without_permission() {
 }
 
 #[tokio::test]
-async fn kustomization_post_build_substitute_from_tells_no_secret() {
+async fn kustomization_post_build_substitute_from_hides_secrets() {
     // a label may not have spaces: the API server quotes the refused value
     let labelled = json!({
         "apiVersion": "v1",
@@ -352,7 +352,7 @@ async fn kustomization_post_build_substitute_from_tells_no_secret() {
 }
 
 #[tokio::test]
-async fn kustomization_post_build_substitute_from_what_a_dependency_makes() {
+async fn kustomization_post_build_substitute_from_a_dependencys_objects() {
     let mut made: Value = serde_json::from_str(&config_map("made", "")).unwrap();
     made["metadata"]["namespace"] = json!(HOME);
     made["data"] = json!({ "shown": "one" });

@@ -415,7 +415,7 @@ fn managers(object: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
+async fn objects_of_flux_are_taken_over_and_given_back_without_writes() {
     let ssa = |how: &str| json!({ "kustomize.toolkit.fluxcd.io/ssa": how });
     let if_not_present = config_map("if-not-present", "one", ssa("IfNotPresent"));
     let merge = config_map("merge", "one", ssa("Merge"));
@@ -536,7 +536,7 @@ async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
 }
 
 #[tokio::test]
-async fn what_was_changed_meanwhile_is_put_right_as_flux_would() {
+async fn changes_in_between_are_corrected_as_by_flux() {
     let of = |name: &str| config_map(name, "one", json!({}));
     let objects = ["applied", "edited", "added", "drifted", "missing", "well"].map(of);
     let mut left = Left::by_flux(objects.into()).await;

@@ -142,14 +142,14 @@ async fn an_object_in_another_namespace_is_refused() {
 }
 
 #[tokio::test]
-async fn target_namespace_lends_no_rights() {
+async fn target_namespace_grants_no_rights() {
     let a = map("@home-a", "a", "one");
     let spec = json!({ "targetNamespace": "@home-platform" });
     check_refused(&[("app/a.yaml", &a)], spec, ("@home-platform", "a"), FORBIDDEN).await;
 }
 
 #[tokio::test]
-async fn a_patch_that_changes_the_namespace_lends_no_rights() {
+async fn a_patch_of_the_namespace_grants_no_rights() {
     let a = map("@home-a", "a", "one");
     let patch = r#"[{ "op": "replace", "path": "/metadata/namespace", "value": "@home-platform" }]"#;
     let spec = json!({ "patches": [{ "patch": patch, "target": { "kind": "ConfigMap" } }] });
@@ -157,7 +157,7 @@ async fn a_patch_that_changes_the_namespace_lends_no_rights() {
 }
 
 #[tokio::test]
-async fn rights_that_it_does_not_have_it_cannot_give_itself() {
+async fn a_tenant_cannot_grant_itself_rights() {
     let role = document(&json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -169,7 +169,7 @@ async fn rights_that_it_does_not_have_it_cannot_give_itself() {
 }
 
 #[tokio::test]
-async fn an_account_that_is_not_there_may_nothing() {
+async fn a_missing_account_has_no_permissions() {
     let a = map("@home-a", "a", "one");
     let spec = json!({ "serviceAccountName": "nobody" });
     let expected = "User \"system:serviceaccount:@home-a:nobody\" cannot";
@@ -186,7 +186,7 @@ async fn an_account_of_another_namespace_cannot_be_named() {
 }
 
 #[tokio::test]
-async fn default_service_account_is_for_whom_that_names_none() {
+async fn default_service_account_applies_where_none_is_named() {
     let a = map("@home-platform", "a", "one");
     let policy = Policy {
         default_service_account: Some("deployer".to_owned()),
@@ -263,7 +263,7 @@ async fn a_kustomization_whose_account_is_gone_leaves_its_objects() {
 }
 
 #[tokio::test]
-async fn spec_health_checks_tell_nothing_that_the_account_may_not_ask_for() {
+async fn spec_health_checks_reveal_only_readable_objects() {
     let a = map("@home-a", "a", "one");
     let web = deployment("web", "example.org/web:1", json!({})).replace("default", "@home");
     let session = Session::anywhere(&[("app/a.yaml", &*a), ("platform/web.yaml", &*web)]).await;
@@ -333,14 +333,14 @@ fn reason(status: &KustomizationStatus) -> String {
 }
 
 #[tokio::test]
-async fn a_want_without_the_right_to_it_keeps_nothing() {
+async fn a_claim_without_permission_keeps_nothing() {
     let shared = map("@home", "shared", "one");
     check_dropped(&map("@home", "shared", "mine"), (("@home", "shared"), &shared)).await;
 }
 
 /// Of more kinds than are asked about at once.
 #[tokio::test]
-async fn a_want_without_the_right_to_it_keeps_no_namespace() {
+async fn a_claim_without_permission_keeps_no_namespace() {
     let old =
         document(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "@home-old" } }));
     let both = format!("{old}\n---\n{}", map("@home-old", "shared", "one"));
@@ -366,13 +366,13 @@ async fn a_want_without_the_right_to_it_keeps_no_namespace() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_built_keeps_nothing_that_it_may_not_write() {
+async fn an_unbuildable_one_keeps_only_objects_it_may_write() {
     let shared = map("@home", "shared", "one");
     check_dropped("kind: [", (("@home", "shared"), &shared)).await;
 }
 
 #[tokio::test]
-async fn a_want_with_the_right_to_it_takes_over() {
+async fn a_claim_with_permission_takes_over() {
     let (shared, kept) = (map("@home", "shared", "one"), map("@home", "kept", "one"));
     let session = Session::anywhere(&[
         ("app/a.yaml", &*map("@home-a", "a", "one")),

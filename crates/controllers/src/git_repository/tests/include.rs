@@ -186,7 +186,7 @@ async fn git_repository_include() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn git_repository_include_refuses_what_leaves_or_returns() {
+async fn git_repository_include_refuses_escaping_paths_and_cycles() {
     let session = Session::start().await;
     session
         .repository

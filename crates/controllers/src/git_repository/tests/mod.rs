@@ -91,7 +91,7 @@ fn unlooked(metadata: Value, spec: Value) -> Plan {
 }
 
 #[test]
-fn an_object_that_is_deleted_is_not_looked_at() {
+fn a_deleted_object_is_not_observed() {
     let deleting = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
     for spec in [
         json!({ "suspend": true }),
@@ -136,7 +136,7 @@ fn git_repository_provider_of_a_cloud_is_refused_by_name() {
 }
 
 #[test]
-fn an_artifact_is_made_when_something_is_different() {
+fn an_artifact_is_made_when_an_input_changes() {
     let status = GitRepositoryStatus {
         artifact: Some(artifact(FIRST)),
         observed_ignore: Some("*.md".to_owned()),
@@ -236,7 +236,7 @@ fn an_artifact_is_made_when_something_is_different() {
 }
 
 #[test]
-fn a_reference_is_passed_on_whole() {
+fn all_reference_fields_reach_git() {
     let given = json!({ "branch": "b", "tag": "t", "semver": ">1", "name": "refs/x", "commit": "c" });
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(
@@ -253,7 +253,7 @@ fn a_reference_is_passed_on_whole() {
 }
 
 #[test]
-fn a_secret_opens_what_the_url_speaks() {
+fn a_secret_is_read_for_the_urls_protocol() {
     let check = |url: &str, secret: Option<&[(&str, &str)]>, expected: Result<Remote, &str>| {
         let declared = declared(json!({ "url": url, "timeout": "7s", "secretRef": { "name": "key" } }));
         let data = secret.map(|data| {
@@ -365,7 +365,7 @@ fn a_secret_opens_what_the_url_speaks() {
 
 /// A git error about an invalid URL or reference ends the retries; other errors do not.
 #[test]
-fn what_can_never_work_is_not_tried_again() {
+fn final_errors_are_not_retried() {
     let place = tempfile::tempdir().unwrap();
     let mirrors = Mirrors::new(place.path(), equate_git::Limits::default())
         .instead_of("https://h/absent", &place.path().join("absent"));
@@ -472,7 +472,7 @@ fn the_end_of_a_run_answers_a_request_and_a_failure_is_counted() {
 }
 
 #[test]
-fn a_status_says_what_flux_would_say() {
+fn statuses_equal_those_of_flux() {
     let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
     let declared = Declared::try_from(&object(json!({}), json!({ "ignore": "*.md" }))).unwrap();
     let nothing = GitRepositoryStatus {

@@ -223,7 +223,7 @@ impl Running {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repository_becomes_an_artifact_that_follows_it() {
+async fn an_artifact_follows_its_repository() {
     let session = Session::start().await;
     let first = session
         .repository
@@ -327,7 +327,7 @@ async fn a_repository_becomes_an_artifact_that_follows_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_fails_leaves_the_artifact() {
+async fn a_failed_fetch_keeps_the_artifact() {
     let session = Session::start().await;
     let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     let running = session.run().await;
@@ -398,7 +398,7 @@ async fn what_fails_leaves_the_artifact() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_keeps_what_is_whole() {
+async fn a_restart_keeps_intact_artifacts() {
     let session = Session::start().await;
     let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     session
@@ -446,7 +446,7 @@ async fn a_restart_keeps_what_is_whole() {
 /// Killed at each of its writes, before the request and after it, on the way to the first artifact and to
 /// the next. The next process reaches the same end as without a kill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_is_made_good() {
+async fn a_restart_after_a_kill_converges() {
     for death in [Death::Before, Death::After] {
         let mut session = Session::start().await;
         session

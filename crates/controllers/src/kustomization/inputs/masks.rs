@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_as_they_are_and_as_they_are_quoted() {
+    fn secrets_are_masked_also_when_quoted() {
         let check = |secrets: &[&str], text: &str, expected: &str| {
             assert_eq!(masks(secrets).mask(text), expected);
         };

@@ -351,14 +351,14 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_names_alone() {
+    fn debug_shows_names_only() {
         let values = values(&[("token", "hunter2")], &["hunter2"]);
         assert_eq!(format!("{values:?}"), r#"{"token"}"#);
         assert!(!format!("{:?}", values.stamp()).contains("hunter2"));
     }
 
     #[test]
-    fn values_are_told_apart_whatever_their_bounds() {
+    fn digests_distinguish_values_with_equal_concatenation() {
         let check = |one: &[(&str, &str)], other: &[(&str, &str)], same: bool| {
             let (one, other) = (values(one, &[]), values(other, &[]));
             assert_eq!(one.stamp().is_of(other.stamp()), same);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_current_while_each_has_its_version() {
+    fn values_are_current_while_versions_are_unchanged() {
         let holder = |name: &str| (ValuesKind::Secret, Key::new("web", name));
         let stamp = |versions: &[(&str, Option<u64>)]| Stamp {
             digest: [0; 32],

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_the_same_whatever_its_spelling() {
+    fn equivalent_addresses_are_equal() {
         let check = |one: &str, other: &str, same: bool| {
             let (one_place, other_place) = (place(one), place(other));
             assert_eq!(

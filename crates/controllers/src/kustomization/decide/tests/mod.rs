@@ -184,7 +184,7 @@ fn check(ks: &Declared, seen: &Seen, now: Instant, expected: &str) {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said_first() {
+fn obstacles_are_reported_first() {
     let now = Instant::now();
     let none = || json!({});
     let what = |spec: Value, seen: Seen, expected: &str| {
@@ -261,7 +261,7 @@ fn what_stands_in_the_way_is_said_first() {
 }
 
 #[test]
-fn what_passes_at_once_is_not_said_of_what_was_well() {
+fn short_waits_do_not_change_a_ready_status() {
     let now = Instant::now();
     let ks = declared(&json!({}), &json!({ "timeout": "5m" }));
     let missing = |source: SourceSeen, looked: bool, ready: bool, since: u64| {
@@ -424,7 +424,7 @@ fn nothing_is_built_twice() {
 }
 
 #[test]
-fn dependencies_hold_up_what_is_new_only() {
+fn dependencies_block_only_new_work() {
     let now = Instant::now();
     let wait = "wait: dependency 'flux-system/infra' is not ready";
     let what = |last: Option<Last>, expected: &str| {
@@ -505,7 +505,7 @@ fn a_request_is_taken_up_once() {
 }
 
 #[test]
-fn of_many_that_read_a_revision_those_go_first_that_have_more_to_do() {
+fn reconciliations_with_more_work_go_first() {
     let now = Instant::now();
     let what = |deferrable: bool, no_access: bool, revision: &str, expected: &str| {
         let mut seen = seen(now);
@@ -524,7 +524,7 @@ fn of_many_that_read_a_revision_those_go_first_that_have_more_to_do() {
 }
 
 #[test]
-fn the_others_are_told_what_it_wants_whatever_becomes_of_it() {
+fn the_desired_state_is_announced_in_all_cases() {
     let now = Instant::now();
     let told = |spec: Value, seen: &Seen| {
         let plan = decide(&declared(&json!({}), &spec), seen, now);
@@ -577,7 +577,7 @@ fn the_others_are_told_what_it_wants_whatever_becomes_of_it() {
 }
 
 #[test]
-fn objects_cross_the_border_of_a_shard_before_anything_else() {
+fn objects_change_shards_before_anything_else() {
     let now = Instant::now();
     let what = |questions: Questions, last: Option<Last>, expected: &str| {
         let mut seen = seen(now);
@@ -607,7 +607,7 @@ fn objects_cross_the_border_of_a_shard_before_anything_else() {
 }
 
 #[test]
-fn health_is_judged_as_a_whole() {
+fn all_health_checks_make_one_summary() {
     let check = |objects: &[(&str, Status, &str)], expected: Verdict| {
         let ids: Vec<ObjectId> = objects
             .iter()
