@@ -1,4 +1,4 @@
-//! Making an artifact: fetch, verify, read the tree, publish. The only writes outside the cluster.
+//! Makes an artifact: fetches, verifies, reads the tree, publishes. The only writes outside the cluster.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,40 +13,38 @@ use super::declared::Declared;
 use super::failure::Failure;
 use super::{includes, verify};
 
-/// What was done.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Done {
-    /// The artifact is what the repository says; its address, which may be another than before.
-    Kept { url: Option<String> },
-    /// There is a new artifact.
+    /// The artifact is up to date; its URL, which may have changed.
+    Kept {
+        url: Option<String>,
+    },
     Published(Box<Published>),
-    /// It did not work.
     Failed {
         failure: Failure,
-        /// The revision that could not be had, if it got so far.
+        /// The revision of the failed artifact, if it was resolved.
         revision: Option<String>,
-        /// Whether the artifact that the status names is not in the store.
+        /// Whether the artifact of the status is missing from the store.
         lost: bool,
     },
-    /// It is to be published and nothing opens the repository: it is looked at again.
+    /// No remote is open for the revision to publish: the run starts over.
     Unopened,
-    /// It is being deleted, and its artifacts could not be; why.
+    /// The artifacts of a deleted object could not be removed.
     NotRemoved(String),
 }
 
-/// An artifact that is in the store. Only [`publish`] makes one.
+/// An artifact in the store. Only [`publish`] makes one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Published {
     pub(crate) stored: Stored,
     /// The first line of the commit's message.
     pub(crate) summary: String,
-    /// Whose signatures it has, where they count.
+    /// The verified signatures.
     pub(crate) verified: Option<String>,
-    /// The artifacts whose files are part of it.
     pub(crate) included: Vec<Artifact>,
 }
 
-/// Makes the artifact of a revision. Where it fails, what was published before stays.
+/// Makes the artifact of a revision. On failure the earlier artifact stays.
 pub(crate) async fn publish(
     cx: Arc<Context>,
     declared: Arc<Declared>,
@@ -86,7 +84,8 @@ pub(crate) async fn publish(
     work.await.unwrap_or_else(|_| Err(Failure::broken(&key)))
 }
 
-/// The files of the artifact. Of a commit alone they are shared with the artifact before it.
+/// The files of the artifact. If they come from one commit only, files are shared with the previous
+/// artifact.
 fn tree(
     cx: &Context,
     declared: &Declared,

@@ -1,6 +1,6 @@
-//! What a Secret says about opening a repository: the keys Flux reads, for the URL's protocol.
+//! Reads the credentials of a repository from a Secret: the keys that Flux reads for the URL's protocol.
 //!
-//! Read when it is needed and kept nowhere. Nothing of it is in an error but the names of keys.
+//! They are read when needed and not kept. Errors have the names of keys only.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,6 @@ use thiserror::Error;
 use super::declared::Declared;
 use crate::kit::read::ReadError;
 
-/// Why there are no usable credentials.
 #[derive(Debug, Error)]
 pub(crate) enum SecretError {
     #[error("failed to get secret '{namespace}/{name}'")]
@@ -51,7 +50,7 @@ pub(crate) enum SecretError {
     GithubApp { namespace: String, name: String },
     #[error("secretRef with github app data must be specified when provider is set to github")]
     NoGithubApp {
-        /// Whether there is a Secret, which may be changed.
+        /// Whether the spec names a Secret, which may be changed.
         named: bool,
     },
     #[error("provider github needs an https URL, not {scheme:?}")]
@@ -91,7 +90,7 @@ impl SecretError {
 }
 
 impl SecretError {
-    /// Whether nothing but another spec helps.
+    /// Whether only another spec helps.
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::NoGithubApp { named: false }
@@ -106,7 +105,6 @@ impl SecretError {
     }
 }
 
-/// The proxy of a repository.
 pub(crate) fn proxy(
     namespace: &str,
     name: &str,
@@ -133,7 +131,7 @@ pub(crate) fn proxy(
     Proxy::new(&address, text("username")?, password).map_err(|error: ProxyError| wrong(error.to_string()))
 }
 
-/// The GitHub App that opens a repository, where its provider says so.
+/// The GitHub App of a repository with `provider: github`.
 pub(crate) fn github_app(
     declared: &Declared,
     secret: Option<&BTreeMap<String, ByteString>>,
@@ -205,7 +203,7 @@ pub(crate) fn github_app(
     }))
 }
 
-/// The remote of a repository, opened by what is in its Secret.
+/// The remote of a repository, with the credentials of its Secret.
 pub(crate) fn remote(
     declared: &Declared,
     secret: Option<&BTreeMap<String, ByteString>>,
@@ -226,7 +224,7 @@ pub(crate) fn remote(
     }
     let remote = match (ssh, declared.github) {
         (true, _) => plain.with_credentials(keys.ssh()?),
-        // the app's token takes the place of what else there is
+        // the app's token replaces all other credentials
         (false, true) => plain,
         (false, false) => plain.with_credentials(keys.http()?),
     };
@@ -292,7 +290,7 @@ impl Keys<'_> {
         })
     }
 
-    /// An empty value is no value, as with Flux.
+    /// An empty value counts as absent, as in Flux.
     fn get(&self, key: &str) -> Option<&[u8]> {
         self.data
             .get(key)

@@ -1,4 +1,4 @@
-//! What to do, from what was seen: pure, no client, no clock.
+//! What to do, from what was observed: pure, no client, no clock.
 
 use equate_api::meta::{ConditionType, is_true};
 use equate_api::source::{Artifact as Included, GitRepositoryStatus};
@@ -7,76 +7,70 @@ use equate_git::{Remote, Revision};
 use super::declared::Declared;
 use super::failure::Failure;
 
-/// What there is.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    /// The object itself says what to do: nothing outside was looked at.
+    /// The object alone decides: nothing outside was read.
     Unlooked,
-    /// The store and the repository were looked at.
     Looked(Box<Looked>),
 }
 
-/// The store and the repository, as they were seen.
+/// The observed store and repository.
 #[derive(Debug)]
 pub(crate) struct Looked {
-    /// The status as it stood.
+    /// The present status.
     pub(crate) status: GitRepositoryStatus,
     pub(crate) artifact: Artifact,
-    /// Where the reference leads in the repository, if all that is needed to know it is there.
+    /// The revision of the reference, if all that resolves it is available.
     pub(crate) revision: Result<Revision, Failure>,
-    /// The artifacts to include, in the order of `spec.include`.
     pub(crate) included: Vec<Included>,
-    /// The repository, opened: fetching needs it again.
+    /// The open remote: fetching needs it again.
     pub(crate) remote: Option<Remote>,
 }
 
 impl Looked {
-    /// Whether the artifact that the status names is not in the store.
     pub(crate) fn is_lost(&self) -> bool {
         self.artifact == Artifact::Lost
     }
 }
 
-/// The artifact that the status names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Artifact {
-    /// It names none.
+    /// The status names none.
     None,
-    /// It is in the store, whole.
+    /// In the store, intact.
     Stored,
-    /// It is not, or it is damaged.
+    /// Missing or damaged.
     Lost,
 }
 
-/// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Its artifacts go, then the finalizer.
+    /// Remove the artifacts, then the finalizer.
     Delete,
-    /// It cannot be carried out: the artifact that is there stays, unless the store has lost it.
-    Fail { failure: Failure, lost: bool },
-    /// The artifact is what the repository says.
+    /// Report the failure. The present artifact stays, unless the store lost it.
+    Fail {
+        failure: Failure,
+        lost: bool,
+    },
+    /// The artifact is up to date.
     Keep,
-    /// An artifact is made of this revision.
     Publish(Revision, Why),
 }
 
 /// Why an artifact is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// There was none yet.
     First,
-    /// There was one, which is no longer in the store.
+    /// The store lost the last one.
     Lost,
-    /// The reference leads elsewhere than before.
     Revision,
-    /// The same revision, but the spec takes other files of it.
+    /// The same revision, but the spec selects other files.
     Content,
-    /// The same revision, whose signatures nobody looked at yet.
+    /// The same revision, but its signatures are not verified.
     Verification,
 }
 
-/// Decides, from what the object says, then from what the repository and the store say.
+/// Decides from the object, then from the repository and the store.
 pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
     if declared.deleting {
         return Plan::Delete;
@@ -87,7 +81,7 @@ pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
     }
     match seen {
         Seen::Looked(looked) => compare(declared, looked),
-        // nothing was looked at for another reason than these
+        // nothing was read, for a reason that is not here
         Seen::Unlooked => Plan::Keep,
     }
 }
@@ -115,7 +109,7 @@ fn compare(declared: &Declared, seen: &Looked) -> Plan {
     Plan::Publish(revision, why)
 }
 
-/// Whether signatures are asked for that were not verified for the artifact there is.
+/// Whether the artifact lacks a required verification.
 fn is_unverified(declared: &Declared, status: &GitRepositoryStatus) -> bool {
     declared.verify.as_ref().is_some_and(|verify| {
         !verify.is_covered_by(status.source_verification_mode.as_deref())
@@ -123,7 +117,7 @@ fn is_unverified(declared: &Declared, status: &GitRepositoryStatus) -> bool {
     })
 }
 
-/// Whether the artifact was made by other rules than the spec's, or of other artifacts than there are now.
+/// Whether the artifact was made under other rules, or from other included artifacts.
 fn takes_other_files(declared: &Declared, status: &GitRepositoryStatus, included: &[Included]) -> bool {
     let same = |(old, new): (&Included, &Included)| old.revision == new.revision && old.digest == new.digest;
     status.observed_ignore != declared.ignore

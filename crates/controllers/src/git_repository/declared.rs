@@ -1,5 +1,5 @@
-//! A GitRepository as this controller reads it: parsed once. A field that Equate does not carry out yet is
-//! found here, so that it can be named; none is passed over.
+//! A GitRepository as this controller reads it: parsed once. A field that Equate does not support is
+//! reported by name; none is ignored.
 
 use std::time::Duration;
 
@@ -10,11 +10,10 @@ use equate_source::{Place, PlaceError};
 
 use crate::Key;
 
-/// What a GitRepository asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Declared {
     pub(crate) key: Key,
-    /// Where its artifacts are.
+    /// The place of its artifacts.
     pub(crate) place: Place,
     pub(crate) generation: i64,
     pub(crate) deleting: bool,
@@ -22,32 +21,30 @@ pub(crate) struct Declared {
     pub(crate) suspend: bool,
     pub(crate) url: String,
     pub(crate) reference: Reference,
-    /// `spec.ignore`.
     pub(crate) ignore: Option<String>,
     pub(crate) interval: Duration,
-    /// Of one git operation.
+    /// Limit for one git operation.
     pub(crate) timeout: Duration,
     /// The Secret with the credentials, in its own namespace.
     pub(crate) secret: Option<String>,
-    /// A GitHub App opens it.
+    /// Whether a GitHub App authenticates.
     pub(crate) github: bool,
     /// The Secret with the proxy, in its own namespace.
     pub(crate) proxy: Option<String>,
-    /// The directories that are taken; all of them when none is named.
+    /// The directories of `spec.sparseCheckout`; all if empty.
     pub(crate) sparse: Vec<String>,
     pub(crate) submodules: bool,
-    /// GitRepositories of its own namespace whose files are taken too.
+    /// GitRepositories of its own namespace whose files are included.
     pub(crate) include: Vec<Include>,
-    /// Whose signatures a revision needs.
+    /// The signatures that a revision needs.
     pub(crate) verify: Option<Verify>,
-    /// The first field that Equate does not carry out yet.
+    /// The first unsupported field.
     pub(crate) unsupported: Option<&'static str>,
 }
 
-/// `spec.verify`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verify {
-    /// Never the older spelling.
+    /// Never the old spelling.
     pub(crate) mode: GitVerificationMode,
     /// The Secret with the public keys, in its own namespace.
     pub(crate) secret: String,
@@ -62,7 +59,7 @@ impl Verify {
         self.mode != GitVerificationMode::Tag
     }
 
-    /// Whether what was verified as `observed` needs no second look.
+    /// Whether a verification in the mode `observed` satisfies this mode.
     pub(crate) fn is_covered_by(&self, observed: Option<&str>) -> bool {
         observed.is_some_and(|observed| {
             observed == self.mode.as_str() || observed == GitVerificationMode::TagAndHead.as_str()
@@ -73,7 +70,7 @@ impl Verify {
 impl TryFrom<&GitRepository> for Declared {
     type Error = PlaceError;
 
-    /// Fails for names no API server lets through.
+    /// Fails for names that no API server accepts.
     fn try_from(object: &GitRepository) -> Result<Self, PlaceError> {
         let (meta, spec) = (&object.metadata, &object.spec);
         let key = Key::of(meta);
@@ -128,7 +125,7 @@ fn reference(spec: &GitRepositorySpec) -> Reference {
     }
 }
 
-/// Every field is named, so that a new one does not compile until somebody decides about it.
+/// Names every field, so that a new one does not compile without a decision.
 fn unsupported(spec: &GitRepositorySpec) -> Option<&'static str> {
     let GitRepositorySpec {
         ignore: _,

@@ -1,6 +1,5 @@
-//! What can go wrong with a source: which condition says it, why in one word, and whether it is worth
-//! another try. Reasons, and the beginnings of sentences that people match on, are those of Flux's
-//! source-controller.
+//! Failures of a source: the condition, its reason and message, and whether a retry helps. Reasons and the
+//! beginnings of well-known messages are those of Flux's source-controller.
 
 use std::error::Error;
 
@@ -13,14 +12,13 @@ use crate::Key;
 use crate::kit::controller::{self, Retry};
 use crate::kit::read::chain;
 
-/// A failure, as a status tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The condition that says it besides `Ready`; none where `Stalled` alone does.
+    /// The condition beside `Ready`; none where only `Stalled` is set.
     pub(crate) condition: Option<ConditionType>,
     pub(crate) reason: Reason,
     pub(crate) message: String,
-    /// Whether the same can succeed without a change of the spec.
+    /// Whether it can succeed without a change of the spec.
     pub(crate) retry: Retry,
 }
 
@@ -32,14 +30,14 @@ fn passing(passing: bool) -> Retry {
 }
 
 impl From<PlaceError> for controller::Failure {
-    /// No API server lets such a name through.
+    /// No API server accepts such a name.
     fn from(error: PlaceError) -> Self {
         Self::stalled(Reason::Failed, error.to_string())
     }
 }
 
 impl Failure {
-    /// The same without the condition of its own.
+    /// The failure without its own condition.
     pub(crate) fn general(&self) -> controller::Failure {
         controller::Failure {
             reason: self.reason,
@@ -48,8 +46,8 @@ impl Failure {
         }
     }
 
-    /// Whether the revision that it is about is not told of: it is not verified, or there is nothing older
-    /// (`first`) that it would replace.
+    /// Whether the status hides the revision: it is not verified, or it is the first (`first`) and was
+    /// never fetched.
     pub(crate) fn hides_revision(&self, first: bool) -> bool {
         match self.condition {
             Some(ConditionType::SourceVerified) => true,
@@ -79,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// The app's host gives no token.
+    /// The host gave the GitHub App no token.
     pub(crate) fn github(error: &GithubError) -> Self {
         Self {
             condition: Some(ConditionType::FetchFailed),
@@ -89,7 +87,7 @@ impl Failure {
         }
     }
 
-    /// What is to be included is not there yet, or never will be: a change of that wakes whoever includes it.
+    /// The included artifact does not exist, yet or at all. A change of it wakes the including source.
     pub(crate) fn include(reason: Reason, message: String) -> Self {
         Self {
             condition: Some(ConditionType::IncludeUnavailable),
@@ -99,7 +97,7 @@ impl Failure {
         }
     }
 
-    /// A path of an include that leads out of its tree.
+    /// A path of an include points outside its tree.
     pub(crate) fn path(name: &str, path: &str) -> Self {
         Self {
             condition: Some(ConditionType::StorageOperationFailed),
@@ -111,7 +109,7 @@ impl Failure {
         }
     }
 
-    /// An included artifact that is no longer in the store.
+    /// An included artifact is no longer in the store.
     pub(crate) fn copy(message: String) -> Self {
         Self {
             condition: Some(ConditionType::StorageOperationFailed),
@@ -143,7 +141,7 @@ impl Failure {
         }
     }
 
-    /// A signature that is not there, or does not hold: another commit, tag or key may.
+    /// A signature is missing or invalid; another commit, tag or key may be valid.
     pub(crate) fn verification(reason: Reason, message: String) -> Self {
         Self {
             condition: Some(ConditionType::SourceVerified),
@@ -198,7 +196,7 @@ impl Failure {
             condition: Some(ConditionType::FetchFailed),
             reason: Reason::GitOperationFailed,
             message: format!("failed to read the commit's files: {}", chain(error)),
-            // another commit may be smaller, or without the file that is wrong
+            // another commit may be smaller, or without the faulty file
             retry: Retry::Backoff,
         }
     }
@@ -212,7 +210,7 @@ impl Failure {
         }
     }
 
-    /// A thread of ours broke off: a defect, which the log describes.
+    /// A thread panicked: a defect, with details in the log.
     pub(crate) fn broken(key: &Key) -> Self {
         Self {
             condition: Some(ConditionType::FetchFailed),

@@ -1,8 +1,7 @@
-//! `spec.include`: the artifacts of other GitRepositories, whose files become part of this one's.
+//! `spec.include`: artifacts of other GitRepositories whose files become part of this one's artifact.
 //!
-//! They are of its own namespace, always. Whoever includes is woken by a new artifact of what it includes,
-//! so nothing is polled. What includes itself, by however many others, is refused: each artifact would be
-//! part of the next, for ever.
+//! They are always in its own namespace. A new artifact wakes all sources that include it, so nothing is
+//! polled. Cycles are refused: each artifact would become part of the next without end.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +15,7 @@ use super::failure::Failure;
 use crate::Key;
 use crate::kit::mirror::{Change, Mirror};
 
-/// Who includes whom: kept up to date by the changes of all GitRepositories.
+/// The sources that include each source, updated by the changes of all GitRepositories.
 #[derive(Debug, Default)]
 pub(crate) struct Includers {
     // a few map operations
@@ -24,7 +23,7 @@ pub(crate) struct Includers {
 }
 
 impl Includers {
-    /// Takes note of a change; whom it wakes, because what they include is another.
+    /// Records a change. Returns the sources to wake, because an artifact that they include changed.
     pub(crate) fn changed(&self, change: &Change<GitRepository>) -> Vec<Key> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, after) = (included(change, &change.before), included(change, &change.after));
@@ -125,7 +124,7 @@ fn refuse_cycle(
     Ok(())
 }
 
-/// The files of the artifacts, and where they go. Blocks.
+/// The files of the artifacts, with their destinations. Blocks.
 pub(super) fn trees(
     storage: &Storage,
     declared: &Declared,
@@ -148,7 +147,7 @@ pub(super) fn trees(
         Ok(Included {
             name: name.clone(),
             tree,
-            // a path that begins at the root begins at the artifact's
+            // an absolute path is relative to the artifact's root
             from: from.trim_start_matches('/').to_owned(),
             to: to.trim_start_matches('/').to_owned(),
         })

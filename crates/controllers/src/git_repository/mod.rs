@@ -1,25 +1,25 @@
-//! Keeps an artifact of what a GitRepository's reference leads to.
+//! Keeps an artifact of the revision that a GitRepository references.
 //!
-//! A run looks where the reference leads, and only when that is another revision, or the spec takes other
-//! files of it, makes an artifact and says so, in one status patch. What wakes it: its own spec and
-//! annotations, a commit in a directory that stands in for its URL, a failed run, and its interval, which
-//! is a safety net where there is a watch and the mechanism where there is none.
+//! A run resolves the reference. If the revision changed, or the spec selects other files of it, the run
+//! makes an artifact and reports it with one status patch. A run begins on a change of the spec or
+//! annotations, a commit in a directory that replaces the URL, after a failure, and at the interval. The
+//! interval is a safety net where there is a watch; elsewhere it finds new commits.
 //!
-//! A repository that cannot be read changes nothing: the last artifact stays, and `Ready` says why it is
-//! the last.
+//! A repository that cannot be read changes nothing: the last artifact is kept, and `Ready` shows the
+//! reason.
 //!
-//! | file | answers |
+//! | file | contents |
 //! |---|---|
-//! | `declared` | what the custom resource asks for, and which of its fields have no meaning yet |
-//! | `credentials` | what a Secret says about opening a repository |
-//! | `includes` | other repositories' artifacts, and who waits for them |
-//! | `observe` | what the store and the repository say |
-//! | `decide` | what to do, from what was seen |
+//! | `declared` | the settings of the custom resource, and its unsupported fields |
+//! | `credentials` | the credentials in a Secret |
+//! | `includes` | other repositories' artifacts, and the sources that wait for them |
+//! | `observe` | the state of the store and the repository |
+//! | `decide` | the decision |
 //! | `act` | makes the artifact |
-//! | `failure` | what can go wrong, and whether it is worth another try |
-//! | `report` | what the status says then |
-//! | `verify` | whether a revision is signed by whom it must be |
-//! | `watches` | local directories |
+//! | `failure` | failures, and whether a retry helps |
+//! | `report` | the status |
+//! | `verify` | verification of signatures |
+//! | `watches` | watches of local directories |
 
 mod act;
 mod credentials;
@@ -62,10 +62,9 @@ use crate::kit::wake::Reason;
 use crate::kit::waker::Waker;
 use crate::{Key, ObjectRef};
 
-/// A status says that work goes on when it takes longer than this.
+/// A longer operation gets a status about its progress.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The kind and its controller as data.
 const ABOUT: About = About {
     kind: "GitRepository",
     plural: "gitrepositories",
@@ -77,7 +76,8 @@ const ABOUT: About = About {
     finalizer: Some(FINALIZER),
     status_manager: SOURCE_STATUS_MANAGER,
     owner: None,
-    // with as few workers as Kustomizations have, a handful of silent hosts would hold up all other sources
+    // with as few workers as Kustomizations have, a handful of unresponsive hosts would delay all other
+    // sources
     concurrency: Concurrency::Waits { at_least: 64 },
     suspends: true,
     columns: &[Column {
@@ -86,14 +86,13 @@ const ABOUT: About = About {
     }],
 };
 
-/// The controller of GitRepositories.
 pub(crate) struct GitRepositories {
     cx: Arc<Context>,
     includers: Includers,
     kit: Arc<Kit>,
 }
 
-/// What work off the runtime's threads needs.
+/// Dependencies of work off the runtime's threads.
 struct Context {
     client: Client,
     repositories: Mirror<GitRepository>,
@@ -103,7 +102,6 @@ struct Context {
     waker: Waker,
 }
 
-/// One object while it is reconciled.
 type Run<'a> = Reconciliation<'a, GitRepositories>;
 
 impl Controller for GitRepositories {
@@ -150,7 +148,7 @@ impl Controller for GitRepositories {
         }
         self.follow(declared).await;
         let work = observe::observe(Arc::clone(&self.cx), Arc::clone(declared), run.status());
-        // a known source is asked again and again: only a new one gets a status while that lasts
+        // known sources are checked again and again: only a new one gets a status meanwhile
         let looked = match is_new(declared, &run.status()) {
             true => {
                 let progress = |status| progressing(declared, &status, None);
@@ -222,8 +220,8 @@ impl Controller for GitRepositories {
         self.kit.source_checked(ObjectRef::of(Self::ABOUT.kind, key));
     }
 
-    /// Of one that somebody deleted without our finalizer nothing stays; one that another process reconciles
-    /// keeps its artifacts until it is gone: somebody may be reading them.
+    /// Removes the artifacts of an object that was deleted without our finalizer. Artifacts of another
+    /// process's object stay until it is deleted: they may be in use.
     async fn forget(&self, key: &Key, (): (), why: Absence) {
         self.cx.watches.leave(key);
         let place = Place::new(ABOUT.kind, &key.namespace, &key.name);
@@ -236,7 +234,7 @@ impl Controller for GitRepositories {
 }
 
 impl GitRepositories {
-    /// Watches the directory that stands in for the URL, before it is read: no commit falls in between.
+    /// Watches the directory that replaces the URL before it is read, so that no commit is missed.
     async fn follow(&self, declared: &Declared) {
         let Some(path) = self.cx.git.substitute(&declared.url).map(ToOwned::to_owned) else {
             return self.cx.watches.leave(&declared.key);
@@ -282,7 +280,7 @@ impl GitRepositories {
         Ok(match run.with_progress(PATIENCE, work, progress).await? {
             Ok(published) => Done::Published(Box::new(published)),
             Err(failure) => Done::Failed {
-                // a revision that is not verified is no newer one to anyone, nor is one that was never had
+                // an unverified revision is not shown as the newest, nor is one that was never fetched
                 revision: shown.filter(|_| !failure.hides_revision(run.status().artifact.is_none())),
                 failure,
                 lost,
@@ -290,7 +288,7 @@ impl GitRepositories {
         })
     }
 
-    /// Its artifacts go first: once the finalizer is gone, nobody knows of them.
+    /// Removes its artifacts first: without the finalizer, nothing knows them.
     async fn delete(&self, declared: &Declared) -> Acted<Done> {
         self.cx.watches.leave(&declared.key);
         match self.remove(declared.place.clone()).await {
@@ -302,12 +300,12 @@ impl GitRepositories {
     async fn remove(&self, place: Place) -> Result<(), String> {
         let storage = self.cx.storage.clone();
         let removed = spawn_blocking(move || storage.remove(&place).map_err(|error| chain(&error)));
-        // a panic of the store is logged where it happens, and what is left is collected at the next start
+        // the store logs its panic, and the next start removes the rest
         removed.await.unwrap_or(Ok(()))
     }
 }
 
-/// Whether its spec was never carried out as it is now.
+/// Whether its present spec was never carried out.
 fn is_new(declared: &Declared, status: &GitRepositoryStatus) -> bool {
     status.artifact.is_none() || status.observed_generation != Some(declared.generation)
 }

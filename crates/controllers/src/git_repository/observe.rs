@@ -1,5 +1,5 @@
-//! What there is: the artifact in the store, and where the reference leads. Reads only; a damaged archive
-//! is the exception, the store removes it.
+//! Observes the artifact in the store, and the revision of the reference. It only reads, except that the
+//! store removes a damaged archive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::failure::Failure;
 use super::includes;
 use crate::kit::read::{chain, read};
 
-/// Looks at the store, then at the repository.
+/// Observes the store, then the repository.
 pub(super) async fn observe(
     cx: Arc<Context>,
     declared: Arc<Declared>,
@@ -36,7 +36,7 @@ pub(super) async fn observe(
         Ok(remote) => remote,
         Err(failure) => return seen(Err(failure), Vec::new(), None),
     };
-    // what waits for others asks no host
+    // while an included artifact is missing, no host is contacted
     let included = match includes::artifacts(&cx.repositories, &declared) {
         Ok(included) => included,
         Err(failure) => return seen(Err(failure), Vec::new(), None),
@@ -59,7 +59,7 @@ async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitReposi
         let adopted = own
             .storage
             .adopt(&place, &artifact.path, &artifact.digest, &artifact.revision);
-        // what is older than the retention goes also where nothing new is published
+        // artifacts past the retention are also removed where nothing new is published
         let collected = own.storage.collect(&place);
         for error in [adopted.as_ref().err(), collected.as_ref().err()]
             .into_iter()
@@ -75,7 +75,7 @@ async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitReposi
     }
 }
 
-/// A directory that stands in for the URL needs nobody's credentials.
+/// A directory that replaces the URL needs no credentials.
 async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, Failure> {
     if cx.git.substitute(&declared.url).is_some() {
         return Ok(Remote::new(&declared.url).with_timeout(declared.timeout));

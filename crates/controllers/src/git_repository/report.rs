@@ -1,7 +1,7 @@
-//! What a run came to, as a status: pure, and the same state always gives the same status, so that nothing
-//! is written where nothing changed. Conditions, reasons and sentences are those of Flux's
-//! source-controller; which of them stand in a status when is read from its `gitrepository_controller.go`
-//! (v1.9): failures keep `observedGeneration` where it was, successes and stalls move it.
+//! The end of a run, as a status; pure: the same state always gives the same status, so nothing unchanged
+//! is written. Conditions, reasons and messages are those of Flux's source-controller, from its
+//! `gitrepository_controller.go` (v1.9): failures keep `observedGeneration`, successes and stalls update
+//! it.
 
 use equate_api::meta::{
     ConditionStatus, ConditionType, Reason, condition, is_true, remove_condition, set_condition,
@@ -16,7 +16,7 @@ use super::failure::Failure;
 use crate::kit::controller::{Next, Notice, Report, Retry};
 use crate::kit::events::Severity;
 
-/// How a run ended, as status, events and the next look.
+/// The end of a run as status, events and the time of the next run.
 pub(super) fn report(
     declared: &Declared,
     before: &GitRepositoryStatus,
@@ -80,7 +80,7 @@ fn failed(
 ) -> Report<GitRepositoryStatus> {
     let waits_for_include = failure.condition == Some(ConditionType::IncludeUnavailable);
     let severity = match waits_for_include {
-        // nothing is wrong with it: it waits
+        // waiting is no fault
         true => Severity::Normal,
         false => Severity::Warning,
     };
@@ -92,7 +92,7 @@ fn failed(
         }
         Retry::Interval | Retry::Backoff => {
             let next = match waits_for_include {
-                // the repository that is waited for wakes it
+                // the included repository wakes it
                 true => Next::Interval,
                 false => failure.general().next(declared.interval),
             };
@@ -138,7 +138,6 @@ fn with_artifact(notice: Notice, artifact: &Artifact) -> Notice {
         .with("digest", &artifact.digest)
 }
 
-/// Writes a status: one GitRepository at one moment.
 #[derive(Debug)]
 pub(super) struct StatusDraft<'a> {
     declared: &'a Declared,
@@ -147,10 +146,9 @@ pub(super) struct StatusDraft<'a> {
 }
 
 impl<'a> StatusDraft<'a> {
-    /// Begins with the status as it stands.
     pub(super) fn new(declared: &'a Declared, before: &GitRepositoryStatus, now: Timestamp) -> Self {
         let mut status = before.clone();
-        // with a first word of ours the definition's default goes: it says that nothing was seen
+        // the first status replaces the default of the CRD, which means that nothing was observed
         status.observed_generation = status.observed_generation.or(Some(-1));
         Self {
             declared,
@@ -163,7 +161,7 @@ impl<'a> StatusDraft<'a> {
         self.status
     }
 
-    /// It is suspended: only that it was seen.
+    /// Suspended: only the generation is updated.
     pub(super) fn suspended(mut self) -> GitRepositoryStatus {
         if !self.status.conditions.is_empty() {
             self.status.observed_generation = Some(self.declared.generation);
@@ -175,7 +173,7 @@ impl<'a> StatusDraft<'a> {
         self.finish()
     }
 
-    /// Something takes longer than people like to wait without a word.
+    /// An operation takes long enough for a status about its progress.
     pub(super) fn progressing(mut self, revision: Option<&str>) -> GitRepositoryStatus {
         let message = self.progress(revision);
         self.set(
@@ -196,7 +194,7 @@ impl<'a> StatusDraft<'a> {
         self.finish()
     }
 
-    /// Nothing more happens until somebody changes the spec.
+    /// Nothing happens until the spec changes.
     #[must_use]
     pub(super) fn stalled(mut self, failure: &Failure) -> Self {
         self.clear(ConditionType::Reconciling);
@@ -211,7 +209,7 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// It did not work, and is tried again. `revision` is the one that could not be had, if it got so far.
+    /// A failure that is retried. `revision` is the one that failed, if it was resolved.
     #[must_use]
     pub(super) fn failed(mut self, failure: &Failure, revision: Option<&str>) -> Self {
         let message = self.progress(revision);
@@ -235,7 +233,7 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// The artifact that the status names is not in the store: whoever asks for it would get nothing.
+    /// The artifact of the status is missing from the store, so its URL serves nothing.
     #[must_use]
     pub(super) fn lost(mut self) -> Self {
         self.status.artifact = None;
@@ -243,7 +241,7 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// The artifact is what the repository says. Its address may be another one than before.
+    /// The artifact is up to date. Its URL may have changed.
     #[must_use]
     pub(super) fn kept(mut self, url: Option<String>) -> Self {
         if let (Some(artifact), Some(url)) = (&mut self.status.artifact, url) {
@@ -252,7 +250,6 @@ impl<'a> StatusDraft<'a> {
         self.succeeded()
     }
 
-    /// There is a new artifact.
     #[must_use]
     pub(super) fn published(mut self, published: &Published) -> Self {
         let Published {
@@ -261,7 +258,7 @@ impl<'a> StatusDraft<'a> {
             verified,
             included,
         } = published;
-        // Kubernetes' times have no fractions: one that had would differ from what is read back
+        // times in Kubernetes have no fractions: one with a fraction would differ after reading it back
         let updated = Timestamp::from_second(stored.updated.as_second()).unwrap_or(stored.updated);
         self.status.artifact = Some(Artifact {
             digest: stored.digest.clone(),
@@ -317,8 +314,8 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// The failure's own condition and `Ready`; of the failures before it nothing stays. That an earlier
-    /// revision was verified stays true until this one is not.
+    /// Sets the failure's own condition and `Ready`, and removes earlier failures. An earlier successful
+    /// verification remains until this revision fails its own.
     fn tell(&mut self, failure: &Failure) {
         let verified = ConditionType::SourceVerified;
         if failure.condition == Some(verified) {
@@ -376,7 +373,7 @@ impl<'a> StatusDraft<'a> {
     }
 }
 
-/// Whether a failure stood in `before` and none does in `after`.
+/// Whether `before` has a failure and `after` has none.
 pub(super) fn recovered(before: &GitRepositoryStatus, after: &GitRepositoryStatus) -> bool {
     let failed = |status: &GitRepositoryStatus| {
         [

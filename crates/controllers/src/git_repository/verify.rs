@@ -1,4 +1,4 @@
-//! Whether a revision is signed by whom it must be: what `spec.verify` asks, in Flux's words.
+//! `spec.verify`: whether a revision has the required signatures, with Flux's messages.
 
 use std::time::SystemTime;
 
@@ -12,7 +12,7 @@ use super::observe;
 use crate::kit::controller::Retry;
 use crate::kit::read::chain;
 
-/// The keys that count, as the Secret has them now.
+/// The keys of the Secret.
 pub(super) async fn signers(cx: &Context, declared: &Declared, verify: &Verify) -> Result<Signers, Failure> {
     let data = observe::secret(cx, &declared.key.namespace, &verify.secret)
         .await
@@ -26,7 +26,7 @@ pub(super) async fn signers(cx: &Context, declared: &Declared, verify: &Verify) 
     ))
 }
 
-/// What was verified, as the condition tells it. Blocks.
+/// Verifies, and returns the condition's message. Blocks.
 pub(super) fn verify(
     git: &Mirrors,
     remote: &Remote,

@@ -1,4 +1,4 @@
-//! Local repositories that stand in for URLs, watched: a commit wakes its source at once.
+//! Watches local repositories that replace URLs: a commit wakes its source at once.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,15 @@ use equate_git::{Watch, WatchError};
 
 use crate::Key;
 
-/// One watch for each source that is read from a directory.
 #[derive(Default)]
 pub(crate) struct Watches {
-    // a map operation; setting a watch up happens outside
+    // one map operation; watches are created outside the lock
     all: Mutex<HashMap<Key, (PathBuf, Watch)>>,
 }
 
 impl Watches {
-    /// Has `woken` called with the key whenever a ref of the repository at `path` moves. Does nothing when
-    /// it is watched already. Blocks.
+    /// Calls `woken` with the key whenever a ref of the repository at `path` moves. Does nothing if it is
+    /// watched already. Blocks.
     pub(crate) fn follow(
         &self,
         key: &Key,
@@ -33,10 +32,9 @@ impl Watches {
         Ok(())
     }
 
-    /// Nobody waits for it any more.
     pub(crate) fn leave(&self, key: &Key) {
         let left = self.all().remove(key);
-        // ends a thread: not while others wait for the map
+        // ends a thread: not while the map is locked
         drop(left);
     }
 

@@ -1,4 +1,4 @@
-//! What others have to know of a Kustomization, for the ownership graph.
+//! A Kustomization as the ownership graph knows it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::policy::Policy;
 use crate::targets::target::user;
 use crate::{Key, ObjectRef};
 
-/// Tells the graph of a change: who has to run, that Kustomization included. `ours` says whether this
-/// process reconciles it.
+/// Records a change in the graph. Returns the Kustomizations to wake, this one included. `ours` is whether
+/// this process reconciles it.
 pub(crate) fn changed(
     graph: &mut OwnershipGraph,
     change: &Change<Kustomization>,
@@ -79,8 +79,8 @@ fn declaration(
     }
 }
 
-/// The kind of owner that an object is which somebody declares, if it is one, and what it is built from as
-/// it is declared; nothing where it is suspended.
+/// The owner kind of a declared object that is an owner itself, and the source that it declares; no source
+/// where it is suspended.
 pub(crate) fn applier(desired: &Desired) -> Option<(&'static str, Option<ObjectRef>)> {
     let kind = applies(&desired.id)?;
     let spec = desired.object.0.get("spec");
@@ -94,7 +94,6 @@ pub(crate) fn applier(desired: &Desired) -> Option<(&'static str, Option<ObjectR
     Some((kind, source))
 }
 
-/// What a Kustomization is built from.
 pub(crate) fn source_of(object: &Kustomization) -> ObjectRef {
     let reference = &object.spec.source_ref;
     let own = object.metadata.namespace.as_deref().unwrap_or_default();
@@ -114,7 +113,7 @@ fn inventory(object: &Kustomization) -> Option<&Inventory> {
     object.status.as_ref()?.inventory.as_ref()
 }
 
-/// What its inventory names; entries that name nothing are reported by the Kustomization itself.
+/// The objects of its inventory. The Kustomization itself reports unreadable entries.
 fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
     let entries = inventory(object).into_iter();
     entries
@@ -123,7 +122,7 @@ fn holds(object: &Kustomization) -> BTreeSet<ObjectId> {
         .collect()
 }
 
-/// Whether a condition says that deletions are blocked; another shard may still use the name of before.
+/// Whether a condition says that deletions are blocked. Another shard may still write its old name.
 fn is_prune_blocked(condition: &Condition) -> bool {
     let names = [ConditionType::PruneBlocked.as_str(), "PruneHeld"];
     names.contains(&&*condition.type_) && condition.status == "True"

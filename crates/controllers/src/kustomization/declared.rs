@@ -1,6 +1,6 @@
 //! A Kustomization as this controller reads it: parsed once, with defaults filled in.
 //!
-//! Below this file nobody looks at the custom resource again.
+//! No code below this file reads the custom resource again.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::targets::kube_config_source::KubeConfigSource;
 use crate::targets::target::account;
 use crate::{Key, ObjectRef};
 
-/// What a Kustomization asks for.
+/// The settings of a Kustomization.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     /// Its namespace and name.
@@ -31,57 +31,57 @@ pub struct Declared {
     pub deleting: bool,
     /// Whether it has our finalizer.
     pub finalizer: bool,
-    /// The revision that may render nothing.
+    /// The revision that may declare no objects.
     pub allow_empty: Option<String>,
-    /// How much a revision may delete, if that is said.
+    /// The limit for deletions by one revision, if set.
     pub prune_budget: Option<Budget>,
-    /// The revision that may delete more than that.
+    /// The revision that may exceed it.
     pub prune_confirm: Option<String>,
     /// The kind of its source.
     pub source_kind: SourceKind,
     /// Its source.
     pub source: Key,
-    /// How often it is looked at without being told.
+    /// The interval of reconciliation without a change.
     pub interval: Duration,
-    /// How long to wait after a failure.
+    /// The delay after a failure.
     pub retry_interval: Duration,
-    /// How long applying and becoming healthy may take.
+    /// The time for applying and for health checks, each.
     pub timeout: Duration,
-    /// Whether it rests.
+    /// Whether reconciliation is suspended.
     pub suspend: bool,
     /// Whether objects that are no longer declared are deleted.
     pub prune: bool,
-    /// Whether objects are recreated where a change is refused.
+    /// Whether an object is recreated where an update is refused.
     pub force: bool,
-    /// Whether everything applied has to be healthy.
+    /// Whether all applied objects must be healthy.
     pub wait: bool,
-    /// What opens the cluster that it applies to, if that is another.
+    /// The kubeconfig of another target cluster.
     pub kube_config: Option<KubeConfigSource>,
-    /// The ServiceAccount that it names to act as.
+    /// The ServiceAccount to impersonate.
     pub service_account: Option<String>,
-    /// What becomes of the objects when it is deleted.
+    /// The policy for the objects when it is deleted.
     pub deletion: DeletionPolicy,
     /// The Kustomizations that have to be ready first.
     pub depends_on: Vec<Key>,
-    /// What says that each of those is ready, in place of its being so; in the same order.
+    /// CEL expressions that replace the readiness of a dependency, in the order of `depends_on`.
     pub ready_exprs: Vec<Option<String>>,
     /// The objects that have to be healthy.
     pub health_checks: Vec<HealthCheck>,
-    /// The ConfigMaps and Secrets that variables come from.
+    /// The ConfigMaps and Secrets with variables.
     pub substitute_from: Vec<SubstituteReference>,
-    /// How what is encrypted is opened.
+    /// The decryption settings.
     pub decryption: Option<Decryption>,
-    /// What to build.
+    /// The build settings.
     pub build: kustomize::Spec,
-    /// Why an annotation of its own means nothing.
+    /// Why an annotation of Equate's is invalid.
     pub misread: Option<String>,
-    /// What it holds, as its status says.
+    /// The inventory of its status.
     pub inventory: Inventory,
-    /// Why the inventory cannot be read: to go on without it would forget what is to be pruned.
+    /// Why the inventory is unreadable: going on without it would lose the objects to prune.
     pub unreadable: Option<ParseIdError>,
 }
 
-/// An object that has to be healthy.
+/// An object whose health is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheck {
     /// The object.
@@ -91,17 +91,16 @@ pub struct HealthCheck {
 }
 
 impl Declared {
-    /// What it is built from.
     pub(crate) fn source_ref(&self) -> ObjectRef {
         ObjectRef::of(self.source_kind.as_str(), &self.source)
     }
 
-    /// The ServiceAccount it acts as.
+    /// The ServiceAccount to impersonate under this policy.
     pub(crate) fn account<'a>(&'a self, policy: &'a Policy) -> Option<&'a str> {
         account(self.service_account.as_deref(), policy)
     }
 
-    /// Whether it takes anything from ConfigMaps or Secrets.
+    /// Whether it reads ConfigMaps or Secrets.
     pub(super) fn reads_values(&self) -> bool {
         !self.substitute_from.is_empty() || self.decryption.is_some()
     }
@@ -169,18 +168,17 @@ impl From<&Kustomization> for Declared {
     }
 }
 
-/// The ServiceAccount that a Kustomization acts as, without reading the rest of it.
+/// The ServiceAccount to impersonate, without parsing the rest of the spec.
 pub(super) fn account_of<'a>(spec: &'a KustomizationSpec, policy: &'a Policy) -> Option<&'a str> {
     account(spec.service_account_name.as_deref(), policy)
 }
 
-/// What a Kustomization's other cluster is opened with.
+/// The Secret or ConfigMap that opens its target cluster.
 pub(super) fn holder(object: &Kustomization) -> Option<InputRef> {
     let opener = KubeConfigSource::from(object.spec.kube_config.as_ref()?);
     Some(opener.holder(object.metadata.namespace.as_deref().unwrap_or_default()))
 }
 
-/// What a status says is held.
 pub(super) fn inventory(object: &Kustomization) -> Result<Inventory, ParseIdError> {
     let held = object
         .status
@@ -250,14 +248,13 @@ fn build_spec(object: &Kustomization, key: &Key) -> kustomize::Spec {
         }),
         owner: key.to_string(),
         limits: kustomize::Limits {
-            // many are built at once
+            // many builds run at once
             threads_max: 1,
             ..kustomize::Limits::default()
         },
     }
 }
 
-/// A selector as builds have it.
 pub(super) fn target(selector: &Selector) -> kustomize::SpecTarget {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     kustomize::SpecTarget {

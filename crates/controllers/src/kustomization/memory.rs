@@ -1,7 +1,7 @@
-//! What this process remembers of a Kustomization between runs.
+//! The memory of this process about a Kustomization, between runs.
 //!
-//! All of it may be lost: after a start everything is built once, held against the cluster, and
-//! found as it should be. What must not be lost is in the status.
+//! All of it may be lost: after a start everything is built once, compared with the cluster, and found
+//! unchanged. State that must survive is in the status.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,72 +32,62 @@ use crate::ownership::desired::DesiredSet;
 use crate::targets::remote;
 use crate::targets::target::{Access, TargetCluster};
 
-/// Between runs.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// The last revision that was carried out, or is being.
     pub record: Option<Record>,
-    /// The other cluster that they are in, if they are.
+    /// The connection to another target cluster.
     pub remote: Option<remote::RemoteHandle>,
-    /// The cluster that all of this is about.
+    /// The cluster of all of this.
     pub target: Option<TargetCluster>,
-    /// How its objects are reached.
     pub access: Option<Access>,
-    /// Our applies, by object.
+    /// Equate's own applies, by object.
     pub applies: Arc<plan::Memory>,
     /// Corrections of drift.
     pub corrections: Corrections,
-    /// Since when something is missing that has not been told yet.
+    /// The start of a wait for something missing that no status reports yet.
     pub waiting: Option<Instant>,
-    /// Until when objects of a deleted Kustomization are waited for.
+    /// The end of the wait for deleted objects.
     pub terminating: Option<Instant>,
-    /// What was built without being carried out yet, because the others have to know of it.
+    /// A build that is not carried out yet, made because the others need its desired state.
     pub prepared: Option<Prepared>,
-    /// What is not declared any more and still held, until another takes it or it may be deleted.
+    /// Objects that are no longer declared and still held, until another takes them or they may be deleted.
     pub lingering: Inventory,
-    /// Since when the others are waited for, that have not said yet what they want.
+    /// The start of the wait for the others' announcements.
     pub surveying_since: Option<Instant>,
-    /// Under which terms its objects were looked at.
+    /// The version of the owner rules that its objects were observed under.
     pub inspected_under: owner_rules::Stamp,
-    /// What belongs to the present run alone.
     pub this_run: ThisRun,
 }
 
-/// What belongs to one run, and is forgotten when it ends: values of Secrets are among it.
+/// The memory of one run. It has values of Secrets, so it ends with the run.
 #[derive(Debug, Default)]
 pub(crate) struct ThisRun {
-    /// Whether its surroundings were looked at.
     pub begun: bool,
-    /// How many plans it carried out.
+    /// The number of plans it carried out.
     pub rounds: usize,
-    /// Where it applies, and as whom.
     pub access: Option<Access>,
-    /// Why it reaches nothing, if it should.
     pub no_access: Option<Failure>,
-    /// The variables, if it has read them.
     pub values: Option<Result<Arc<Values>, ValuesError>>,
-    /// What has to be there before anything is built.
     pub prerequisites: Option<Looked>,
-    /// Whether what it wants could not be built ahead, for the API server could not be asked.
+    /// Whether a build ahead failed because the API server did not answer.
     pub ahead_unreached: bool,
-    /// The objects for whose sake it was asked who may write them.
+    /// The objects whose access reviews were requested.
     pub reviewed: BTreeSet<ObjectId>,
-    /// The kinds that are followed for what it applies.
+    /// The watched kinds of its objects.
     pub kinds: Option<Kinds>,
-    /// Whether a stage defined kinds, so that those that are still not served are not waited for.
+    /// Whether a stage defined kinds, so that unserved kinds are no longer awaited.
     pub defined: bool,
-    /// How many objects it held before it applied anything.
+    /// The number of objects it held before it applied anything.
     pub held_before: Option<usize>,
-    /// What it applied to the last stage, and what is expected of each object then.
+    /// The result of all stages, with the expected state of each object.
     pub passed: Option<(Passed, Vec<Held>)>,
-    /// What was found out before its objects are deleted.
     pub deletion: Option<decide::seen::Prepared>,
-    /// What it deleted.
     pub deleted: Option<Arc<plan::Plan>>,
 }
 
 impl ThisRun {
-    /// What is applied from now on is another build than before.
+    /// Another build is applied from now on.
     pub(crate) fn begin_applying(&mut self) {
         self.kinds = None;
         self.defined = false;
@@ -106,7 +96,7 @@ impl ThisRun {
     }
 }
 
-/// What a build needs, as a run saw it, and the generation that it was seen for.
+/// The observed prerequisites of a build, and their generation.
 #[derive(Debug, Clone)]
 pub(crate) struct Looked {
     pub generation: i64,
@@ -115,7 +105,7 @@ pub(crate) struct Looked {
 }
 
 impl Memory {
-    /// What is carried out is at the revision that this run found: the inputs are the same.
+    /// The applied build also is the build of the revision that this run found: the inputs are the same.
     pub(crate) fn renew(&mut self) {
         let looked = self.this_run.prerequisites.as_ref();
         let artifact = looked.and_then(|looked| looked.artifact.as_ref());
@@ -126,7 +116,7 @@ impl Memory {
         }
     }
 
-    /// Notes what is declared by now: that need not be let go of any more, also if applying it fails.
+    /// Records the declared objects: they need not be released, even if applying them fails.
     pub(crate) fn declare(&mut self, wants: &DesiredSet) {
         if let DesiredSet::Known(objects) = wants {
             let lingering = std::mem::take(&mut self.lingering);
@@ -139,17 +129,13 @@ impl Memory {
 /// A build that was not carried out yet.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// The generation of the spec.
     pub generation: i64,
-    /// The artifact's tree.
     pub tree: ContentId,
-    /// What the build read; none where it failed.
+    /// None where the build failed.
     pub inputs: Option<Inputs>,
-    /// The variables it was built with.
     pub values: Option<Stamp>,
-    /// What it says is wanted.
     pub wants: Option<DesiredSet>,
-    /// The build itself; none where it is not going to be carried out.
+    /// The build itself; none where it will not be carried out.
     pub outcome: Option<Result<Rendered, Failure>>,
 }
 
@@ -174,95 +160,84 @@ impl Prepared {
 /// A revision that was carried out, or is being.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// The generation of the spec.
     pub generation: i64,
-    /// The revision.
     pub revision: Revision,
-    /// The first revision of which the same was built: who confirmed that has confirmed this.
+    /// The first revision with the same build: its confirmation counts for this one.
     pub since: String,
-    /// The artifact's tree.
     pub tree: ContentId,
-    /// What the build read; none where it failed, and then only another tree can help.
+    /// None where the build failed: then only another tree can help.
     pub inputs: Option<Inputs>,
-    /// The kubeconfig it was built for, if there was one.
+    /// The kubeconfig that it was built for.
     pub config: Option<remote::ConfigDigest>,
-    /// The variables it was built with; none where they could not be read, or it has none.
+    /// None without variables, or where they could not be read.
     pub values: Option<Stamp>,
-    /// What of them, and of what was decrypted, must not be shown, as long as it is applied.
+    /// Values to mask, as long as it is applied.
     pub masks: Vec<Arc<Masks>>,
     /// The digest of the artifact.
     pub artifact: String,
-    /// What it says is wanted; none if that could not be found out yet.
+    /// Its desired state, if known.
     pub wants: Option<DesiredSet>,
-    /// Whether all of it was applied.
     pub applied: bool,
-    /// The digest of what was built.
+    /// The digest of the build.
     pub digest: String,
-    /// Whether nothing was built but this very loop.
+    /// Whether the build has no objects but those of Equate's own loop.
     pub empty: bool,
     /// The token of the request it answers.
     pub token: Option<String>,
-    /// When it began.
     pub began: Instant,
-    /// The objects to apply, until all are; then they are forgotten and built anew if need be.
+    /// The objects to apply, until all are; later they are built anew if needed.
     pub desired: Option<Arc<Vec<Desired>>>,
-    /// What was applied, object by object.
+    /// The applied objects.
     pub objects: Vec<Held>,
-    /// Those of the next that nobody tells it of, each with its version: they are asked for.
+    /// Awaited objects without a watch, with their API versions: they are polled.
     pub asked: Vec<(ObjectId, String)>,
-    /// The objects that are waited for by name.
+    /// The objects of `spec.healthChecks`.
     pub checks: Vec<ObjectId>,
-    /// What it depended on when this was tried last.
+    /// The dependencies at the last try.
     pub dependency_states: Vec<DependencyState>,
-    /// Objects that another Kustomization holds.
     pub contests: Vec<Contest>,
-    /// Objects that were deleted to be created anew and had not gone, by uid.
+    /// Objects that were deleted to be recreated and still existed, by uid.
     pub going: Vec<(ObjectId, String)>,
-    /// Objects that turned out to be left alone only when they were looked at: they carry no
-    /// labels of ours, so the hub does not see them.
+    /// Objects that proved to be left alone only when they were read. They carry no labels of Equate, so
+    /// the object watcher does not see them.
     pub left: BTreeSet<ObjectId>,
-    /// Whether anything was changed that no status tells of yet.
+    /// Whether there are changes that no status reports yet.
     pub changed: bool,
-    /// Why it failed, if it did.
     pub failure: Option<Failure>,
-    /// How far it came.
     pub phase: Phase,
-    /// Since when health is waited for.
+    /// The start of the health checks.
     pub checking: Instant,
 }
 
 impl Record {
-    /// Whether an annotation names what this was built from.
+    /// Whether an annotation names a revision of this build.
     pub(crate) fn is_named(&self, revision: Option<&str>) -> bool {
         revision.is_some_and(|revision| revision == self.revision.revision || revision == self.since)
     }
 
-    /// Whether somebody said that it may delete whatever it deletes.
+    /// Whether its deletions are confirmed.
     pub(crate) fn is_confirmed(&self, ks: &Declared) -> bool {
         self.is_named(ks.prune_confirm.as_deref()) || (self.empty && self.is_named(ks.allow_empty.as_deref()))
     }
 }
 
-/// An object that was applied, or left alone on purpose.
+/// An object that was applied, or deliberately left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// Which.
     pub id: ObjectId,
-    /// What makes it differ from what was applied.
     pub expects: Expects,
-    /// Whether it goes by itself when it is done, so that its absence means nothing.
+    /// Whether it deletes itself when it is done, so that its absence is no drift.
     pub leaves: bool,
-    /// Whether it counts when everything has to be healthy.
+    /// Whether its health counts.
     pub counts: bool,
 }
 
-/// What is expected of an object in the cluster.
+/// The expected state of an object in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expects {
-    /// That our fields are these.
+    /// Equate's fields have this digest.
     Owned(Digest),
-    /// That it is there.
+    /// It exists.
     Presence,
-    /// Nothing.
     Nothing,
 }

@@ -1,47 +1,47 @@
-//! Keeps what a Kustomization declares applied: its source's objects, healthy, and nothing else.
+//! Reconciles Kustomizations: applies the objects of a source, checks their health and prunes.
 //!
-//! What wakes a Kustomization:
+//! Events that wake a Kustomization:
 //!
-//! | | told by |
+//! | event | reported by |
 //! |---|---|
-//! | its own spec, annotations, deletion | its mirror |
-//! | a ConfigMap or Secret with its values or keys, if that has the label for it | the watched inputs, by the ownership graph |
+//! | a change of its spec, annotations or deletion | its mirror |
+//! | a labelled ConfigMap or Secret with its values or keys | the watched inputs, by the ownership graph |
 //! | a new artifact of its source | the sources' mirror, by the graph |
 //! | a dependency that became ready, or reached the revision | its mirror, by the graph |
-//! | another Kustomization that was built, where it matters what that wants | its run, by the graph |
-//! | an object that drifted, went, became healthy or is held by another | the watched objects |
-//! | a time: interval, retry, deadline, a correction that waited | the queue |
+//! | a build of another Kustomization that may affect its objects | that one's run, by the graph |
+//! | an object that drifted, disappeared, became healthy or has another owner | the object watcher |
+//! | a time: interval, retry, deadline, a delayed correction | the queue |
 //!
-//! The interval is a safety net: it looks at what memory holds, and asks the API server nothing but for the
-//! ConfigMaps and Secrets that it takes values from and that nobody tells of.
+//! The interval is a safety net. It checks the memory, and only requests ConfigMaps and Secrets that no watch
+//! covers.
 //!
-//! A run is four verbs, and as many rounds of them as the plan has questions:
+//! A run has four steps, and repeats them while the plan has questions:
 //!
 //! ```text
-//! new revision    Build    ->  Apply (to the first stage that is not healthy)  ->  Finish: prune, say how healthy
+//! new revision    Build    ->  Apply (to the first stage that is not healthy)  ->  Finish: prune, report health
 //! stage ready                  Apply  ->  Finish
 //! steady                       Idle
 //! deleted                      Delete  ->  Farewell
 //! before any of them, where it is not known:  BuildAhead, Survey, HandOver
 //! ```
 //!
-//! Nothing is waited for inside a run: a kind that is not listed yet, a stage that is not healthy, a
-//! dependency that is not ready end it, and their change begins the next one.
+//! A run does not wait. A kind that is not listed yet, an unhealthy stage or a dependency that is not ready ends
+//! it, and the change of that begins the next run.
 //!
-//! | file | answers |
+//! | file | contents |
 //! |---|---|
-//! | `declared` | what the custom resource asks for, parsed once |
-//! | `observe` | what there is |
-//! | `decide` | what to do: values in, a plan out |
-//! | `act` | carries a plan out |
-//! | `report`, `status` | what the status and the events say then |
-//! | `reasons` | why it is not ready, and when it is worth another try |
-//! | `inputs` | what a build reads: artifact, variables, keys, Vault |
-//! | `render` | the build of a revision, its objects made ready |
-//! | `declaration` | what others have to know of it, for the ownership graph |
-//! | `rules` | how it looks at its objects: rules for health and drift |
-//! | `memory` | what is remembered between runs, and may be lost |
-//! | `preview` | what a run would do, without doing it: the same decision |
+//! | `declared` | the settings of the custom resource, parsed once |
+//! | `observe` | the observations |
+//! | `decide` | the decision: values in, a plan out |
+//! | `act` | carries out a plan |
+//! | `report`, `status` | the status and the events |
+//! | `reasons` | why it is not ready, and when it is retried |
+//! | `inputs` | the inputs of a build: artifact, variables, keys, Vault |
+//! | `render` | the build of a revision |
+//! | `declaration` | a Kustomization as the ownership graph knows it |
+//! | `rules` | rules for health and ignored fields |
+//! | `memory` | memory between runs, which may be lost |
+//! | `preview` | the same decision without writes |
 
 mod act;
 mod decide;
@@ -86,7 +86,7 @@ use crate::kit::wake::Reason;
 use crate::targets::target::Access;
 use crate::{Key, ObjectRef};
 
-/// How Kustomizations mark what they apply: as Flux does, so that ownership carries over.
+/// The labels of applied objects: those of Flux, so that ownership carries over.
 pub static KUSTOMIZATION: OwnerKind = OwnerKind {
     kind: "Kustomization",
     field_manager: "kustomize-controller",
@@ -94,7 +94,6 @@ pub static KUSTOMIZATION: OwnerKind = OwnerKind {
     namespace_label: "kustomize.toolkit.fluxcd.io/namespace",
 };
 
-/// The kind and its controller as data.
 const ABOUT: About = About {
     kind: "Kustomization",
     plural: "kustomizations",
@@ -114,40 +113,34 @@ const ABOUT: About = About {
     }],
 };
 
-/// The API group of Kustomizations.
 pub(crate) const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 
-/// The kind of owner that an object is that somebody declares, if it is one.
+/// The owner kind of a declared object that is an owner itself.
 pub(crate) fn applies(id: &ObjectId) -> Option<&'static str> {
     let is_kustomization = &*id.group == GROUP && &*id.kind == KUSTOMIZATION.kind;
     is_kustomization.then_some(KUSTOMIZATION.kind)
 }
 
-/// A Kustomization as the owner of objects.
 pub(crate) fn owner_of(key: &Key) -> Owner {
     Owner::new(&KUSTOMIZATION, &*key.namespace, &*key.name)
 }
 
-/// A Kustomization among objects of other kinds.
 pub(crate) fn object_ref(key: &Key) -> ObjectRef {
     ObjectRef::of(KUSTOMIZATION.kind, key)
 }
 
-/// The controller of Kustomizations.
 pub(crate) struct Kustomizations {
     kit: Arc<Kit>,
     mirror: Mirror<Kustomization>,
-    /// How each Kustomization looks at its objects.
+    /// The rules of each Kustomization for its objects.
     rules: Arc<ObjectRules>,
     /// This cluster, with this process's own rights.
     here: Access,
-    /// No cluster: for one whose way is not known.
+    /// No cluster, for one whose target is unknown.
     nowhere: Access,
-    /// Opens data keys that somebody else keeps.
     transits: Transits,
 }
 
-/// One object while it is reconciled.
 type Run<'a> = Reconciliation<'a, Kustomizations>;
 
 impl Controller for Kustomizations {
@@ -160,7 +153,7 @@ impl Controller for Kustomizations {
 
     const ABOUT: &'static About = &ABOUT;
 
-    // the others are told what it wants also while it rests
+    // a suspended Kustomization announces its desired state, too
     const ATTENDS_SUSPENDED: bool = true;
 
     fn new(kit: &Arc<Kit>) -> Self {
@@ -193,7 +186,7 @@ impl Controller for Kustomizations {
     }
 
     fn declare(object: &Kustomization) -> Result<Declared, controller::Failure> {
-        // what has no meaning stalls by a decision: the others are told first what it wants
+        // `decide` reports an invalid spec, after the announcement
         Ok(Declared::from(object))
     }
 
@@ -216,7 +209,7 @@ impl Controller for Kustomizations {
         run.memory.this_run.rounds += 1;
         let goes_on = matches!(acted, Ok(Acted::Again)) && run.memory.this_run.rounds < ROUNDS_MAX;
         if !goes_on {
-            // the next run looks at everything again
+            // the next run observes everything again
             run.memory.this_run = ThisRun::default();
             let wakes = self.kit.ownership().end_apply(&object_ref(run.key()));
             self.kit.waker.wake_all(wakes);
@@ -245,13 +238,13 @@ impl Controller for Kustomizations {
 }
 
 impl Kustomizations {
-    /// How the objects of one are reached in this run.
+    /// The access to one's objects in this run.
     fn access<'m>(&'m self, memory: &'m Memory) -> &'m Access {
         memory.this_run.access.as_ref().unwrap_or(&self.nowhere)
     }
 }
 
-/// Counts some more; nobody orders anything by these numbers.
+/// Adds to a counter; no other memory is ordered by it.
 fn count(number: &AtomicU64, more: u64) {
     number.fetch_add(more, Ordering::Relaxed);
 }

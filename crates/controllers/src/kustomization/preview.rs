@@ -1,9 +1,8 @@
-//! What a run would do to the cluster, without doing it: the same rendering, planning and wording.
+//! Previews a run without writing: the same rendering, planning and wording.
 //!
-//! For people who look before they commit. It asks the API server about every object (a dry run
-//! each) and writes nothing. Kustomizations are looked at together ([`Fleet`]): what moves from one to
-//! another is neither deleted nor created, and one that would itself be pruned wants nothing: of its
-//! objects is foreseen what its deletion makes of them.
+//! The API server gets one dry run for each object. Kustomizations are previewed together ([`Fleet`]): an
+//! object that moves between two is neither deleted nor created. A Kustomization that would itself be
+//! pruned wants nothing; the preview shows what happens to its objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -50,84 +49,83 @@ use crate::targets::remote;
 use crate::targets::target::{TargetCluster, user};
 use crate::{Key, ObjectRef};
 
-/// How long one object is asked for.
+/// Limit for one object.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What the plan calls a revision that no commit has yet.
+/// The name of a revision that is not committed yet.
 const UNCOMMITTED: &str = "uncommitted";
-/// So many Kustomizations may be declared beside those of the cluster.
+/// The most Kustomizations that may be declared beside those of the cluster.
 const MORE: usize = 1000;
 
-/// What a preview is made with.
+/// The settings of a preview.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The Kustomization whose directory may hold the engine's own manifests.
     pub root: Option<OwnLoop>,
     /// The namespace of objects that name none.
     pub default_namespace: Option<String>,
-    /// What those who write Kustomizations are allowed.
+    /// The tenancy policy.
     pub policy: Policy,
-    /// Where the transit engines are that decryption may ask.
+    /// The settings of transit engines for decryption.
     pub transit: TransitSettings,
 }
 
-/// Why there is no preview.
+/// An error of a preview.
 #[derive(Debug, thiserror::Error)]
 pub enum PreviewError {
-    /// A setting of it means nothing, and why.
+    /// A setting of the Kustomization is invalid.
     #[error("{0}")]
     Setting(String),
-    /// The inventory in its status cannot be read, so what would be pruned is not known.
+    /// The inventory in its status cannot be read, so pruning is unknown.
     #[error("its inventory cannot be read")]
     Inventory(#[source] equate_apply::id::ParseIdError),
-    /// It cannot be built; the text is what its status would say.
+    /// It cannot be built; the text is that of its status.
     #[error("{0}")]
     Build(String),
-    /// There is always one more: what nobody looked at may want what would be deleted.
+    /// There are too many: an unread one may want an object that would be deleted.
     #[error(
         "more than {limit} Kustomizations are declared, which is the limit of a preview; check whether one \
          declares itself, directly or through others"
     )]
     TooMany {
-        /// How many are looked at.
+        /// The limit.
         limit: usize,
     },
-    /// Its source has no tree here.
+    /// Its source has no tree in the preview.
     #[error("its source is not part of the preview")]
     Unread,
-    /// An object that would be pruned could not be looked at.
+    /// An object that would be pruned cannot be read.
     #[error("cannot read {id} from the cluster")]
     Look {
-        /// Which.
+        /// The object.
         id: ObjectId,
-        /// Why.
+        /// The cause.
         #[source]
         source: equate_apply::cluster::ApplyError,
     },
 }
 
-/// Kustomizations as they would be built from trees: looked at together, because what one gives up
-/// another may take.
+/// Kustomizations and their builds from trees, previewed together because one may take another's objects.
 #[derive(Debug, Default)]
 pub struct Fleet {
     index: OwnershipGraph,
     rules: Arc<ObjectRules>,
     members: BTreeMap<Key, Member>,
-    /// By source, those of whom nobody knows what they would want.
+    /// By source, those whose desired state is unknown.
     unknown: HashMap<ObjectRef, BTreeSet<Key>>,
-    /// The limit that was reached before all were looked at.
+    /// The limit, if it was exceeded.
     exceeded: Option<usize>,
 }
 
-/// One that would be pruned.
+/// A Kustomization that would be pruned.
 #[derive(Debug)]
 pub struct Going {
-    /// Which.
+    /// Its key.
     pub key: Key,
     /// Whether it declares others.
     declares: bool,
 }
 
-/// Those that are still to be built, in order; of one name the latest.
+/// The Kustomizations to build, in order; the latest of a name wins.
 #[derive(Debug, Default)]
 struct Queue {
     order: VecDeque<Key>,
@@ -151,20 +149,18 @@ impl Queue {
 #[derive(Debug)]
 struct Member {
     object: Arc<Kustomization>,
-    /// Where it would apply, and with the rights that it would have there.
+    /// Its target cluster, with its rights there.
     reached: Reached,
     outlook: Outlook,
 }
 
-/// A cluster, and the way to it.
 type Reached = (TargetCluster, Cluster);
 
-/// What is looked at of one of them.
+/// The state of one in the preview.
 #[derive(Debug)]
 enum Outlook {
-    /// There is no tree to build it from.
+    /// No tree to build it from.
     Unread,
-    /// What it builds, or why it does not.
     Built(Result<Rendered, Failure>),
     /// It is deleted, or would be.
     Goes,
@@ -179,23 +175,20 @@ impl Outlook {
     }
 }
 
-/// What would be done about the objects of one of them.
+/// The decision about one Kustomization's objects.
 struct Prospect<'f> {
-    /// What is known of them.
     objects: Objects,
-    /// Whether a refused change recreates an object.
+    /// Whether an object is recreated where an update is refused.
     force: bool,
-    /// What is decided, as a run would.
     step: Step,
-    /// The cluster that they are in.
     cluster: &'f Cluster,
 }
 
 impl Fleet {
-    /// Builds all Kustomizations of which there is a tree; of the others it is known what they hold.
+    /// Builds all Kustomizations with a tree; of the others only their inventories count.
     ///
-    /// A Kustomization that one of them declares is built as it is declared, also if the cluster
-    /// does not have it yet. One that would be pruned is not: see [`Fleet::settle`].
+    /// A Kustomization that one of them declares is built as declared, even if the cluster does not have it
+    /// yet. One that would be pruned is not: see [`Fleet::settle`].
     pub async fn build<'t>(
         cluster: &Cluster,
         all: Vec<Kustomization>,
@@ -210,7 +203,7 @@ impl Fleet {
             if !gone.iter().any(|going| going.declares) {
                 return fleet;
             }
-            // what only those declare does not come: it is looked at without them
+            // objects of the pruned ones are not created: build again without them
             for object in &mut all {
                 let key = Key::of(&object.metadata);
                 if gone.iter().any(|going| going.key == key) {
@@ -229,7 +222,7 @@ impl Fleet {
     ) {
         let mut queue = Queue::default();
         all.iter().for_each(|object| queue.push(Arc::clone(object)));
-        // one that declares itself, ever differently, ends here
+        // a Kustomization that declares ever new versions of itself ends here
         let limit = 4 * queue.order.len() + MORE;
         let mut looked = 0;
         while let Some(object) = queue.pop() {
@@ -277,8 +270,8 @@ impl Fleet {
         }
     }
 
-    /// Finds the Kustomizations that would be pruned: they want nothing any more, and those that they
-    /// hold may be pruned in turn. Asks the cluster about those only.
+    /// Finds the Kustomizations that would be pruned. They want nothing any more, and the ones that they
+    /// hold may be pruned in turn. Reads only those from the cluster.
     pub async fn settle(&mut self) -> Vec<Going> {
         let mut all = Vec::new();
         if self.exceeded.is_some() {
@@ -287,7 +280,7 @@ impl Fleet {
         loop {
             let mut found = BTreeSet::new();
             for member in self.members.values().filter(|member| self.may_drop(member)) {
-                // what cannot be looked at is said where it is asked for
+                // errors are reported where the preview itself is requested
                 let prospect = self.prospect(&member.object).await;
                 let Ok(Some(prospect)) = prospect else {
                     continue;
@@ -316,8 +309,8 @@ impl Fleet {
         }
     }
 
-    /// Whether one may drop a Kustomization: it holds some that it does not declare, and carries out
-    /// what is planned for it.
+    /// Whether one may drop a Kustomization: it holds some that it does not declare, and its plan is
+    /// carried out.
     fn may_drop(&self, member: &Member) -> bool {
         let declared = Declared::from(&*member.object);
         let desired = match &member.outlook {
@@ -329,17 +322,17 @@ impl Fleet {
         held.any(|id| !desired.iter().any(|desired| desired.id == *id))
     }
 
-    /// The Kustomization that an object is, if it is one that is known and does not go.
+    /// The Kustomization of an object, if it is known and stays.
     fn living(&self, id: &ObjectId) -> Option<Key> {
         applies(id)?;
         let key = Key::new(&*id.namespace, &*id.name);
         let member = self.members.get(&key)?;
         let meta = &member.object.metadata;
-        // what was never created is not deleted
+        // one that was never created is not deleted
         (meta.deletion_timestamp.is_none() && meta.creation_timestamp.is_some()).then_some(key)
     }
 
-    /// Takes in a Kustomization whose objects were built elsewhere, in place of the one of its name.
+    /// Adds a Kustomization whose objects were built elsewhere, replacing the one of its name.
     pub async fn put(
         &mut self,
         cluster: &Cluster,
@@ -370,20 +363,18 @@ impl Fleet {
         self.take_in(Arc::new(object), Outlook::Built(outcome), reached);
     }
 
-    /// The Kustomizations that could be built from a tree, or could not though there is one, and
-    /// those that would be pruned.
+    /// The Kustomizations with a tree, and those that would be pruned.
     pub fn kustomizations(&self) -> impl Iterator<Item = &Kustomization> {
         let members = self.members.values();
         let looked_at = members.filter(|member| !matches!(member.outlook, Outlook::Unread));
         looked_at.map(|member| &*member.object)
     }
 
-    /// One by its name.
     pub fn get(&self, key: &Key) -> Option<&Kustomization> {
         self.members.get(key).map(|member| &*member.object)
     }
 
-    /// The Kustomizations that one declares, as far as they are not known like that.
+    /// The new or changed Kustomizations that one declares.
     fn declared_by(&self, key: &Key, queue: &Queue) -> Vec<Arc<Kustomization>> {
         let rendered = self.members.get(key).and_then(|member| member.outlook.rendered());
         let Some(rendered) = rendered else {
@@ -395,12 +386,12 @@ impl Fleet {
             .collect()
     }
 
-    /// A Kustomization that another one declares, if it is another than the one that is known.
+    /// A Kustomization that another one declares, if it differs from the known one.
     fn declared(&self, desired: &Desired, queue: &Queue) -> Option<Arc<Kustomization>> {
         if !is_kustomization(desired) {
             return None;
         }
-        // what is no Kustomization is refused when it is applied
+        // an invalid Kustomization is refused when it is applied
         let value = Value::Object(desired.object.0.clone());
         let mut object: Kustomization = serde_json::from_value(value).ok()?;
         let key = Key::of(&object.metadata);
@@ -424,7 +415,7 @@ impl Fleet {
             before: None,
             after: Some(Arc::clone(&object)),
         };
-        // nobody runs here who could be woken
+        // a preview has no controllers to wake
         let _wakes = declaration::changed(&mut self.index, &change, true, &Policy::default());
         let reference = object_ref(&key);
         self.index.set_target(&reference, &reached.0);
@@ -460,18 +451,18 @@ impl Fleet {
         self.members.insert(key, member);
     }
 
-    /// Another Kustomization of the same source of which nobody knows what it would want.
+    /// Another Kustomization of the same source whose desired state is unknown.
     fn awaited(&self, of: &Declared) -> Option<Owner> {
         let unknown = self.unknown.get(&of.source_ref())?;
         let other = unknown.iter().find(|key| **key != of.key)?;
         Some(owner_of(other))
     }
 
-    /// Holds what a Kustomization would be built to against the cluster.
+    /// Compares a Kustomization's build with the cluster.
     ///
     /// # Errors
-    /// When it cannot be built, or not all were looked at that are declared. That objects would be
-    /// refused is part of the answer.
+    /// When it cannot be built, or too many Kustomizations are declared. Objects that the cluster refuses
+    /// are part of the answer.
     pub async fn preview(&self, kustomization: &Kustomization) -> Result<Preview, PreviewError> {
         if let Some(limit) = self.exceeded {
             return Err(PreviewError::TooMany { limit });
@@ -497,7 +488,7 @@ impl Fleet {
         Ok(preview)
     }
 
-    /// What would be done about one; none where nothing is.
+    /// The decision about one; none where nothing happens.
     async fn prospect(&self, kustomization: &Kustomization) -> Result<Option<Prospect<'_>>, PreviewError> {
         let key = Key::of(&kustomization.metadata);
         let Some(member) = self.members.get(&key) else {
@@ -530,7 +521,7 @@ impl Fleet {
         }))
     }
 
-    /// What stands in the way of one, in the words of a preview; what is said so stands in it no more.
+    /// The obstacle of one as an error; removes it from the declaration.
     fn obstacle(&self, declared: &mut Declared) -> Option<PreviewError> {
         if let Some(stall) = self.rules.problem(&declared.key).filter(|_| !declared.deleting) {
             return Some(PreviewError::Setting(stall.to_string()));
@@ -544,7 +535,7 @@ impl Fleet {
         declared.unreadable.take().map(PreviewError::Inventory)
     }
 
-    /// The objects of one, and what the others would want of them.
+    /// The objects of one, and the others' claims on them.
     async fn objects(
         &self,
         declared: &Declared,
@@ -553,7 +544,7 @@ impl Fleet {
     ) -> Result<Objects, PreviewError> {
         let gone = undeclared(&desired, &declared.inventory);
         let live = looked_at(cluster, &gone).await?;
-        // how many it holds, as far as they were looked at
+        // the number of held objects that were read
         let held = declared.inventory.ids();
         let held = held.filter(|id| *live.get(id) != Presence::Absent).count();
         let presence = |id: &ObjectId| live.get(id).clone();
@@ -574,7 +565,7 @@ impl Fleet {
             applies: Arc::default(),
             held: declared.inventory.clone(),
             prune: declared.prune || declared.deleting,
-            // of one that goes there is no revision that could be mistaken for empty
+            // a deleted one has no revision that could be empty by mistake
             may_be_empty: declared.deleting || declared.allow_empty.as_deref() == Some(UNCOMMITTED),
             prune_check: (!declared.deleting).then_some(PruneBudgetCheck {
                 budget: declared.prune_budget,
@@ -591,10 +582,10 @@ impl Fleet {
     }
 }
 
-/// What a run would do about these objects, if it were not held up.
+/// The step of a run that nothing delays.
 fn step(mut declared: Declared, objects: Objects) -> Step {
     let now = Instant::now();
-    // it is looked at as if it were resumed; what is encrypted was opened when it was built
+    // a suspended one is previewed as if resumed; decryption happened in the build
     declared.suspend &= declared.deleting;
     declared.decryption = None;
     let last = Last::of_build(declared.generation, UNCOMMITTED, deadline(now, declared.timeout));
@@ -606,7 +597,7 @@ fn step(mut declared: Declared, objects: Objects) -> Step {
     decide(&declared, &seen, now).step
 }
 
-/// Masks what was decrypted, in whatever kind of object it stands.
+/// Masks decrypted texts, in objects of any kind.
 fn hide(preview: &mut Preview, opened: &Masks) {
     let steps = preview.plan.stages.iter_mut().flat_map(|stage| &mut stage.steps);
     let changes = steps.filter_map(|step| match step {
@@ -624,8 +615,8 @@ fn hide(preview: &mut Preview, opened: &Masks) {
     }
 }
 
-/// Where a Kustomization applies, with the rights that it has there; and why that is not known, if it
-/// is not. One that acts as nobody there can be is refused by the API server.
+/// The target cluster of a Kustomization with its rights there, or an error. The API server refuses an
+/// identity that does not exist.
 async fn reached(here: &Cluster, declared: &Declared, policy: &Policy) -> (Reached, Option<Failure>) {
     let full = match &declared.kube_config {
         None => Ok((TargetCluster::Local, here.clone())),
@@ -643,7 +634,6 @@ async fn reached(here: &Cluster, declared: &Declared, policy: &Policy) -> (Reach
     }
 }
 
-/// The objects of an inventory as the cluster has them.
 /// The declared objects that another owner has or gets, once all of them are applied.
 fn assigned(index: &OwnershipGraph, declared: &Declared, desired: &[Desired]) -> BTreeMap<ObjectId, Owner> {
     let me = object_ref(&declared.key);
@@ -652,7 +642,7 @@ fn assigned(index: &OwnershipGraph, declared: &Declared, desired: &[Desired]) ->
         .filter_map(|Desired { id, .. }| {
             let own = Own {
                 holds: declared.inventory.contains(id),
-                // the cluster is asked about what is applied, not about what is planned
+                // the labels in the cluster count for applied objects, not for planned ones
                 named: None,
                 artifact: Some(UNCOMMITTED),
             };
@@ -678,22 +668,21 @@ async fn looked_at(cluster: &Cluster, inventory: &Inventory) -> Result<Live, Pre
     Ok(live)
 }
 
-/// A Kustomization as it is when its deletion was asked for.
+/// A Kustomization after its deletion was requested.
 fn going(object: &Kustomization) -> Kustomization {
     let mut object = object.clone();
-    // when that is, nobody asks
+    // the value of the timestamp does not matter
     let created = object.metadata.creation_timestamp.clone();
     object.metadata.deletion_timestamp = object.metadata.deletion_timestamp.or(created);
     object
 }
 
-/// Whether an object is a Kustomization that is applied.
 fn is_kustomization(desired: &Desired) -> bool {
     applies(&desired.id).is_some() && !desired.own_loop && !desired.policy.ignored()
 }
 
 fn same_spec(one: &Kustomization, other: &Kustomization) -> bool {
-    // what cannot be written is not the same as anything
+    // values that do not serialize are never equal
     let text = |object: &Kustomization| serde_json::to_value(&object.spec).ok();
     text(one).is_some_and(|spec| Some(spec) == text(other))
 }

@@ -1,7 +1,7 @@
-//! Why a Kustomization is not ready, as values that answer for themselves: the condition's reason,
-//! the sentence, and when it is worth trying again.
+//! Why a Kustomization is not ready, as values: the condition's reason and message, and the time of the
+//! next try.
 //!
-//! Where Flux has a sentence for the same thing, it begins the same: people match on it.
+//! Messages that Flux has, too, begin as Flux's do: people match on them.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::kit::read::chain;
 use crate::ownership::contest::Contest;
 use crate::targets::remote::RemoteClusterError;
 
-/// Something is missing that wakes the Kustomization when it comes.
+/// A missing prerequisite. Its arrival wakes the Kustomization.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     /// The API server does not serve its source's kind.
     SourceUnserved(SourceKind, Key),
-    /// It is not known yet whether the source exists; why not, if something is in the way.
+    /// It is unknown whether the source exists; the text is the cause, if there is one.
     SourceUnlisted(Key, Option<String>),
     /// The source does not exist.
     SourceAbsent(SourceKind, Key),
@@ -29,20 +29,20 @@ pub enum Wait {
     NoArtifact(SourceKind, Key),
     /// The source's artifact is not in the store.
     NotStored(SourceKind, Key),
-    /// The source's artifact is on its way.
+    /// The source's artifact is being fetched.
     Fetching {
         /// Its revision.
         revision: String,
-        /// Why the last attempt failed, if one did.
+        /// The error of the last attempt, if it failed.
         trouble: Option<String>,
     },
-    /// The source's artifact could not be fetched.
+    /// Fetching the source's artifact failed.
     Unfetched {
         /// Its revision.
         revision: String,
-        /// Whether the source does not have it any more.
+        /// Whether the source no longer has it.
         gone: bool,
-        /// What happened, and what to do.
+        /// The error, and the remedy.
         why: String,
     },
     /// A dependency does not exist.
@@ -51,9 +51,9 @@ pub enum Wait {
     DependencyNotReady(Key),
     /// A dependency is ready at another revision of the common source.
     DependencyBehind(Key),
-    /// A dependency's `readyExpr` does not hold.
+    /// A dependency's `readyExpr` is false.
     DependencyUnmet(Key),
-    /// A dependency's `readyExpr` has no answer, and why.
+    /// A dependency's `readyExpr` fails, with the cause.
     DependencyUnanswered(Key, String),
 }
 
@@ -77,17 +77,16 @@ impl Wait {
         }
     }
 
-    /// When to look again if nothing wakes us: a safety net, as every interval here. `usually` is
-    /// what was asked for.
+    /// The delay until the next check without a wake-up, a safety net. `usually` is the configured one.
     pub fn look_again(&self, usually: Duration) -> Duration {
         match self {
-            // the store is filled by a controller of this process that may not write a status for it
+            // the store is filled by a controller of this process that may write no status for it
             Wait::NotStored(..) => Duration::from_secs(1),
             _ => usually,
         }
     }
 
-    /// Whether it usually is over so soon that a word about it is noise.
+    /// Whether it is usually over so soon that a status would be noise.
     pub fn passing(&self) -> bool {
         matches!(
             self,
@@ -151,49 +150,49 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Nothing happens until somebody changes something.
+/// A failure that lasts until a person changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stall {
-    /// What a field is for needs a feature gate of Flux's that is closed.
+    /// The use of a field needs a closed feature gate of Flux.
     Gated {
         /// The field.
         field: &'static str,
-        /// What it is for.
+        /// The use.
         purpose: &'static str,
         /// The gate.
         gate: &'static str,
     },
-    /// An expression in its spec cannot be read, and why.
+    /// A CEL expression in its spec cannot be read.
     Expression(String),
-    /// It may not read its source, and why.
+    /// It may not read its source.
     AccessDenied(String),
-    /// It depends on itself; the way there and back.
+    /// It depends on itself; the path of the cycle.
     Cycle(Vec<Key>),
-    /// The revision declares nothing, and everything held would be deleted.
+    /// The revision declares no objects, so all objects of the inventory would be deleted.
     EmptyRender {
         /// The Kustomization.
         key: Key,
         /// The revision.
         revision: String,
-        /// How many objects it holds.
+        /// The number of objects in the inventory.
         held: usize,
     },
-    /// The revision would delete more than it may.
+    /// The revision would delete more than the prune budget allows.
     PruneBudget {
         /// The Kustomization.
         key: Key,
         /// The revision.
         revision: String,
-        /// What it would delete.
+        /// The deletions.
         exceeded: Exceeded,
     },
-    /// A setting of the Kustomization means nothing, and why.
+    /// A setting of the Kustomization is invalid.
     Setting(String),
     /// The inventory in the status cannot be read.
     Inventory(String),
-    /// What is referred to is of another namespace, and the policy keeps them apart.
+    /// The source is in another namespace, and the policy forbids that.
     CrossNamespace(SourceKind, Key),
-    /// It names a ServiceAccount that there cannot be.
+    /// It names an invalid ServiceAccount.
     Account(String),
 }
 
@@ -260,7 +259,7 @@ impl fmt::Display for Stall {
     }
 }
 
-/// What would be deleted, and how to say that it is meant.
+/// The deletions, and the command that confirms them.
 pub fn over_budget(key: &Key, revision: &str, exceeded: &Exceeded) -> String {
     format!(
         "{exceeded} ({PRUNE_BUDGET}): {}. If this is meant, confirm with: {}",
@@ -276,8 +275,8 @@ fn annotate(key: &Key, annotation: &str, value: &str) -> String {
     )
 }
 
-/// Why an object was not applied. As Flux says it, people match on that: it begins with the object, and
-/// with a dry run, though there was none. Where the object comes from is last.
+/// The message for an object that was not applied. People match on Flux's message, so it begins with the
+/// object and "dry-run" although there was none. The object's origin is last.
 pub fn refusal(failure: &equate_apply::cluster::Failure) -> String {
     let (id, why) = (&failure.id, chain(&failure.error));
     let word = match &failure.error {
@@ -290,7 +289,7 @@ pub fn refusal(failure: &equate_apply::cluster::Failure) -> String {
             let origin = origin(failure);
             return format!("{id} not found: namespaces \"{namespace}\" not found{origin}");
         }
-        // what has no words of Flux's
+        // Flux has no message for these
         _ => return chain(failure),
     };
     let why = match &failure.error {
@@ -309,48 +308,49 @@ fn origin(failure: &equate_apply::cluster::Failure) -> String {
     origin.map(|origin| format!(" ({origin})")).unwrap_or_default()
 }
 
-/// When a failure is worth another try.
+/// When a failure is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Not before the inputs or the spec are others.
+    /// When the inputs or the spec change.
     Never,
     /// After `spec.retryInterval`.
     Interval,
-    /// Soon, and later each time: the API server was busy or away.
+    /// Soon, and later each time: the API server was busy or did not answer.
     Backoff,
 }
 
-/// How the message of an artifact without `spec.path` begins; with the same reason as waiting for one.
+/// The beginning of the message when the artifact lacks `spec.path`; its reason is also that of a missing
+/// artifact.
 pub const PATH_NOT_FOUND: &str = "kustomization path not found: ";
 
-/// A run that failed.
+/// A failed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The directory is not in the artifact.
     PathAbsent(String),
     /// The manifests cannot be built.
     Build(String),
-    /// A variable has no value, or is none.
+    /// A variable has no value, or an invalid one.
     Substitution(String),
-    /// Something that is encrypted does not open.
+    /// Decryption failed.
     Sealed(String),
-    /// The variables for it cannot be read.
+    /// The variables cannot be read.
     Values(String),
-    /// They are not built in this time.
+    /// The build exceeded this time.
     BuildTimeout(Duration),
     /// The artifact's content cannot be read.
     Artifact(String),
-    /// Objects were refused, or cannot be applied at all.
+    /// The API server refused objects, or they cannot be applied.
     Apply(String),
-    /// The API server could not be reached, or was busy.
+    /// The API server was busy or did not answer.
     Unreachable(String),
-    /// Objects that are no longer declared could not be deleted.
+    /// Pruning failed.
     Prune(String),
-    /// A stage did not become healthy in time, and what comes after it was not applied.
+    /// A stage did not become healthy in time, so later stages were not applied.
     Stage(String),
-    /// What was applied is not healthy; for how long it was waited, and for what.
+    /// Applied objects are not healthy; the time waited, and the objects.
     Health(Duration, String),
-    /// Others hold objects that this one declares.
+    /// Other owners hold declared objects.
     OwnershipConflict(Vec<Contest>),
 }
 
@@ -371,7 +371,7 @@ impl Failure {
         }
     }
 
-    /// The same with its words changed.
+    /// The same with a rewritten message.
     #[must_use]
     pub fn reworded(self, word: impl Fn(&str) -> String) -> Self {
         match self {
@@ -384,7 +384,7 @@ impl Failure {
             Failure::Prune(why) => Failure::Prune(word(&why)),
             Failure::Stage(why) => Failure::Stage(word(&why)),
             Failure::Health(waited, why) => Failure::Health(waited, word(&why)),
-            // nothing in them comes from an object
+            // no text of an object is in them
             Failure::PathAbsent(_)
             | Failure::BuildTimeout(_)
             | Failure::Artifact(_)
@@ -392,15 +392,14 @@ impl Failure {
         }
     }
 
-    /// When it is worth another try.
     pub fn retry(&self) -> Retry {
         match self {
-            // pure functions of inputs that have not changed
+            // the same inputs fail again
             Failure::PathAbsent(_) | Failure::Build(_) | Failure::Substitution(_) | Failure::Sealed(_) => {
                 Retry::Never
             }
             Failure::Unreachable(_) => Retry::Backoff,
-            // a machine that is less busy may be done in time
+            // with less load it may end in time
             Failure::BuildTimeout(_)
             | Failure::Values(_)
             | Failure::Artifact(_)
@@ -460,7 +459,7 @@ impl From<RemoteClusterError> for Failure {
     }
 }
 
-/// A length of time as Flux writes it, without more digits than anybody reads.
+/// A duration as Flux writes it, without fractions of milliseconds.
 pub fn go(time: Duration) -> equate_api::meta::Duration {
     let whole = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     whole.into()

@@ -1,6 +1,6 @@
-//! What a revision wants applied: the build, off the runtime's threads, and its objects made ready.
+//! Builds the objects of a revision, off the runtime's threads, and prepares them for applying.
 //!
-//! It knows nothing of a run: `preview` renders with it, too.
+//! It is independent of runs: `preview` uses it, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,32 +39,30 @@ const UNBUILT: &str = "cannot be built at this revision";
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub(super) desired: Arc<Vec<Desired>>,
-    /// What it is called.
+    /// The names of its objects.
     pub(super) objects: Arc<BuiltObjects>,
     pub(super) inputs: Inputs,
     /// Whether all variables were known.
     pub(super) resolved: bool,
-    /// What was decrypted, and must not be shown.
+    /// The decrypted texts, to mask.
     pub(super) opened: Arc<Masks>,
     pub(super) digest: String,
-    /// The files that declare this very loop, and how many objects each; the root's alone.
+    /// The files that declare Equate's own loop, with their numbers of objects; for the root only.
     pub(super) own_files: Option<BTreeMap<String, usize>>,
 }
 
-/// What rendering needs of its surroundings.
+/// The dependencies of rendering.
 pub(super) struct Rendering<'a> {
     pub(super) cluster: &'a Cluster,
-    /// Bounds work that holds a processor.
+    /// Limits CPU-bound work.
     pub(super) blocking: &'a Arc<Semaphore>,
     pub(super) root: Option<&'a OwnLoop>,
     pub(super) default_namespace: Option<&'a str>,
-    /// Opens data keys that somebody else keeps.
     pub(super) transits: &'a Transits,
-    /// How Kustomizations look at their objects.
     pub(super) rules: &'a Arc<ObjectRules>,
 }
 
-/// Ends a build nobody waits for any more: its time is over, or the run was given up.
+/// Stops a build when its time is over or its run is cancelled.
 struct Stops(equate_kustomize::Stop);
 
 impl Drop for Stops {
@@ -73,7 +71,7 @@ impl Drop for Stops {
     }
 }
 
-/// Begins work when a processor is free. It has it until it ends, also if nobody waits for it any more.
+/// Runs work when a processor is free. The work keeps it to its end, even if nobody waits any more.
 async fn on_a_processor<T: Send + 'static>(
     processors: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -87,7 +85,7 @@ async fn on_a_processor<T: Send + 'static>(
     })
 }
 
-/// A build, for as long as a Kustomization may take.
+/// A build within the Kustomization's timeout.
 async fn within<T>(
     timeout: Duration,
     stop: equate_kustomize::Stop,
@@ -103,14 +101,14 @@ fn broke_off(error: JoinError) -> Failure {
     Failure::Build(format!("internal error in the build: {error}"))
 }
 
-/// What a build says of what is wanted; nothing where it only could not be finished.
+/// The desired state of a build; none where it only could not be finished.
 pub(super) fn desired_of(outcome: &Result<Rendered, Failure>) -> Option<DesiredSet> {
     match outcome {
         Ok(rendered) if !rendered.resolved && rendered.objects.have_variables() => {
             Some(DesiredSet::Unknown(UNBUILT))
         }
         Ok(rendered) => Some(DesiredSet::Known(Arc::clone(&rendered.objects))),
-        // what is not there holds nothing
+        // a missing directory declares nothing
         Err(Failure::PathAbsent(_)) => Some(DesiredSet::nothing()),
         Err(Failure::Unreachable(_)) => None,
         Err(_) => Some(DesiredSet::Unknown(UNBUILT)),
@@ -118,9 +116,9 @@ pub(super) fn desired_of(outcome: &Result<Rendered, Failure>) -> Option<DesiredS
 }
 
 impl Rendering<'_> {
-    /// Builds what a Kustomization declares, and gives every object its namespace and labels.
+    /// Builds a Kustomization's objects, with their namespaces and labels.
     ///
-    /// Without variables nothing is substituted: then only names that have none in them are certain.
+    /// Without values nothing is substituted: then only names without variables are certain.
     pub(super) async fn render(
         &self,
         ks: &Declared,
@@ -128,7 +126,7 @@ impl Rendering<'_> {
         tree: &Tree,
     ) -> Result<Rendered, Failure> {
         if ks.decryption.is_some() && values.is_none() {
-            // a name may have a suffix that is made of what is encrypted
+            // a name may have a hash suffix of decrypted content
             return Err(Failure::Values(
                 "it cannot be decrypted, because the keys of spec.decryption are not read".to_owned(),
             ));
@@ -175,8 +173,8 @@ impl Rendering<'_> {
         })
     }
 
-    /// Builds, again with what transit engines answered if they had to be asked; what was decrypted is in
-    /// no error.
+    /// Builds, and builds again with the answers of transit engines if there were questions. No error has
+    /// decrypted text.
     async fn build_opened(
         &self,
         timeout: Duration,
@@ -205,14 +203,14 @@ impl Rendering<'_> {
                      use fewer data keys"
                 )));
             }
-            // each round has new questions, so there is a last one
+            // each round has new questions, so it ends
             let asking = self.transits.ask(ring, questions, Arc::make_mut(&mut answers));
             let asked = tokio::time::timeout_at(until, asking).await;
             asked.map_err(|_elapsed| Failure::BuildTimeout(timeout))?;
         }
     }
 
-    /// Gives objects that were built the namespace and the labels of what applies them.
+    /// Adds the owner's labels and the namespaces to built objects.
     pub(super) async fn prepare(
         &self,
         ks: &Declared,
@@ -248,7 +246,7 @@ impl Rendering<'_> {
         })
     }
 
-    /// Runs what holds a processor where it holds up nobody, and not more of it than there are processors.
+    /// Runs CPU-bound work on its own threads, at most one per processor.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -257,7 +255,7 @@ impl Rendering<'_> {
         done.await.map_err(broke_off)
     }
 
-    /// The same for a build. That it waits for a processor is not its time.
+    /// The same for a build. Waiting for a processor does not count as its time.
     async fn build_within<T: Send + 'static>(
         &self,
         timeout: Duration,
@@ -268,7 +266,7 @@ impl Rendering<'_> {
         within(timeout, stop, building).await?.map_err(broke_off)
     }
 
-    /// Gives objects the namespaces they live in; `equate up` has a default, as kubectl does.
+    /// Sets the objects' namespaces; `equate up` has a default, like kubectl.
     async fn settle(&self, objects: &mut [Resource]) -> Result<(), Failure> {
         let each: Vec<_> = objects.iter_mut().map(|resource| &mut resource.object).collect();
         match self.cluster.assign_namespaces(each, self.default_namespace).await {
@@ -284,7 +282,7 @@ impl Rendering<'_> {
     }
 }
 
-/// One build: what it made or why not, what it opened, and what it would have asked.
+/// One build: its result, the decrypted texts, and the questions for transit engines.
 type Once = (Result<(Built, String), Failure>, Masks, Vec<TransitRequest>);
 
 fn once(
@@ -315,7 +313,7 @@ fn once(
     (built, opened, questions)
 }
 
-/// Why a build failed. `silent`: a transit engine did not answer, and may later.
+/// The failure of a build. `silent`: a transit engine did not answer, and may later.
 fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
     let why = match error.fault.decryption_fault() {
         None => {
@@ -374,7 +372,7 @@ fn place(resource: &Resource) -> String {
     }
 }
 
-/// What tells two builds apart in the history: the digest of what `kustomize build` prints, as in Flux.
+/// The digest of a build in the history: of the output of `kustomize build`, as in Flux.
 pub(super) fn digest(objects: &[Resource]) -> String {
     let mut hash = Sha256::new();
     for (place, resource) in objects.iter().enumerate() {
@@ -396,7 +394,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_that_nobody_waits_for_still_holds_its_processor() {
+    async fn abandoned_work_keeps_its_processor() {
         let processors = Arc::new(Semaphore::new(1));
         let (go, told) = std::sync::mpsc::channel::<()>();
         let work = on_a_processor(&processors, move || told.recv()).await;
@@ -407,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_build_has_no_more_time_than_its_kustomization() {
+    async fn a_build_ends_at_the_kustomizations_timeout() {
         let minute = Duration::from_secs(60);
         let stop = equate_kustomize::Stop::default();
         let ended = within(minute, stop.clone(), std::future::pending::<()>()).await;
@@ -423,7 +421,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_that_is_given_up_stops_its_build() {
+    async fn a_cancelled_run_stops_its_build() {
         let stop = equate_kustomize::Stop::default();
         let run = within(Duration::MAX, stop.clone(), std::future::pending::<()>());
         drop(tokio::time::timeout(Duration::from_secs(1), run).await);

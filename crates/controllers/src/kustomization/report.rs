@@ -1,5 +1,4 @@
-//! How a run ended, as a status and events: pure. What the status says stands in `status`; here is which of it
-//! is said, and what of that is news.
+//! The end of a run, as a status and events; pure. `status` has the texts; this file chooses among them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,36 +16,31 @@ use super::status::{Aspects, Attempt, Healthy, StatusDraft};
 use crate::kit::controller::{Next, Notice, Report};
 use crate::kit::events::Severity;
 
-/// What was done, and what is known of it then.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// What it came to.
     pub(crate) outcome: Outcome,
-    /// What holds whatever it came to.
     pub(crate) aspects: Aspects,
-    /// What its events are about.
     pub(crate) context: EventContext,
-    /// When it runs next.
     pub(crate) next: Next,
 }
 
-/// What events say beside what happened, and what they must not say.
+/// The metadata of events, and the values to mask in them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EventContext {
-    /// The revision that is carried out.
     pub(crate) revision: Option<Revision>,
     /// Values of Secrets.
     pub(crate) masks: Vec<Arc<Masks>>,
 }
 
 impl EventContext {
-    /// A text that may quote what was built, without values of Secrets.
+    /// The text without values of Secrets.
     pub(crate) fn masked(&self, text: &str) -> String {
         let masks = self.masks.iter();
         masks.fold(text.to_owned(), |text, masks| masks.mask(&text))
     }
 
-    /// An event of the revision that is carried out.
+    /// An event about the revision.
     pub(crate) fn notice(&self, severity: Severity, reason: Why, message: &str) -> Notice {
         let mut notice = Notice::new(severity, reason.as_str(), self.masked(message));
         if let Some(revision) = &self.revision {
@@ -59,62 +53,54 @@ impl EventContext {
     }
 }
 
-/// What a run came to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Nothing that was not so before.
     Unchanged,
-    /// It is suspended.
     Suspended,
-    /// Nothing happens until somebody changes something.
+    /// Nothing happens until a person changes something.
     Stalled(Stall),
-    /// Something is missing.
     Waiting {
         wait: Wait,
-        /// The revision that there is.
+        /// The present revision.
         revision: Option<String>,
-        /// How often it looks by itself.
+        /// The interval of its own checks.
         again: Duration,
     },
-    /// Others have to be built first, or something has to go.
+    /// Others have to be built first, or an object has to disappear.
     Awaiting(String),
-    /// It holds this, and nothing else may be new.
+    /// Only the inventory may be new.
     Steady(Inventory),
-    /// All is applied, and what has to be healthy is waited for.
+    /// All is applied, and health checks run.
     Checking {
         revision: Revision,
         inventory: Inventory,
     },
-    /// All is as declared.
     Ready(Ready),
-    /// It was ready, and is at a newer revision that changes nothing.
+    /// It was ready, and a newer revision changes nothing.
     Renewed(Ready),
-    /// It failed.
     Failed {
         failure: Failure,
         revision: Revision,
         inventory: Inventory,
-        /// What goes into the history, if anything was built.
+        /// The record for the history, if anything was built.
         attempt: Option<Attempt>,
         /// Whether it failed in the same way before.
         same: bool,
     },
 }
 
-/// All is as declared.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) revision: Revision,
     pub(crate) inventory: Inventory,
     pub(crate) attempt: Attempt,
     pub(crate) healthy: Healthy,
-    /// Whether anything was changed that no status tells of yet.
+    /// Whether there are changes that no status reports yet.
     pub(crate) changed: bool,
     /// Whether the run answers a request.
     pub(crate) requested: bool,
 }
 
-/// Says how a run ended.
 pub(crate) fn report(
     ks: &Declared,
     before: &KustomizationStatus,
@@ -137,7 +123,7 @@ pub(crate) fn report(
         Outcome::Awaiting(message) => draft.awaiting(message),
         Outcome::Steady(inventory) => draft.holding(inventory),
         Outcome::Checking { revision, inventory } => draft.checking(revision, inventory),
-        // a status that says all this already, of this generation, is not written again
+        // the status of this generation already says all this
         Outcome::Ready(ready) if !news => draft.holding(&ready.inventory),
         Outcome::Ready(ready) | Outcome::Renewed(ready) => {
             draft.ready(&ready.revision, &ready.inventory, &ready.attempt, &ready.healthy)
@@ -161,7 +147,7 @@ pub(crate) fn report(
     }
 }
 
-/// Whether what was asked for has ended, well or badly.
+/// Whether a requested reconciliation has ended, successfully or not.
 fn ends(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Unchanged | Outcome::Awaiting(_) | Outcome::Checking { .. } => false,
@@ -175,7 +161,7 @@ fn ends(outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether the run failed. One that waits for others did not.
+/// Whether the run failed. Waiting for others is no failure.
 fn fails(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Stalled(_) | Outcome::Failed { .. } => true,
@@ -190,7 +176,7 @@ fn fails(outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether being ready is news.
+/// Whether readiness is new, and worth an event.
 fn is_news(ks: &Declared, before: &KustomizationStatus, outcome: &Outcome) -> bool {
     let Outcome::Ready(ready) = outcome else {
         return false;
@@ -212,7 +198,7 @@ fn notices(
 ) -> Vec<Notice> {
     let mut notices = Vec::new();
     match outcome {
-        // people have to come and look
+        // a person has to act
         Outcome::Stalled(stall) if after != before => {
             notices.push(context.notice(Severity::Warning, stall.reason(), &stall.to_string()));
         }
@@ -262,7 +248,7 @@ fn notices(
     notices
 }
 
-/// Tells of what is missing, unless the status said it already.
+/// An event about a missing prerequisite, unless the status already reported it.
 fn missing(
     (before, after): (&KustomizationStatus, &KustomizationStatus),
     wait: &Wait,

@@ -1,16 +1,14 @@
-//! How each Kustomization looks at its objects: `spec.healthCheckExprs` and `spec.ignore`, compiled
-//! once for each form that they have.
+//! The rules of each Kustomization for its objects: `spec.healthCheckExprs` and `spec.ignore`, compiled
+//! once for each form.
 //!
-//! Both need the whole object, of which only digests and health are kept. So the hub asks here when a
-//! watch brings one, and the executor when it is answered; an event costs what the rules of its owner
-//! for its kind cost, and nothing where there are none. When a Kustomization's rules change, what is
-//! known of its objects was seen under others: each of them is asked for once (`Run::reinspect`).
+//! Both need the whole object, but only digests and health are kept. So the object watcher evaluates them
+//! when a watch delivers an object, and the executor when a write is answered. Owners without rules cost
+//! nothing. When rules change, the state of all objects is outdated, and each is read once
+//! (`Run::reinspect`).
 //!
-//! Rules are known here as soon as the mirror tells of a Kustomization, before any list, so a start
-//! asks for nothing.
+//! The mirror delivers the rules before any list, so a start needs no extra requests.
 //!
-//! Refused by name: expressions that cannot be read, two for one kind, selectors and paths that are
-//! none.
+//! Refused: unreadable expressions, two for one kind, and invalid selectors and paths.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,15 +29,14 @@ use crate::kustomization::KUSTOMIZATION;
 use crate::kustomization::declared::target;
 use crate::kustomization::reasons::Stall;
 
-/// The rules of all Kustomizations that have some.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectRules {
-    // a lookup for each event; written when a spec changes
+    // one lookup per event; written when a spec changes
     rules: RwLock<HashMap<Key, Arc<Rules>>>,
     stamps: AtomicU64,
 }
 
-/// The rules of one, and what they were made of.
+/// The rules of one, and the spec they were compiled from.
 #[derive(Debug)]
 struct Rules {
     stamp: Stamp,
@@ -55,7 +52,7 @@ struct Compiled {
     ignores: Vec<Ignores>,
 }
 
-/// When an object of a kind is healthy.
+/// The health expressions of a kind.
 #[derive(Debug)]
 struct Judge {
     in_progress: Option<Expression>,
@@ -63,7 +60,7 @@ struct Judge {
     current: Expression,
 }
 
-/// Fields that may differ, of some objects.
+/// The ignored fields of some objects.
 #[derive(Debug)]
 struct Ignores {
     paths: Vec<Pointer>,
@@ -71,7 +68,7 @@ struct Ignores {
 }
 
 impl ObjectRules {
-    /// Takes in what a Kustomization says; the same again costs a comparison.
+    /// Compiles the rules of a spec; an unchanged spec costs a comparison.
     pub(crate) fn set(&self, key: &Key, spec: &KustomizationSpec) {
         let (health, ignore) = (&spec.health_check_exprs, &spec.ignore);
         let known = self.of(key);
@@ -93,18 +90,17 @@ impl ObjectRules {
         all.insert(key.clone(), Arc::new(rules));
     }
 
-    /// A Kustomization is gone, or has no rules any more.
     pub(crate) fn forget(&self, key: &Key) {
         let mut all = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         all.remove(key);
     }
 
-    /// What is wrong with what a Kustomization says.
+    /// The error in a Kustomization's rules.
     pub(crate) fn problem(&self, key: &Key) -> Option<Stall> {
         self.of(key)?.compiled.as_ref().err().cloned()
     }
 
-    /// Whether a Kustomization has its own words for the health of such an object.
+    /// Whether a Kustomization has a health expression for such an object.
     pub(crate) fn judges(&self, key: &Key, id: &ObjectId) -> bool {
         let rules = self.of(key);
         let compiled = rules.as_ref().and_then(|rules| rules.compiled.as_ref().ok());
@@ -117,7 +113,7 @@ impl ObjectRules {
     }
 
     fn of_owner(&self, owner: &Owner) -> Option<Arc<Rules>> {
-        // most have none, and events are many
+        // most owners have none, and events are many
         let all = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         match all.is_empty() || owner.kind != &KUSTOMIZATION {
             true => None,
@@ -154,14 +150,14 @@ impl OwnerRules for ObjectRules {
 
 impl Compiled {
     fn judge(&self, group: &str, kind: &str) -> Option<&Judge> {
-        // two short texts for an event of an owner that has rules
+        // two short strings per event of an owner with rules
         let by = |kind: &str| self.judges.get(&(group.to_owned(), kind.to_owned()));
         by(kind).or_else(|| by(""))
     }
 }
 
 impl Judge {
-    /// In Flux's order; what none says is on its way.
+    /// The health in Flux's order; an object that matches none is in progress.
     fn health(&self, object: &Object) -> Health {
         let told = |status| Health {
             status,
@@ -291,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_as_healthy_as_its_owner_says() {
+    fn health_follows_the_owners_expressions() {
         let check = |checks: Value, of: Value, expected: Option<&str>| {
             let registry = registry(&json!({ "healthCheckExprs": checks }));
             assert_eq!(registry.problem(&key()), None);
@@ -320,7 +316,7 @@ mod tests {
                 "failed": "status.phase.startsWith('F')", "current": "status.phase in ['Done', 'Fine']" }])
         };
         check(all(), widget(json!({ "phase": "Wait" })), Some("InProgress"));
-        // the first that holds, in this order; only the group is compared
+        // the first true expression wins, in this order; only the group is compared
         check(all(), widget(json!({ "phase": "Fine" })), Some("Failed"));
         check(all(), widget(json!({ "phase": "Done" })), Some("Current"));
         check(all(), widget(json!({ "phase": "Other" })), Some("InProgress"));
@@ -334,7 +330,7 @@ mod tests {
             widget(json!({ "phase": "Done", "observedGeneration": 2 })),
             Some("Current"),
         );
-        // a text is no generation
+        // a string is no generation
         check(
             all(),
             widget(json!({ "phase": "Done", "observedGeneration": "1" })),
@@ -365,7 +361,7 @@ mod tests {
             json!({ "apiVersion": "example.org/v1", "kind": "Widget", "metadata": { "name": "a" } }),
             None,
         );
-        // any kind of the group; one that is named comes first
+        // any kind of the group; an expression for the exact kind wins
         let group = json!([
             { "apiVersion": "example.com/v1", "current": "spec.size > 3" },
             { "apiVersion": "example.com/v1", "kind": "Gadget", "current": "data.x == 'y'" },
@@ -374,7 +370,7 @@ mod tests {
         check(group.clone(), sized, Some("Current"));
         let gadget = json!({ "apiVersion": "example.com/v1", "kind": "Gadget", "metadata": { "name": "a" }, "data": { "x": "y" } });
         check(group, gadget, Some("Current"));
-        // the core group, and what is no bool
+        // the core group, and a result that is no bool
         let map = || json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "x": "y" } });
         check(
             json!([{ "apiVersion": "v1", "kind": "ConfigMap", "current": "data.x" }]),
@@ -389,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_named() {
+    fn invalid_rules_are_named() {
         let check = |fields: Value, expected: &str| {
             let problem = registry(&fields).problem(&key()).unwrap();
             assert!(problem.to_string().contains(expected), "{fields}: {problem}");
@@ -423,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_ignored_of_the_objects_that_are_meant() {
+    fn fields_are_ignored_of_selected_objects_only() {
         let check = |target: Value, expected: bool| {
             let registry =
                 registry(&json!({ "ignore": [{ "paths": ["/spec/replicas"], "target": target }] }));
@@ -452,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_have_a_new_stamp_when_they_are_others() {
+    fn changed_rules_have_a_new_stamp() {
         let registry = ObjectRules::default();
         let owner = Owner::new(&KUSTOMIZATION, "n", "apps");
         let set = |fields: Value| {

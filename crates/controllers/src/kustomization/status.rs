@@ -1,8 +1,7 @@
-//! What a run came to, as a status: pure, and the same state always gives the same status.
+//! The end of a run, as a status; pure: the same state always gives the same status.
 //!
-//! Each function takes the status as it stands and answers it as it should stand; the caller
-//! writes the difference, and nothing when there is none. Reasons, and the sentences people match
-//! on, are those of Flux's kustomize-controller.
+//! Each function turns the present status into the next; the caller writes the difference, if any. Reasons
+//! and well-known messages are those of Flux's kustomize-controller.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,49 +20,47 @@ use super::declared::Declared;
 use super::inputs::artifact::Revision;
 use super::reasons::{Failure, Stall, Wait, go};
 
-/// Conditions under the names that they had before; the next write removes them.
+/// The conditions' former names; the next write removes them.
 const RENAMED: [&str; 2] = ["Contested", "PruneHeld"];
 
 const IN_PROGRESS: &str = "Reconciliation in progress";
 
-/// What goes into the history.
+/// A record for the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    /// The digest of what was built, `sha256:<hex>`.
+    /// The digest of the build, `sha256:<hex>`.
     pub(crate) digest: String,
-    /// How long the run took.
     pub(crate) took: Duration,
 }
 
-/// What a status says beside how the last run ended: true or not, however that was.
+/// The conditions that are independent of how the run ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Aspects {
     /// The objects that another Kustomization declares as well.
     pub(crate) contested: Option<String>,
-    /// The objects that somebody keeps changing.
+    /// The objects that another writer keeps changing.
     pub(crate) drifting: Option<String>,
     /// The objects that are not deleted yet because others may want them.
     pub(crate) awaited: Option<String>,
-    /// The objects that are not deleted yet because what others need would go with them.
+    /// The objects that are not deleted yet because others need objects in them.
     pub(crate) needed: Option<String>,
-    /// The objects that are not deleted because too much would be at once.
+    /// The objects that are not deleted because of the prune budget.
     pub(crate) over_budget: Option<String>,
     /// The objects that another declares and does not take.
     pub(crate) untaken: Option<String>,
 }
 
-/// What became of the health of what was applied.
+/// The health of the applied objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Healthy {
-    /// Nothing has to be healthy.
+    /// No health check is configured.
     Unasked,
-    /// It is, after this time.
+    /// Healthy after this time.
     Passed(Duration),
-    /// It is, as before: nothing new to say.
+    /// Healthy as before.
     Still,
 }
 
-/// Writes a status: one Kustomization at one moment.
 #[derive(Debug)]
 pub(crate) struct StatusDraft<'a> {
     ks: &'a Declared,
@@ -72,17 +69,16 @@ pub(crate) struct StatusDraft<'a> {
 }
 
 impl<'a> StatusDraft<'a> {
-    /// Begins with the status as it stands.
     pub(crate) fn new(ks: &'a Declared, before: &KustomizationStatus, now: Timestamp) -> Self {
         let mut status = before.clone();
-        // with a first word of ours the definition's default goes: it says that nothing was seen
+        // the first status replaces the default of the CRD, which means that nothing was observed
         if status.observed_generation.is_none() {
             status.observed_generation = Some(-1);
         }
         Self { ks, now, status }
     }
 
-    /// The status, with the aspects that hold whatever the run came to.
+    /// The status, with the aspects.
     pub(crate) fn finish(mut self, aspects: &Aspects) -> KustomizationStatus {
         self.status
             .conditions
@@ -97,7 +93,7 @@ impl<'a> StatusDraft<'a> {
             Reason::DriftRepeats,
             aspects.drifting.as_deref(),
         );
-        // one at a time: what is held for longer is said when the rest is over
+        // one at a time: the next is reported when the first is over
         let reasons = [
             (Reason::PruneBudgetExceeded, &aspects.over_budget),
             (Reason::OthersUnknown, &aspects.awaited),
@@ -112,7 +108,7 @@ impl<'a> StatusDraft<'a> {
         self.status
     }
 
-    /// New objects are about to be made: their ids are written down before.
+    /// The inventory has to name new objects before they are created.
     #[must_use]
     pub(crate) fn started(mut self, revision: &Revision, inventory: &Inventory) -> Self {
         self.hold(inventory);
@@ -122,7 +118,6 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// All is applied, and what has to be healthy is waited for.
     #[must_use]
     pub(crate) fn checking(mut self, revision: &Revision, inventory: &Inventory) -> Self {
         self.hold(inventory);
@@ -138,14 +133,13 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// It may hold other objects than before, and nothing else is new.
+    /// Only the inventory changes.
     #[must_use]
     pub(crate) fn holding(mut self, inventory: &Inventory) -> Self {
         self.hold(inventory);
         self
     }
 
-    /// All is as declared.
     #[must_use]
     pub(crate) fn ready(
         mut self,
@@ -185,7 +179,6 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// The run failed.
     #[must_use]
     pub(crate) fn failed(
         mut self,
@@ -232,20 +225,18 @@ impl<'a> StatusDraft<'a> {
         self.set(ConditionType::Ready, ConditionStatus::False, reason, &message);
         match failure {
             Failure::Health(_, why) => self.set(ConditionType::Healthy, ConditionStatus::False, reason, why),
-            // of something that is not applied nobody can say that it is healthy
+            // the health of objects that are not applied is unknown
             _ => self.clear(ConditionType::Healthy),
         }
         self
     }
 
-    /// Others have to be built first.
     #[must_use]
     pub(crate) fn awaiting(mut self, message: &str) -> Self {
         self.progressing(message);
         self
     }
 
-    /// Something is missing.
     #[must_use]
     pub(crate) fn waiting(mut self, wait: &Wait) -> Self {
         if let Wait::Fetching {
@@ -275,7 +266,6 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// Nothing more happens until somebody changes something.
     #[must_use]
     pub(crate) fn stalled(mut self, stall: &Stall) -> Self {
         let (reason, message) = (stall.reason(), stall.to_string());
@@ -286,7 +276,7 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// It is suspended: what is ready stays so, also for those who depend on it.
+    /// Suspended: a ready Kustomization stays ready, also for its dependents.
     #[must_use]
     pub(crate) fn suspended(mut self) -> Self {
         if is_true(&self.status.conditions, ConditionType::Ready) {
@@ -324,7 +314,7 @@ impl<'a> StatusDraft<'a> {
         if let Some(held) = &self.status.inventory {
             let mut held = held.entries.clone();
             held.sort_by(|one, other| one.id.cmp(&other.id));
-            // another order is no other inventory: Flux's is that of applying
+            // only the order differs: Flux sorts by the order of applying
             if held == entries {
                 return;
             }
@@ -364,7 +354,7 @@ impl<'a> StatusDraft<'a> {
     }
 }
 
-/// Adds a result to the history: the same digest with the same end is one record, the newest first.
+/// Adds a result to the history, newest first: the same digest with the same result is one record.
 fn remember(
     history: &mut Vec<HistoryRecord>,
     attempt: &Attempt,
@@ -399,7 +389,7 @@ fn fetching(revision: &str, timeout: Duration) -> String {
     )
 }
 
-/// Flux's words for applying, and for pruning, too.
+/// Flux's message for applying, and for pruning, too.
 fn detecting(revision: &str, timeout: Duration) -> String {
     format!(
         "Detecting drift for revision {revision} with a timeout of {}",

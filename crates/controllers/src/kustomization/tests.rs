@@ -25,7 +25,7 @@ use crate::{Key, Policy};
 pub(super) const FIRST: &str = "main@sha1:1111111111111111111111111111111111111111";
 pub(super) const SECOND: &str = "main@sha1:2222222222222222222222222222222222222222";
 
-/// A Kustomization with this spec beside what it must have.
+/// A Kustomization with this spec and the required fields.
 pub(super) fn kustomization(metadata: &Value, spec: &Value, status: &Value) -> Kustomization {
     let mut object = json!({
         "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
@@ -97,7 +97,7 @@ fn revision(text: &str) -> Revision {
 }
 
 #[test]
-fn a_life_in_statuses() {
+fn statuses_of_a_whole_life() {
     let ks = declared(&json!({}), &json!({ "timeout": "1m" }));
     let now: jiff::Timestamp = "2026-11-21T18:00:00Z".parse().unwrap();
     let attempt = |digest: &str| Attempt {
@@ -108,7 +108,7 @@ fn a_life_in_statuses() {
     let mut check = |what: &dyn Fn(StatusDraft<'_>) -> StatusDraft<'_>, aspects: &Aspects, expected: &str| {
         let next = what(StatusDraft::new(&ks, &status, now)).finish(aspects);
         assert_eq!(shown(&next), expected);
-        // the same again is the same
+        // repeating it changes nothing
         if !expected.contains("sha256:") {
             assert_eq!(what(StatusDraft::new(&ks, &next, now)).finish(aspects), next);
         }
@@ -252,7 +252,7 @@ fn the_end_of_a_run_answers_a_request_and_a_failure_is_counted() {
         };
         let said = report(&ks, &before, done, now);
         assert_eq!((said.ended, said.failed), (ended, failed), "{text}");
-        // the kit alone answers, also where that is the end
+        // only the kit answers a request, also at the end of a reconciliation
         assert_eq!(said.status.last_handled_reconcile_at, None, "{text}");
     };
     let ready = || Ready {
@@ -307,7 +307,7 @@ fn the_end_of_a_run_answers_a_request_and_a_failure_is_counted() {
 }
 
 #[test]
-fn a_revision_that_deletes_too_much_says_what_and_how_to_confirm_it() {
+fn an_exceeded_prune_budget_names_objects_and_confirmation() {
     let id = |n: usize| ObjectId::new("", "ConfigMap", "shop", &format!("c{n:02}"));
     let stall = Stall::PruneBudget {
         key: key("apps"),
@@ -331,7 +331,7 @@ fn a_revision_that_deletes_too_much_says_what_and_how_to_confirm_it() {
     );
 }
 
-/// A cluster that an older version reconciled: its conditions go, and until then they are understood.
+/// A cluster that an older version reconciled: its conditions are read until the next write removes them.
 #[test]
 fn conditions_under_old_names_are_read_and_removed() {
     let condition = |of: &str| {

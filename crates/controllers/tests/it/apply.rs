@@ -1,4 +1,4 @@
-//! A newcomer sees the repository's objects applied and healthy.
+//! Objects of the repository are applied and become healthy.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -107,7 +107,7 @@ spec:
 }
 
 #[tokio::test]
-async fn a_kind_that_nothing_defines_fails_by_name_and_file() {
+async fn an_undefined_kind_fails_by_name_and_file() {
     let gadget = "apiVersion: example.org/v1\nkind: Gadget\nmetadata: { name: g, namespace: default }\n";
     let session = Session::start(&[("apps/gadget.yaml", gadget)]).await;
     session.kustomize("apps", "apps", json!({})).await;

@@ -1,4 +1,4 @@
-//! A server of artifacts as other controllers have one, and sources that name what it serves.
+//! A server of artifacts, as other controllers have one, and sources with its artifacts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::session::Session;
 
-/// It serves archives by name, at a port of its own.
+/// Serves archives by name, at a port of its own.
 pub(crate) struct ArtifactServer {
     address: String,
     site: Arc<Site>,
@@ -43,12 +43,12 @@ impl ArtifactServer {
         ArtifactServer { address, site, task }
     }
 
-    /// Serves these files under a name; `status.artifact` of a source that has published them.
+    /// Serves these files under a name; returns the `status.artifact` of a source that published them.
     pub(crate) fn publish(&self, name: &str, revision: &str, files: &[(&str, &str)]) -> Value {
         self.publish_bytes(name, revision, archive(files))
     }
 
-    /// The same for an archive that a stranger made.
+    /// The same for the bytes of a foreign archive.
     pub(crate) fn publish_bytes(&self, name: &str, revision: &str, bytes: Vec<u8>) -> Value {
         let hex: String = Sha256::digest(&bytes)
             .iter()
@@ -64,17 +64,17 @@ impl ArtifactServer {
         })
     }
 
-    /// Where it serves a name.
+    /// The URL of a name.
     pub(crate) fn url(&self, name: &str) -> String {
         format!("{}/{name}", self.address)
     }
 
-    /// What it served is collected.
+    /// Removes an archive, as garbage collection does.
     pub(crate) fn collect(&self, name: &str) {
         self.site.archives.lock().unwrap().remove(name);
     }
 
-    /// How often a name was asked for.
+    /// The number of requests for a name.
     pub(crate) fn asked(&self, name: &str) -> usize {
         self.site
             .asked
@@ -111,7 +111,7 @@ fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// Sets what a source has published, as its controller does.
+/// Sets the artifact of a source, as its controller does.
 pub(crate) async fn published<K>(session: &Session, name: &str, artifact: &Value)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -125,7 +125,7 @@ where
         ..PatchParams::default()
     };
     let mut artifact = artifact.clone();
-    // what an earlier one said of itself goes with it
+    // the metadata of an earlier artifact is removed with it
     artifact["metadata"] = artifact["metadata"].take();
     let status = json!({ "status": { "artifact": artifact } });
     api.patch_status(name, &params, &Patch::Merge(status))

@@ -1,4 +1,4 @@
-//! Sources of other controllers: their artifacts are read where their statuses say.
+//! Sources of other controllers: their artifacts are fetched from the URLs in their statuses.
 
 use std::fmt::Debug;
 
@@ -63,7 +63,7 @@ fn of_oci() -> Value {
     json!({ "sourceRef": { "kind": "OCIRepository", "name": "app" } })
 }
 
-/// Waits until a Kustomization is not ready with these words.
+/// Waits until a Kustomization is not ready with this message.
 async fn says(session: &Session, name: &str, expected: &str) {
     let passes = |status: &equate_api::kustomize::KustomizationStatus| {
         let (ready, message) = crate::session::ready(status);
@@ -73,7 +73,7 @@ async fn says(session: &Session, name: &str, expected: &str) {
 }
 
 #[tokio::test]
-async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
+async fn spec_source_ref_oci_repository_is_read_from_its_status_url() {
     let session = start().await;
     session.kustomize("apps", "apps", of_oci()).await;
     says(&session, "apps", "no matches for kind \"OCIRepository\"").await;
@@ -137,7 +137,7 @@ async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
     assert_eq!(after.builds_skipped, before.builds_skipped + 1);
     assert_eq!((server.asked("first"), server.asked("second")), (1, 1));
 
-    // collected before it is read: nothing changes, and the next one is read
+    // removed before it is read: nothing changes, and the next one is read
     let artifact = server.publish("third", THIRD, &[("apps/a.yaml", &config_map("a", "two"))]);
     server.collect("third");
     published::<OciRepository>(&session, "app", &artifact).await;
@@ -154,7 +154,7 @@ async fn spec_source_ref_oci_repository_is_read_where_its_status_says() {
 }
 
 #[tokio::test]
-async fn an_archive_that_is_not_what_was_promised_is_not_read() {
+async fn an_archive_with_a_wrong_digest_is_not_read() {
     let session = start().await;
     session.define(OciRepository::crd()).await;
     oci(&session).await;
@@ -171,7 +171,7 @@ async fn an_archive_that_is_not_what_was_promised_is_not_read() {
     .await;
     session.value("default", "a", None).await;
 
-    // what the status promises is there at last: somebody asks for it
+    // the artifact of the status exists at last; a request finds it
     server.publish("app", FIRST, &[("apps/a.yaml", &config_map("a", "one"))]);
     let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "now" } } });
     session.patch("apps", asked).await;
@@ -255,7 +255,7 @@ async fn spec_source_ref_external_artifact_needs_the_feature_gate() {
 }
 
 #[tokio::test]
-async fn a_git_repository_of_another_process_is_read_where_its_status_says() {
+async fn a_git_repository_of_another_process_is_read_from_its_status_url() {
     let options = Options {
         selector: Some("!far".to_owned()),
         ..Options::default()
@@ -273,7 +273,7 @@ async fn a_git_repository_of_another_process_is_read_where_its_status_says() {
     session.value("default", "a", Some("one")).await;
     assert_eq!(server.asked("far"), 1);
 
-    // the other process publishes anew: what is not declared any more goes
+    // the other process publishes a new artifact: undeclared objects are deleted
     let next = "main@sha1:2222222222222222222222222222222222222222";
     let artifact = server.publish("next", next, &[("apps/b.yaml", &config_map("b", "one"))]);
     published::<GitRepository>(&session, "far", &artifact).await;

@@ -1,4 +1,5 @@
-//! A Namespace or a definition that leaves git stays as long as another needs what would go with it.
+//! A Namespace or CustomResourceDefinition that leaves git stays while another Kustomization needs objects
+//! in it.
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::ConditionType;
@@ -23,7 +24,7 @@ fn x(value: &str) -> String {
     document(&map)
 }
 
-/// The uid of an object without a namespace, if it is there and not on its way out.
+/// The uid of a cluster-scoped object that exists and is not terminating.
 async fn uid<K>(session: &Session, name: &str) -> Option<String>
 where
     K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -53,7 +54,7 @@ fn held(status: &KustomizationStatus) -> String {
     said(status, ConditionType::PruneBlocked)
 }
 
-/// `infra` declares the namespace, `apps` what is in it.
+/// `infra` declares the namespace, `apps` the objects in it.
 async fn start(more: &[(&str, &str)]) -> (Session, String) {
     let (web, x, a) = (namespace(), x("one"), config_map("a", "one"));
     let mut files = vec![
@@ -75,7 +76,7 @@ async fn start(more: &[(&str, &str)]) -> (Session, String) {
     (session, revision)
 }
 
-/// `infra` keeps the namespace, and says for whom.
+/// `infra` keeps the namespace, and names the owner that needs it.
 async fn stays(session: &Session, revision: &str) {
     session.ready("infra", revision).await;
     let status = session
@@ -90,7 +91,7 @@ async fn stays(session: &Session, revision: &str) {
 }
 
 #[tokio::test]
-async fn a_namespace_stays_while_another_declares_what_is_in_it() {
+async fn a_namespace_stays_while_another_declares_objects_in_it() {
     let (session, _) = start(&[]).await;
     let (web, map) = (
         uid::<Namespace>(&session, "web").await.unwrap(),
@@ -104,7 +105,7 @@ async fn a_namespace_stays_while_another_declares_what_is_in_it() {
         session.get::<ConfigMap>("web", "x").await.unwrap().metadata.uid,
         map
     );
-    // given up there as well, it goes without anybody asking
+    // no longer declared there either, it is deleted without a request
     let revision = session.commit(&[("apps/x.yaml", None)]);
     session.ready("apps", &revision).await;
     goes::<Namespace>(&session, "web").await;
@@ -116,7 +117,7 @@ async fn a_namespace_stays_while_another_declares_what_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_when_one_commit_drops_it_and_all_that_is_in_it() {
+async fn a_namespace_is_pruned_with_all_its_objects_in_one_commit() {
     let (session, _) = start(&[]).await;
     let revision = session.commit(&[("infra/web.yaml", None), ("apps/x.yaml", None)]);
     session.ready("infra", &revision).await;
@@ -126,7 +127,7 @@ async fn a_namespace_goes_when_one_commit_drops_it_and_all_that_is_in_it() {
 }
 
 #[tokio::test]
-async fn what_moves_out_of_a_kustomization_does_not_go_with_its_namespace() {
+async fn moved_objects_keep_their_former_namespace() {
     let (x, y) = (x("one"), x("one").replace("\"x\"", "\"y\""));
     let (session, _) = start(&[("infra/y.yaml", &*y)]).await;
     let map = session.get::<ConfigMap>("web", "y").await.unwrap().metadata.uid;
@@ -145,7 +146,7 @@ async fn what_moves_out_of_a_kustomization_does_not_go_with_its_namespace() {
     );
     session.value("web", "x", None).await;
     assert!(uid::<Namespace>(&session, "web").await.is_some());
-    // one's own objects hold it as well
+    // the Kustomization's own objects keep it, too
     let back = [("apps/y.yaml", None), ("infra/x.yaml", Some(&*x))];
     let revision = session.commit(&back);
     session.ready("infra", &revision).await;
@@ -161,10 +162,10 @@ async fn what_moves_out_of_a_kustomization_does_not_go_with_its_namespace() {
 }
 
 #[tokio::test]
-async fn the_namespace_of_one_that_is_deleted_stays_while_another_needs_it() {
+async fn a_deleted_kustomizations_namespace_stays_while_another_needs_it() {
     let (session, revision) = start(&[]).await;
     session.delete::<Kustomization>(HOME, "infra").await;
-    // all else of it goes
+    // its other objects are deleted
     session.value("default", "a", None).await;
     let status = session
         .until("infra", "says what it keeps", |status| !held(status).is_empty())

@@ -1,5 +1,5 @@
-//! Two Kustomizations with one object say so by name, and correction stops instead of flapping. Who has
-//! the object depends on the rules, and not on who is faster.
+//! Two Kustomizations that declare one object report the conflict, and correction stops instead of
+//! flapping. The rules decide the owner, not the order of runs.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::session::{DEADLINE, HOME, Options, Session, config_map, said};
 use crate::tenancy::create;
 
 #[tokio::test]
-async fn two_declare_one_object() {
+async fn two_kustomizations_of_one_object_conflict() {
     let files = [
         ("one/a.yaml", &*config_map("a", "one")),
         ("two/a.yaml", &*config_map("a", "two")),
@@ -37,13 +37,13 @@ async fn two_declare_one_object() {
             said(status, ConditionType::OwnershipConflict) == by_two
         })
         .await;
-    // the later one does not take it, and takes all else
+    // the later one does not take it, and takes all others
     session.value("default", "a", Some("one")).await;
     session.value("default", "b", Some("two")).await;
     session.ready("one", &revision).await;
     assert_eq!(session.stats().corrections, 0);
 
-    // given up by the first, it is the second's: handed over, not deleted
+    // dropped by the first, it is handed over to the second, not deleted
     let revision = session.commit(&[("one/a.yaml", Some(&*config_map("c", "one")))]);
     session.value("default", "a", Some("two")).await;
     session.ready("two", &revision).await;
@@ -55,8 +55,8 @@ async fn two_declare_one_object() {
     session.end().await;
 }
 
-/// Kustomizations of directories of one name each, all made while the engine is away, so that nothing but
-/// the rules orders them; the declared ConfigMap is `default/x`, and its value names who wrote it.
+/// Kustomizations of directories of the same names. They are created while the engine is stopped, so that
+/// only the rules order them. The declared ConfigMap is `default/x`; its value names the writer.
 async fn siblings(specs: &[(&str, Value)]) -> Session {
     let files: Vec<(String, String)> = specs
         .iter()
@@ -71,21 +71,21 @@ async fn siblings(specs: &[(&str, Value)]) -> Session {
     session
 }
 
-/// What one says whose object another has.
+/// Waits for the conflict in a Kustomization's status.
 async fn contested(session: &Session, name: &str, by: &str) {
     let message = session.fails(name, "OwnershipConflict").await;
     let other = format!("ConfigMap/default/x (also declared by Kustomization/flux-system/{by})");
     assert!(message.contains(&other), "{message}");
 }
 
-/// How often `x` was written.
+/// The number of writes to `x`.
 fn writes(session: &Session) -> usize {
     let calls = session.faults.log();
     let writes = calls.iter().filter(|call| call.is_write());
     writes.filter(|call| call.path.ends_with("/configmaps/x")).count()
 }
 
-/// Holds back each write to a Kustomization for a while: it comes to its build after the others.
+/// Delays each write to a Kustomization, so that it builds after the others.
 fn slow(session: &Session, name: &str) {
     let path = format!("/kustomizations/{name}");
     let slow = Fault::Slow(Duration::from_millis(300));
@@ -93,7 +93,7 @@ fn slow(session: &Session, name: &str) {
 }
 
 #[tokio::test]
-async fn of_siblings_the_first_by_name_has_it_whoever_is_slow() {
+async fn the_first_sibling_by_name_owns_a_shared_object() {
     for late in ["a", "b", "c"] {
         let specs = ["c", "b", "a"].map(|name| (name, json!({})));
         let mut session = siblings(&specs).await;
@@ -110,7 +110,7 @@ async fn of_siblings_the_first_by_name_has_it_whoever_is_slow() {
 }
 
 #[tokio::test]
-async fn a_want_waits_for_no_dependency() {
+async fn claims_do_not_wait_for_dependencies() {
     let specs = [
         ("a", json!({ "dependsOn": [{ "name": "later" }] })),
         ("b", json!({})),
@@ -119,12 +119,12 @@ async fn a_want_waits_for_no_dependency() {
     session.engine(Options::default()).await;
     contested(&session, "b", "a").await;
     session.value("default", "x", None).await;
-    // what is suspended wants nothing
+    // a suspended one wants nothing
     session.patch("a", json!({ "spec": { "suspend": true } })).await;
     session.value("default", "x", Some("b")).await;
     let revision = session.commit(&[]);
     session.ready("b", &revision).await;
-    // and who holds it keeps it
+    // and the holder keeps it
     let on = json!({ "spec": { "suspend": false, "dependsOn": null } });
     session.patch("a", on).await;
     contested(&session, "a", "b").await;
@@ -133,7 +133,7 @@ async fn a_want_waits_for_no_dependency() {
 }
 
 #[tokio::test]
-async fn one_that_waits_for_another_comes_after_it() {
+async fn a_dependent_has_lower_precedence() {
     let specs = [
         ("a", json!({ "dependsOn": [{ "name": "b" }] })),
         ("b", json!({})),
@@ -151,7 +151,7 @@ async fn one_that_waits_for_another_comes_after_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_built_or_rests_wants_nothing() {
+async fn unbuildable_and_suspended_ones_want_nothing() {
     let specs = [
         ("a", json!({ "path": "./missing" })),
         ("b", json!({ "suspend": true })),
@@ -171,7 +171,7 @@ async fn what_cannot_be_built_or_rests_wants_nothing() {
 }
 
 #[tokio::test]
-async fn a_commit_that_adds_it_to_two_gives_it_to_the_first() {
+async fn an_object_added_to_two_goes_to_the_first() {
     for late in ["a", "b"] {
         let files = [
             ("a/own.yaml", &*config_map("own-a", "a")),
@@ -189,7 +189,7 @@ async fn a_commit_that_adds_it_to_two_gives_it_to_the_first() {
         let revision = session.commit(&[
             ("a/x.yaml", Some(&*a)),
             ("b/x.yaml", Some(&*b)),
-            // the holder keeps what it has
+            // the holder keeps its object
             ("a/y.yaml", Some(&*y)),
         ]);
         contested(&session, "b", "a").await;
@@ -202,7 +202,7 @@ async fn a_commit_that_adds_it_to_two_gives_it_to_the_first() {
         );
         session.ready("c", &revision).await;
         session.value("default", "y", Some("c")).await;
-        // given up by the first it is the second's
+        // dropped by the first, it belongs to the second
         session.commit(&[("a/x.yaml", None)]);
         session.value("default", "x", Some("b")).await;
         session.end().await;
@@ -210,7 +210,7 @@ async fn a_commit_that_adds_it_to_two_gives_it_to_the_first() {
 }
 
 #[tokio::test]
-async fn of_different_sources_one_has_it_from_the_first() {
+async fn an_object_of_two_sources_has_one_owner() {
     let other = Repository::init().unwrap();
     other.commit(&[("x.yaml", Some(&config_map("x", "a")))]).unwrap();
     let mut session = siblings(&[("b", json!({}))]).await;

@@ -1,4 +1,4 @@
-//! Deletes an object by hand and sees it come back; edits one and sees it corrected.
+//! A deleted object is created again, and an edited one is corrected.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::session::{DEADLINE, Session, config_map, said};
 
-/// The corrections so far, once no run is under way: it counts what it has written after that is there.
+/// The number of corrections, once no run is active: it is updated after the write.
 async fn corrections(session: &Session) -> u64 {
     let rests = async || match session.stats() {
         stats if stats.queue == 0 => Ok(stats.corrections),
@@ -19,7 +19,7 @@ async fn corrections(session: &Session) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_deleted_comes_back() {
+async fn a_deleted_object_is_created_again() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -31,7 +31,7 @@ async fn what_is_deleted_comes_back() {
 }
 
 #[tokio::test]
-async fn what_is_edited_is_corrected() {
+async fn an_edited_object_is_corrected() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -44,7 +44,7 @@ async fn what_is_edited_is_corrected() {
         )
         .await;
     session.value("default", "a", Some("one")).await;
-    // what git does not declare is somebody else's
+    // a field that git does not declare belongs to others
     let a: ConfigMap = session.get("default", "a").await.unwrap();
     assert_eq!(a.data.unwrap_or_default()["more"], "kept");
     assert!(corrections(&session).await >= 1);
@@ -52,7 +52,7 @@ async fn what_is_edited_is_corrected() {
 }
 
 #[tokio::test]
-async fn a_fight_is_left_and_said() {
+async fn a_fight_ends_and_is_reported() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -81,7 +81,7 @@ async fn a_fight_is_left_and_said() {
         said.starts_with("ConfigMap/default/a is changed again and again by field manager \"somebody\""),
         "{said}"
     );
-    // the other one is not stopped, and we do not run after it
+    // the other writer is not stopped, and Equate does not fight it
     session.value("default", "a", Some("one")).await;
     let before = corrections(&session).await;
     let edit = json!({ "data": { "value": "last" } });
@@ -96,7 +96,7 @@ async fn a_fight_is_left_and_said() {
 }
 
 #[tokio::test]
-async fn what_was_there_before_and_asks_to_be_left_is_left() {
+async fn an_existing_excluded_object_is_left_alone() {
     let mut map: serde_json::Value = serde_json::from_str(&config_map("a", "git")).unwrap();
     map["metadata"]["annotations"] = json!({ "kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent" });
     let session = Session::start(&[("apps/a.yaml", &*map.to_string())]).await;
@@ -109,7 +109,7 @@ async fn what_was_there_before_and_asks_to_be_left_is_left() {
     session.kustomize("apps", "apps", json!({ "wait": true })).await;
     session.ready("apps", &revision).await;
     session.value("default", "a", Some("before")).await;
-    // it carries no label of ours, so nobody watches it: that is no reason to run again and again
+    // it carries no label of ours, so no watch covers it: that must not cause endless runs
     let next = session.commit(&[("elsewhere/b.yaml", Some(&*config_map("b", "one")))]);
     session.ready("apps", &next).await;
     assert_eq!(session.stats().builds, 1, "{:?}", session.stats());

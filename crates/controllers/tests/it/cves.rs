@@ -1,4 +1,4 @@
-//! What was once wrong with Flux, tried here: one test for each advisory about these kinds, by its number.
+//! One test for each advisory on Flux about these kinds, by its number.
 
 use equate_api::kustomize::Kustomization;
 use equate_api::source::GitRepository;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::session::{DEADLINE, HOME, Options, Session, config_map, kustomization};
 use crate::tenancy::{absent, create, kustomize, map, tenant};
 
-/// A shell script in a Secret was run by the controller, with the rights of the controller.
+/// The controller ran a shell script in a Secret with its own rights.
 #[tokio::test]
 async fn cve_2021_41254_a_script_in_a_secret_is_a_text() {
     let values = document_of(&["${token}", "${backticks}"]);
@@ -33,7 +33,7 @@ async fn cve_2021_41254_a_script_in_a_secret_is_a_text() {
     session
         .merge::<ServiceAccount>("@home-a", "deployer", named)
         .await;
-    // the account's own gets keys that no variable can have
+    // the account's own Secret gets keys that no variable can have
     let values = json!({ "metadata": { "name": "scripts" }, "stringData": &scripts });
     create::<Secret>(&session, "@home-a", values).await;
     let from = json!([{ "kind": "Secret", "name": "scripts" }]);
@@ -51,7 +51,7 @@ async fn cve_2021_41254_a_script_in_a_secret_is_a_text() {
     session.end().await;
 }
 
-/// ConfigMaps of the tenant's, each with a value that is quoted.
+/// ConfigMaps of the tenant, each with a quoted value.
 fn document_of(values: &[&str]) -> String {
     let each = values.iter().enumerate();
     let each: Vec<String> = each
@@ -126,9 +126,9 @@ async fn cve_2022_24877_a_kustomization_reads_no_file_of_the_controller() {
     session.end().await;
 }
 
-/// A kustomization.yaml that led to itself, or to a file without an end, took the controller down.
+/// A kustomization.yaml that referenced itself, or an endless file, stopped the controller.
 #[tokio::test]
-async fn cve_2022_24878_a_kustomization_without_an_end_holds_up_nobody() {
+async fn cve_2022_24878_an_endless_kustomization_blocks_nobody() {
     let laughs: String = (1..12)
         .map(|level| {
             let below = vec![format!("*l{}", level - 1); 10].join(",");
@@ -177,7 +177,7 @@ async fn cve_2022_24878_a_kustomization_without_an_end_holds_up_nobody() {
     session.end().await;
 }
 
-/// Takes from a definition what keeps durations in their form, as it was before.
+/// Removes the validation of durations from a CRD, as in the old version.
 fn lenient(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
     fn loosen(value: &mut Value) {
         match value {
@@ -196,9 +196,9 @@ fn lenient(definition: &CustomResourceDefinition) -> CustomResourceDefinition {
     serde_json::from_value(value).unwrap()
 }
 
-/// One object with a duration that is none stopped the controller for all objects of the kind.
+/// One object with an invalid duration stopped the controller for all objects of the kind.
 #[tokio::test]
-async fn cve_2022_39272_a_duration_that_is_none_holds_up_nobody() {
+async fn cve_2022_39272_an_invalid_duration_blocks_nobody() {
     let files = [
         ("app/a.yaml", &*config_map("a", "one")),
         ("wrong/b.yaml", &*config_map("b", "one")),
@@ -211,7 +211,7 @@ async fn cve_2022_39272_a_duration_that_is_none_holds_up_nobody() {
         ("retryInterval", json!("-1m")),
         ("timeout", json!("0x10s")),
     ];
-    // the definition does not let them in
+    // the CRD rejects them
     for (number, (field, value)) in wrong.iter().enumerate() {
         let name = format!("strict-{number}");
         let mut object = serde_json::to_value(kustomization(&name, "wrong", json!({}))).unwrap();
@@ -224,7 +224,7 @@ async fn cve_2022_39272_a_duration_that_is_none_holds_up_nobody() {
             other => panic!("{field}: {value}: {other:?}"),
         }
     }
-    // one that was in before is left alone
+    // an object from before the validation is left alone
     for definition in [Kustomization::crd(), GitRepository::crd()] {
         let definitions: Api<CustomResourceDefinition> = Api::all(session.client.clone());
         let name = definition.metadata.name.clone().unwrap();
@@ -273,7 +273,7 @@ async fn cve_2022_39272_a_duration_that_is_none_holds_up_nobody() {
     session.end().await;
 }
 
-/// Writes an object as it is, whatever its type would say of it.
+/// Writes an object without the checks of its Rust type.
 async fn raw<K: Resource<DynamicType = ()>>(session: &Session, object: Value) -> kube::Result<DynamicObject> {
     let object: DynamicObject = serde_json::from_value(object).unwrap();
     let kind = kube::core::ApiResource::erase::<K>(&());

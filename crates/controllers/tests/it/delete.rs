@@ -1,4 +1,4 @@
-//! What becomes of the objects when their Kustomization goes.
+//! The objects of a deleted Kustomization.
 
 use equate_api::kustomize::Kustomization;
 use equate_testkit::eventually::eventually;
@@ -27,9 +27,9 @@ async fn gone(session: &Session) {
     eventually("the Kustomization is gone", DEADLINE, gone).await;
 }
 
-/// Nothing is guessed about objects of a kind that may not be listed: they are asked for.
+/// Objects of a kind that may not be listed are polled; their state is not guessed.
 #[tokio::test]
-async fn those_that_cannot_be_watched_are_waited_for_as_well() {
+async fn unwatchable_objects_are_awaited_too() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let maps = "/api/v1/configmaps";
     session

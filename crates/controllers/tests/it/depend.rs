@@ -32,7 +32,7 @@ async fn a_chain_of_five_becomes_ready() {
             .await;
     }
     session.ready("step4", &revision).await;
-    // a new revision goes through the chain again; what the last applies is there after the first
+    // a new revision goes through the chain again; the last applies after the first
     let revision = session.commit(&[("step4/a.yaml", Some(&*config_map("step4", "two")))]);
     session.ready("step4", &revision).await;
     session.value("default", "step4", Some("two")).await;
@@ -40,7 +40,7 @@ async fn a_chain_of_five_becomes_ready() {
 }
 
 #[tokio::test]
-async fn who_depends_waits_and_says_for_whom() {
+async fn a_dependent_waits_and_names_its_dependency() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
     session
@@ -76,7 +76,7 @@ async fn who_depends_waits_and_says_for_whom() {
 }
 
 #[tokio::test]
-async fn a_circle_is_named() {
+async fn a_dependency_cycle_is_named() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     session
         .kustomize("a", "apps", json!({ "dependsOn": [{ "name": "b" }] }))
@@ -104,7 +104,7 @@ fn in_web() -> (String, String) {
 }
 
 #[tokio::test]
-async fn what_failed_is_tried_again_when_it_was_repaired_elsewhere() {
+async fn a_failure_is_retried_after_a_repair_elsewhere() {
     let (x, web) = in_web();
     let on = json!({ "dependsOn": [{ "name": "infra" }] });
     let files = [
@@ -112,7 +112,7 @@ async fn what_failed_is_tried_again_when_it_was_repaired_elsewhere() {
         ("more/web.yaml", &*web),
         ("apps/x.yaml", &*x),
     ];
-    // by the next commit, which changes nothing of what failed: with an interval of ten minutes
+    // by the next commit, which changes none of the failed files: with an interval of ten minutes
     let session = Session::start(&files).await;
     let first = session.commit(&[]);
     session.kustomize("infra", "infra", json!({})).await;
@@ -125,7 +125,7 @@ async fn what_failed_is_tried_again_when_it_was_repaired_elsewhere() {
     session.value("web", "x", Some("one")).await;
     session.end().await;
 
-    // or by what it depends on, at the same commit
+    // or by its dependency, at the same commit
     let session = Session::start(&files).await;
     let only = session.commit(&[]);
     session.kustomize("infra", "infra", json!({})).await;
@@ -141,12 +141,12 @@ async fn what_failed_is_tried_again_when_it_was_repaired_elsewhere() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_built_says_so_of_each_revision() {
+async fn a_failed_build_is_reported_for_each_revision() {
     let session = Session::start(&[("apps/kustomization.yaml", "resources: [missing.yaml]\n")]).await;
     let first = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
     session.fails("apps", "BuildFailed").await;
-    // nothing of the tree changes, so it is not built again
+    // the tree does not change, so it is not built again
     let built = session.stats().builds;
     let second = session.commit(&[]);
     assert_ne!(first, second);

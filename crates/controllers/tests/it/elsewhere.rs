@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use crate::session::{DEADLINE, HOME, Options, Session, config_map, inventory};
 use crate::tenancy::create;
 
-/// Another cluster that is served, and the kubeconfig that opens it.
+/// Another cluster, served over TLS, and its kubeconfig.
 struct Other {
     cluster: EmbeddedCluster,
     client: Client,
     kubeconfig: String,
     address: String,
-    // serves as long as it is there
+    // serves until it is dropped
     _serving: Box<dyn std::any::Any + Send>,
 }
 
@@ -31,7 +31,7 @@ impl Other {
         Self::built(EmbeddedCluster::builder()).await
     }
 
-    /// One that takes the tokens of a session's cluster for good.
+    /// A cluster that accepts the tokens of a session's cluster.
     async fn trusting(session: &Session) -> Other {
         Self::built(EmbeddedCluster::builder().trusting(session.cluster())).await
     }
@@ -51,7 +51,7 @@ impl Other {
         }
     }
 
-    /// What a ConfigMap says of it, for an account.
+    /// The data of a ConfigMap for it, with an account.
     fn identity(&self, account: Option<&str>) -> Value {
         json!({
             "provider": "generic", "address": self.address, "ca.crt": self.cluster.certificate_authority(),
@@ -59,7 +59,7 @@ impl Other {
         })
     }
 
-    /// Lets an account of the session's cluster do everything there.
+    /// Grants an account of the session's cluster all rights there.
     async fn admit(&self, account: &str) {
         let binding: ClusterRoleBinding = serde_json::from_value(json!({
             "metadata": { "name": account },
@@ -71,7 +71,7 @@ impl Other {
         bindings.create(&PostParams::default(), &binding).await.unwrap();
     }
 
-    /// Waits until a ConfigMap of `default` there has this value, or none and is gone.
+    /// Waits until a ConfigMap of `default` there has this value; without one, until it is gone.
     async fn value(&self, name: &str, value: Option<&str>) {
         let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
         let look = async || {
@@ -90,7 +90,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// A Secret of the session with a kubeconfig, whose changes are told.
+/// A watched Secret of the session with a kubeconfig.
 async fn secret(session: &Session, key: &str, kubeconfig: &str) {
     let object: Secret = serde_json::from_value(json!({
         "metadata": { "name": "other", "labels": { "reconcile.fluxcd.io/watch": "Enabled" } },
@@ -118,7 +118,7 @@ async fn spec_kube_config_secret_ref_applies_corrects_and_prunes_there() {
     let other = Other::start().await;
     secret(&session, "value", &other.kubeconfig).await;
     session.kustomize("apps", "apps", elsewhere()).await;
-    // an object of the same name is another one
+    // an object of the same name in this cluster is another object
     session.kustomize("here", "here", json!({})).await;
     let revision = session.commit(&[]);
     session.ready("apps", &revision).await;
@@ -142,7 +142,7 @@ async fn spec_kube_config_secret_ref_applies_corrects_and_prunes_there() {
 }
 
 #[tokio::test]
-async fn a_kube_config_that_comes_later_is_noticed_and_one_that_changes_is_another_cluster() {
+async fn a_new_or_changed_kube_config_is_noticed() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
     let (one, two) = (Other::start().await, Other::start().await);
     session.kustomize("apps", "apps", elsewhere()).await;
@@ -159,7 +159,7 @@ async fn a_kube_config_that_comes_later_is_noticed_and_one_that_changes_is_anoth
     let changed = json!({ "stringData": { "value.yaml": two.kubeconfig } });
     session.merge::<Secret>(HOME, "other", changed).await;
     two.value("a", Some("there")).await;
-    // as in Flux, what was applied before stays where it is
+    // as in Flux, objects in the old cluster stay there
     one.value("a", Some("there")).await;
     session.end().await;
     one.cluster.stop().await;
@@ -197,7 +197,7 @@ async fn spec_kube_config_is_refused_where_it_would_run_a_program_or_read_a_file
 }
 
 #[tokio::test]
-async fn spec_service_account_name_acts_there_as_the_account_of_that_cluster() {
+async fn spec_service_account_name_impersonates_an_account_of_that_cluster() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
     let other = Other::start().await;
     secret(&session, "value", &other.kubeconfig).await;
@@ -218,7 +218,7 @@ async fn account(session: &Session, name: &str) {
     create::<ServiceAccount>(session, HOME, object).await;
 }
 
-/// A ConfigMap of the session, whose changes are told.
+/// A watched ConfigMap of the session.
 async fn cluster(session: &Session, data: Value) {
     let metadata = json!({ "name": "other", "labels": { "reconcile.fluxcd.io/watch": "Enabled" } });
     let data: Value = data
@@ -236,7 +236,7 @@ fn by_identity() -> Value {
 }
 
 #[tokio::test]
-async fn spec_kube_config_config_map_ref_acts_there_as_the_account_of_this_cluster() {
+async fn spec_kube_config_config_map_ref_uses_an_account_of_this_cluster() {
     let (a, b) = (config_map("a", "there"), config_map("b", "there"));
     let session = Session::start(&[("apps/a.yaml", &*a), ("apps/b.yaml", &*b)]).await;
     let other = Other::trusting(&session).await;
@@ -275,7 +275,7 @@ async fn spec_kube_config_config_map_ref_acts_there_as_the_account_of_this_clust
 }
 
 #[tokio::test]
-async fn default_kubeconfig_service_account_is_for_whom_that_names_none() {
+async fn default_kubeconfig_service_account_applies_where_none_is_named() {
     let policy = Policy {
         default_kubeconfig_service_account: Some("default-deployer".to_owned()),
         ..Policy::default()
@@ -335,7 +335,7 @@ async fn spec_kube_config_config_map_ref_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_asked_for_anew() {
+async fn a_refused_token_is_requested_again() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let (address, authority, _serving) = session.address().await;
     let admin: ClusterRoleBinding = serde_json::from_value(json!({
@@ -354,7 +354,7 @@ async fn a_token_that_is_refused_is_asked_for_anew() {
     cluster(&session, identity).await;
     session.kustomize("apps", "apps", by_identity()).await;
     session.ready("apps", &session.commit(&[])).await;
-    // an account of the same name is another one
+    // an account of the same name with another uid
     session.delete::<ServiceAccount>(HOME, "deployer").await;
     account(&session, "deployer").await;
     let revision = session.commit(&[("apps/a.yaml", Some(&*config_map("a", "two")))]);

@@ -1,5 +1,5 @@
-//! Ways out of a source, a namespace or a name, each tried: what a tenant writes names nothing but what is
-//! the tenant's. What its rights keep it from is in `tenancy`.
+//! Attempts to leave a source, a namespace or a name: a tenant's files and specs only reach the tenant's
+//! own objects. Tests of rights are in `tenancy`.
 
 use std::path::Path;
 
@@ -20,11 +20,11 @@ use crate::artifact_server::{ArtifactServer, published};
 use crate::session::{DEADLINE, Options, Session, document, ready};
 use crate::tenancy::{absent, create, kustomize, map, tenant};
 
-/// What lies outside, and must not come in.
+/// Content outside that must not leak.
 const HIDDEN: &str = "correct horse";
 
-/// A file of the machine that the engine runs on, which it may read; a manifest, so that whoever got at it
-/// would apply it. The way there from anywhere below the root.
+/// A file of the machine that the engine may read. It is a manifest, so a leak would apply it. Also returns
+/// the relative path to it from anywhere below the root.
 fn outside(session: &Session) -> (String, String) {
     let path = session.folder().join("outside.yaml");
     std::fs::write(&path, session.here(&map("@home-a", "leaked", HIDDEN))).unwrap();
@@ -35,7 +35,7 @@ fn outside(session: &Session) -> (String, String) {
     )
 }
 
-/// Waits until a Kustomization is not ready with these words, and says why it was not applied.
+/// Waits until a Kustomization is not ready with this message, and was not applied.
 async fn refused(session: &Session, name: &str, expected: &str) {
     let passes = |status: &KustomizationStatus| {
         let (ready, message) = ready(status);
@@ -47,7 +47,7 @@ async fn refused(session: &Session, name: &str, expected: &str) {
 }
 
 #[tokio::test]
-async fn a_path_with_dots_leads_nowhere() {
+async fn a_path_with_dots_stays_inside_the_source() {
     let session = Session::anywhere(&[("app/a.yaml", "{}")]).await;
     tenant(&session, "@home-a").await;
     let (up, path) = outside(&session);
@@ -158,7 +158,7 @@ async fn a_path_with_dots_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn a_symbolic_link_in_a_repository_leads_nowhere() {
+async fn a_symbolic_link_in_a_repository_stays_inside_the_source() {
     let session = Session::anywhere(&[("whole/a.yaml", &*map("@home-a", "a", "one"))]).await;
     tenant(&session, "@home-a").await;
     let (up, path) = outside(&session);
@@ -179,12 +179,12 @@ async fn a_symbolic_link_in_a_repository_leads_nowhere() {
             .link(&format!("{name}/{link}"), target)
             .unwrap();
     }
-    // a directory without a kustomization: what is in it is looked for
+    // a directory without a kustomization is searched for manifests
     session.repository.link("bare/leaked.yaml", &path).unwrap();
     session.repository.link("bare/more", folder).unwrap();
     for (name, _, _) in links {
         session.kustomize(name, name, json!({})).await;
-        // it is left out of the artifact
+        // the artifact leaves it out
         refused(&session, name, "no such file or directory").await;
     }
     session.kustomize("bare", "bare", json!({})).await;
@@ -195,7 +195,7 @@ async fn a_symbolic_link_in_a_repository_leads_nowhere() {
     session.end().await;
 }
 
-/// An archive as no honest writer makes one.
+/// An archive that no correct writer makes.
 fn archive(entries: &[(EntryType, &str, &str)]) -> Vec<u8> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (kind, path, content) in entries {
@@ -216,7 +216,7 @@ fn archive(entries: &[(EntryType, &str, &str)]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_link_or_a_path_in_an_archive_leads_nowhere() {
+async fn a_link_or_a_path_in_an_archive_stays_inside_the_source() {
     let options = Options {
         http_retries: Some(0),
         ..Options::default()
@@ -310,7 +310,7 @@ async fn a_link_or_a_path_in_an_archive_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn a_remote_base_is_refused_by_its_name_whatever_the_flag() {
+async fn a_remote_base_is_refused_by_name_with_any_flag() {
     let base = map("@home-a", "leaked", HIDDEN);
     for no_remote_bases in [false, true] {
         let policy = Policy {
@@ -371,7 +371,7 @@ async fn a_remote_base_is_refused_by_its_name_whatever_the_flag() {
                 .await;
             refused(&session, name, "remote bases are refused here").await;
         }
-        // a path that looks like an address is a path
+        // a path that looks like a URL is a path
         let generator = format!("configMapGenerator: [{{name: leaked, files: [\"x={there}\"]}}]\n");
         session.commit(&[("files/kustomization.yaml", Some(&*generator))]);
         session
@@ -385,7 +385,7 @@ async fn a_remote_base_is_refused_by_its_name_whatever_the_flag() {
     }
 }
 
-/// Names that would be the address of something else.
+/// Names that would change the URL path.
 const NO_NAMES: [&str; 5] = [
     "../../@home-platform/secrets/theirs",
     "..",
@@ -431,7 +431,7 @@ async fn a_reference_with_a_path_in_its_name_reads_nothing() {
             )
             .await;
         }
-        // names that are looked up among what is known, and are in no address
+        // names that are looked up in memory, and are in no URL
         let source = json!({ "sourceRef": { "kind": "GitRepository", "name": name } });
         let other = json!({ "dependsOn": [{ "name": name }] });
         for (field, spec) in [("source", source), ("other", other)] {
@@ -507,7 +507,7 @@ async fn a_git_repository_with_a_path_in_a_name_reads_nothing() {
 }
 
 #[tokio::test]
-async fn an_object_with_a_path_in_its_name_is_no_other_object() {
+async fn an_object_with_a_path_in_its_name_reaches_no_other_object() {
     let named = |name: &str, namespace: &str| {
         document(&json!({
             "apiVersion": "v1", "kind": "ConfigMap",
@@ -550,7 +550,7 @@ async fn an_object_with_a_path_in_its_name_is_no_other_object() {
     kustomize(&session, "@home-a", "app", json!({})).await;
     refused(&session, "@home-a/app", "invalid resource name").await;
     session.value("@home-platform", "theirs", Some("theirs")).await;
-    // what is waited for is not found there either
+    // health checks do not find it there either
     let checks = json!([{
         "apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "namespace": "x/../../namespaces/@home-platform",
     }]);

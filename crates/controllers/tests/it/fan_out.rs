@@ -44,9 +44,9 @@ async fn a_commit_that_touches_one_builds_one() {
     session.end().await;
 }
 
-/// Whichever it is: that the others are at the revision, too, can wait.
+/// Whichever it is: the other statuses can wait.
 #[tokio::test]
-async fn a_commit_is_applied_before_it_is_noted_elsewhere() {
+async fn a_commit_is_applied_before_unaffected_statuses_are_written() {
     let names = ["a", "b", "c", "d", "e"];
     let files = names.map(|name| (format!("{name}/a.yaml"), config_map(name, "one")));
     let borrowed: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
@@ -82,12 +82,12 @@ fn version(object: Option<impl ResourceExt>) -> u64 {
     object.unwrap().resource_version().unwrap().parse().unwrap()
 }
 
-/// Each asks all others before it deletes, but what they say is asked for once while it stays so:
-/// the work of one commit grows with the Kustomizations, not with their square.
+/// Each makes a prune check before it deletes, but all share the answer while nothing changes: the work of
+/// one commit grows linearly with the Kustomizations.
 #[tokio::test]
-async fn a_commit_that_all_delete_for_asks_few_times() {
+async fn a_commit_that_all_prune_for_needs_few_checks() {
     check_hearings(&["5m"]).await;
-    // those who have different times do not replace each other's answer
+    // Kustomizations with other timeouts do not replace each other's answer
     check_hearings(&["5m", "6m", "7m"]).await;
 }
 

@@ -1,9 +1,9 @@
-//! Whatever the API server, the network and git do, and whenever the process dies: the cluster
-//! comes to equal git, and what git still holds is never deleted.
+//! The cluster converges to git, and no object that git holds is deleted: under all faults of the API
+//! server, the network and git, and when the process dies at any time.
 //!
-//! One short story, told again under each fault: objects are applied; a commit changes one,
-//! removes one and adds one; somebody deletes one by hand. The clock is paused, so that backoff
-//! costs nothing and what never converges fails soon.
+//! One short story, repeated under each fault: objects are applied; a commit changes one, removes one and
+//! adds one; a person deletes one. The clock is paused, so that backoff costs nothing and a story that
+//! never converges fails soon.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::session::{Options, Session, config_map, deployment, inventory, ready}
 
 /// Of the paused clock: the longest backoff is a quarter of an hour.
 const DEADLINE: Duration = Duration::from_secs(2 * 3600);
-/// Of the objects of the story.
+/// The story's objects.
 const OWNED: &str = "kustomize.toolkit.fluxcd.io/name=apps";
 
 /// Waits for a level, a second of the paused clock at a time.
@@ -46,7 +46,7 @@ async fn values(session: &Session) -> BTreeMap<String, String> {
     list.items.into_iter().map(named).collect()
 }
 
-/// Waits until the cluster equals this, and the Kustomization says so.
+/// Waits until the cluster equals this, and the Kustomization reports it.
 async fn equals(session: &Session, what: &str, revision: &str, maps: &[(&str, &str)], others: &[&str]) {
     let expected: BTreeMap<String, String> = maps
         .iter()
@@ -81,7 +81,7 @@ async fn equals(session: &Session, what: &str, revision: &str, maps: &[(&str, &s
     .await;
 }
 
-/// No request deleted an object but `allowed`.
+/// No request deleted an object other than `allowed`.
 pub(crate) fn deleted_only(what: &str, log: &[Call], allowed: &[&str]) {
     for call in log.iter().filter(|call| call.to_string().starts_with("DELETE ")) {
         let name = call.path.rsplit('/').next().unwrap_or_default();
@@ -106,7 +106,7 @@ async fn start() -> Session {
 
 const WEB: &[&str] = &["default_web_apps_Deployment"];
 
-/// The second commit: `a` changes, `b` goes, `c` comes.
+/// The second commit changes `a`, removes `b` and adds `c`.
 fn second_commit(session: &Session) -> String {
     session.commit(&[
         ("apps/a.yaml", Some(&config_map("a", "two"))),
@@ -115,7 +115,7 @@ fn second_commit(session: &Session) -> String {
     ])
 }
 
-/// The story, under faults that are there from the engine's first request on.
+/// The story, under faults from the engine's first request on.
 async fn check(what: &str, rules: &[Rule]) {
     let mut session = start().await;
     for rule in rules {
@@ -217,7 +217,7 @@ async fn unavailable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_that_break() {
+async fn broken_connections() {
     let on = Rule::new;
     check(
         "unreachable",
@@ -242,7 +242,7 @@ async fn connections_that_break() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_fail() {
+async fn failing_watches() {
     let on = |fault| [Rule::new(Verb::Watch, "", fault)];
     check("watches that end after each event", &on(Fault::EndAfterLines(1))).await;
     check("watches that are cut in a line", &on(Fault::CutAfterLines(1))).await;
@@ -261,7 +261,7 @@ async fn watches_that_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn git_is_gone_for_a_while() {
+async fn git_is_unreachable_for_a_while() {
     let session = start().await;
     let first = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -281,7 +281,7 @@ async fn git_is_gone_for_a_while() {
         .merge::<GitRepository>("flux-system", "fleet", requested("1"))
         .await;
     source_fails(&session, "git is gone").await;
-    // what was fetched stays true: also what is deleted by hand comes back without git
+    // the fetched state stays valid: a deleted object comes back without git
     session.delete::<ConfigMap>("default", "a").await;
     comes("a comes back", async || {
         let values = values(&session).await;
@@ -323,7 +323,7 @@ async fn git_is_gone_for_a_while() {
     session.end().await;
 }
 
-/// Waits until the source says that it could not be read.
+/// Waits until the source reports a failed fetch.
 async fn source_fails(session: &Session, what: &str) {
     comes(&format!("{what}: the source says that it fails"), async || {
         let fleet: Option<GitRepository> = session.get("flux-system", "fleet").await;
@@ -340,7 +340,7 @@ async fn source_fails(session: &Session, what: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn git_is_slow_or_talks_nonsense() {
+async fn git_is_slow_or_answers_garbage() {
     // another test of this process may have been first
     rustls::crypto::ring::default_provider().install_default().ok();
     let session = start().await;
@@ -397,7 +397,7 @@ fn requested(token: &str) -> serde_json::Value {
     json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": token } } })
 }
 
-/// How the story ended for an engine that dies at its n-th write.
+/// The end of the story for an engine that dies at its n-th write.
 struct Life {
     /// Whether there was an n-th write.
     died: bool,
@@ -416,7 +416,7 @@ pub(crate) fn mortal(n: usize, death: Death) -> (Faults, Arc<AtomicUsize>) {
     (faults, writes)
 }
 
-/// Every managed object is in the inventory: whoever starts next knows of it.
+/// Every managed object is in the inventory, where the next process finds it.
 async fn nothing_is_forgotten(session: &Session, what: &str) {
     let Ok(object) = session.kustomizations().get("apps").await else {
         return;
@@ -484,7 +484,7 @@ async fn live(n: usize, death: Death) -> Life {
     }
 }
 
-/// Dies at every write there is, until a run ends without having come so far.
+/// Dies at each write in turn, until a run ends before its n-th write.
 async fn lives(death: Death) {
     for n in 1..200 {
         let life = live(n, death).await;

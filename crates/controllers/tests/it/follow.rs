@@ -1,4 +1,4 @@
-//! Edits a file, commits, and sees the cluster follow.
+//! The cluster follows a commit that edits a file.
 
 use serde_json::json;
 

@@ -1,5 +1,4 @@
-//! Health is waited for without holding anything up: a revision that never becomes healthy does not
-//! block the next one.
+//! Health checks block nothing: a revision that never becomes healthy does not block the next one.
 
 use equate_api::meta::ConditionType;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -15,7 +14,7 @@ async fn the_next_revision_does_not_wait_for_an_unhealthy_one() {
         json!({ "equate.dev/simulate": "ImagePullBackOff" }),
     );
     let session = Session::start(&[("apps/web.yaml", &*broken)]).await;
-    // a timeout far beyond the test: what comes next must not wait for it
+    // a timeout far beyond the test: the next revision must not wait for it
     session
         .kustomize("apps", "apps", json!({ "wait": true, "timeout": "1h" }))
         .await;

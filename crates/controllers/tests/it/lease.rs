@@ -1,4 +1,4 @@
-//! Of several processes one works, and the next begins when that one is gone.
+//! One of several processes works, and the next begins when that one is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,19 +28,19 @@ async fn spec(client: &Client) -> LeaseSpec {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_goes_from_hand_to_hand() {
+async fn a_lease_passes_to_the_next_process() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let client = cluster.client();
     let first = Held::acquire(client.clone(), terms("first")).await;
     assert_eq!(spec(&client).await.holder_identity.as_deref(), Some("first"));
 
-    // renewed for as long as it is held, nobody else gets it
+    // while it is renewed, nobody else gets it
     let waits = Held::acquire(client.clone(), terms("second"));
     let mut waits = std::pin::pin!(waits);
     assert!(timeout(Duration::from_secs(600), &mut waits).await.is_err());
     assert!(timeout(Duration::ZERO, first.lost()).await.is_err());
 
-    // released, it is there for the next at once
+    // after a release the next gets it at once
     first.release().await;
     let asked = Instant::now();
     let second = waits.await;
@@ -51,7 +51,7 @@ async fn a_lease_goes_from_hand_to_hand() {
         (Some("second"), Some(1))
     );
 
-    // another that took it nevertheless, as by hand: it is lost
+    // another process took it nevertheless, as by hand: it is lost
     let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
     let taken = json!({ "spec": { "holderIdentity": "third", "leaseDurationSeconds": 35 } });
     leases
@@ -60,7 +60,7 @@ async fn a_lease_goes_from_hand_to_hand() {
         .unwrap();
     timeout(Duration::from_secs(6), second.lost()).await.unwrap();
 
-    // one that is gone without a word is waited for, as long as it said
+    // a holder that vanished is awaited for the lease's duration
     let asked = Instant::now();
     let fourth = Held::acquire(client.clone(), terms("fourth")).await;
     let waited = asked.elapsed();
@@ -79,7 +79,7 @@ async fn work_ends_before_another_may_begin() {
     let held = Held::acquire(faults.wrap(&cluster.client()), terms("first")).await;
     let other = Held::acquire(cluster.client(), terms("second"));
     let (mut other, mut lost) = (std::pin::pin!(other), std::pin::pin!(held.lost()));
-    // the API server does not answer the one, and does the other
+    // the API server answers one process and not the other
     faults.add(Rule::new(Verb::Any, "leases", Fault::Unreachable));
     let begun = Instant::now();
     tokio::select! {
@@ -92,10 +92,10 @@ async fn work_ends_before_another_may_begin() {
     cluster.stop().await;
 }
 
-/// On a clock of its own, so that it may be a real API server: of those who ask at once one after another
-/// works, also after one whom the API server does not answer any more.
+/// On a clock of its own, so that it may be a real API server: of concurrent candidates one works at a
+/// time, also after the API server stops answering one of them.
 #[tokio::test]
-async fn of_many_who_ask_at_once_one_works_at_a_time() {
+async fn of_concurrent_candidates_one_works_at_a_time() {
     const MANY: usize = 4;
     let session = Session::anywhere(&[]).await;
     let working = Arc::new(AtomicUsize::new(0));
@@ -103,7 +103,7 @@ async fn of_many_who_ask_at_once_one_works_at_a_time() {
         let faults = Faults::seeded(1);
         let terms = LeaseConfig {
             namespace: session.home.clone(),
-            // long enough that no renewal is late on a machine that does much besides
+            // long enough that no renewal is late on a busy machine
             duration: Duration::from_secs(15),
             renew: Duration::from_secs(12),
             retry: Duration::from_millis(500),

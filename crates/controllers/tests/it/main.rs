@@ -1,5 +1,5 @@
-//! The loop as its users see it: a repository, an embedded cluster with simulated workloads, the
-//! real engine between them. One file per promise.
+//! The loop as its users see it: a repository, an embedded cluster with simulated workloads, and the real
+//! engine. One file per promise.
 
 #![allow(
     clippy::unwrap_used,

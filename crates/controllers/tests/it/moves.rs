@@ -1,5 +1,5 @@
-//! An object that moves from one Kustomization to another in one commit is handed over: it is never
-//! deleted, whoever runs first and whoever waits for whom.
+//! An object that moves from one Kustomization to another in one commit is handed over. It is never
+//! deleted, in any order of runs and waits.
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::ConditionType;
@@ -14,7 +14,7 @@ use crate::session::{
 
 const OWNER: &str = "kustomize.toolkit.fluxcd.io/name";
 
-/// The uid of a ConfigMap in `default`, and whose its labels say it is.
+/// The uid of a ConfigMap in `default`, and the owner in its labels.
 async fn found(session: &Session, name: &str) -> Option<(String, String)> {
     let map: ConfigMap = session.get("default", name).await?;
     let labels = map.metadata.labels.unwrap_or_default();
@@ -26,7 +26,7 @@ async fn uid(session: &Session, name: &str) -> String {
     found(session, name).await.unwrap().0
 }
 
-/// Waits until an object belongs to a Kustomization, and is still the one it was.
+/// Waits until an object belongs to a Kustomization, with an unchanged uid.
 async fn taken(session: &Session, what: &str, name: &str, by: &str, uid: &str) {
     let look = async || match found(session, name).await {
         Some((_, owner)) if owner == by => Ok(()),
@@ -74,7 +74,7 @@ async fn start(from: &str, to: &str) -> Session {
     Session::start(&files).await
 }
 
-/// `x` moves and changes, `gone` goes; also `more` is committed.
+/// `x` moves and changes, `gone` is removed, and `more` is committed.
 fn moves(session: &Session, from: &str, to: &str, more: &[File<'_>]) -> String {
     let (old, new, gone) = (
         format!("{from}/x.yaml"),
@@ -87,13 +87,13 @@ fn moves(session: &Session, from: &str, to: &str, more: &[File<'_>]) -> String {
     session.commit(&files)
 }
 
-/// What happens between the state before and after.
+/// Events between the commits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Meanwhile {
     Nothing,
-    /// The engine is away when it is committed.
+    /// The engine is stopped during the commit.
     Away,
-    /// And has lost what it had fetched.
+    /// It has also lost its fetched artifacts.
     Wiped,
 }
 
@@ -123,7 +123,7 @@ async fn check(from: &str, to: &str, specs: [Value; 2], meanwhile: Meanwhile) {
     session.ready(from, &revision).await;
     taken(&session, &what, "x", to, &x).await;
     session.value("default", "x", Some("moved")).await;
-    // what did not move is pruned
+    // an object that did not move is pruned
     session.value("default", "gone", None).await;
     lets_go(&session, from, "x").await;
     assert!(holds(&to_status, "x"), "{what}: {to_status:?}");
@@ -141,21 +141,21 @@ async fn check(from: &str, to: &str, specs: [Value; 2], meanwhile: Meanwhile) {
         );
     }
     if meanwhile == Meanwhile::Nothing {
-        // one build each for what changed, also of the one that waited
+        // one build for each change, also of the one that waited
         assert_eq!(session.stats().builds, built + 2, "{what}");
     }
     session.end().await;
 }
 
 #[tokio::test]
-async fn whoever_is_first_by_name() {
+async fn in_any_order_of_names() {
     for (from, to) in [("a", "b"), ("b", "a")] {
         check(from, to, [json!({}), json!({})], Meanwhile::Nothing).await;
     }
 }
 
 #[tokio::test]
-async fn whoever_waits_for_whom() {
+async fn with_dependencies_in_either_direction() {
     for (from, to) in [("a", "b"), ("b", "a")] {
         let on = |name: &str| json!({ "dependsOn": [{ "name": name }] });
         check(from, to, [json!({}), on(from)], Meanwhile::Nothing).await;
@@ -164,7 +164,7 @@ async fn whoever_waits_for_whom() {
 }
 
 #[tokio::test]
-async fn while_nobody_looks() {
+async fn while_the_engine_is_stopped() {
     for meanwhile in [Meanwhile::Away, Meanwhile::Wiped] {
         for (from, to) in [("a", "b"), ("b", "a")] {
             let on = |name: &str| json!({ "dependsOn": [{ "name": name }], "wait": true });
@@ -174,7 +174,7 @@ async fn while_nobody_looks() {
     }
 }
 
-/// A kustomization.yaml that nobody can build.
+/// A kustomization.yaml that cannot be built.
 const BROKEN: &str = "resources: [missing.yaml]\n";
 
 async fn started(from: &str, to: &str) -> (Session, String) {
@@ -206,7 +206,7 @@ async fn to_one_that_cannot_be_built() {
         let file = format!("{to}/kustomization.yaml");
         let revision = moves(&session, from, to, &[(&file, Some(BROKEN))]);
         session.fails(to, "BuildFailed").await;
-        // who gave it up is ready, and says what it keeps and for whose sake
+        // the former owner is ready, and names the kept objects and the other Kustomization
         let message = held_up(&session, from, &revision).await;
         assert_eq!(
             message,
@@ -234,7 +234,7 @@ async fn to_one_that_cannot_be_built() {
 }
 
 #[tokio::test]
-async fn one_that_is_broken_holds_up_until_it_rests() {
+async fn a_broken_one_blocks_deletions_until_suspended() {
     let (session, _) = started("a", "b").await;
     let revision = session.commit(&[
         ("a/x.yaml", None),
@@ -250,7 +250,7 @@ async fn one_that_is_broken_holds_up_until_it_rests() {
 }
 
 #[tokio::test]
-async fn one_without_a_directory_holds_up_nobody() {
+async fn one_without_a_directory_blocks_nobody() {
     let (session, _) = started("a", "b").await;
     session.kustomize("lost", "lost", json!({})).await;
     session.fails("lost", "ArtifactFailed").await;
@@ -261,14 +261,14 @@ async fn one_without_a_directory_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn to_one_that_rests_or_waits() {
+async fn to_a_suspended_or_waiting_one() {
     let (session, x) = started("a", "b").await;
     session.patch("b", json!({ "spec": { "suspend": true } })).await;
     let revision = moves(&session, "a", "b", &[]);
     session.ready("a", &revision).await;
     session.value("default", "gone", None).await;
     session.value("default", "x", Some("one")).await;
-    // until it is taken, it is the first one's to remember
+    // until it is taken, the first one remembers it
     let untaken = async |why: &str| {
         let message = format!(
             "not deleted, and not taken over yet: ConfigMap/default/x, for Kustomization/flux-system/b, which {why}. \
@@ -296,7 +296,7 @@ async fn to_one_that_rests_or_waits() {
         })
         .await;
 
-    // one that never comes to take it, and does not want it any more: it is forgotten by nobody
+    // the taker never takes it and no longer wants it: the former owner still has it
     session.patch("a", json!({ "spec": { "suspend": true } })).await;
     let x = config_map("x", "back");
     session.commit(&[("b/x.yaml", None), ("a/x.yaml", Some(&x))]);
@@ -312,7 +312,7 @@ async fn to_one_that_rests_or_waits() {
 }
 
 #[tokio::test]
-async fn what_waits_is_built_once() {
+async fn a_waiting_one_is_built_once() {
     let files = before("a", "b");
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
     let session = Session::start(&files).await;
@@ -402,7 +402,7 @@ async fn from_one_that_is_deleted_by_hand() {
     for (from, to) in [("a", "b"), ("b", "a")] {
         let what = format!("{from} to {to}");
         let (mut session, x) = started(from, to).await;
-        // whoever is first after the start, nobody has been built
+        // whichever runs first after the start, nothing has been built
         session.stop().await;
         let revision = moves(&session, from, to, &[]);
         session.delete::<Kustomization>(HOME, from).await;
@@ -412,7 +412,7 @@ async fn from_one_that_is_deleted_by_hand() {
         taken(&session, &what, "x", to, &x).await;
         session.value("default", "keep", None).await;
 
-        // and one that cannot be built holds up also that
+        // an unbuildable Kustomization blocks that, too
         let file = format!("{to}/kustomization.yaml");
         let more = config_map("more", "one");
         let revision = session.commit(&[("more/more.yaml", Some(&more))]);
@@ -475,7 +475,7 @@ async fn to_another_namespace() {
 }
 
 #[tokio::test]
-async fn to_one_that_leaves_it_alone() {
+async fn to_one_that_ignores_the_object() {
     let (session, x) = started("a", "b").await;
     let mut alone: Value = serde_json::from_str(&config_map("x", "moved")).unwrap();
     alone["metadata"]["annotations"] = json!({ "kustomize.toolkit.fluxcd.io/reconcile": "disabled" });
@@ -495,7 +495,7 @@ async fn to_one_that_leaves_it_alone() {
     );
     assert!(holds(&status, "x"));
     session.value("default", "x", Some("one")).await;
-    // who is deleted tells what it leaves behind
+    // a deleted Kustomization reports the objects that it leaves
     session.delete::<Kustomization>(HOME, "a").await;
     goes(&session, "a").await;
     session

@@ -1,5 +1,5 @@
-//! The fault table's story of a move: whatever the API server answers and whenever the process
-//! dies, the object that moves stays the one it was.
+//! A move under the fault table: whatever the API server answers and whenever the process dies, the moved
+//! object keeps its uid.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::faults::{answers, comes, deleted_only, mortal};
 use crate::session::{HOME, Options, Session, config_map, inventory, ready, said};
 
 const OWNER: &str = "kustomize.toolkit.fluxcd.io/name";
-/// The Kustomization that gives it up, and the one that takes it and waits for the first.
+/// The former owner, and the taker, which depends on it.
 const FROM: &str = "a";
 const TO: &str = "b";
 
@@ -114,7 +114,7 @@ async fn check(what: &str, rules: &[Rule]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_in_trouble() {
+async fn a_failing_api_server() {
     for code in [409, 500] {
         for (what, rules) in answers(code, None) {
             check(&what, &rules).await;
@@ -127,7 +127,7 @@ async fn an_api_server_in_trouble() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_fail() {
+async fn failing_watches() {
     let on = |fault| [Rule::new(Verb::Watch, "", fault)];
     check("watches that end after each event", &on(Fault::EndAfterLines(1))).await;
     check("watches that are cut in a line", &on(Fault::CutAfterLines(1))).await;
@@ -136,7 +136,8 @@ async fn watches_that_fail() {
     check("slow answers", &[Rule::new(Verb::Any, "", slow).percent(50)]).await;
 }
 
-/// Tells the story to an engine that dies at its n-th write after the commit; whether it came so far.
+/// Runs the story with an engine that dies at its n-th write after the commit. Returns whether there was
+/// one.
 async fn live(n: usize, death: Death) -> bool {
     let what = format!("dies at write {n}, {death:?}");
     let mut session = start().await;
@@ -159,7 +160,7 @@ async fn live(n: usize, death: Death) -> bool {
     };
     if died {
         session.kill();
-        // somebody remembers it
+        // an inventory has it
         let mut held = BTreeSet::new();
         for name in [FROM, TO] {
             let status = session.kustomizations().get(name).await.unwrap().status;
@@ -194,7 +195,7 @@ async fn killed_at_each_write() {
     }
 }
 
-/// Waits until a Kustomization's condition has a message with this in it.
+/// Waits until a Kustomization's condition contains this text.
 async fn says(session: &Session, name: &str, of: ConditionType, text: &str) {
     comes(&format!("{name} says {text:?}"), async || {
         let status = session.kustomizations().get(name).await.unwrap().status;
@@ -237,15 +238,15 @@ async fn muted() -> (Session, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_late_has_its_time_with_each_revision() {
+async fn each_revision_renews_the_deadline_of_a_late_one() {
     let (session, uid) = muted().await;
     moves(&session);
     let waits = "Waiting for Kustomization/flux-system/b to be built before ConfigMap/default/x";
     says(&session, FROM, ConditionType::Reconciling, waits).await;
-    // its time is over: what may be its is kept, and that is said
+    // its time is over: objects that it may want are kept, and the status says so
     let late = "may have moved to Kustomization/flux-system/b, which has not been built in time";
     says(&session, FROM, ConditionType::PruneBlocked, late).await;
-    // another revision is another time, and what was said stands meanwhile
+    // another revision has a new deadline, and the old message stays meanwhile
     let keep = config_map("keep", "two");
     let revision = session.commit(&[("a/keep.yaml", Some(&keep))]);
     says(&session, FROM, ConditionType::Reconciling, waits).await;
@@ -258,7 +259,7 @@ async fn one_that_is_late_has_its_time_with_each_revision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_looks_at_the_source_before_it_deletes() {
+async fn a_start_fetches_the_source_before_it_deletes() {
     let mut session = start().await;
     let first = session.commit(&[]);
     kustomize(&session).await;
@@ -289,7 +290,7 @@ async fn a_start_looks_at_the_source_before_it_deletes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_up_is_said_without_a_break() {
+async fn blocked_pruning_is_reported_continuously() {
     let session = start().await;
     let first = session.commit(&[]);
     kustomize(&session).await;

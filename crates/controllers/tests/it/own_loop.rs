@@ -1,4 +1,4 @@
-//! A repository made for Flux works unchanged: the manifests of its engine are this very loop.
+//! A repository made for Flux works unchanged: the manifests of its engine are Equate's own loop.
 
 use equate_api::source::GitRepository;
 use equate_controllers::OwnLoop;

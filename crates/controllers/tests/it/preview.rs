@@ -1,4 +1,4 @@
-//! What a commit would do, before it is one: also what would move, and what two would declare.
+//! Previews of a commit, also of moves and ownership conflicts.
 
 use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::Cluster;
@@ -11,14 +11,14 @@ use serde_json::json;
 
 use crate::session::{Session, config_map, document, kustomization};
 
-/// The repository's files as they are.
+/// The repository's files in the working tree.
 fn worktree(session: &Session) -> Tree {
     let local = LocalRepository::discover(session.repository.path()).unwrap();
     let files = local.files().unwrap();
     Tree::from_files(&local.root, &files, &Ignore::new(None), &Limits::default()).unwrap()
 }
 
-/// What each Kustomization would do if the repository's files were committed, but what stays as it is.
+/// The preview of each Kustomization if the working tree were committed, without unchanged objects.
 async fn foreseen(session: &Session) -> Vec<String> {
     let tree = worktree(session);
     let all = session
@@ -61,7 +61,7 @@ fn write(session: &Session, path: &str, text: Option<&str>) {
 }
 
 #[tokio::test]
-async fn what_moves_is_not_deleted_and_created() {
+async fn a_moved_object_is_not_deleted_and_created() {
     let (x, keep, own) = (
         config_map("x", "one"),
         config_map("keep", "one"),
@@ -146,15 +146,15 @@ async fn what_moves_is_not_deleted_and_created() {
     session.end().await;
 }
 
-/// A Kustomization as a file of the repository declares it.
+/// A Kustomization as a file of the repository.
 fn declared(name: &str, path: &str) -> String {
     document(&serde_json::to_value(kustomization(name, path, json!({}))).unwrap())
 }
 
-/// A Kustomization that goes in the same commit wants nothing any more, whatever its directory
-/// declares; and what is foreseen is what then happens.
+/// A Kustomization that is removed in the same commit wants nothing, whatever its directory declares; the
+/// preview equals the later result.
 #[tokio::test]
-async fn one_that_is_removed_wants_nothing_any_more() {
+async fn a_removed_kustomization_wants_nothing() {
     let files = [
         ("root/a.yaml", declared("a", "a")),
         ("root/b.yaml", declared("b", "b")),
@@ -183,7 +183,7 @@ async fn one_that_is_removed_wants_nothing_any_more() {
         ("b/x.yaml", Some(&*x)),
         ("b/moves.yaml", None),
         ("a/moves.yaml", Some(&*moves)),
-        // what only one declares that goes does not come
+        // objects that only a removed one declares are not created
         ("mid/late.yaml", Some(&*late)),
         ("late/x.yaml", Some(&*x)),
     ];
@@ -216,7 +216,7 @@ async fn one_that_is_removed_wants_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn what_would_take_others_with_it_is_kept() {
+async fn containers_of_needed_objects_are_kept() {
     let web = document(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "web" } }));
     let x = config_map("x", "one").replace("\"default\"", "\"web\"");
     let keep = config_map("keep", "one");
@@ -249,7 +249,7 @@ async fn what_would_take_others_with_it_is_kept() {
 }
 
 #[tokio::test]
-async fn no_more_are_looked_at_than_anybody_has() {
+async fn the_number_of_previewed_kustomizations_is_limited() {
     let session = Session::start(&[("root/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
     session.kustomize("root", "root", json!({})).await;
@@ -267,7 +267,7 @@ async fn no_more_are_looked_at_than_anybody_has() {
 }
 
 #[tokio::test]
-async fn deleting_more_than_the_budget_allows_is_foreseen() {
+async fn an_exceeded_prune_budget_is_previewed() {
     let files: Vec<(String, String)> = (0..12)
         .map(|n| (format!("a/c{n:02}.yaml"), config_map(&format!("c{n:02}"), "one")))
         .collect();
@@ -293,9 +293,9 @@ async fn deleting_more_than_the_budget_allows_is_foreseen() {
     session.end().await;
 }
 
-/// As the controllers would act that have the same flags.
+/// As controllers with the same flags would act.
 #[tokio::test]
-async fn one_that_names_no_account_is_previewed_as_the_default_one() {
+async fn a_missing_account_is_previewed_as_the_default_one() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;

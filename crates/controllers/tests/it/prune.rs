@@ -1,11 +1,11 @@
-//! Removes a file and sees the object pruned.
+//! A removed file prunes its object.
 
 use serde_json::json;
 
 use crate::session::{Session, config_map, inventory};
 
 #[tokio::test]
-async fn what_is_removed_is_pruned() {
+async fn removed_objects_are_pruned() {
     let files = [
         ("apps/a.yaml", &*config_map("a", "one")),
         ("apps/b.yaml", &*config_map("b", "one")),
@@ -24,7 +24,7 @@ async fn what_is_removed_is_pruned() {
 }
 
 #[tokio::test]
-async fn nothing_is_pruned_where_that_is_off() {
+async fn nothing_is_pruned_without_spec_prune() {
     let files = [
         ("apps/a.yaml", &*config_map("a", "one")),
         ("apps/b.yaml", &*config_map("b", "one")),

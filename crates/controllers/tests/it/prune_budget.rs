@@ -1,4 +1,4 @@
-//! The brake on deleting much at once: `equate.dev/prune-budget`, `equate.dev/prune-confirm`.
+//! The prune budget: `equate.dev/prune-budget`, `equate.dev/prune-confirm`.
 
 use equate_api::meta::ConditionType;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn files(directory: &str, number: usize) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Commits that the last ones of a directory go, and what else is given.
+/// Commits without the last files of a directory, and with other changes.
 fn drop_last(session: &Session, directory: &str, of: usize, number: usize, more: &[File<'_>]) -> String {
     let paths: Vec<String> = names(of)
         .iter()
@@ -46,7 +46,7 @@ async fn start(directory: &str, number: usize) -> Session {
 }
 
 #[tokio::test]
-async fn a_revision_that_deletes_too_much_changes_nothing_until_it_is_confirmed() {
+async fn too_many_deletions_change_nothing_until_confirmed() {
     let mut session = start("apps", 12).await;
     let first = session.commit(&[("elsewhere/a.yaml", Some(&*config_map("x", "one")))]);
     for name in ["apps", "elsewhere"] {
@@ -70,7 +70,7 @@ async fn a_revision_that_deletes_too_much_changes_nothing_until_it_is_confirmed(
     session.value("@home", "c00", Some("one")).await;
     session.value("@home", "c11", Some("one")).await;
 
-    // a revision of which the same is built needs no build, and no other confirmation
+    // a revision with the same build needs no build, and no other confirmation
     let builds = session.stats().builds;
     let newer = session.commit(&[("elsewhere/a.yaml", Some(&*config_map("x", "two")))]);
     session.ready("elsewhere", &newer).await;
@@ -80,7 +80,7 @@ async fn a_revision_that_deletes_too_much_changes_nothing_until_it_is_confirmed(
         .patch("apps", annotated("equate.dev/prune-confirm", "main@sha1:0"))
         .await;
 
-    // another process says the same, of what it finds
+    // another process reaches the same result
     session.engine(crate::session::Options::default()).await;
     let anew = format!("equate.dev/prune-confirm={newer}");
     session
@@ -98,7 +98,7 @@ async fn a_revision_that_deletes_too_much_changes_nothing_until_it_is_confirmed(
 }
 
 #[tokio::test]
-async fn a_confirmation_holds_for_later_revisions_of_the_same_and_a_revert_needs_none() {
+async fn a_confirmation_covers_equal_builds_and_a_revert_needs_none() {
     let session = start("apps", 12).await;
     let first = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -132,8 +132,8 @@ async fn a_confirmation_holds_for_later_revisions_of_the_same_and_a_revert_needs
 }
 
 #[tokio::test]
-async fn the_budget_is_what_the_annotation_says() {
-    // of 4 objects; none means that it may go on
+async fn the_annotation_sets_the_budget() {
+    // of 4 objects; none means that it may continue
     let check = async |budget: &str, drops: usize, stops: Option<&str>| {
         let session = start("apps", 4).await;
         session.kustomize("apps", "apps", json!({})).await;
@@ -180,7 +180,7 @@ async fn the_budget_is_what_the_annotation_says() {
 }
 
 #[tokio::test]
-async fn who_confirms_an_empty_render_confirms_that_all_goes() {
+async fn confirming_an_empty_render_confirms_all_deletions() {
     let session = start("apps", 2).await;
     let first = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -199,7 +199,7 @@ async fn who_confirms_an_empty_render_confirms_that_all_goes() {
 }
 
 #[tokio::test]
-async fn a_budget_that_means_nothing_is_an_error_and_holds_up_no_deletion() {
+async fn an_invalid_budget_is_an_error_and_blocks_no_deletion() {
     let session = start("apps", 2).await;
     let revision = session.commit(&[]);
     session.kustomize("apps", "apps", json!({})).await;
@@ -215,7 +215,7 @@ async fn a_budget_that_means_nothing_is_an_error_and_holds_up_no_deletion() {
          invalid prune budget \"most\": give a number of objects, such as 20, or a percentage, such as 50%"
     );
     session.value("@home", "c01", Some("one")).await;
-    // also where nothing may be deleted, the Kustomization may go
+    // the Kustomization may be deleted, even where nothing may be pruned
     session
         .delete::<equate_api::kustomize::Kustomization>("@home", "apps")
         .await;
@@ -224,7 +224,7 @@ async fn a_budget_that_means_nothing_is_an_error_and_holds_up_no_deletion() {
 }
 
 #[tokio::test]
-async fn what_moves_is_no_deletion_and_a_deleted_kustomization_needs_no_budget() {
+async fn moves_and_deleted_kustomizations_need_no_budget() {
     let session = start("a", 12).await;
     session.kustomize("a", "a", json!({})).await;
     let first = session.commit(&[("b/own.yaml", Some(&*config_map("own", "one")))]);
@@ -256,7 +256,7 @@ async fn what_moves_is_no_deletion_and_a_deleted_kustomization_needs_no_budget()
 }
 
 #[tokio::test]
-async fn what_was_held_for_another_is_not_deleted_at_once_either() {
+async fn objects_kept_for_another_count_for_the_budget() {
     let session = start("a", 12).await;
     session.kustomize("a", "a", json!({})).await;
     let first = session.commit(&[("b/own.yaml", Some(&*config_map("own", "one")))]);
@@ -264,7 +264,7 @@ async fn what_was_held_for_another_is_not_deleted_at_once_either() {
     for name in ["a", "b"] {
         session.ready(name, &first).await;
     }
-    // as long as b cannot be built it may want them, and nothing else is held up
+    // while b cannot be built it may want them, and nothing else is blocked
     let broken = drop_last(&session, "a", 12, 11, &[("b/own.yaml", Some("kind: [\n"))]);
     session.ready("a", &broken).await;
     session

@@ -1,17 +1,17 @@
-//! `spec.dependsOn[].readyExpr`: ready in the words of the one who depends.
+//! `spec.dependsOn[].readyExpr`: readiness by an expression of the dependent.
 
 use equate_api::meta::{ConditionType, is_true};
 use serde_json::{Value, json};
 
 use crate::session::{Session, config_map_in, said};
 
-/// That it is applied, or the reason and a part of the message.
+/// Applied, or the reason and a part of the message.
 type Expected = Result<(), (&'static str, &'static str)>;
 
 #[tokio::test]
 async fn kustomization_depends_on_ready_expr() {
     let session = Session::anywhere(&[("apps/a.yaml", &config_map_in("@home", "NAME", "one"))]).await;
-    // never ready in the ordinary sense
+    // never ready without an expression
     session.kustomize("infra", "lost", json!({})).await;
     session.fails("infra", "ArtifactFailed").await;
     let labels = json!({ "metadata": { "labels": { "stage": "2" } } });
@@ -81,7 +81,7 @@ async fn kustomization_depends_on_ready_expr() {
             }
         }
     }
-    // what is repaired goes on
+    // after a repair it continues
     session
         .patch("f", json!({ "spec": spec("f", "dep.metadata.name == 'infra'") }))
         .await;
@@ -90,7 +90,7 @@ async fn kustomization_depends_on_ready_expr() {
 }
 
 #[tokio::test]
-async fn kustomization_depends_on_ready_expr_is_asked_when_the_dependency_changes() {
+async fn kustomization_depends_on_ready_expr_is_evaluated_when_the_dependency_changes() {
     let session = Session::anywhere(&[("apps/a.yaml", &config_map_in("@home", "NAME", "one"))]).await;
     session.kustomize("infra", "lost", json!({})).await;
     session

@@ -1,4 +1,4 @@
-//! An object that cannot be changed is deleted and created anew; one that does not go holds nobody up.
+//! An immutable object is deleted and created anew; one that does not disappear blocks nothing else.
 
 use equate_testkit::faults::Call;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use crate::faults::comes;
 use crate::session::{Session, config_map, document, ready};
 
-/// As long as this is on an object, it is not gone.
+/// While this finalizer is on an object, it is not gone.
 const HOLDS: &str = "example.org/holds";
 
-/// A ConfigMap whose data nobody may change.
+/// An immutable ConfigMap.
 fn immutable(value: &str) -> String {
     let mut object: Value = serde_json::from_str(&config_map("fixed", value)).unwrap();
     object["immutable"] = true.into();
     document(&object)
 }
 
-/// Until the conditions of a Kustomization say all of this.
+/// Waits until the conditions of a Kustomization contain these texts.
 async fn says(session: &Session, name: &str, texts: &[&str]) {
     comes(&format!("{name} says {texts:?}"), async || {
         let status = session.kustomizations().get(name).await.unwrap().status;
@@ -47,14 +47,14 @@ async fn applied(session: &Session, name: &str, revision: &str) {
     .await;
 }
 
-/// The first value of the object, or what it has become, with its uid.
+/// The value of the object, with its uid.
 async fn fixed(session: &Session) -> Option<(String, String)> {
     let map: ConfigMap = session.get("default", "fixed").await?;
     let value = map.data.unwrap_or_default().remove("value")?;
     Some((map.metadata.uid?, value))
 }
 
-/// Has the object hold on, as another controller does, or let go.
+/// Sets the finalizers of the object, as another controller does.
 async fn hold(session: &Session, finalizers: Value) {
     let maps: Api<ConfigMap> = Api::namespaced(session.client.clone(), "default");
     let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
@@ -63,7 +63,7 @@ async fn hold(session: &Session, finalizers: Value) {
         .unwrap();
 }
 
-/// The timeout of the Kustomization, and what it says in the end of one that does not go.
+/// A Kustomization with a timeout, and its messages about an object that does not disappear.
 async fn check(timeout: &str, said: &[&str]) {
     let files = [
         ("stuck/fixed.yaml", immutable("one")),
@@ -72,7 +72,7 @@ async fn check(timeout: &str, said: &[&str]) {
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
     let session = Session::start(&files).await;
     let first = session.commit(&[]);
-    // nothing but what happens to the object begins another run in the time of the test
+    // only the object's changes begin another run during the test
     let spec = json!({ "force": true, "timeout": timeout, "interval": "20h", "retryInterval": "20h" });
     session.kustomize("stuck", "stuck", spec).await;
     session.kustomize("other", "other", json!({})).await;
@@ -87,7 +87,7 @@ async fn check(timeout: &str, said: &[&str]) {
     let second = session.commit(&[("stuck/fixed.yaml", Some(&two)), ("other/own.yaml", Some(&own))]);
     applied(&session, "other", &second).await;
     says(&session, "stuck", said).await;
-    // another commit is applied by the others as well, and so is its own
+    // another commit is applied by the others, too, and so is its own
     let third = session.commit(&[
         ("other/own.yaml", Some(&config_map("own", "three"))),
         ("stuck/more.yaml", Some(&config_map("more", "three"))),
@@ -111,7 +111,7 @@ async fn check(timeout: &str, said: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_go_is_waited_for_by_nobody_else() {
+async fn a_stuck_object_blocks_only_its_kustomization() {
     let text = "ConfigMap/default/fixed";
     let why = "its deletion has not finished, so it cannot be created anew: it waits for example.org/holds";
     check("10h", &["Waiting for", text, why]).await;

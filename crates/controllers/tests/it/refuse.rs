@@ -1,4 +1,4 @@
-//! Never worse than git says: what cannot be built or would delete everything changes nothing.
+//! A revision that cannot be built or would delete everything changes nothing.
 
 use equate_api::meta::{ConditionType, is_true};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::session::{Session, config_map, ready};
 
 #[tokio::test]
-async fn broken_yaml_changes_nothing_and_says_where() {
+async fn broken_yaml_changes_nothing_and_is_located() {
     let files = [
         ("apps/a.yaml", &*config_map("a", "one")),
         ("apps/b.yaml", &*config_map("b", "one")),
@@ -80,7 +80,7 @@ async fn an_empty_render_deletes_nothing_until_it_is_confirmed() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_not_there_deletes_nothing() {
+async fn a_missing_path_deletes_nothing() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     session.kustomize("apps", "apps", json!({})).await;
     session.value("default", "a", Some("one")).await;
@@ -98,7 +98,7 @@ async fn a_path_that_is_not_there_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn fields_without_meaning_stall_and_are_named() {
+async fn unsupported_fields_stall_and_are_named() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let spec = json!({ "decryption": { "provider": "sops", "serviceAccountName": "anyone" } });
     session.kustomize("apps", "apps", spec).await;

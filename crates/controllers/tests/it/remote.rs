@@ -1,5 +1,5 @@
-//! Git over a network that fails: nothing is pruned that git still holds, nobody else waits, and
-//! when it is back the cluster follows.
+//! Git over a failing network: no object that git holds is pruned, no other source waits, and the cluster
+//! follows after recovery.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::session::{DEADLINE, HOME, Session, config_map, ready};
 
-/// A session whose Kustomization `apps` reads a repository over HTTP; `None` where there is no git.
+/// A session whose Kustomization `apps` reads a repository over HTTP; `None` without git.
 async fn start(files: &[(&str, &str)]) -> Option<(Session, HttpServer)> {
     let session = Session::start(files).await;
     let server = session.repository.serve_http().unwrap()?;
@@ -23,7 +23,7 @@ async fn start(files: &[(&str, &str)]) -> Option<(Session, HttpServer)> {
     Some((session, server))
 }
 
-/// A GitRepository of `main` that is looked at every second.
+/// A GitRepository of `main` with an interval of a second.
 async fn source(session: &Session, name: &str, spec: Value) {
     let mut object = json!({
         "apiVersion": "source.toolkit.fluxcd.io/v1",
@@ -56,7 +56,7 @@ async fn says(session: &Session, name: &str, reason: &str, text: &str) -> GitRep
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_fails_changes_nothing() {
+async fn a_failing_host_changes_nothing() {
     let files = [("apps/a.yaml", &*config_map("a", "one"))];
     let Some((session, server)) = start(&files).await else {
         return;
@@ -121,8 +121,8 @@ async fn a_host_that_fails_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pack_that_breaks_off_leaves_the_artifact() {
-    // Text that does not shrink: the list of refs fits into what comes through, the pack does not.
+async fn a_truncated_pack_keeps_the_artifact() {
+    // Incompressible text: the list of refs fits through the limit, the pack does not.
     let noise = |seed: u64| -> String {
         let mut state = seed;
         let mut next = || {
@@ -185,7 +185,7 @@ async fn a_forced_push_is_followed() {
     session.value("default", "a", None).await;
     session.ready("apps", &format!("main@sha1:{commit}")).await;
 
-    // The branch goes: what was applied stays, and the message says what there is instead.
+    // The branch is deleted: applied objects stay, and the message names the existing branches.
     session.repository.delete_branch("main").unwrap();
     says(
         &session,
@@ -200,7 +200,7 @@ async fn a_forced_push_is_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_hosts_hold_nobody_else() {
+async fn unresponsive_hosts_block_no_other_source() {
     let files = [("apps/a.yaml", &*config_map("a", "one"))];
     let session = Session::start(&files).await;
     let (Some(silent), Some(server)) = (
@@ -230,7 +230,7 @@ async fn silent_hosts_hold_nobody_else() {
     source(&session, "remote", json!({ "url": server.url() })).await;
     says(&session, "remote", "Succeeded", "stored artifact").await;
 
-    // A host that is slow, but not too slow.
+    // A slow host, within the timeout.
     server.set(Fault::Delay(Duration::from_millis(200)));
     let revision = session.commit(&[("apps/a.yaml", Some(&*config_map("a", "two")))]);
     says(&session, "remote", "Succeeded", &revision).await;
@@ -239,7 +239,7 @@ async fn silent_hosts_hold_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_host_is_left_in_time() {
+async fn an_unresponsive_host_times_out() {
     let files = [("apps/a.yaml", &*config_map("a", "one"))];
     let Some((session, server)) = start(&files).await else {
         return;

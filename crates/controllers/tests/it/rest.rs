@@ -1,4 +1,4 @@
-//! A suspended Kustomization rests; one that is deleted while it rests leaves everything as it is.
+//! A suspended Kustomization changes nothing; if it is deleted while suspended, all objects stay.
 
 use equate_api::kustomize::Kustomization;
 use equate_testkit::eventually::eventually;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::session::{DEADLINE, HOME, Session, config_map};
 
 #[tokio::test]
-async fn it_rests_and_goes_on() {
+async fn suspension_stops_and_resumes_reconciliation() {
     let session = Session::start(&[
         ("apps/a.yaml", &*config_map("a", "one")),
         ("b/b.yaml", &*config_map("b", "one")),

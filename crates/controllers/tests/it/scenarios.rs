@@ -1,5 +1,5 @@
-//! The stories that Flux's own end-to-end tests tell of Kustomizations, with manifests of our own: what
-//! those assert is asserted here, on either API.
+//! The stories of Flux's own end-to-end tests about Kustomizations, with our own manifests: their
+//! assertions, on either API.
 
 use equate_testkit::eventually::eventually;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -251,7 +251,7 @@ async fn impersonation_applies_and_deletes_with_the_rights_of_an_account() {
 }
 
 #[tokio::test]
-async fn managed_fields_of_kubectl_are_taken_over() {
+async fn kubectls_managed_fields_are_taken_over() {
     let git = deployment("podinfo", Some("@home"));
     let session = Session::anywhere(&[("app/deployment.yaml", &document(&git))]).await;
     let revision = session.commit(&[]);
@@ -287,7 +287,7 @@ async fn managed_fields_of_kubectl_are_taken_over() {
     session.end().await;
 }
 
-/// Whether anything of the Deployment names kubectl.
+/// Whether any field of the Deployment has kubectl as its manager.
 async fn by_kubectl(api: &Api<Deployment>) -> bool {
     names_kubectl(&api.get("podinfo").await.unwrap())
 }
@@ -297,12 +297,12 @@ fn names_kubectl(found: &Deployment) -> bool {
 }
 
 #[tokio::test]
-async fn one_without_a_spec_holds_up_no_other() {
+async fn an_object_without_a_spec_blocks_no_other() {
     let files = [("app/deployment.yaml", document(&deployment("web", Some("@home"))))];
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
-    // the definition is changed: nobody else's cluster
+    // it changes the CRD: only on a cluster of its own
     let session = Session::start(&files).await;
-    // as Flux's own definition has it
+    // as in Flux's own CRD
     let without = json!([{ "op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/required" }]);
     let definitions: Api<CustomResourceDefinition> = Api::all(session.client.clone());
     let patch: Patch<Value> = Patch::Json(serde_json::from_value(without).unwrap());

@@ -1,9 +1,10 @@
-//! One session: a repository, a cluster, an engine, and ways to look at them.
+//! A test session: a repository, a cluster, an engine, and ways to observe them.
 //!
-//! The cluster is embedded and the session's own, unless the session may run [`anywhere`](Session::anywhere)
-//! and `EQUATE_TEST_CLUSTER=real` asks for the real one that `EQUATE_TEST_KUBECONFIG` names, as `cargo xtask
-//! test-peers` does. On that one many sessions run at once: each has a namespace of its own, its own
-//! Kustomizations and sources are labelled for it, and its engine has those alone for its shard.
+//! The cluster is embedded and the session's own, unless the session may run
+//! [`anywhere`](Session::anywhere) and `EQUATE_TEST_CLUSTER=real` selects the real one that
+//! `EQUATE_TEST_KUBECONFIG` names, as `cargo xtask test-peers` does. On that one many sessions run at once:
+//! each has its own namespace, and its own Kustomizations and sources with a shard label that its engine
+//! selects.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,42 +33,41 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What the session's repository stands in for.
+/// The URL that the session's repository replaces.
 pub(crate) const URL: &str = "https://local.invalid/fleet";
-/// Long enough for a machine that does something else as well.
+/// Long enough for a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
-/// Where the engine's own objects are, on a cluster of its own.
+/// The namespace of the engine's own objects, on an embedded cluster.
 pub(crate) const HOME: &str = "flux-system";
-/// What stands for the session's namespace in files and specs.
+/// The placeholder of the session's namespace in files and specs.
 const PLACEHOLDER: &str = "@home";
-/// The label of what a session has on a cluster with others.
+/// The label of a session's objects on a shared cluster.
 const SESSION: &str = "equate.test/session";
 
-/// A file of a commit, or that it goes.
+/// A file of a commit, or its removal.
 pub(crate) type File<'a> = (&'a str, Option<&'a str>);
 
-/// A running session.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) repository: Repository,
     pub(crate) faults: Faults,
-    /// Where the engine's own objects are, and in tests of fields all others.
+    /// The namespace of the engine's own objects, and in tests of fields of all others.
     pub(crate) home: String,
     engine: Option<Engine>,
-    /// Absent where it is somebody else's.
+    /// Absent on a shared cluster.
     cluster: Option<EmbeddedCluster>,
     // last: nothing writes there any more
     folder: TempDir,
 }
 
-/// What a session's engine is told.
+/// The options of a session's engine.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) root: Option<OwnLoop>,
     pub(crate) default_namespace: Option<String>,
-    /// Which of the session's objects are the engine's own.
+    /// The label selector of the engine's own objects.
     pub(crate) selector: Option<String>,
-    /// Repositories that stand in for other URLs.
+    /// Repositories that replace other URLs.
     pub(crate) others: Vec<(String, PathBuf)>,
     pub(crate) policy: Policy,
     pub(crate) http_retries: Option<u32>,
@@ -75,8 +75,8 @@ pub(crate) struct Options {
 }
 
 impl Session {
-    /// A repository with one commit of these files, a cluster that has the definitions and the
-    /// GitRepository `fleet`, and an engine.
+    /// A repository with one commit of these files, a cluster with the CRDs and the GitRepository `fleet`,
+    /// and an engine.
     pub(crate) async fn start(files: &[(&str, &str)]) -> Session {
         Self::with(files, Options::default()).await
     }
@@ -86,8 +86,8 @@ impl Session {
         Self::on(cluster.client(), Some(cluster), HOME.to_owned(), files, options).await
     }
 
-    /// The same on the cluster that is asked for. All there is belongs into the namespace `@home`, which
-    /// stands for the session's own in files and specs, or into one whose name begins with it.
+    /// The same on the selected cluster. All objects belong into the namespace `@home`, the placeholder of
+    /// the session's own, or into one whose name begins with it.
     pub(crate) async fn anywhere(files: &[(&str, &str)]) -> Session {
         Self::anywhere_with(files, Options::default()).await
     }
@@ -164,7 +164,6 @@ impl Session {
         }
     }
 
-    /// Creates a namespace.
     pub(crate) async fn namespace(&self, name: &str) {
         let namespace = Namespace {
             metadata: ObjectMeta {
@@ -179,17 +178,17 @@ impl Session {
             .unwrap();
     }
 
-    /// A text with the session's namespace in it.
+    /// Replaces the placeholder by the session's namespace.
     pub(crate) fn here(&self, text: &str) -> String {
         text.replace(PLACEHOLDER, &self.home)
     }
 
-    /// What makes an object one of this session's.
+    /// The labels of this session's objects.
     pub(crate) fn labels(&self) -> Value {
         json!({ SESSION: self.home })
     }
 
-    /// Selects what is this session's; empty where all is.
+    /// The label selector of this session's objects; empty where all are.
     pub(crate) fn own(&self) -> String {
         match self.cluster {
             Some(_) => String::new(),
@@ -197,7 +196,7 @@ impl Session {
         }
     }
 
-    /// Starts an engine, in place of the one there is.
+    /// Starts an engine, replacing a running one.
     pub(crate) async fn engine(&mut self, options: Options) {
         self.stop().await;
         let mut mirrors = Mirrors::new(self.folder.path().join("git"), Limits::default())
@@ -229,13 +228,12 @@ impl Session {
         self.engine = Some(builder.start().await.unwrap());
     }
 
-    /// The cluster, where it is the session's own.
+    /// The cluster, if the session has its own.
     pub(crate) fn cluster(&self) -> &EmbeddedCluster {
         self.cluster.as_ref().unwrap()
     }
 
-    /// Where the cluster is reached over TLS and the certificate of who signs for that, as long as what is
-    /// returned third is held.
+    /// The cluster's TLS address and its CA certificate, valid while the third value is held.
     pub(crate) async fn address(&self) -> (String, String, Box<dyn std::any::Any + Send>) {
         if let Some(cluster) = &self.cluster {
             let serving = cluster.serve("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -251,24 +249,23 @@ impl Session {
         (cluster.server.unwrap(), authority, Box::new(()))
     }
 
-    /// Stops the engine.
     pub(crate) async fn stop(&mut self) {
         if let Some(engine) = self.engine.take() {
             engine.stop().await;
         }
     }
 
-    /// The engine is gone in the middle of what it does.
+    /// Kills the engine in the middle of its work.
     pub(crate) fn kill(&mut self) {
         self.engine = None;
     }
 
-    /// What the engine had fetched and stored is gone, as with its pod's disk.
+    /// Removes the engine's stored artifacts, as with its pod's disk.
     pub(crate) fn lose_artifacts(&self) {
         use std::io::ErrorKind::{DirectoryNotEmpty, NotFound};
         for part in ["git", "artifacts"] {
             let folder = self.folder.path().join(part);
-            // what the engine had begun to write when it was killed may still come
+            // pending writes of a killed engine may still arrive
             while let Err(error) = std::fs::remove_dir_all(&folder) {
                 match error.kind() {
                     NotFound => break,
@@ -284,7 +281,6 @@ impl Session {
         self.folder.path()
     }
 
-    /// Stops everything.
     pub(crate) async fn end(mut self) {
         self.stop().await;
         if let Some(cluster) = self.cluster {
@@ -296,7 +292,7 @@ impl Session {
         self.engine.as_ref().unwrap().stats()
     }
 
-    /// Commits; the revision that the engine will call it by.
+    /// Commits; returns the revision.
     pub(crate) fn commit(&self, files: &[File<'_>]) -> String {
         let texts: Vec<Option<String>> = files.iter().map(|(_, text)| Some(self.here((*text)?))).collect();
         let files = files.iter().zip(&texts);
@@ -304,7 +300,7 @@ impl Session {
         format!("main@sha1:{}", self.repository.commit(&files).unwrap())
     }
 
-    /// Makes a Kustomization of a directory: pruning, every ten minutes, unless the spec says otherwise.
+    /// Creates a Kustomization of a directory: pruning, every ten minutes, unless the spec says otherwise.
     pub(crate) async fn kustomize(&self, name: &str, path: &str, spec: Value) {
         let spec = serde_json::from_str(&self.here(&spec.to_string())).unwrap();
         let mut object = kustomization(name, path, spec);
@@ -321,7 +317,6 @@ impl Session {
         Api::namespaced(self.client.clone(), &self.home)
     }
 
-    /// Changes a Kustomization.
     pub(crate) async fn patch(&self, name: &str, patch: Value) {
         self.merge::<Kustomization>(&self.home, name, patch).await;
     }
@@ -343,7 +338,7 @@ impl Session {
         api.patch(name, &params, &Patch::Merge(patch)).await.unwrap()
     }
 
-    /// Waits until a user may list this; what is granted is not in force at once.
+    /// Waits until a user may list this; new permissions take effect late.
     pub(crate) async fn may(&self, user: &str, path: &str) {
         let (user, path) = (self.here(user), self.here(path));
         let what = format!("{user} may list {path}");
@@ -379,7 +374,7 @@ impl Session {
             .unwrap()
     }
 
-    /// Waits until a ConfigMap has this value under the key `value`, or none and is gone.
+    /// Waits until a ConfigMap has this value under the key `value`; without one, until it is gone.
     pub(crate) async fn value(&self, namespace: &str, name: &str, value: Option<&str>) {
         let what = format!("ConfigMap {namespace}/{name} is {value:?}");
         let look = async || {
@@ -394,14 +389,14 @@ impl Session {
         eventually(&what, DEADLINE, look).await;
     }
 
-    /// Where a Kustomization is, and its name: `name`, or `namespace/name`.
+    /// The namespace and name of `name` or `namespace/name`.
     fn named<'n>(&self, name: &'n str) -> (Api<Kustomization>, &'n str) {
         let (namespace, name) = name.split_once('/').unwrap_or((PLACEHOLDER, name));
         (Api::namespaced(self.client.clone(), &self.here(namespace)), name)
     }
 
-    /// Waits until a Kustomization's status passes; the status then. One that is not at home is
-    /// called `namespace/name`.
+    /// Waits until a Kustomization's status passes; returns the status. One outside the home namespace is
+    /// `namespace/name`.
     pub(crate) async fn until(
         &self,
         name: &str,
@@ -435,7 +430,7 @@ impl Session {
         .await
     }
 
-    /// Waits until a Kustomization is not ready for this reason; the message.
+    /// Waits until a Kustomization is not ready for this reason; returns the message.
     pub(crate) async fn fails(&self, name: &str, reason: &str) -> String {
         let what = format!("not ready, {reason}");
         let passes = |status: &KustomizationStatus| {
@@ -496,7 +491,7 @@ async fn embedded() -> EmbeddedCluster {
         .unwrap()
 }
 
-/// The administrator of the real cluster that there is for these tests.
+/// The administrator of the real cluster for these tests.
 pub(crate) async fn real() -> Client {
     let Ok(path) = std::env::var("EQUATE_TEST_KUBECONFIG") else {
         panic!("EQUATE_TEST_KUBECONFIG is to name the real cluster: use `cargo xtask test-peers`");
@@ -544,7 +539,7 @@ pub(crate) fn inventory(status: &KustomizationStatus) -> Vec<String> {
     inventory.map(|entry| entry.id.clone()).collect()
 }
 
-/// A condition's message; empty where it is not there or not true.
+/// A condition's message; empty where it is missing or not true.
 pub(crate) fn said(status: &KustomizationStatus, of: ConditionType) -> String {
     let found = condition(&status.conditions, of).filter(|condition| condition.status == "True");
     found
@@ -575,7 +570,7 @@ pub(crate) fn config_map_in(namespace: &str, name: &str, value: &str) -> String 
     }))
 }
 
-/// A Deployment of one replica in `default`; what it is annotated with on its pods.
+/// A Deployment of one replica in `default`, with annotations on its pods.
 pub(crate) fn deployment(name: &str, image: &str, annotations: Value) -> String {
     document(&json!({
         "apiVersion": "apps/v1",

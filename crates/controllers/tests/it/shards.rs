@@ -1,5 +1,5 @@
-//! Several engines share a cluster: each writes its own objects and no other, and what moves from one
-//! to another is handed over, whoever is there first and whoever is away meanwhile.
+//! Several engines share a cluster. Each writes only its own objects, and an object that moves between them
+//! is handed over, in any order of runs and restarts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,8 +20,8 @@ use crate::session::{DEADLINE, Options, Session, URL, document, inventory, said}
 const KEY: &str = "sharding.fluxcd.io/key";
 const OWNER: &str = "kustomize.toolkit.fluxcd.io/name";
 
-/// A session whose source is made by a process of its own, and whose Kustomizations by one for each shard.
-/// Of a shard called `a` is the Kustomization `a`.
+/// A session with a process for its source, and one for each shard's Kustomizations. The Kustomization `a`
+/// belongs to the shard `a`.
 struct Fleet {
     session: Session,
     shards: BTreeMap<&'static str, Engine>,
@@ -52,7 +52,7 @@ impl Fleet {
         }
     }
 
-    /// The process of a shard begins.
+    /// Starts the process of a shard.
     async fn on(&mut self, shard: &'static str) {
         let folder = self.session.folder().join(shard);
         std::fs::create_dir_all(&folder).unwrap();
@@ -63,12 +63,12 @@ impl Fleet {
         self.shards.insert(shard, engine);
     }
 
-    /// It is killed.
+    /// Kills it.
     fn off(&mut self, shard: &str) {
         drop(self.shards.remove(shard).unwrap());
     }
 
-    /// The Kustomization of a shard, with `on` what it depends on.
+    /// The Kustomization of a shard; `on` are its dependencies.
     async fn kustomize(&self, shard: &str, on: &[&str]) {
         let on: Vec<Value> = on.iter().map(|name| json!({ "name": name })).collect();
         let spec = json!({ "dependsOn": on, "timeout": "10m" });
@@ -77,7 +77,7 @@ impl Fleet {
         self.session.patch(shard, labels).await;
     }
 
-    /// The source is looked at now.
+    /// Requests a run of the source.
     async fn poll(&self) {
         static ASKED: AtomicU32 = AtomicU32::new(0);
         let asked = ASKED.fetch_add(1, Ordering::Relaxed).to_string();
@@ -98,7 +98,7 @@ impl Fleet {
         inventory(status).contains(&id)
     }
 
-    /// An object's uid, and whose its labels say it is.
+    /// An object's uid, and the owner in its labels.
     async fn found(&self, name: &str) -> (String, String) {
         let map: ConfigMap = self.session.get("@home", name).await.unwrap();
         let labels = map.metadata.labels.unwrap_or_default();
@@ -108,7 +108,7 @@ impl Fleet {
         )
     }
 
-    /// Waits until an object is another's, and nobody holds up or contests anything any more.
+    /// Waits until an object has a new owner, and nothing is blocked or contested any more.
     async fn taken(&self, name: &str, uid: &str, from: &str, to: &str, revision: &str) {
         for shard in [from, to] {
             let what = format!("at {revision}, and at peace");
@@ -175,17 +175,17 @@ fn map(name: &str, value: &str) -> String {
     }))
 }
 
-/// What happens to the processes around the commit that moves `x` from `a` to `b`.
+/// Events of the processes around the commit that moves `x` from `a` to `b`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Meanwhile {
     Nothing,
-    /// The one that drops it is away, and comes back when the other waits for it.
+    /// The former owner is stopped, and starts when the taker waits for it.
     NoDropper,
-    /// The one that takes it is away, and comes back when the other waits for it.
+    /// The taker is stopped, and starts when the former owner waits for it.
     NoTaker,
-    /// It is killed when it has said what it wants, and comes back when that is let go of.
+    /// The taker is killed after its claim, and starts after the release.
     TakerKilled,
-    /// The dropper is killed when it waits, and comes back when the other has said what it wants.
+    /// The former owner is killed while it waits, and starts after the taker's claim.
     DropperKilled,
 }
 
@@ -235,7 +235,7 @@ async fn check(a_on: &[&str], b_on: &[&str], swap: bool, meanwhile: Meanwhile) {
             fleet.on("a").await;
         }
         Meanwhile::NoTaker | Meanwhile::DropperKilled => {
-            // ready at once, unless it takes something itself
+            // ready at once, unless it takes an object itself
             let waits = |status: &KustomizationStatus| match swap {
                 true => fleet.has(status, "y"),
                 false => {
@@ -268,7 +268,7 @@ async fn check(a_on: &[&str], b_on: &[&str], swap: bool, meanwhile: Meanwhile) {
         fleet.taken("y", &y, "b", "a", &second).await;
         fleet.session.value("@home", "y", Some("2")).await;
     }
-    // what did not move goes, and what did not change is as it was
+    // an object that did not move is pruned, and unchanged ones are untouched
     fleet.session.value("@home", "gone", None).await;
     let kept: ConfigMap = fleet.session.get("@home", "keep").await.unwrap();
     assert_eq!(kept.metadata.resource_version, keep.metadata.resource_version);
@@ -281,32 +281,32 @@ async fn an_object_is_handed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_is_handed_over_by_one_that_comes_back() {
+async fn an_object_is_handed_over_by_a_restarted_shard() {
     check(&[], &[], false, Meanwhile::NoDropper).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_is_handed_over_to_one_that_comes_back() {
+async fn an_object_is_handed_over_to_a_restarted_shard() {
     check(&[], &[], false, Meanwhile::NoTaker).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_takes_is_killed() {
+async fn the_taker_is_killed() {
     check(&[], &[], false, Meanwhile::TakerKilled).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_drops_is_killed() {
+async fn the_former_owner_is_killed() {
     check(&[], &[], false, Meanwhile::DropperKilled).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_takes_depends_on_who_drops() {
+async fn the_taker_depends_on_the_former_owner() {
     check(&[], &["a"], false, Meanwhile::Nothing).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_drops_depends_on_who_takes() {
+async fn the_former_owner_depends_on_the_taker() {
     check(&["b"], &[], false, Meanwhile::Nothing).await;
 }
 
@@ -323,7 +323,7 @@ async fn each_takes_from_the_other_and_one_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_let_go_of_and_is_not_wanted_any_more_goes() {
+async fn a_released_object_that_nobody_wants_is_deleted() {
     let mut fleet = Fleet::start(&[
         ("a/keep.yaml", map("keep", "1")),
         ("a/x.yaml", map("x", "1")),
@@ -359,7 +359,7 @@ async fn what_was_let_go_of_and_is_not_wanted_any_more_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_wants_what_it_holds_keeps_it() {
+async fn a_holder_that_wants_an_object_keeps_it() {
     let mut fleet = Fleet::start(&[("a/x.yaml", map("x", "a")), ("b/own.yaml", map("own", "1"))]).await;
     let first = fleet.session.commit(&[]);
     for shard in ["a", "b"] {
@@ -375,7 +375,7 @@ async fn who_wants_what_it_holds_keeps_it() {
     fleet.session.fails("b", "OwnershipConflict").await;
     fleet.session.value("@home", "x", Some("a")).await;
     assert_eq!(fleet.found("x").await.1, "a");
-    // its claim stands
+    // its claim remains
     fleet.holds("b", "x", true).await;
     let third = fleet
         .session
@@ -387,7 +387,7 @@ async fn who_wants_what_it_holds_keeps_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_of_another_shard_is_not_written() {
+async fn objects_of_another_shard_are_not_written() {
     let mut fleet = Fleet::start(&[("a/a.yaml", map("a", "1")), ("b/b.yaml", map("b", "1"))]).await;
     let first = fleet.session.commit(&[]);
     fleet.on("a").await;
@@ -403,13 +403,13 @@ async fn what_is_of_another_shard_is_not_written() {
     assert_eq!(fleet.session.events("b").await, [""; 0]);
     assert!(fleet.session.get::<ConfigMap>("@home", "b").await.is_none());
 
-    // its label is another, and it is ours
+    // with the other label, the object is ours
     let label = |shard: &str| json!({ "metadata": { "labels": { KEY: shard } } });
     fleet.session.patch("b", label("a")).await;
     fleet.session.ready("b", &first).await;
-    // and back: what was applied stays, and is nobody's business here
+    // and back: its objects stay, and this process leaves them alone
     fleet.session.patch("b", label("b")).await;
-    // what comes after it and is answered says that it was heard of
+    // a later object is reconciled, so the change was noticed
     let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "after" } } });
     fleet.session.patch("a", asked).await;
     let answered =

@@ -1,4 +1,4 @@
-//! Nothing happens where nothing changes, also after a start.
+//! Without changes nothing happens, also after a start.
 
 use equate_testkit::eventually::eventually;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::session::{DEADLINE, Options, Session, config_map, deployment};
 
 #[tokio::test]
-async fn a_start_writes_nothing_where_all_is_well() {
+async fn a_start_without_changes_writes_nothing() {
     let web = deployment("web", "example.org/web:1", json!({}));
     let files = [
         ("apps/a.yaml", &*config_map("a", "one")),
@@ -44,7 +44,7 @@ async fn a_start_writes_nothing_where_all_is_well() {
 }
 
 #[tokio::test]
-async fn a_process_that_was_away_prunes_and_corrects() {
+async fn a_start_prunes_and_corrects() {
     let files = [
         ("apps/a.yaml", &*config_map("a", "one")),
         ("apps/b.yaml", &*config_map("b", "one")),
@@ -67,7 +67,7 @@ async fn a_process_that_was_away_prunes_and_corrects() {
 }
 
 #[tokio::test]
-async fn intervals_ask_the_api_server_nothing() {
+async fn intervals_send_no_api_requests() {
     let files = [
         ("apps/a.yaml", &*config_map("a", "one")),
         ("apps/b.yaml", &*config_map("b", "one")),

@@ -1,4 +1,4 @@
-//! `spec.postBuild.substituteFrom`: whose values count, when they are read, and who never sees them.
+//! `spec.postBuild.substituteFrom`: precedence of values, times of reading, and secrecy.
 
 use equate_testkit::eventually::eventually;
 use equate_testkit::faults::{Fault, Rule, Verb};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::session::{DEADLINE, HOME, Session, config_map, ready};
 
 const LABEL: &str = "reconcile.fluxcd.io/watch";
-/// Told by nobody: it must not be found anywhere.
+/// A secret value that must not leak.
 const HIDDEN: &str = "hunter2-and-more";
 
-/// Makes a ConfigMap or Secret beside the Kustomizations.
+/// Creates a ConfigMap or Secret in the Kustomizations' namespace.
 async fn make(session: &Session, kind: &str, name: &str, labels: Value, values: Value) {
     let meta = json!({ "name": name, "namespace": HOME, "labels": labels });
     let params = PostParams::default();
@@ -31,7 +31,7 @@ async fn make(session: &Session, kind: &str, name: &str, labels: Value, values: 
     }
 }
 
-/// How often an object was read by name.
+/// The number of reads of an object by name.
 fn reads(session: &Session, name: &str) -> usize {
     let log = session.faults.log();
     let path = format!("/{name}");
@@ -142,7 +142,7 @@ async fn kustomization_post_build_substitute_from() {
 }
 
 #[tokio::test]
-async fn kustomization_post_build_substitute_from_is_read_when_it_is_time() {
+async fn kustomization_post_build_substitute_from_is_read_at_its_interval() {
     let files = [
         ("apps/a.yaml", &*config_map("a", "${shown}")),
         ("other/b.yaml", "# nothing\n"),
@@ -165,7 +165,7 @@ async fn kustomization_post_build_substitute_from_is_read_when_it_is_time() {
     session.ready("apps", &first).await;
     let (built, read) = (session.stats().builds, reads(&session, "plain"));
 
-    // a revision that changes nothing for it, and values that are as they were: one look, no build
+    // a revision that changes nothing for it, and unchanged values: one read, no build
     let second = session.commit(&[("other/b.yaml", Some("# something else\n"))]);
     session.ready("apps", &second).await;
     assert_eq!(
@@ -181,7 +181,7 @@ async fn kustomization_post_build_substitute_from_is_read_when_it_is_time() {
     session.ready("apps", &third).await;
     session.value("default", "a", Some("two")).await;
 
-    // when somebody asks for it
+    // on request
     session
         .merge::<ConfigMap>(HOME, "plain", json!({ "data": { "shown": "three" } }))
         .await;
@@ -197,7 +197,7 @@ async fn kustomization_post_build_substitute_from_is_read_when_it_is_time() {
         .merge::<ConfigMap>(HOME, "plain", json!({ "data": { "shown": "four" } }))
         .await;
     session.value("default", "a", Some("four")).await;
-    // the run that applied it writes its status after the object, and its event beside both
+    // the run writes its status after the object, and its event concurrently
     runs(&session, 1).await;
     let built = session.stats().builds;
     session.faults.clear_log();
@@ -245,7 +245,7 @@ async fn kustomization_post_build_substitute_from_wakes_where_it_is_labelled() {
         .await;
     session.value("default", "a", Some("two 2")).await;
 
-    // what changed beside the values builds nothing
+    // a change beside the values builds nothing
     let (built, read) = (session.stats().builds, reads(&session, "told"));
     session
         .merge::<ConfigMap>(
@@ -261,7 +261,7 @@ async fn kustomization_post_build_substitute_from_wakes_where_it_is_labelled() {
     eventually("it is read", DEADLINE, look).await;
     assert_eq!(session.stats().builds, built);
 
-    // with an interval that passes, nothing is asked for
+    // with a passing interval, nothing is read
     session
         .patch("apps", json!({ "spec": { "interval": "1s" } }))
         .await;
@@ -270,7 +270,7 @@ async fn kustomization_post_build_substitute_from_wakes_where_it_is_labelled() {
     runs(&session, 3).await;
     assert_eq!((reads(&session, "told"), reads(&session, "hidden")), (0, 0));
 
-    // one that goes is missed at once, and comes back at once
+    // a deleted one is missed at once, and found again at once
     session.delete::<Secret>(HOME, "hidden").await;
     let message = session.fails("apps", "BuildFailed").await;
     assert!(message.contains("'Secret/hidden'"), "{message}");
@@ -310,8 +310,8 @@ async fn kustomization_post_build_substitute_from_without_permission() {
 }
 
 #[tokio::test]
-async fn kustomization_post_build_substitute_from_tells_no_secret() {
-    // a label may not have spaces: the API server quotes what it refuses
+async fn kustomization_post_build_substitute_from_hides_secrets() {
+    // a label may not have spaces: the API server quotes the refused value
     let labelled = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -352,7 +352,7 @@ async fn kustomization_post_build_substitute_from_tells_no_secret() {
 }
 
 #[tokio::test]
-async fn kustomization_post_build_substitute_from_what_a_dependency_makes() {
+async fn kustomization_post_build_substitute_from_a_dependencys_objects() {
     let mut made: Value = serde_json::from_str(&config_map("made", "")).unwrap();
     made["metadata"]["namespace"] = json!(HOME);
     made["data"] = json!({ "shown": "one" });

@@ -1,10 +1,10 @@
-//! From Flux to Equate and back: what Flux left in a cluster is found to be as it should, and what
-//! Equate leaves is what Flux would have left.
+//! From Flux to Equate and back: Equate finds Flux's objects unchanged, and leaves the state that Flux
+//! would leave.
 //!
-//! Flux itself is not there. Its part is played by what it leaves: objects applied by the field manager
+//! Flux does not run here. The test writes its state: objects applied by the field manager
 //! `kustomize-controller` with its labels, statuses by `gotk-kustomize-controller`, an inventory in the
-//! order of applying, an artifact at an address where nobody is any more. Coming back, it would apply the
-//! same objects in the same way: that changes no `resourceVersion`.
+//! order of applying, an artifact at an unreachable address. Back with Flux, the same apply is repeated:
+//! that changes no `resourceVersion`.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ fn web() -> Value {
     deployment("web", "example.org/web:1")
 }
 
-/// Without `replicas`: an autoscaler has them.
+/// Without `replicas`: an autoscaler owns them.
 fn deployment(name: &str, image: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
@@ -118,7 +118,7 @@ impl Left {
         };
         for object in &left.objects {
             match ignored(object) {
-                // Flux left it to whoever made it
+                // Flux left it to its creator
                 true => left.put(object, "somebody").await,
                 false => drop(left.apply(object).await),
             }
@@ -128,14 +128,14 @@ impl Left {
         left
     }
 
-    /// Applies an object as Flux does; what it is then.
+    /// Applies an object as Flux does; returns the result.
     async fn apply(&self, object: &Value) -> Value {
         let mut object = object.clone();
         object["metadata"]["labels"] = json!({
             "kustomize.toolkit.fluxcd.io/name": "apps",
             "kustomize.toolkit.fluxcd.io/namespace": self.session.home,
         });
-        // Flux fills in what the API server would compare with a default
+        // Flux fills in defaults that the API server would compare
         for ports in ["/spec/ports", "/spec/template/spec/containers/0/ports"] {
             let ports = object.pointer_mut(ports).and_then(Value::as_array_mut);
             for port in ports.into_iter().flatten() {
@@ -196,7 +196,7 @@ impl Left {
         api.patch("apps", &params, &Patch::Merge(finalizers))
             .await
             .unwrap();
-        // the last that was applied is the last here: no other order than Flux's
+        // in the order of applying, as Flux writes it
         let entries: Vec<Value> = self.objects.iter().map(entry).collect();
         let status = json!({ "status": {
             "observedGeneration": 1,
@@ -239,7 +239,7 @@ impl Left {
         serde_json::to_value(api.get_opt(&name).await.unwrap()).unwrap()
     }
 
-    /// All objects as they are, but for what controllers of workloads go on writing.
+    /// All objects, without fields that workload controllers keep writing.
     async fn all(&self) -> BTreeMap<String, Value> {
         let mut all = BTreeMap::new();
         for object in &self.objects {
@@ -271,7 +271,7 @@ impl Left {
         eventually("it is built once", DEADLINE, built).await;
     }
 
-    /// Changes one object in git, and waits until that is applied: by then all others were looked at.
+    /// Changes one object in git, and waits until that is applied: by then all others were observed.
     async fn go_on(&mut self, object: Value) {
         let revision = self.session.commit(&[(&file(&object), Some(&document(&object)))]);
         self.session.ready("apps", &revision).await;
@@ -296,7 +296,7 @@ impl Left {
         }
     }
 
-    /// Stops Equate; what it leaves is what Flux needs, and applying the same again changes nothing.
+    /// Stops Equate; the state is complete for Flux, and the same apply changes nothing.
     async fn give_back(mut self, but: &[&str]) {
         self.session.stop().await;
         let kustomization = self.kustomization().await;
@@ -369,7 +369,7 @@ fn condition(of: &str, reason: &str, message: &str) -> Value {
 fn file(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap().to_lowercase();
     let name = text(&object["metadata"]["name"]);
-    // the namespace may be in the name: as it is in git
+    // the name may contain the namespace: as it is in git
     let name = name.rsplit_once("-more").map_or(&*name, |_| "more").to_owned();
     format!("apps/{}-{name}.yaml", text(&object["kind"]))
 }
@@ -397,7 +397,7 @@ fn entry(object: &Value) -> Value {
     json!({ "id": id(object), "v": version })
 }
 
-/// The managed fields of an object, but for its status: controllers of workloads write that at any time.
+/// The managed fields of an object without its status, which workload controllers write at any time.
 fn appliers(object: &Value) -> Vec<Value> {
     let entries = object["metadata"]["managedFields"].as_array().unwrap();
     let status = |entry: &&Value| !entry["subresource"].is_null();
@@ -415,7 +415,7 @@ fn managers(object: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
+async fn objects_of_flux_are_taken_over_and_given_back_without_writes() {
     let ssa = |how: &str| json!({ "kustomize.toolkit.fluxcd.io/ssa": how });
     let if_not_present = config_map("if-not-present", "one", ssa("IfNotPresent"));
     let merge = config_map("merge", "one", ssa("Merge"));
@@ -435,7 +435,7 @@ async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
     objects.extend(others());
     objects.extend([service(), web(), scaled("example.org/web:1")]);
     let mut left = Left::by_flux(objects).await;
-    // what Flux lets others do
+    // changes that Flux lets others make
     left.touch(
         &web(),
         "kube-controller-manager",
@@ -467,7 +467,7 @@ async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
     let writes = left.session.faults.log();
     let known = |call: &&Call| {
         let path = call.to_string();
-        // its own artifact takes the place of Flux's, and an event says so
+        // its own artifact replaces Flux's, with an event
         path.contains("/gitrepositories/fleet/status") || path.contains("/events")
     };
     let writes: Vec<String> = writes
@@ -517,7 +517,7 @@ async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
         "what Flux wrote stays"
     );
 
-    // of an object that changes, a field that another applies stays as it is
+    // a field that another manager applies stays, even when its object changes
     left.go_on(scaled("example.org/web:2")).await;
     let found = left.look(&scaled("")).await;
     assert_eq!(found["spec"]["replicas"], 5);
@@ -536,7 +536,7 @@ async fn what_flux_left_is_taken_over_without_a_request_and_given_back() {
 }
 
 #[tokio::test]
-async fn what_was_changed_meanwhile_is_put_right_as_flux_would() {
+async fn changes_in_between_are_corrected_as_by_flux() {
     let of = |name: &str| config_map(name, "one", json!({}));
     let objects = ["applied", "edited", "added", "drifted", "missing", "well"].map(of);
     let mut left = Left::by_flux(objects.into()).await;

@@ -1,6 +1,5 @@
-//! Who shares a cluster with others: a tenant's Kustomization writes, reads and deletes with the rights
-//! of its ServiceAccount and no others, is told of nothing that it may not ask for, and holds up
-//! nobody. One test for each way out that was tried.
+//! Tenants of a shared cluster: a tenant's Kustomization writes, reads and deletes with the rights of its
+//! ServiceAccount only, learns nothing else, and blocks nobody. One test for each attempted escape.
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
@@ -33,15 +32,15 @@ where
     api.create(&PostParams::default(), &object).await.unwrap();
 }
 
-/// A namespace with the ServiceAccount `deployer`, which may do what it likes to ConfigMaps,
-/// Deployments, Roles and RoleBindings there.
+/// A namespace with the ServiceAccount `deployer`, which has all rights on ConfigMaps, Deployments, Roles
+/// and RoleBindings there.
 pub(crate) async fn tenant(session: &Session, name: &str) {
     session.namespace(name).await;
     create::<ServiceAccount>(session, name, json!({ "metadata": { "name": "deployer" } })).await;
     allow(session, name, name).await;
 }
 
-/// Lets a tenant do that in a namespace.
+/// Grants a tenant those rights in a namespace.
 async fn allow(session: &Session, tenant: &str, namespace: &str) {
     let rules = json!([
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"] },
@@ -100,7 +99,7 @@ async fn spec_service_account_name_applies_corrects_and_prunes_with_its_rights()
     kustomize(&session, "@home-a", "app", json!({ "wait": true })).await;
     let revision = session.commit(&[]);
     session.ready("@home-a/app", &revision).await;
-    // the hub tells of what is its own
+    // the object watcher covers its own objects
     session
         .merge::<ConfigMap>("@home-a", "a", json!({ "data": { "value": "by hand" } }))
         .await;
@@ -116,7 +115,7 @@ async fn spec_service_account_name_applies_corrects_and_prunes_with_its_rights()
     session.end().await;
 }
 
-/// Whatever a tenant writes, only what its account may do is done; `expected` is in the message.
+/// Whatever a tenant writes, the rights of its account limit it; `expected` is in the message.
 async fn check_refused(files: &[(&str, &str)], spec: Value, target: (&str, &str), expected: &str) {
     let session = Session::anywhere(files).await;
     tenant(&session, "@home-a").await;
@@ -143,14 +142,14 @@ async fn an_object_in_another_namespace_is_refused() {
 }
 
 #[tokio::test]
-async fn target_namespace_lends_no_rights() {
+async fn target_namespace_grants_no_rights() {
     let a = map("@home-a", "a", "one");
     let spec = json!({ "targetNamespace": "@home-platform" });
     check_refused(&[("app/a.yaml", &a)], spec, ("@home-platform", "a"), FORBIDDEN).await;
 }
 
 #[tokio::test]
-async fn a_patch_that_changes_the_namespace_lends_no_rights() {
+async fn a_patch_of_the_namespace_grants_no_rights() {
     let a = map("@home-a", "a", "one");
     let patch = r#"[{ "op": "replace", "path": "/metadata/namespace", "value": "@home-platform" }]"#;
     let spec = json!({ "patches": [{ "patch": patch, "target": { "kind": "ConfigMap" } }] });
@@ -158,7 +157,7 @@ async fn a_patch_that_changes_the_namespace_lends_no_rights() {
 }
 
 #[tokio::test]
-async fn rights_that_it_does_not_have_it_cannot_give_itself() {
+async fn a_tenant_cannot_grant_itself_rights() {
     let role = document(&json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -170,7 +169,7 @@ async fn rights_that_it_does_not_have_it_cannot_give_itself() {
 }
 
 #[tokio::test]
-async fn an_account_that_is_not_there_may_nothing() {
+async fn a_missing_account_has_no_permissions() {
     let a = map("@home-a", "a", "one");
     let spec = json!({ "serviceAccountName": "nobody" });
     let expected = "User \"system:serviceaccount:@home-a:nobody\" cannot";
@@ -187,7 +186,7 @@ async fn an_account_of_another_namespace_cannot_be_named() {
 }
 
 #[tokio::test]
-async fn default_service_account_is_for_whom_that_names_none() {
+async fn default_service_account_applies_where_none_is_named() {
     let a = map("@home-platform", "a", "one");
     let policy = Policy {
         default_service_account: Some("deployer".to_owned()),
@@ -203,7 +202,7 @@ async fn default_service_account_is_for_whom_that_names_none() {
     kustomize(&session, "@home-a", "app", json!({ "serviceAccountName": null })).await;
     let message = session.fails("@home-a/app", "ReconciliationFailed").await;
     assert!(message.contains(&session.here(FORBIDDEN)), "{message}");
-    // rights that it is given are tried after `retryInterval`
+    // new rights are tried after `retryInterval`
     allow(&session, "@home-a", "@home-platform").await;
     session.value("@home-platform", "a", Some("one")).await;
     session.end().await;
@@ -231,7 +230,7 @@ async fn no_cross_namespace_refs_refuses_sources_of_others() {
     let stalled = |status: &_| said(status, ConditionType::Stalled) == expected;
     session.until("@home-a/app", "stalled", stalled).await;
     absent(&session, "@home-a", "a").await;
-    // who reads its own namespace's is not held up by one that may not
+    // one that may read its own namespace is not delayed by one that may not
     session.kustomize("platform", "platform", json!({})).await;
     session.value("@home", "b", Some("one")).await;
     session.commit(&[
@@ -264,7 +263,7 @@ async fn a_kustomization_whose_account_is_gone_leaves_its_objects() {
 }
 
 #[tokio::test]
-async fn spec_health_checks_tell_nothing_that_the_account_may_not_ask_for() {
+async fn spec_health_checks_reveal_only_readable_objects() {
     let a = map("@home-a", "a", "one");
     let web = deployment("web", "example.org/web:1", json!({})).replace("default", "@home");
     let session = Session::anywhere(&[("app/a.yaml", &*a), ("platform/web.yaml", &*web)]).await;
@@ -277,7 +276,7 @@ async fn spec_health_checks_tell_nothing_that_the_account_may_not_ask_for() {
         json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "@home" }]);
     let spec = json!({ "healthChecks": checks, "timeout": "2s", "retryInterval": "1s" });
     kustomize(&session, "@home-a", "app", spec).await;
-    // what its time did not suffice for to ask is asked for next time
+    // questions beyond the time limit are asked in the next run
     let unknown = session.here("Deployment/@home/web status: 'Unknown'");
     let forbidden = session.here(FORBIDDEN);
     let refused = |status: &KustomizationStatus| {
@@ -285,14 +284,15 @@ async fn spec_health_checks_tell_nothing_that_the_account_may_not_ask_for() {
         reason(status) == "HealthCheckFailed" && message.contains(&unknown) && message.contains(&forbidden)
     };
     session.until("@home-a/app", "is told nothing", refused).await;
-    // with the right to ask it is told
+    // with the right to watch, events arrive
     allow(&session, "@home-a", "@home").await;
     let status = session.ready("@home-a/app", &session.commit(&[])).await;
     assert!(said(&status, ConditionType::Healthy).starts_with("Health check passed"));
     session.end().await;
 }
 
-/// A platform that drops what a tenant declares as well, who may not write it: it goes.
+/// A platform drops an object that a tenant declares as well, without the right to write it: the object is
+/// deleted.
 async fn check_dropped(tenants: &str, dropped: ((&str, &str), &str)) {
     let kept = map("@home", "kept", "one");
     let session = Session::anywhere(&[
@@ -314,7 +314,7 @@ async fn check_dropped(tenants: &str, dropped: ((&str, &str), &str)) {
     session.until("@home-a/app", "refused", refused).await;
     let second = session.commit(&[("platform/dropped.yaml", None)]);
     session.ready("platform", &second).await;
-    // also where it took longer than usual to learn what the tenant may
+    // also where the answer about the tenant's rights took longer than usual
     let kept = [session.here("@home_kept__ConfigMap")];
     let dropped_all = |status: &KustomizationStatus| {
         let quiet = [ConditionType::PruneBlocked, ConditionType::OwnershipConflict];
@@ -333,14 +333,14 @@ fn reason(status: &KustomizationStatus) -> String {
 }
 
 #[tokio::test]
-async fn a_want_without_the_right_to_it_keeps_nothing() {
+async fn a_claim_without_permission_keeps_nothing() {
     let shared = map("@home", "shared", "one");
     check_dropped(&map("@home", "shared", "mine"), (("@home", "shared"), &shared)).await;
 }
 
 /// Of more kinds than are asked about at once.
 #[tokio::test]
-async fn a_want_without_the_right_to_it_keeps_no_namespace() {
+async fn a_claim_without_permission_keeps_no_namespace() {
     let old =
         document(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "@home-old" } }));
     let both = format!("{old}\n---\n{}", map("@home-old", "shared", "one"));
@@ -366,13 +366,13 @@ async fn a_want_without_the_right_to_it_keeps_no_namespace() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_built_keeps_nothing_that_it_may_not_write() {
+async fn an_unbuildable_one_keeps_only_objects_it_may_write() {
     let shared = map("@home", "shared", "one");
     check_dropped("kind: [", (("@home", "shared"), &shared)).await;
 }
 
 #[tokio::test]
-async fn a_want_with_the_right_to_it_takes_over() {
+async fn a_claim_with_permission_takes_over() {
     let (shared, kept) = (map("@home", "shared", "one"), map("@home", "kept", "one"));
     let session = Session::anywhere(&[
         ("app/a.yaml", &*map("@home-a", "a", "one")),

@@ -1,5 +1,5 @@
-//! Data keys that a real OpenBao keeps, of files that the real sops encrypted; skipped with a line where
-//! these programs are not there (`EQUATE_SOPS`, `EQUATE_BAO`, which `cargo xtask test-peers` sets, or the `PATH`).
+//! Data keys in a real OpenBao, of files that the real sops encrypted; skipped with a line where these
+//! programs are missing (`EQUATE_SOPS`, `EQUATE_BAO`, which `cargo xtask test-peers` sets, or the `PATH`).
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::session::{DEADLINE, HOME, Session};
 
-/// Decrypted, and not to be found in any message.
+/// The decrypted text, which must not leak.
 const HIDDEN: &str = "correct-horse";
 
 fn program(variable: &str, name: &str) -> Option<PathBuf> {
@@ -32,7 +32,7 @@ fn program(variable: &str, name: &str) -> Option<PathBuf> {
     found
 }
 
-/// How often another free port is looked for.
+/// The number of tries to find a free port.
 const PORT_ATTEMPTS: usize = 3;
 
 /// OpenBao, in memory, with two keys.
@@ -51,7 +51,7 @@ impl Drop for Bao {
 
 impl Bao {
     async fn start(program: &Path, folder: &Path) -> Self {
-        // a port that is free may be another's by the time it is bound
+        // another process may bind the free port first
         for _ in 1..PORT_ATTEMPTS {
             if let Some(bao) = Self::started(program, folder).await {
                 return bao;

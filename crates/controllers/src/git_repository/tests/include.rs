@@ -11,7 +11,7 @@ use super::run::{DEADLINE, Running, Session, URL};
 
 const OTHER: &str = "https://local.invalid/other";
 
-/// The files of the artifact that a status names; none when a newer one has taken its place already.
+/// The files of a status's artifact; none when a newer artifact has replaced it.
 fn files(running: &Running, status: &GitRepositoryStatus) -> Option<Vec<String>> {
     fn below(tree: &Tree, path: &str, found: &mut Vec<String>) {
         for (name, entry) in tree.list(path).unwrap() {
@@ -46,7 +46,6 @@ pub(super) fn spec(more: Value) -> Value {
     spec
 }
 
-/// Waits until the artifact holds these files.
 pub(super) async fn holds(session: &Session, running: &Running, expected: &[&str]) -> GitRepositoryStatus {
     eventually(
         &format!("the artifact holds {expected:?}"),
@@ -98,7 +97,7 @@ async fn git_repository_include() {
         ("True", "NotFound")
     );
 
-    // what is waited for wakes it, although it is looked at once an hour
+    // the included source wakes it, although its interval is an hour
     session
         .create_named(
             "other",
@@ -143,7 +142,7 @@ async fn git_repository_include() {
     let commit = other
         .commit(&[("deploy/new.yaml", Some("n: 1\n")), ("top.yaml", None)])
         .unwrap();
-    // the file it takes is gone: what there was stays
+    // the file to copy is gone: the last artifact stays
     let status = session
         .ready("CopyFailure", "failed to copy 'other' include")
         .await;
@@ -169,7 +168,7 @@ async fn git_repository_include() {
         before.artifact.unwrap().revision
     );
 
-    // patterns of the including one decide about all
+    // the including source's patterns apply to all files
     session
         .patch(json!({ "spec": { "ignore": "/other/deep" } }))
         .await;
@@ -187,7 +186,7 @@ async fn git_repository_include() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn git_repository_include_refuses_what_leaves_or_returns() {
+async fn git_repository_include_refuses_escaping_paths_and_cycles() {
     let session = Session::start().await;
     session
         .repository
@@ -247,7 +246,7 @@ async fn git_repository_include_refuses_what_leaves_or_returns() {
     )
     .await;
 
-    // the end of the cycle wakes those that were in it
+    // the end of the cycle wakes its members
     session
         .patch_named("other", json!({ "spec": { "include": null } }))
         .await;

@@ -1,4 +1,4 @@
-//! The parts as values: what is decided, what opens a repository, what a status says.
+//! Decisions, credentials and statuses, as values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,14 +84,14 @@ fn failure(retry: bool) -> Failure {
     }
 }
 
-/// The plan where nothing outside was looked at.
+/// The plan where nothing outside was read.
 fn unlooked(metadata: Value, spec: Value) -> Plan {
     let declared = Declared::try_from(&object(metadata, spec)).unwrap();
     decide(&declared, &Seen::Unlooked)
 }
 
 #[test]
-fn an_object_that_is_deleted_is_not_looked_at() {
+fn a_deleted_object_is_not_observed() {
     let deleting = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
     for spec in [
         json!({ "suspend": true }),
@@ -136,7 +136,7 @@ fn git_repository_provider_of_a_cloud_is_refused_by_name() {
 }
 
 #[test]
-fn an_artifact_is_made_when_something_is_different() {
+fn an_artifact_is_made_when_an_input_changes() {
     let status = GitRepositoryStatus {
         artifact: Some(artifact(FIRST)),
         observed_ignore: Some("*.md".to_owned()),
@@ -203,7 +203,7 @@ fn an_artifact_is_made_when_something_is_different() {
         FIRST,
         &format!("{:?} {FIRST}", Why::First),
     );
-    // the same commit, found another way
+    // the same commit, by another reference
     let tag = FIRST.replace("main", "v1.0.0");
     check(
         same.clone(),
@@ -212,7 +212,7 @@ fn an_artifact_is_made_when_something_is_different() {
         &tag,
         &format!("{:?} {tag}", Why::Revision),
     );
-    // what Flux made of fields that are no longer there
+    // observed settings of Flux whose fields are no longer set
     let submodules = other(|status| status.observed_recurse_submodules = true);
     check(
         same.clone(),
@@ -229,14 +229,14 @@ fn an_artifact_is_made_when_something_is_different() {
         FIRST,
         &format!("{:?} {FIRST}", Why::Content),
     );
-    // nothing is known: nothing is done, whatever there is
+    // nothing is known: nothing is done, whatever exists
     for artifact in [Stored, Lost, Nothing] {
         check(json!(null), &status, artifact, "unreadable", "no answer");
     }
 }
 
 #[test]
-fn a_reference_is_passed_on_whole() {
+fn all_reference_fields_reach_git() {
     let given = json!({ "branch": "b", "tag": "t", "semver": ">1", "name": "refs/x", "commit": "c" });
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(
@@ -253,7 +253,7 @@ fn a_reference_is_passed_on_whole() {
 }
 
 #[test]
-fn a_secret_opens_what_the_url_speaks() {
+fn a_secret_is_read_for_the_urls_protocol() {
     let check = |url: &str, secret: Option<&[(&str, &str)]>, expected: Result<Remote, &str>| {
         let declared = declared(json!({ "url": url, "timeout": "7s", "secretRef": { "name": "key" } }));
         let data = secret.map(|data| {
@@ -363,9 +363,9 @@ fn a_secret_opens_what_the_url_speaks() {
     );
 }
 
-/// What git says of a URL or reference that can never work ends the tries; what may change does not.
+/// A git error about an invalid URL or reference ends the retries; other errors do not.
 #[test]
-fn what_can_never_work_is_not_tried_again() {
+fn final_errors_are_not_retried() {
     let place = tempfile::tempdir().unwrap();
     let mirrors = Mirrors::new(place.path(), equate_git::Limits::default())
         .instead_of("https://h/absent", &place.path().join("absent"));
@@ -472,7 +472,7 @@ fn the_end_of_a_run_answers_a_request_and_a_failure_is_counted() {
 }
 
 #[test]
-fn a_status_says_what_flux_would_say() {
+fn statuses_equal_those_of_flux() {
     let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
     let declared = Declared::try_from(&object(json!({}), json!({ "ignore": "*.md" }))).unwrap();
     let nothing = GitRepositoryStatus {
@@ -501,7 +501,7 @@ fn a_status_says_what_flux_would_say() {
             "FetchFailed=True GitOperationFailed 2: no answer",
         ],
     );
-    // the same again is the same: nothing to write
+    // repeating it changes nothing
     assert_eq!(report(&failed).failed(&failure(true), None).finish(), failed);
 
     let ready = report(&failed).published(&published_at(FIRST)).finish();
@@ -597,7 +597,7 @@ fn a_status_says_what_flux_would_say() {
         ready.conditions
     );
 
-    // suspended: seen, and that is all
+    // suspended: only the generation is updated
     let rested = report(&GitRepositoryStatus {
         observed_generation: Some(1),
         ..fetching.clone()

@@ -24,21 +24,21 @@ use crate::kit::backoff::Jitter;
 use crate::kit::queue::Counts;
 use crate::{ControllerSet, Engine};
 
-/// Long enough for a machine that does something else as well.
+/// Long enough for a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 pub(super) const URL: &str = "https://local.invalid/fleet";
 
-/// A cluster, a repository, and a controller that can be started again.
+/// A cluster, a repository, and a controller that can be restarted.
 pub(super) struct Session {
     pub(super) cluster: EmbeddedCluster,
     pub(super) repository: Repository,
-    /// Directories that stand in for other URLs.
+    /// Directories that replace other URLs.
     pub(super) others: Vec<(String, PathBuf)>,
     faults: Faults,
     pub(super) folder: tempfile::TempDir,
 }
 
-/// A running controller; ends when it is dropped.
+/// A running controller; dropping it ends it.
 pub(super) struct Running {
     engine: Engine,
     pub(super) storage: Storage,
@@ -67,7 +67,7 @@ impl Session {
         }
     }
 
-    /// What is said of the GitRepository; empty before anything is.
+    /// The status of the GitRepository; empty before there is one.
     pub(super) async fn status(&self) -> GitRepositoryStatus {
         let own = self.api().get("fleet").await.unwrap();
         own.status.unwrap_or_default()
@@ -125,7 +125,7 @@ impl Session {
             .unwrap();
     }
 
-    /// Waits until `Ready` says this, in this order of reason and message.
+    /// Waits until `Ready` has this reason and message.
     pub(super) async fn ready(&self, reason: &str, message: &str) -> GitRepositoryStatus {
         self.ready_named("fleet", reason, message).await
     }
@@ -149,7 +149,6 @@ impl Session {
         .await
     }
 
-    /// Waits until the artifact is of this commit.
     pub(super) async fn artifact_of(&self, commit: &str) -> GitRepositoryStatus {
         self.ready(
             "Succeeded",
@@ -194,7 +193,6 @@ impl Running {
         self.engine.queues().first().unwrap().1
     }
 
-    /// Waits until the controller has nothing to do.
     pub(super) async fn idle(&self) {
         eventually("nothing runs", DEADLINE, async || {
             let counts = self.counts();
@@ -207,7 +205,7 @@ impl Running {
         .await;
     }
 
-    /// Has a run and waits for its end.
+    /// Requests a run and waits for its end.
     pub(super) async fn once_more(&self) {
         self.idle().await;
         let before = self.counts().runs;
@@ -225,7 +223,7 @@ impl Running {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repository_becomes_an_artifact_that_follows_it() {
+async fn an_artifact_follows_its_repository() {
     let session = Session::start().await;
     let first = session
         .repository
@@ -260,7 +258,7 @@ async fn a_repository_becomes_an_artifact_that_follows_it() {
         ))
         .await;
 
-    // what did not change costs no write
+    // an unchanged source costs no write
     running.idle().await;
     let writes = session.faults.writes();
     running.once_more().await;
@@ -329,7 +327,7 @@ async fn a_repository_becomes_an_artifact_that_follows_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_fails_leaves_the_artifact() {
+async fn a_failed_fetch_keeps_the_artifact() {
     let session = Session::start().await;
     let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     let running = session.run().await;
@@ -381,7 +379,7 @@ async fn what_fails_leaves_the_artifact() {
     let rested = session.api().get("fleet").await.unwrap().status.unwrap();
     assert_eq!(rested.artifact, before.artifact);
 
-    // somebody takes the finalizer away: nothing of it stays all the same
+    // without the finalizer its artifacts are removed, too
     session.patch(json!({ "metadata": { "finalizers": null } })).await;
     session
         .api()
@@ -400,7 +398,7 @@ async fn what_fails_leaves_the_artifact() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_keeps_what_is_whole() {
+async fn a_restart_keeps_intact_artifacts() {
     let session = Session::start().await;
     let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     session
@@ -409,7 +407,7 @@ async fn a_restart_keeps_what_is_whole() {
     let running = session.run().await;
     let before = session.artifact_of(&first).await;
     running.idle().await;
-    // the event is written beside the run, and would be counted below
+    // the event is written concurrently, and would be counted below
     session
         .event(&format!(
             "Normal NewArtifact stored artifact for commit 'change' Some(\"main@sha1:{first}\")"
@@ -445,10 +443,10 @@ async fn a_restart_keeps_what_is_whole() {
     );
 }
 
-/// Killed at each of its writes, before the request and after it, on the way to the first artifact and to the
-/// next: whoever comes after ends where nothing had happened would have ended.
+/// Killed at each of its writes, before the request and after it, on the way to the first artifact and to
+/// the next. The next process reaches the same end as without a kill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_process_is_made_good() {
+async fn a_restart_after_a_kill_converges() {
     for death in [Death::Before, Death::After] {
         let mut session = Session::start().await;
         session
@@ -486,7 +484,7 @@ async fn a_killed_process_is_made_good() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_private_repository_is_opened_by_its_secret() {
-    // once for the process; that somebody else did is as well
+    // once per process; another test may have done it
     rustls::crypto::ring::default_provider().install_default().ok();
     let session = Session::start().await;
     let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();

@@ -1,4 +1,4 @@
-//! What a Secret says of a GitHub App and of a proxy, as tables.
+//! Secrets of GitHub Apps and of proxies, as tables.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use super::run::Session;
 const OTHER: &str = "https://local.invalid/other";
 const INNER: &str = "https://inner.invalid/deep/inner.git";
 
-/// What git says in a repository; `None` when it is not installed.
+/// The output of git in a repository; `None` when it is not installed.
 fn git(repository: &Repository, arguments: &[&str]) -> Option<String> {
     let none = Path::new("/dev/null");
     let output = Command::new("git")
@@ -36,7 +36,7 @@ fn git(repository: &Repository, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// A commit on `main` with these files, and other repositories' commits at these paths.
+/// A commit on `main` with these files, and submodule commits at these paths.
 fn commit(repository: &Repository, files: &[(&str, Option<&str>)], links: &[(&str, &str)]) -> Option<String> {
     let plain = repository.commit(files).unwrap();
     git(repository, &["read-tree", &plain])?;
@@ -83,9 +83,9 @@ async fn git_repository_recurse_submodules() {
     let Some(middle) = commit(&other, &files, &[("in", &innermost)]) else {
         return;
     };
-    // what the submodule's branch has now does not count: the commit does
+    // the recorded commit counts, not the submodule's present branch
     other.commit(&[("later.yaml", Some("l: 1\n"))]).unwrap();
-    // as git reads it: one name in two places, a slash behind a path; what leads elsewhere is no submodule
+    // as git reads it: one name in two places, a slash after a path; a path outside is no submodule
     let text = format!(
         "[submodule \"o\"]\n\tpath = vendor/other/\n\turl = https://gone.invalid/x\n{}[submodule \"o\"]\n\turl = \
          ../other.git\n",

@@ -1,5 +1,5 @@
-//! `spec.verify`, on the embedded API: what git signed with a key of `ssh-keygen`'s. Skipped with a line
-//! where one of them is not installed; OpenPGP is proven beside its code, in `equate-git`.
+//! `spec.verify`, on the embedded API: signatures of git with a key of `ssh-keygen`. Skipped with a line
+//! where one of them is not installed; `equate-git` has the tests of OpenPGP.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::run::{DEADLINE, Session, URL};
 
-/// A program's answer; `None` when it is not installed.
+/// A program's output; `None` when it is not installed.
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let none = Path::new("/dev/null");
     let output = Command::new(program)
@@ -33,7 +33,7 @@ fn run(program: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// A session whose commits somebody signs.
+/// A session with signed commits.
 struct Signing {
     session: Session,
     key: String,
@@ -77,7 +77,7 @@ impl Signing {
         run("git", &all).unwrap()
     }
 
-    /// A commit on `main` that changes `a.yaml`; its id.
+    /// Commits a change of `a.yaml` on `main`. Returns its id.
     fn commit(&self, text: &str, signed: bool) -> String {
         let commit = self.session.repository.commit(&[("a.yaml", Some(text))]).unwrap();
         if !signed {
@@ -125,7 +125,7 @@ impl Signing {
         self.session.create(spec).await;
     }
 
-    /// What was verified, and as what it is remembered.
+    /// Checks the verified objects, and the recorded mode.
     fn check(&self, status: &GitRepositoryStatus, mode: &str, objects: &[&str]) {
         let said = verified(status);
         let lines: String = objects
@@ -160,7 +160,7 @@ async fn git_repository_verify_mode_head() {
     signing.check(&status, "HEAD", &[&format!("commit '{first}'")]);
     let artifact = status.artifact.unwrap();
 
-    // what is not signed replaces nothing
+    // an unsigned commit replaces nothing
     let second = signing.commit("a: 2\n", false);
     let message =
         format!("signature verification of commit '{second}' failed: unsupported signature type: empty");
@@ -170,7 +170,7 @@ async fn git_repository_verify_mode_head() {
     assert!(running.storage.tree(&artifact.digest).is_some());
     assert!(condition(&status.conditions, ConditionType::ArtifactOutdated).is_none());
 
-    // back at what was verified before: it is verified again
+    // back at a verified commit: it is verified again
     session.repository.set_branch("main", &first).unwrap();
     let status = session.artifact_of(&first).await;
     signing.check(&status, "HEAD", &[&format!("commit '{first}'")]);
@@ -245,7 +245,7 @@ async fn git_repository_verify_mode_tag() {
         signing.check(&status, "Tag", &[&format!("tag 'v1.0.0@{tag}'")]);
     }
 
-    // a branch has no tag: nothing changes that but the spec
+    // a branch has no tag: only the spec can change that
     session
         .patch(json!({ "spec": { "ref": { "name": null, "branch": "main" } } }))
         .await;
@@ -271,7 +271,7 @@ async fn git_repository_verify_mode_tag_and_head() {
     let commit = signing.commit("a: 2\n", true);
     signing.git(&["tag", "-s", "-m", "whole", "v2.0.0", &commit]);
     let tag = signing.git(&["rev-parse", "v2.0.0"]);
-    // an old release under a new name, by whoever serves the repository
+    // an old release under a new name, by the server of the repository
     signing.git(&["update-ref", "refs/tags/v3.0.0", "refs/tags/v2.0.0"]);
     let _running = session.run().await;
     signing
@@ -313,7 +313,7 @@ async fn git_repository_verify_secret_ref() {
     let other = session.folder.path().join("other").display().to_string();
     run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &other]).unwrap();
     let other = std::fs::read_to_string(format!("{other}.pub")).unwrap();
-    // keys of the other kind, keys under a name that says nothing, somebody else's key
+    // keys of the other kind, keys under an unknown name, another person's key
     for (data, message) in [
         (json!({ "a.asc": "x" }), "no SSH public keys found in secret"),
         (

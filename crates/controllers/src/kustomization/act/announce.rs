@@ -1,5 +1,5 @@
-//! Tells the other Kustomizations what this one wants, so that what moved to it is not deleted elsewhere. To
-//! build waits for nobody, so nobody waits in a circle.
+//! Tells the other Kustomizations which objects this one wants, so that objects that moved to it are not
+//! deleted elsewhere. A build waits for nobody, so there is no circular wait.
 
 use equate_apply::id::ObjectId;
 use equate_apply::owned::Digest;
@@ -10,7 +10,7 @@ use crate::kustomization::memory::Memory;
 use crate::kustomization::{Kustomizations, Run, object_ref};
 use crate::ownership::desired::{DesiredSet, DesiredState};
 
-/// Tells them what a plan says.
+/// Announces the desired state of a plan.
 pub(super) fn announce(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, announcement: Announcement) {
     match announcement {
         Announcement::None => {}
@@ -27,7 +27,7 @@ pub(super) fn announce(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, announ
     }
 }
 
-/// Says what it wants.
+/// Announces a desired state.
 pub(super) fn tell(
     cx: &Kustomizations,
     memory: &Memory,
@@ -47,7 +47,7 @@ pub(super) fn tell(
     cx.kit.waker.wake_all(wakes);
 }
 
-/// Says what it wants of what is being carried out.
+/// Announces the desired state of the build that is carried out.
 pub(super) fn tell_of_record(cx: &Kustomizations, memory: &Memory, ks: &Declared) {
     let record = memory.record.as_ref();
     let known = record.and_then(|record| Some((record, record.wants.clone()?)));
@@ -56,7 +56,7 @@ pub(super) fn tell_of_record(cx: &Kustomizations, memory: &Memory, ks: &Declared
     }
 }
 
-/// The Kustomizations that are applied as they are wanted, and what the API server made of them.
+/// The declared Kustomizations that are applied as wanted, with the digest of their form in the cluster.
 fn forms(memory: &Memory, wants: &DesiredSet) -> Vec<(ObjectId, Digest)> {
     let DesiredSet::Known(objects) = wants else {
         return Vec::new();
@@ -70,7 +70,7 @@ fn forms(memory: &Memory, wants: &DesiredSet) -> Vec<(ObjectId, Digest)> {
         .collect()
 }
 
-/// What it wants could not be found out, for the API server could not be asked.
+/// Announces that the desired state is unknown, because the API server did not answer.
 pub(super) fn unreached(cx: &Kustomizations, ks: &Declared, artifact: &str) {
     let from = (ks.generation, artifact.to_owned());
     let wakes = cx.kit.ownership().unreached(&object_ref(&ks.key), from);

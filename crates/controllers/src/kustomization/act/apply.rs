@@ -1,8 +1,8 @@
-//! Applies a build, stage after stage, each when the one before is healthy. The only file whose verbs create
+//! Applies a build stage by stage, each when the one before is healthy. The only file whose verbs create
 //! and change managed objects.
 //!
-//! It is begun as often as something wakes the Kustomization, and does each time what can be done: it is
-//! planned again with what is known then, so it needs no memory of how far it came.
+//! Each wake-up plans again from the present state and does as much as it can. So no progress has to be
+//! remembered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,18 +37,17 @@ use crate::ownership::contest::Contest;
 
 /// How far the stages came.
 enum Staged {
-    /// All are applied.
     Done,
-    /// One is not healthy yet: the watcher wakes the Kustomization when it is.
+    /// A stage is not healthy yet. The object watcher wakes the Kustomization when it is.
     Waits,
-    /// Objects have to go before they can be created anew: the watcher wakes it when they have.
+    /// Objects have to disappear before they can be recreated. The object watcher wakes the Kustomization
+    /// then.
     Leaves(Instant, String),
-    /// Kinds were defined that the rest needs.
+    /// A stage defined kinds that later stages need.
     Defined,
     Failed(Failure),
 }
 
-/// Applies what was built, as far as it goes now.
 pub(super) async fn apply(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -58,7 +57,7 @@ pub(super) async fn apply(
 ) -> Result<Acted<Done>, Stop> {
     let objects = planned(objects);
     if !take(cx, run, &objects.unclaimed) {
-        // another owner took one of them since they were observed
+        // another owner took an object since they were observed
         return Ok(Acted::Again);
     }
     contest(cx, run, ks, &application.plan);
@@ -82,7 +81,7 @@ pub(super) async fn apply(
             idle::await_others(cx, run, ks, awaiting)
         }
         Staged::Defined => {
-            // kinds that were just defined can be followed now
+            // kinds that were just defined can be watched now
             run.memory.this_run.defined = true;
             run.memory.this_run.kinds = None;
             Acted::Again
@@ -91,8 +90,7 @@ pub(super) async fn apply(
     })
 }
 
-/// From here on it holds objects that nobody holds, though no inventory says so yet. Whether they still are
-/// nobody's.
+/// Claims objects without an owner, before any inventory names them. Returns whether they still have none.
 fn take(cx: &Kustomizations, run: &Run<'_>, unclaimed: &[ObjectId]) -> bool {
     let me = object_ref(run.key());
     let mut graph = cx.kit.ownership();
@@ -103,7 +101,7 @@ fn take(cx: &Kustomizations, run: &Run<'_>, unclaimed: &[ObjectId]) -> bool {
     free
 }
 
-/// Tells the others what of theirs is declared here as well, and that it is not any more.
+/// Tells the other owners which of their objects are declared here too, and which no longer are.
 fn contest(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: &Plan) {
     let contests: Vec<Contest> = plan
         .contested()
@@ -119,7 +117,7 @@ fn contest(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: &Plan) {
     }
 }
 
-/// All is applied: Kustomizations among it are as this one wants them.
+/// All stages are applied: the Kustomizations among the objects have their desired form.
 fn passed(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: Plan, desired: Arc<Vec<Desired>>) {
     if let Some(record) = &mut run.memory.record {
         record.applied = true;
@@ -156,7 +154,7 @@ async fn stages(
             let before = drifting(cx, &run.memory, stage, desired);
             let applied = cluster.apply_stage(stage, desired, execution).await;
             take_in(cx, run, &applied, &before);
-            // Kustomizations among it are as they are declared, also if all is not applied
+            // a failed stage may have applied Kustomizations, too
             tell_of_record(cx, &run.memory, ks);
             if let Some(failure) = failure(&applied) {
                 return leaves(run, &applied, failure, *until);
@@ -181,8 +179,8 @@ async fn stages(
     Staged::Done
 }
 
-/// Notes which objects still have to go before they can be created anew; they are waited for if that is all
-/// that failed, and has its time.
+/// Records the objects that have to disappear before they can be recreated. The run waits for them if
+/// nothing else failed and time is left.
 fn leaves(run: &mut Run<'_>, applied: &Applied, failure: Failure, until: Instant) -> Staged {
     let going = applied.failures().filter_map(|failure| match &failure.error {
         ApplyError::StillThere { uid, .. } => Some((failure.id.clone(), uid.clone())),
@@ -199,7 +197,7 @@ fn leaves(run: &mut Run<'_>, applied: &Applied, failure: Failure, until: Instant
     }
 }
 
-/// Whether what a stage applied works, so that the next may build on it.
+/// Whether the objects of a stage are healthy, so that the next may be applied.
 fn health_of(cx: &Kustomizations, memory: &Memory, ks: &Declared, stage: &Stage) -> Verdict {
     let left = memory.record.as_ref().map(|record| &record.left);
     let left = |id: &ObjectId| left.is_some_and(|left| left.contains(id));
@@ -207,12 +205,12 @@ fn health_of(cx: &Kustomizations, memory: &Memory, ks: &Declared, stage: &Stage)
     let ours = stage.steps.iter().filter(|step| counts(step) && !left(step.id()));
     verdict(ours.filter_map(|step| {
         let (_, health) = state::healthy(view, &cx.rules, &ks.key, step.id());
-        // nobody watches it: to wait would be to wait for ever
+        // nothing watches it, so waiting would never end
         Some((step.id(), health?))
     }))
 }
 
-/// Objects of a stage that drifted since they were applied, and who wrote them.
+/// The objects of a stage that drifted since they were applied, and the writers.
 fn drifting(
     cx: &Kustomizations,
     memory: &Memory,
@@ -244,7 +242,7 @@ fn drifting(
         .collect()
 }
 
-/// Notes that an applier was applied: it is there, or another, before somebody tells of it.
+/// Records that an object was applied which is an owner itself, before the watch reports it.
 fn note_child(cx: &Kustomizations, run: &Run<'_>, id: &ObjectId, generation: i64) {
     if let Some(kind) = applies(id) {
         let child = ObjectRef::new(kind, &*id.namespace, &*id.name);
@@ -253,7 +251,7 @@ fn note_child(cx: &Kustomizations, run: &Run<'_>, id: &ObjectId, generation: i64
     }
 }
 
-/// Notes what was done: in the watcher, in memory, in the numbers.
+/// Records the results in the watcher, the memory and the counters.
 fn take_in(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -271,7 +269,7 @@ fn take_in(
         }
         match done.action {
             Action::Kept(KeepReason::Unchanged) => {}
-            // planned to be applied, then looked at and left alone
+            // planned to be applied, but left alone after it was read
             Action::Kept(_) if done.observed.is_some() => left.push(outcome.id().clone()),
             Action::Kept(_) => {}
             _ => writes += 1,
@@ -301,7 +299,7 @@ fn take_in(
     }
 }
 
-/// What makes each object differ from now on.
+/// The condition under which each object counts as drifted from now on.
 fn expected(cx: &Kustomizations, memory: &Memory, plan: &Plan, desired: &[Desired]) -> Vec<Held> {
     let digests: BTreeMap<&ObjectId, &Desired> =
         desired.iter().map(|desired| (&desired.id, desired)).collect();
@@ -332,7 +330,7 @@ fn expects(cx: &Kustomizations, memory: &Memory, step: &Step, desired: Option<&D
     let owned = remembered.or(desired.map(|desired| desired.digest));
     let asks = desired.is_some_and(|desired| desired.policy.ignored());
     match step {
-        // somebody stopped it in the cluster: when that ends it has to be as declared
+        // a person excluded it in the cluster: when that ends, it must match the declaration again
         Step::Keep(_, KeepReason::Ignored) if !asks => {
             desired.map_or(Expects::Nothing, |desired| Expects::Owned(desired.digest))
         }
@@ -352,7 +350,7 @@ fn live_digest(cx: &Kustomizations, memory: &Memory, id: &ObjectId) -> Option<Di
     }
 }
 
-/// Whether an object's health is asked for: not of what was left alone on somebody's wish.
+/// Whether an object's health is checked. Objects that a person excluded are not.
 fn counts(step: &Step) -> bool {
     !matches!(
         step,
@@ -363,7 +361,7 @@ fn counts(step: &Step) -> bool {
     )
 }
 
-/// Why a stage failed: transient only if nothing in it needs a change.
+/// The failure of a stage; transient only if no object in it needs a change.
 fn failure(applied: &Applied) -> Option<Failure> {
     let failures: Vec<_> = applied.failures().collect();
     if failures.is_empty() {
@@ -381,7 +379,7 @@ fn failure(applied: &Applied) -> Option<Failure> {
     })
 }
 
-/// Whether an object goes by itself when it is done, so that its absence means nothing.
+/// Whether an object deletes itself when it is done, so that its absence is no drift.
 fn goes_by_itself(desired: &Desired) -> bool {
     let spec = desired.object.0.get("spec");
     let ttl = spec.and_then(|spec| spec.get("ttlSecondsAfterFinished"));

@@ -1,5 +1,5 @@
-//! Builds a revision: with what was read of ConfigMaps and Secrets, or from what was built ahead of it. The
-//! build itself is `render`.
+//! Builds a revision from the ConfigMaps and Secrets that were read, or takes what was built ahead. The
+//! build itself is in `render`.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
@@ -23,13 +23,12 @@ use crate::kustomization::report::Done;
 use crate::kustomization::{Kustomizations, Run, count};
 use crate::ownership::desired::DesiredSet;
 
-/// The artifact that this run found.
 fn artifact(run: &Run<'_>) -> Option<Artifact> {
     let looked = run.memory.this_run.prerequisites.as_ref()?;
     looked.artifact.clone()
 }
 
-/// Builds a revision, to be applied.
+/// Builds a revision in order to apply it.
 pub(super) async fn build(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Acted<Done> {
     let Some(artifact) = artifact(run) else {
         return unplanned();
@@ -62,7 +61,7 @@ pub(super) async fn build(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared)
     }
 }
 
-/// What was built ahead, if it is the same; else a build.
+/// The prepared build if its inputs are the same, else a new build.
 async fn rendered(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -88,7 +87,7 @@ fn take_in(cx: &Kustomizations, record: &mut Record, rendered: Rendered, before:
     record.inputs = Some(rendered.inputs);
     record.digest = rendered.digest;
     if let Some(before) = before {
-        // what this very run changed before the spec did is told of with the rest
+        // changes of this very run from before the spec changed are still to be reported
         record.changed = before.changed && before.began == record.began;
         if before.digest == record.digest {
             record.since = before.since;
@@ -102,7 +101,7 @@ fn take_in(cx: &Kustomizations, record: &mut Record, rendered: Rendered, before:
     }
 }
 
-/// What is remembered of a revision when it begins to be carried out.
+/// The memory of a revision whose reconciliation begins.
 fn new_record(
     cx: &Kustomizations,
     run: &Run<'_>,
@@ -169,7 +168,7 @@ async fn render(
         .await
 }
 
-/// Builds what cannot be carried out yet; once for the same inputs.
+/// Builds a revision that cannot be applied yet; once for the same inputs.
 pub(super) async fn build_ahead(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -195,7 +194,7 @@ pub(super) async fn build_ahead(
     Acted::Again
 }
 
-/// Another try with what was built.
+/// Retries the last build.
 pub(super) fn restart(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Acted<Done> {
     run.memory.renew();
     run.memory.this_run.begin_applying();

@@ -1,4 +1,4 @@
-//! What becomes of the objects of a Kustomization that is deleted.
+//! Deletes or keeps the objects of a deleted Kustomization.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::kustomization::observe::follow::follow;
 use crate::kustomization::report::{Done, Outcome};
 use crate::kustomization::{Kustomizations, Run};
 
-/// Finds out whether its objects can be deleted, and has those watched that are waited for.
+/// Checks whether its objects can be deleted, and watches those whose deletion is awaited.
 pub(super) async fn prepare(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -37,7 +37,7 @@ pub(super) async fn prepare(
     run.memory.this_run.deletion = Some(Prepared { account, starting });
 }
 
-/// Deletes what the inventory holds, in the reverse order of applying.
+/// Deletes the inventory's objects, in the reverse order of applying.
 pub(super) async fn delete(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -64,7 +64,7 @@ pub(super) async fn delete(
             Acted::Again
         }
         AfterDeletion::Hold(remains) => {
-            // who needs it goes on; the word that it is not needed any more begins the next run
+            // others still need some; their announcement that they no longer do begins the next run
             run.memory.lingering = remains.clone();
             let next = Next::After(ks.interval, Reason::Interval);
             said(cx, run, ks, Outcome::Steady(remains), next)
@@ -72,7 +72,7 @@ pub(super) async fn delete(
     }
 }
 
-/// Lets a Kustomization go, and tells what stays of it.
+/// Lets the finalizer go, and reports the objects that stay.
 pub(super) fn farewell(run: &Run<'_>, farewell: &Farewell) -> Acted<Done> {
     match farewell {
         Farewell::Orphaned => {}

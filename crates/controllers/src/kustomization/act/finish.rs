@@ -1,4 +1,4 @@
-//! What ends applying: what is not declared any more goes, and the result is remembered and said.
+//! Ends an apply: prunes, and records and reports the result.
 
 use equate_api::meta::{ConditionType, Reason as Why, condition};
 use equate_apply::cluster::Execution;
@@ -26,7 +26,7 @@ use crate::kustomization::{Kustomizations, Run, count};
 
 use super::unplanned;
 
-/// All stages are applied: prunes, remembers digests in place of objects, and says how healthy it is.
+/// All stages are applied: prunes, replaces objects in memory by digests, and reports health.
 pub(super) async fn finish(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -74,7 +74,7 @@ pub(super) async fn finish(
     conclude(cx, run, ks, inventory, conclusion)
 }
 
-/// Deletes what is not declared any more; what could not be deleted stays in the inventory.
+/// Deletes objects that are no longer declared. Those that could not be deleted stay in the inventory.
 pub(super) async fn prune(
     cx: &Kustomizations,
     run: &Run<'_>,
@@ -94,7 +94,7 @@ pub(super) async fn prune(
     if !lines.is_empty() {
         let context = event_context(&run.memory);
         let mut notice = context.notice(Severity::Normal, Why::Progressing, &lines.join("\n"));
-        // as in Flux, whose events have the reason that `Ready` has: nothing makes progress any more
+        // as in Flux, whose events have the reason of `Ready`: nothing makes progress any more
         let status = run.object().status.as_ref();
         let ready = status.and_then(|status| condition(&status.conditions, ConditionType::Ready));
         if run.object().metadata.deletion_timestamp.is_some()
@@ -116,7 +116,7 @@ pub(super) async fn prune(
     Err((Failure::Prune(lines.join("\n")), survivors))
 }
 
-/// Deletes what may be deleted by now, and forgets what others have taken.
+/// Deletes the objects that may be deleted by now, and forgets those that others have taken.
 pub(super) async fn release(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -138,7 +138,7 @@ pub(super) async fn release(
     Ok(Acted::Again)
 }
 
-/// All is applied: says how healthy it is.
+/// All is applied: reports health.
 pub(super) fn conclude(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -192,7 +192,7 @@ pub(super) fn conclude(
     said(cx, run, ks, outcome, next)
 }
 
-/// The same inputs at a newer revision: one status.
+/// Reports a newer revision with the same inputs; one status.
 pub(super) fn report_new_revision(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Acted<Done> {
     count(&cx.kit.tally.builds_skipped, 1);
     run.memory.renew();
@@ -234,7 +234,7 @@ pub(super) fn report_new_revision(cx: &Kustomizations, run: &mut Run<'_>, ks: &D
     said(cx, run, ks, outcome, next)
 }
 
-/// Applies nothing, and says what has to be confirmed.
+/// Applies nothing, and reports which deletions need confirmation.
 pub(super) fn confirm(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, stall: Stall) -> Acted<Done> {
     if let Some(record) = &mut run.memory.record {
         record.phase = Phase::Unconfirmed;
@@ -244,7 +244,7 @@ pub(super) fn confirm(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, sta
     super::idle::stall(cx, run, ks, stall)
 }
 
-/// All is applied but for what others hold.
+/// Reports that all is applied except the objects of other owners.
 pub(super) fn contested(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -262,7 +262,7 @@ pub(super) fn contested(
     fail(cx, run, ks, Failure::OwnershipConflict(contests), Some(inventory))
 }
 
-/// Says why it failed, and when it is tried again.
+/// Reports a failure, and when it is retried.
 pub(super) fn fail(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -282,7 +282,7 @@ pub(super) fn fail(
         (Failure::Health(..), _) => Phase::Unhealthy { retry: again },
         (_, Retry::Never) => Phase::Failed { retry: None },
         (_, Retry::Interval) => Phase::Failed { retry: Some(again) },
-        // the queue says when
+        // the queue decides the time
         (_, Retry::Backoff) => Phase::Failed { retry: Some(now) },
     };
     if failure.retry() != Retry::Backoff {
@@ -311,7 +311,7 @@ fn attempt(record: &Record, began: Instant) -> Attempt {
     }
 }
 
-/// Tells what stays: from now on no inventory may have it.
+/// Reports the objects that stay: no inventory may name them from now on.
 pub(super) fn emit_left(run: &Run<'_>, plan: &plan::Plan) {
     if let Some(left) = crate::ownership::retained::left(plan) {
         emit(

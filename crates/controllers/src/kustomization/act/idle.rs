@@ -1,4 +1,4 @@
-//! Nothing is done: says why, where that is worth a word.
+//! Does nothing, and reports the reason where it matters.
 
 use std::time::Duration;
 
@@ -17,14 +17,13 @@ use crate::kustomization::reasons::Stall;
 use crate::kustomization::report::{Done, Outcome};
 use crate::kustomization::{Kustomizations, Run};
 
-/// How often objects are looked for that cannot be watched.
+/// Poll interval for objects that cannot be watched.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Says why nothing is done.
 pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: Idle) -> Acted<Done> {
     match idle {
         Idle::Suspended => {
-            // what happens meanwhile is not known: it begins anew
+            // the cluster may change unseen meanwhile: the next run starts over
             run.memory.record = None;
             cx.access(&run.memory).view.forget(&ks.key);
             said(cx, run, ks, Outcome::Suspended, Next::Await)
@@ -54,7 +53,8 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
             unchanged(cx, run, ks)
         }
         Idle::DeletionUnreached(failure) => {
-            // as in Flux it stays until they can be deleted, or it is suspended, which leaves them
+            // as in Flux, the Kustomization stays until they can be deleted, or until it is suspended,
+            // which keeps them
             let message = format!("pruning for deleted resource failed: {failure}");
             emit(run, Severity::Warning, Why::PruneFailed, &message);
             Acted::Unreported(Next::BackoffWithin(ks.retry_interval))
@@ -75,7 +75,7 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
     }
 }
 
-/// The revision of the artifact that there is.
+/// The revision of the present artifact.
 fn stored_revision(run: &Run<'_>) -> Option<String> {
     let looked = run.memory.this_run.prerequisites.as_ref()?;
     match &looked.prerequisites.source {
@@ -84,18 +84,17 @@ fn stored_revision(run: &Run<'_>) -> Option<String> {
     }
 }
 
-/// Nothing is new but what holds whatever the run came to.
+/// Nothing is new but the aspects.
 fn unchanged(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Acted<Done> {
     let next = next(cx, run, ks);
     said(cx, run, ks, Outcome::Unchanged, next)
 }
 
-/// Nothing happens until somebody changes something.
 pub(super) fn stall(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, stall: Stall) -> Acted<Done> {
     said(cx, run, ks, Outcome::Stalled(stall), Next::Await)
 }
 
-/// Waits: a word of others, or that an object goes, begins the next run.
+/// Waits: an announcement of another Kustomization, or the end of an object, begins the next run.
 pub(super) fn await_others(
     cx: &Kustomizations,
     run: &mut Run<'_>,

@@ -1,15 +1,16 @@
-//! Carries a plan out: builds, asks, writes. It chooses nothing; what came of it is looked at again, or said.
+//! Carries out a plan: builds, asks, writes. It makes no choices: the outcome is observed again, or
+//! reported.
 //!
 //! | file | does |
 //! |---|---|
-//! | `announce` | tells the others what it wants |
-//! | `build` | builds a revision, to be applied or only to be known |
-//! | `survey` | asks the API server who may write what |
+//! | `announce` | tells the other Kustomizations which objects this one wants |
+//! | `build` | builds a revision, to apply it or only to know its objects |
+//! | `survey` | asks the API server who may write an object |
 //! | `apply` | applies a build, stage by stage |
-//! | `finish` | what ends that: pruning, how healthy it is, why it failed |
-//! | `delete` | what becomes of the objects of a Kustomization that is deleted |
-//! | `idle` | nothing, and says why |
-//! | `status` | writes statuses ahead of what they announce, publishes events |
+//! | `finish` | ends that: prunes, reports health and failures |
+//! | `delete` | deletes or keeps the objects of a deleted Kustomization |
+//! | `idle` | does nothing, and reports why |
+//! | `status` | writes statuses before long steps, publishes events |
 
 mod announce;
 mod apply;
@@ -29,7 +30,6 @@ use super::{Kustomizations, Run, object_ref};
 use crate::kit::controller::{Acted, Next};
 use crate::kit::reconciliation::Stop;
 
-/// Carries a plan out.
 pub(super) async fn act(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -43,7 +43,7 @@ pub(super) async fn act(
     }
     announce::announce(cx, run, ks, announce);
     if seen.current(ks).is_some() && !ks.deleting {
-        // carried out, or being: nothing else is kept for it
+        // it is carried out now: the prepared build is no longer needed
         run.memory.prepared = None;
     }
     if ends_waiting(&step) {
@@ -90,17 +90,16 @@ pub(super) async fn act(
     }
 }
 
-/// A plan about objects is made of objects that were seen: without them it is looked at again, later.
+/// A plan about objects needs observed objects: without them the run starts over, later.
 fn unplanned() -> Acted<Done> {
     Acted::Unreported(Next::Backoff)
 }
 
-/// Whether a step is part of applying: what it declares comes.
 fn begins_applying(step: &Step) -> bool {
     matches!(step, Step::Build(_) | Step::Restart | Step::Apply(_))
 }
 
-/// Whether a step says that nothing is missing any more.
+/// Whether a step shows that nothing is missing any more.
 fn ends_waiting(step: &Step) -> bool {
     !matches!(
         step,
@@ -111,7 +110,7 @@ fn ends_waiting(step: &Step) -> bool {
     )
 }
 
-/// Claims what it wants and other shards hold, lets go of what they claim and it does not want.
+/// Claims the objects it wants from other shards, and releases those they claim and it does not want.
 async fn hand_over(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -129,7 +128,6 @@ async fn hand_over(
     Ok(Acted::Again)
 }
 
-/// How the executor carries out what was planned of these objects.
 fn execution<'a>(
     cx: &'a Kustomizations,
     ks: &Declared,
@@ -142,8 +140,7 @@ fn execution<'a>(
     }
 }
 
-/// The objects that were seen, without what only planning needs: what is remembered of them is about to
-/// change.
+/// The observed objects without the parts that only planning needs: their memory is about to change.
 fn planned(objects: Objects) -> Objects {
     Objects {
         applies: Default::default(),

@@ -1,4 +1,5 @@
-//! Statuses and events of a run: what holds whatever it came to, and when it runs next.
+//! Statuses and events of a run: the aspects, which are independent of its outcome, and the time of the
+//! next run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +29,10 @@ use crate::kustomization::{Kustomizations, Run, object_ref};
 use crate::ownership::contest::Contest;
 use crate::ownership::retained;
 
-/// How often objects are asked for that are waited for and nobody tells of.
+/// Poll interval for awaited objects that no watch covers.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The run is over, and this is said.
+/// Ends the run with this report.
 pub(super) fn said(
     cx: &Kustomizations,
     run: &Run<'_>,
@@ -47,7 +48,7 @@ pub(super) fn said(
     })
 }
 
-/// Writes a status ahead of what it announces.
+/// Writes a status before a step that takes long.
 pub(super) async fn write<'k>(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -59,12 +60,11 @@ pub(super) async fn write<'k>(
     run.write_status(status).await
 }
 
-/// Tells of something that happened.
 pub(super) fn emit(run: &Run<'_>, severity: Severity, reason: Why, message: &str) {
     run.emit(event_context(&run.memory).notice(severity, reason, message));
 }
 
-/// What events of this run say beside what happened, and what they must not say.
+/// The metadata of this run's events, and the values to mask in them.
 pub(super) fn event_context(memory: &Memory) -> EventContext {
     let read = memory.this_run.values.iter().flatten();
     let read = read.map(|values| Arc::clone(values.masks()));
@@ -76,13 +76,13 @@ pub(super) fn event_context(memory: &Memory) -> EventContext {
     }
 }
 
-/// What its status says it holds by now.
+/// The inventory of its status.
 pub(super) fn inventory(run: &Run<'_>) -> Inventory {
-    // one that cannot be read stalls
+    // an unreadable inventory stalls
     declared::inventory(run.object()).unwrap_or_default()
 }
 
-/// What holds whatever the run came to.
+/// The conditions that are independent of the run's outcome.
 fn aspects(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Aspects {
     let memory = &run.memory;
     let mut contests: Vec<Contest> = cx.kit.ownership().contested(&object_ref(&ks.key));
@@ -98,7 +98,7 @@ fn aspects(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Aspects {
     };
     let staged = state::is_staged(memory);
     if memory.lingering.is_empty() {
-        // a run that is not over knows nothing of what it is going to keep
+        // an unfinished run does not know which objects it will keep
         let so_far = |why| held_back_so_far(run, why).filter(|_| staged);
         return Aspects {
             awaited: so_far(Why::OthersUnknown),
@@ -117,18 +117,18 @@ fn aspects(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Aspects {
     }
 }
 
-/// What is kept for the sake of others.
+/// The objects that are kept for other Kustomizations.
 fn awaited(run: &Run<'_>, objects: &Objects, planned: &Planned, staged: bool) -> Option<String> {
     planned.awaiting.first()?;
     let others = &objects.others;
     match staged || planned.waits_for(others).is_some() {
-        // what was said stands until all have said what they want now
+        // the old message stays until all have announced their desired state
         true => held_back_so_far(run, Why::OthersUnknown).or_else(|| planned.kept_for(&others.survey)),
         false => planned.kept_for(&others.survey),
     }
 }
 
-/// What is kept because too much would be deleted at once.
+/// The objects that are kept because of the prune budget.
 fn exceeded(ks: &Declared, record: &Record, planned: &Planned) -> Option<String> {
     let Some(Guard::Budget(exceeded)) = &planned.plan.guard else {
         return None;
@@ -137,7 +137,7 @@ fn exceeded(ks: &Declared, record: &Record, planned: &Planned) -> Option<String>
     Some(format!("not deleted: {what}"))
 }
 
-/// What another is to take and does not.
+/// The objects that were handed over to another Kustomization that does not take them.
 fn untaken(cx: &Kustomizations, planned: &Planned) -> Option<String> {
     let graph = cx.kit.ownership();
     retained::untaken(&planned.plan, |id, owner| {
@@ -155,14 +155,14 @@ fn untaken(cx: &Kustomizations, planned: &Planned) -> Option<String> {
     })
 }
 
-/// What the status says of what is kept, if it is for this reason.
+/// The message of `PruneBlocked`, if it has this reason.
 fn held_back_so_far(run: &Run<'_>, why: Why) -> Option<String> {
     let status = run.object().status.as_ref()?;
     let held = condition(&status.conditions, ConditionType::PruneBlocked)?;
     (held.status == "True" && held.reason == why.as_str()).then(|| held.message.clone())
 }
 
-/// When to look again if nothing happens.
+/// The latest time of the next run.
 pub(super) fn next(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Next {
     let (now, memory) = (Instant::now(), &run.memory);
     let Some(record) = &memory.record else {
@@ -200,7 +200,7 @@ pub(super) fn next(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Next {
     {
         sooner(record.checking + GRACE);
     }
-    // those who are waited for have their time, whatever else happens
+    // awaited Kustomizations have their time, whatever else happens
     let waits = cx.kit.ownership().announcements.waits_until(&object_ref(&ks.key));
     waits
         .filter(|until| !memory.lingering.is_empty() && now < *until)
@@ -209,7 +209,7 @@ pub(super) fn next(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Next {
     Next::After(due.0.saturating_duration_since(now), due.1)
 }
 
-/// Whether it waits for what nobody tells of.
+/// Whether it waits for objects that no watch covers.
 fn asks_again(record: &Record) -> bool {
     let waits = matches!(
         record.phase,

@@ -1,7 +1,7 @@
-//! Asks the API server who may write what, and keeps the answers: what one could not write is not kept for
-//! it, and it is not waited for. Whom to ask is found by `observe::questions`.
+//! Asks the API server who may write an object, and caches the answers. An object is not kept for a
+//! Kustomization that could not write it. `observe::questions` finds the questions.
 //!
-//! It asks for `ASKING` at most: what is not answered by then counts, and is asked for in the next run.
+//! A run asks for at most `ASKING`. The answers by then count; the rest is asked in the next run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::kustomization::Kustomizations;
 use crate::kustomization::decide::seen::{Question, Questions};
 use crate::ownership::access_reviews::Review;
 
-/// How long a run asks: no worker is held for longer, however many questions there are.
+/// Limit for the questions of one run: no worker is held longer.
 const ASKING: Duration = Duration::from_secs(20);
-/// How long one answer is waited for.
+/// Limit for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// So many are asked for at once.
+/// Concurrent requests.
 const TOGETHER: usize = 8;
 
-/// Asks, and notes for whose sake.
+/// Asks, and records for which objects.
 pub(super) async fn ask(cx: &Kustomizations, questions: Questions, reviewed: &mut BTreeSet<ObjectId>) {
     let Questions {
         objects,
@@ -48,11 +48,11 @@ async fn ask_about_objects(cx: &Kustomizations, questions: Vec<Question>, until:
     }
 }
 
-/// Finds out whether those who want or hold something in containers may: of each until one may, or none is
-/// left.
+/// Asks for each container whether one of those who want or hold something in it may write it, until one
+/// may.
 async fn ask_about_containers(cx: &Kustomizations, containers: Vec<Vec<Question>>, until: Instant) {
     let mut open: BTreeMap<usize, Vec<Question>> = containers.into_iter().enumerate().collect();
-    // one of each at first: mostly who wants something may
+    // start with one question each: mostly the first one may
     let mut each = 1;
     loop {
         open.retain(|_, questions| !questions.is_empty());
@@ -79,7 +79,7 @@ async fn ask_about_containers(cx: &Kustomizations, containers: Vec<Vec<Question>
                     .reviews
                     .record_within((&question.by).into(), &question.id, judged);
             }
-            // it stays: for one who may, or of whom nobody can say
+            // the container stays: for one who may write, or of whom the server does not say
             if allowed != Some(false) {
                 open.remove(&container);
             }
@@ -88,7 +88,7 @@ async fn ask_about_containers(cx: &Kustomizations, containers: Vec<Vec<Question>
     }
 }
 
-/// Several at once; those that are not answered by then are not there.
+/// Asks concurrently; answers after the limit are left out.
 async fn answers<T>(
     cx: &Kustomizations,
     questions: impl Iterator<Item = (T, Question)>,
@@ -117,7 +117,7 @@ async fn answer(cx: &Kustomizations, question: &Question) -> Option<bool> {
     } = question;
     match cx.here.cluster.acting_as(user) {
         Ok(cluster) => cluster.may_write(by.kind, id, version, ANSWER).await.ok(),
-        // what is no name may nothing
+        // an invalid name has no permissions
         Err(_) => Some(false),
     }
 }

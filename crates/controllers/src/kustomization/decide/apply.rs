@@ -1,11 +1,13 @@
-//! How far a build is applied, and what ends that; and what becomes of objects that are not declared any
-//! more: an object that has only moved is not deleted.
+//! How far a build is applied, how that ends, and what happens to objects that are no longer declared. An
+//! object that only moved is not deleted.
 //!
-//! Nothing is deleted before every other Kustomization that could be built has been, from the artifact that
-//! its source has now. What another one wants is handed over: it stays, and it stays in the inventory until
-//! the other has taken it. One that reads the same source and cannot be built might want anything: what would
-//! be deleted is kept until it can be, or is suspended or deleted, and the status says so. That it holds up is
-//! the price of not guessing; it holds up deletions and nothing else.
+//! Nothing is deleted before every other Kustomization that can be built has been, from the present
+//! artifact of its source. An object that another one wants is handed over: it stays, in the inventory too,
+//! until the other has taken it.
+//!
+//! A Kustomization of the same source that cannot be built might want any object. So deletions wait until
+//! it can be built, is suspended or deleted, and the status says so. This blocks deletions only; the
+//! alternative would be to guess.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +24,7 @@ use crate::kustomization::declared::Declared;
 use crate::kustomization::reasons::{Failure, Stall};
 use crate::ownership::desired::DesiredSet;
 
-/// Goes on with what was built: a stage may be ready, or its time over.
+/// Continues the build: a stage may be ready, or its time over.
 pub(super) fn staged(ks: &Declared, seen: &Seen, last: &Last, until: Instant, now: Instant) -> Step {
     if seen.no_access.is_some() {
         return Step::Idle(Idle::NoAccess);
@@ -38,7 +40,7 @@ pub(super) fn staged(ks: &Declared, seen: &Seen, last: &Last, until: Instant, no
     }
     let planned = objects.plan();
     if planned.plan.guard.is_some() || planned.excessive {
-        // it may all have moved elsewhere
+        // all of it may have moved elsewhere
         if let Some(awaiting) = waits(seen, objects, &planned, now) {
             return Step::Idle(Idle::Awaiting(awaiting));
         }
@@ -58,7 +60,7 @@ pub(super) fn staged(ks: &Declared, seen: &Seen, last: &Last, until: Instant, no
     })
 }
 
-/// What has to be known before anything is applied.
+/// What must be known before anything is applied.
 fn hurdle(seen: &Seen, objects: &Objects, until: Instant, now: Instant) -> Option<Step> {
     let (kinds, others) = (&objects.kinds, &objects.others);
     if let Some(failure) = &kinds.trouble {
@@ -76,7 +78,7 @@ fn hurdle(seen: &Seen, objects: &Objects, until: Instant, now: Instant) -> Optio
         let own = others.own_questions.clone();
         return Some(Step::Survey(own.and(others.questions.clone())));
     }
-    // whoever had an object last says first whether it lets go of it
+    // the last owner of an object says first whether it releases it
     if let Some(holders) = &others.holders {
         let message = format!(
             "Waiting for {} to be built before the objects that it held are applied",
@@ -101,7 +103,7 @@ fn waits(seen: &Seen, objects: &Objects, planned: &Planned, now: Instant) -> Opt
     Some(Awaiting::new(awaited, seen.since.others, now))
 }
 
-/// All stages are applied. Applying took its time: what the others want by now counts.
+/// All stages are applied. Applying took time: the others' present desired state counts.
 fn finish(ks: &Declared, seen: &Seen, known: (&Last, &Passed, &Objects), now: Instant) -> Step {
     let (last, passed, objects) = known;
     if !last.contests.is_empty() {
@@ -122,7 +124,7 @@ fn finish(ks: &Declared, seen: &Seen, known: (&Last, &Passed, &Objects), now: In
     };
     let inventory = declared.union(&lingering);
     let conclusion = match health::conclude(ks, last, checking, now) {
-        // the status has to say what is held
+        // the status has to show the inventory
         Conclusion::CheckingSilently if inventory != ks.inventory => Conclusion::Checking,
         conclusion => conclusion,
     };
@@ -134,19 +136,18 @@ fn finish(ks: &Declared, seen: &Seen, known: (&Last, &Passed, &Objects), now: In
     })
 }
 
-/// What is held as long as others hold some of what is declared here: nothing is pruned while it is not clear
-/// what belongs to whom.
+/// The inventory while others own declared objects: nothing is pruned while ownership is unclear.
 fn contested_inventory(ks: &Declared, last: &Last, passed: &Passed) -> Inventory {
     let near = last.contests.iter().filter(|(_, near)| *near);
     let theirs: BTreeSet<&ObjectId> = near.map(|(contest, _)| &contest.id).collect();
-    // what another shard holds stays claimed
+    // objects of another shard stay claimed
     let kept = ks.inventory.iter().filter(|(id, _)| !theirs.contains(id));
     let kept = kept.map(|(id, version)| (id.clone(), version.to_owned()));
     let planned = passed.plan.inventory(&passed.desired, &ks.inventory);
     planned.union(&kept.collect())
 }
 
-/// What would be deleted has to be confirmed: is it by now, or is it less? Then it is built.
+/// Builds when the deletions are confirmed by now, or have become fewer.
 pub(super) fn unconfirmed(ks: &Declared, seen: &Seen, last: &Last, now: Instant) -> Step {
     let build = Step::Build(Cause::Confirmed);
     let known = matches!(last.wants, Some(DesiredSet::Known(_)));
@@ -158,7 +159,7 @@ pub(super) fn unconfirmed(ks: &Declared, seen: &Seen, last: &Last, now: Instant)
     }
     let planned = objects.plan();
     if last.empty {
-        // what was said stays true as long as anything would go
+        // the message stays true as long as anything would be deleted
         return match planned.deletes() {
             true => Step::Idle(Idle::Unconfirmed),
             false => build,
@@ -191,9 +192,9 @@ fn unconfirmed_stall(ks: &Declared, last: &Last, guard: Guard) -> Stall {
     }
 }
 
-/// Something that is not declared any more need not be held any longer, if that is so.
+/// Releases objects that are no longer declared and need not be held.
 pub(super) fn release(seen: &Seen, last: &Last) -> Option<Step> {
-    // of a build that says nothing it is not known what it would keep
+    // without a known build it is unknown which objects it would keep
     let known = matches!(last.wants, Some(DesiredSet::Known(_)));
     let objects = seen.objects.as_ref().filter(|_| known)?;
     let plan = objects.plan().plan;

@@ -1,4 +1,4 @@
-//! What becomes of the objects of a Kustomization that is deleted.
+//! What happens to the objects of a deleted Kustomization.
 
 use std::sync::Arc;
 
@@ -14,9 +14,8 @@ use crate::ownership::retained;
 /// What the policy says of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// They stay; only the finalizer goes.
+    /// They stay; only the finalizer is removed.
     Stay,
-    /// They are deleted.
     Go,
     /// They are deleted, and the finalizer stays until they are gone.
     GoFirst,
@@ -33,12 +32,10 @@ fn fate(ks: &Declared) -> Fate {
     }
 }
 
-/// Whether objects go with it.
 pub(crate) fn deletes(ks: &Declared) -> bool {
     fate(ks) != Fate::Stay
 }
 
-/// What is done about the objects of one that is deleted.
 pub(super) fn decide(ks: &Declared, seen: &Seen, now: Instant) -> Step {
     let waits = match fate(ks) {
         Fate::Stay => return Step::Farewell(Farewell::Orphaned),
@@ -81,7 +78,7 @@ pub(super) fn decide(ks: &Declared, seen: &Seen, now: Instant) -> Step {
                 waits,
             };
         }
-        // as in Flux: nobody may delete them, and nobody waits for ever
+        // as in Flux: no account may delete them, and waiting would never end
         Some(prepared) if !prepared.account => {
             let left = ks.inventory.ids().cloned().collect();
             return Step::Farewell(Farewell::Forsaken(left));
@@ -99,7 +96,7 @@ pub(super) fn decide(ks: &Declared, seen: &Seen, now: Instant) -> Step {
     Step::Delete { plan, then }
 }
 
-/// They are deleted, and may still be on their way out.
+/// They are deleted, and may still be terminating.
 fn after(ks: &Declared, seen: &Seen, deleted: &Deleted, now: Instant) -> Step {
     let until = seen.since.terminating_until;
     let until = until.unwrap_or_else(|| deadline(now, ks.timeout));

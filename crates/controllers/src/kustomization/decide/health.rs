@@ -1,4 +1,4 @@
-//! Whether what was applied works, and what is said of that.
+//! Whether the applied objects are healthy, and what the status says about it.
 
 use equate_apply::health::{Health, Status};
 use equate_apply::id::ObjectId;
@@ -8,61 +8,54 @@ use super::seen::{Last, Phase};
 use super::{GRACE, deadline};
 use crate::kustomization::declared::Declared;
 
-/// Whether what has to be healthy is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is, or nothing has to be.
+    /// All are healthy, or none is checked.
     Healthy,
-    /// Not yet; the sentence says what is waited for.
+    /// Not yet; the text names the objects.
     Pending(String),
-    /// Something is not and will not be.
+    /// An object failed for good.
     Failed(String),
 }
 
 impl Verdict {
-    /// Whether time may change it.
     pub(crate) fn pending(&self) -> bool {
         matches!(self, Verdict::Pending(_))
     }
 }
 
-/// What is said of health.
+/// What the status says about health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Conclusion {
-    /// All is as it should be.
     Healthy(Passed),
-    /// Something is not, or took too long.
+    /// An object is unhealthy, or took too long.
     Unhealthy(String),
-    /// It was healthy: it has as long as a new revision to become so again, without a word.
+    /// It was healthy. It has as long as a new revision to recover, without a new status.
     Degraded {
-        /// When its time is over.
         until: Instant,
         /// Whether its time begins now.
         begins: bool,
     },
     /// After a start: all is as the status says, and has this time to become healthy.
     AsBefore {
-        /// When its time is over.
         until: Instant,
     },
-    /// What has to be healthy is waited for.
     Checking,
-    /// The same, for less than [`GRACE`]: the status says already that the revision is in progress.
+    /// The same, for less than [`GRACE`]: the status already says that the revision is in progress.
     CheckingSilently,
 }
 
-/// How something came to be healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// Nothing has to be.
+    /// No health check is configured.
     Unasked,
-    /// As before: nothing new to say.
+    /// As before.
     Still,
-    /// It was waited for.
+    /// After a wait.
     Now,
 }
 
-/// What to say of the health of what is applied, in this phase.
+/// The conclusion about the applied objects' health, in this phase.
 pub(super) fn conclude(ks: &Declared, last: &Last, phase: Phase, now: Instant) -> Conclusion {
     match (&last.health, phase) {
         (Verdict::Healthy, _) if !last.checked => Conclusion::Healthy(Passed::Unasked),
@@ -86,8 +79,8 @@ pub(super) fn conclude(ks: &Declared, last: &Last, phase: Phase, now: Instant) -
     }
 }
 
-/// Whether a status about health checks can wait: most new objects are healthy within [`GRACE`], and the
-/// status that was written before they were made says that the revision is in progress.
+/// Whether a status about health checks can wait. Most new objects are healthy within [`GRACE`], and the
+/// status from before they were made says that the revision is in progress.
 fn is_silent(last: &Last, now: Instant) -> bool {
     let since = match last.phase {
         Phase::Checking { .. } => last.checking_since,
@@ -100,7 +93,7 @@ fn is_silent(last: &Last, now: Instant) -> bool {
     last.in_progress && now < since + GRACE
 }
 
-/// Whether there is anything to say of health.
+/// Whether health changed.
 pub(super) fn is_news(last: &Last, now: Instant) -> bool {
     let health = &last.health;
     match last.phase {
@@ -108,7 +101,7 @@ pub(super) fn is_news(last: &Last, now: Instant) -> bool {
         Phase::Checking { until } => {
             until <= now || !health.pending() || (last.in_progress && !is_silent(last, now))
         }
-        // a ready Kustomization's health needs no word while it is well, or has time left
+        // a ready Kustomization needs no status about health while it is healthy or has time left
         Phase::Ready { until } => match (health, until) {
             (Verdict::Healthy, until) => until.is_some(),
             (Verdict::Pending(_), Some(until)) => until <= now,
@@ -118,8 +111,8 @@ pub(super) fn is_news(last: &Last, now: Instant) -> bool {
     }
 }
 
-/// Judges what has to be healthy. One object that has failed is enough to fail, as in Flux: what
-/// has failed does not become current while one waits.
+/// The health of all checked objects. One failed object is enough to fail, as in Flux: it does not recover
+/// by waiting.
 pub(crate) fn verdict<'a>(checked: impl IntoIterator<Item = (&'a ObjectId, Health)>) -> Verdict {
     let (mut failed, mut pending) = (Vec::new(), Vec::new());
     for (id, health) in checked {

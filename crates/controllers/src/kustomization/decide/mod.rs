@@ -1,15 +1,15 @@
-//! What to do, from what was seen: values in, a plan out. No client, no tree, no clock.
+//! What to do, from what was observed: values in, a plan out. No client, no tree, no clock.
 //!
-//! [`decide`] serves runs, deletions, pruning and previews. It asks for what it needs and does not know (a
-//! build, answers about access) by a step that fetches just that; then it is asked again.
+//! [`decide`] serves runs, deletions, pruning and previews. Where it lacks a build or an answer about
+//! access, it returns a step that fetches just that; then it is asked again.
 //!
 //! | file | decides |
 //! |---|---|
-//! | `seen` | nothing: it is what the others decide from |
-//! | `objects` | what becomes of each object, by `equate_apply` |
-//! | `apply` | how far a build is applied, and what ends that |
-//! | `deletion` | what becomes of the objects of a Kustomization that is deleted |
-//! | `health` | whether what was applied works |
+//! | `seen` | nothing: the others' input |
+//! | `objects` | the action for each object, by `equate_apply` |
+//! | `apply` | how far a build is applied, and how that ends |
+//! | `deletion` | what happens to the objects of a deleted Kustomization |
+//! | `health` | whether the applied objects are healthy |
 
 mod apply;
 pub(crate) mod deletion;
@@ -40,81 +40,87 @@ use crate::ownership::desired::DesiredSet;
 use crate::ownership::survey::PATIENCE;
 use crate::sources::artifacts::GONE_PAUSE;
 
-/// What is usually over sooner than this is not worth two statuses.
+/// A state that is usually over sooner is not worth two statuses.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 const NO_ACCESS: &str = "has a kubeConfig that cannot be used";
 const NOT_STORED: &str = "has a source whose artifact is not stored";
 
-/// What to do, with no choice left.
+/// The decision, with no choice left.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
-    /// What the other Kustomizations are told first.
+    /// For the other Kustomizations, before the step.
     pub(crate) announce: Announcement,
-    /// What is done then.
     pub(crate) step: Step,
 }
 
-/// What the other Kustomizations are told of what this one wants, so that what moved to it is not deleted
-/// elsewhere.
+/// What the other Kustomizations learn about this one's desired state, so that objects that moved to it are
+/// not deleted elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Announcement {
-    /// Nothing now: the step itself tells them, or there is nothing new.
+    /// Nothing now: the step announces itself, or there is nothing new.
     None,
-    /// That nothing is to be expected: nobody waits for a word of it.
+    /// They need not wait for an announcement of this one.
     NoWord,
-    /// That it could not be built from this artifact, for the API server could not be asked.
+    /// It could not be built from this artifact, because the API server did not answer.
     Unreached(String),
-    /// What it wants.
+    /// Its desired state.
     Wants {
-        /// The digest of the artifact that says so.
+        /// The digest of the artifact that it comes from.
         artifact: String,
-        /// What that is.
         wants: DesiredSet,
-        /// Whether all of it is applied.
         applied: bool,
     },
 }
 
-/// What is done.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// Nothing; the status may say why.
     Idle(Idle),
-    /// A revision is built, to be applied.
+    /// Build a revision in order to apply it.
     Build(Cause),
-    /// It is built only so that the others know what it wants; kept if it is going to be applied.
-    BuildAhead { keep: bool },
-    /// What was built is tried again.
+    /// Build it so that the others know its desired state; keep the build if it will be applied.
+    BuildAhead {
+        keep: bool,
+    },
+    /// Retry the last build.
     Restart,
-    /// The API server is asked who may write what.
+    /// Ask the API server who may write which objects.
     Survey(Questions),
-    /// Objects go to other shards and come from them, by inventories alone.
+    /// Exchange objects with other shards, through inventories alone.
     HandOver(Exchange),
-    /// A build is applied.
     Apply(Application),
-    /// A build is not applied until somebody confirms it; the plan says what it would delete.
-    Confirm { plan: plan::Plan, stall: Stall },
-    /// All stages are applied: what is not declared any more goes, and the result is said.
+    /// Apply nothing until the deletions of the plan are confirmed.
+    Confirm {
+        plan: plan::Plan,
+        stall: Stall,
+    },
+    /// All stages are applied: prune, and report the result.
     Finish(Finish),
-    /// All stages are applied, but for what others hold: that is said, and nothing is deleted. What is held
-    /// then.
+    /// All stages are applied except objects of other owners: report them, delete nothing. The value is the
+    /// inventory then.
     OwnershipConflict(Inventory),
-    /// Nothing is applied: how healthy it is is said.
+    /// Nothing to apply: report health.
     Conclude(Conclusion),
     /// The build that was applied failed.
     Fail(Failure),
-    /// What was kept after it was not declared any more may go by now, or was taken.
+    /// Delete objects that were kept after they were no longer declared, or forget those that were taken.
     Release(plan::Plan),
-    /// It is looked whether the objects of a deleted Kustomization can be deleted.
-    PrepareDeletion { account: bool, waits: bool },
-    /// They are deleted.
-    Delete { plan: plan::Plan, then: AfterDeletion },
-    /// Nothing of it is left to do: its finalizer goes. What stays in the cluster, and why that is said.
+    /// Check whether the objects of a deleted Kustomization can be deleted.
+    PrepareDeletion {
+        account: bool,
+        waits: bool,
+    },
+    /// Delete them.
+    Delete {
+        plan: plan::Plan,
+        then: AfterDeletion,
+    },
+    /// Remove the finalizer: nothing is left to do.
     Farewell(Farewell),
 }
 
 impl Step {
-    /// What it would do to objects, or would if it were confirmed or known.
+    /// The plan for objects, whether it is carried out now or waits for confirmation or knowledge.
     pub(crate) fn objects(&self) -> Option<&plan::Plan> {
         match self {
             Self::Apply(Application { plan, .. })
@@ -138,56 +144,63 @@ impl Step {
     }
 }
 
-/// Why nothing is done.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Idle {
-    /// It is suspended.
     Suspended,
-    /// Until somebody changes something.
+    /// Until a person changes something.
     Stalled(Stall),
-    /// Something is missing, and its coming wakes it; or it looks again after this time.
-    Waiting { wait: Wait, again: Duration },
-    /// The same, and usually over so soon that it is not said.
-    WaitingSilently { again: Duration },
-    /// Others have to be built first, or something has to go.
+    /// Something is missing. Its arrival wakes the Kustomization; else it checks again after this time.
+    Waiting {
+        wait: Wait,
+        again: Duration,
+    },
+    /// The same, usually over so soon that no status is written.
+    WaitingSilently {
+        again: Duration,
+    },
+    /// Others have to be built first, or an object has to disappear.
     Awaiting(Awaiting),
     /// Its kinds are not listed yet.
     KindsUnlisted,
-    /// What was refused until it is confirmed is not confirmed.
+    /// The deletions are not confirmed.
     Unconfirmed,
-    /// There is no way to its target cluster, and nothing to build for it.
+    /// Its target cluster cannot be reached, and there is nothing to build for it.
     NoAccess,
-    /// Others go first.
+    /// Objects with more work to do go first.
     Deferred,
-    /// A new revision with the same inputs: it is said.
+    /// A new revision with the same inputs: only the status changes.
     NewRevision,
-    /// Nothing to do, nothing to say.
     Settled,
-    /// It is deleted, and there is no way to its objects.
+    /// Being deleted, and its objects cannot be reached.
     DeletionUnreached(Failure),
-    /// It is deleted, and others may want its objects: it says so.
-    DeletionHeld { plan: plan::Plan, why: String },
-    /// It is deleted, and the kinds of its objects are not listed yet.
+    /// Being deleted, and others may want its objects.
+    DeletionHeld {
+        plan: plan::Plan,
+        why: String,
+    },
+    /// Being deleted, and the kinds of its objects are not listed yet.
     DeletionUnlisted,
-    /// It is deleted, and its objects are on their way out until then.
-    Terminating { until: Instant, blind: bool },
+    /// Being deleted, and its objects have until then to disappear.
+    Terminating {
+        until: Instant,
+        blind: bool,
+    },
 }
 
-/// What others have to say or do first.
+/// A wait for other Kustomizations or objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Awaiting {
-    /// What that is, as a sentence.
     pub(crate) message: String,
-    /// When it is not waited for any more.
+    /// The end of the wait.
     pub(crate) until: Instant,
-    /// It is not said before then: mostly it is over.
+    /// No status before then: mostly the wait is over.
     pub(crate) silent_until: Option<Instant>,
-    /// What is held meanwhile without being declared, where that is news.
+    /// The objects that are held meanwhile without being declared, where they changed.
     pub(crate) lingering: Option<Inventory>,
 }
 
 impl Awaiting {
-    /// Waits until then; says so when it is not over soon.
+    /// A wait until then, with a status if it is not over soon.
     pub(crate) fn new((until, message): (Instant, String), since: Option<Instant>, now: Instant) -> Self {
         let told = since.unwrap_or(now) + PATIENCE;
         Self {
@@ -199,76 +212,66 @@ impl Awaiting {
     }
 }
 
-/// Why something is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// This process has not built it yet.
     First,
-    /// The spec changed.
     Spec,
-    /// The artifact's content changed where it matters.
+    /// The artifact changed in a place that the build reads.
     Inputs,
-    /// Somebody asked.
     Requested,
-    /// What it would delete was confirmed, or is less by now.
+    /// Its deletions were confirmed, or became fewer.
     Confirmed,
     /// The cluster differs.
     Drift,
-    /// What failed is tried again.
     Retry,
 }
 
-/// How a build is applied.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Application {
-    /// What becomes of each object.
     pub(crate) plan: plan::Plan,
-    /// What is written down before anything is applied, where it is not already.
+    /// The inventory to write before anything is applied, where it is not written already.
     pub(crate) write_ahead: Option<Inventory>,
-    /// A stage that does not become healthy by then fails.
+    /// A stage that is not healthy by then fails.
     pub(crate) until: Instant,
-    /// Groups that the cluster did not serve: a stage may define them, then the rest is planned anew.
+    /// API groups that the cluster does not serve: a stage may define them, then the rest is planned anew.
     pub(crate) unserved: BTreeSet<String>,
 }
 
-/// What remains when all stages are applied.
+/// The work after all stages are applied.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Finish {
-    /// What becomes of objects that are not declared any more.
     pub(crate) prune: Vec<plan::Step>,
-    /// What is held then.
+    /// The inventory then.
     pub(crate) inventory: Inventory,
-    /// What of it is not declared any more.
+    /// The part of it that is no longer declared.
     pub(crate) lingering: Inventory,
-    /// How healthy it is.
     pub(crate) conclusion: Conclusion,
 }
 
-/// What comes after the objects of a Kustomization were deleted.
+/// What follows the deletion of a Kustomization's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AfterDeletion {
-    /// It goes.
     Farewell,
-    /// It is looked whether they have gone.
+    /// Check whether they have gone.
     Look,
-    /// It stays, for some are needed; what it still holds.
+    /// Keep these: others need them.
     Hold(Inventory),
 }
 
-/// How a Kustomization goes.
+/// How a Kustomization is removed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Farewell {
     /// Its objects stay.
     Orphaned,
-    /// Nobody may delete its objects: they stay.
+    /// No account may delete its objects: they stay.
     Forsaken(Vec<ObjectId>),
-    /// What could be deleted is.
+    /// Its objects are deleted, as far as possible.
     Deleted(Arc<plan::Plan>),
-    /// The same, but these took too long to go.
+    /// The same, but these took too long to disappear.
     Overdue(Vec<ObjectId>, Arc<plan::Plan>),
 }
 
-/// Decides what a Kustomization needs.
 pub(crate) fn decide(ks: &Declared, seen: &Seen, now: Instant) -> Plan {
     let step = intend(ks, seen, now);
     let announce = match announcement(ks, seen, &step) {
@@ -282,14 +285,14 @@ pub(crate) fn decide(ks: &Declared, seen: &Seen, now: Instant) -> Plan {
     };
     let step = match hands_over(&step) && !seen.exchange.is_empty() {
         false => step,
-        // what crosses the border comes first: the rest is decided with what is held then
+        // the exchange with other shards comes first: the rest is decided with the inventory after it
         true if seen.exchange.questions.is_empty() => Step::HandOver(seen.exchange.clone()),
         true => Step::Survey(seen.exchange.questions.clone()),
     };
     Plan { announce, step }
 }
 
-/// What it would do if there were no others.
+/// The step if there were no other Kustomizations.
 fn intend(ks: &Declared, seen: &Seen, now: Instant) -> Step {
     if ks.deleting {
         return deletion::decide(ks, seen, now);
@@ -310,9 +313,9 @@ fn intend(ks: &Declared, seen: &Seen, now: Instant) -> Step {
     }
     match step {
         Step::Idle(Idle::NewRevision) if seen.no_access.is_some() => Step::Idle(Idle::NoAccess),
-        // of a thousand that read a revision few have more to do with it than to say so
+        // of a thousand that read a revision, few have to do more than report it
         Step::Idle(Idle::NewRevision) if seen.deferrable => Step::Idle(Idle::Deferred),
-        // what was built is still here: only the applying failed
+        // the build is still here: only applying failed
         Step::Build(Cause::Retry) if seen.no_access.is_none() && is_built(seen) => Step::Restart,
         step => step,
     }
@@ -327,7 +330,7 @@ enum Obstacle {
     Wait(Wait),
 }
 
-/// The revision that there is to build; or what stands in the way.
+/// The revision to build, or the obstacle.
 fn readable<'s>(ks: &Declared, seen: &'s Seen) -> Result<&'s str, Obstacle> {
     let stall = |stall| Err(Obstacle::Stall(stall));
     if let Some(unreadable) = &ks.unreadable {
@@ -377,11 +380,11 @@ fn readable<'s>(ks: &Declared, seen: &'s Seen) -> Result<&'s str, Obstacle> {
     }
 }
 
-/// What is missing is said, unless it was all well and the want is of the kind that passes at once.
+/// Reports what is missing, unless all was well and the wait is usually short.
 fn waiting(ks: &Declared, seen: &Seen, wait: Wait) -> Idle {
     let grace = match &wait {
-        // whose status another process wrote: it is about to be fetched for the first time, and nothing
-        // that was well before is worse for that
+        // another process wrote its status: the artifact is about to be fetched for the first time, and
+        // nothing became worse
         Wait::NotStored(..) if !seen.prerequisites.looked => ks.timeout,
         _ => GRACE,
     };
@@ -413,8 +416,8 @@ fn missing_dependency(seen: &Seen) -> Option<Wait> {
     })
 }
 
-/// Whether a step carries out something new, for which dependencies have to be ready. What is applied already
-/// stays so, is corrected, and stays ready, whatever becomes of what it built on.
+/// Whether a step applies something new, for which dependencies must be ready. Applied objects stay
+/// applied, corrected and ready, whatever happens to the dependencies.
 fn begins(step: &Step) -> bool {
     match step {
         Step::Build(Cause::Drift | Cause::Confirmed) => false,
@@ -423,7 +426,7 @@ fn begins(step: &Step) -> bool {
     }
 }
 
-/// Nothing stands in the way; what is left to do?
+/// The remaining work, when there is no obstacle.
 fn proceed(ks: &Declared, seen: &Seen, revision: &str, now: Instant) -> Step {
     let Some(last) = &seen.last else {
         return Step::Build(Cause::First);
@@ -447,8 +450,7 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str, now: Instant) -> Step {
     match last.phase {
         // the same inputs fail the same way
         Phase::Failed { retry: None } => settled(),
-        // what the same manifests are refused for may be repaired elsewhere: by this revision, or by what
-        // they build on. Each is tried once.
+        // this revision, or a dependency, may repair the cause elsewhere: each is tried once
         Phase::Failed { retry: Some(at) } if due(at) || newer || last.freed || hopes(seen) => {
             Step::Build(Cause::Retry)
         }
@@ -469,7 +471,7 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str, now: Instant) -> Step {
     }
 }
 
-/// How healthy it is, where its cluster can be reached.
+/// Reports health, where its cluster can be reached.
 fn conclude(ks: &Declared, seen: &Seen, now: Instant) -> Step {
     match (&seen.no_access, &seen.last) {
         (None, Some(last)) => Step::Conclude(health::conclude(ks, last, last.phase, now)),
@@ -477,14 +479,14 @@ fn conclude(ks: &Declared, seen: &Seen, now: Instant) -> Step {
     }
 }
 
-/// Whether what failed may work now, because of what it depends on. One that is not ready is no hope.
+/// Whether a change of a dependency may help a failed build. A dependency that is not ready does not.
 fn hopes(seen: &Seen) -> bool {
     let ready = |(_, seen): &(Key, DependencySeen)| *seen == DependencySeen::Ready;
     let changed = seen.last.as_ref().is_some_and(|last| last.hope);
     changed && seen.prerequisites.dependencies.iter().all(ready)
 }
 
-/// Whether something is handed over before a step is carried out: not where it is built first.
+/// Whether objects are handed over before a step: not where a build comes first.
 fn hands_over(step: &Step) -> bool {
     match step {
         Step::Idle(idle) => match idle {
@@ -510,7 +512,7 @@ fn hands_over(step: &Step) -> bool {
         | Step::Conclude(_)
         | Step::Fail(_)
         | Step::Release(_) => true,
-        // what is applied is not given away half-way
+        // nothing is given away half-way
         Step::Finish(_) | Step::OwnershipConflict(_) => false,
         Step::Build(cause) => *cause == Cause::Confirmed,
         Step::BuildAhead { .. }
@@ -522,12 +524,12 @@ fn hands_over(step: &Step) -> bool {
     }
 }
 
-/// What it wants is not known before it is built; kept if that is going to be applied.
+/// Its desired state is unknown before it is built; the build is kept if it will be applied.
 struct Unbuilt {
     keep: bool,
 }
 
-/// What the others are told before a step.
+/// The announcement before a step.
 fn announcement(ks: &Declared, seen: &Seen, step: &Step) -> Result<Announcement, Unbuilt> {
     if speaks_itself(ks, step) {
         return Ok(Announcement::None);
@@ -549,7 +551,7 @@ fn announcement(ks: &Declared, seen: &Seen, step: &Step) -> Result<Announcement,
         (SourceSeen::NotStored | SourceSeen::Unfetched { .. }, Some(artifact)) => {
             return Ok(wants(artifact, DesiredSet::Unknown(NOT_STORED), false));
         }
-        // it is built as soon as it is here: who waits for that goes on waiting
+        // it is built as soon as the artifact is here: those who wait for it continue to wait
         (SourceSeen::Fetching { .. }, Some(_)) => return Ok(Announcement::None),
         _ => return Ok(Announcement::NoWord),
     };
@@ -576,7 +578,7 @@ fn announcement(ks: &Declared, seen: &Seen, step: &Step) -> Result<Announcement,
     })
 }
 
-/// Whether a step needs no word before it: it has its own, or what is deleted wants nothing.
+/// Whether a step makes its own announcement, or needs none because the Kustomization is deleted.
 fn speaks_itself(ks: &Declared, step: &Step) -> bool {
     match step {
         Step::Build(cause) => *cause != Cause::Confirmed,
@@ -586,7 +588,6 @@ fn speaks_itself(ks: &Declared, step: &Step) -> bool {
     }
 }
 
-/// When something that takes this long is given up.
 pub(crate) fn deadline(now: Instant, timeout: Duration) -> Instant {
     now.checked_add(timeout).unwrap_or(now)
 }

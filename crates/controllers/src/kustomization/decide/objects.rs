@@ -1,7 +1,6 @@
-//! What becomes of objects: the one place that asks `equate_apply` for a plan.
+//! The action for each object: the one place that asks `equate_apply` for a plan.
 //!
-//! A run that applies, one that deletes what is not declared any more, one of a Kustomization that is itself
-//! deleted, and a preview differ in what was seen, and in nothing else.
+//! Applying, pruning, deleting a Kustomization and a preview differ in their observations only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,110 +16,105 @@ use super::seen::Questions;
 use crate::kustomization::reasons::Failure;
 use crate::ownership::survey::{NAMED, Survey};
 
-/// So many of other shards are named.
+/// Above this, Kustomizations of other shards are named together.
 const FEW: usize = 3;
 
-/// Objects that a plan is about, and all that is known of them.
+/// The objects of a plan, with all that is known about them.
 #[derive(Debug, Clone)]
 pub(crate) struct Objects {
-    /// Who plans.
     pub(crate) owner: Owner,
-    /// The revision that declares them.
     pub(crate) revision: String,
-    /// What is declared; nothing where it is only about what is not declared any more.
+    /// The declared objects; none where the plan is only about objects that are no longer declared.
     pub(crate) desired: Arc<Vec<Desired>>,
-    /// What is held.
+    /// The inventory.
     pub(crate) held: Inventory,
-    /// What the cluster has of both.
+    /// Their state in the cluster.
     pub(crate) live: Live,
-    /// Our own applies.
+    /// Equate's own applies.
     pub(crate) applies: Arc<plan::Memory>,
-    /// Whether anything may be deleted at all.
     pub(crate) prune: bool,
-    /// Whether it may declare nothing.
+    /// Whether an empty build is accepted.
     pub(crate) may_be_empty: bool,
-    /// How much may be deleted at once; anything without it.
+    /// The limit for deletions; none without it.
     pub(crate) prune_check: Option<PruneBudgetCheck>,
-    /// Who does not let go of what is declared here.
+    /// Owners that do not release objects that are declared here.
     pub(crate) claims: BTreeSet<(ObjectId, Owner)>,
-    /// What another owner has or gets of what is declared here.
+    /// The declared objects that another owner has or gets.
     pub(crate) assigned: BTreeMap<ObjectId, Owner>,
-    /// The declared objects that nobody has: applying takes them.
+    /// The declared objects without an owner: applying takes them.
     pub(crate) unclaimed: Vec<ObjectId>,
-    /// Who wants what is not declared here any more.
+    /// The owners that want objects that are no longer declared here.
     pub(crate) takers: BTreeMap<ObjectId, Owner>,
-    /// What would take with it what somebody needs.
+    /// The objects whose deletion would delete an object that another owner needs.
     pub(crate) needed: BTreeMap<ObjectId, (Owner, ObjectId)>,
-    /// What was let go of for this one, which never took it.
+    /// The objects that were released for this one, which never took them.
     pub(crate) released: BTreeMap<ObjectId, Owner>,
-    /// What is not corrected for now.
+    /// The objects that are not corrected for now.
     pub(crate) backing_off: BTreeMap<ObjectId, Option<String>>,
-    /// What the others say of what they want.
     pub(crate) others: Others,
-    /// What its cluster has to list, or to serve, before anything is applied.
     pub(crate) kinds: Kinds,
 }
 
-/// What the other Kustomizations say.
+/// What is known of the other Kustomizations.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Others {
-    /// What is not known of what they want.
+    /// The unknown desired states.
     pub(crate) survey: Arc<Survey>,
-    /// One of those of whom it is not known.
+    /// One of those with an unknown desired state.
     pub(crate) awaited: Option<Owner>,
-    /// Who has to be built first, by name.
+    /// The names of those that have to be built first.
     pub(crate) unbuilt: String,
-    /// Who had one of the declared objects last and has not been built from what is there now.
+    /// The last owners of declared objects that are not built from the present state.
     pub(crate) holders: Option<Holders>,
-    /// Who comes before and has to be built, before it is known who has objects that nobody holds.
+    /// One with precedence that has to be built before objects without an owner are assigned.
     pub(crate) earlier: Option<Earlier>,
-    /// Who has to be asked for, before what they say counts.
+    /// Questions to the API server before the others' claims count.
     pub(crate) questions: Questions,
-    /// Whether it may write itself what another holds, before anything else is asked.
+    /// Questions about its own permission to write objects of others, asked first.
     pub(crate) own_questions: Questions,
 }
 
-/// Those who had declared objects last.
+/// The last owners of declared objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holders {
-    /// By name.
+    /// Their names.
     pub(crate) named: String,
     /// When the last of them has had its time.
     pub(crate) until: Instant,
 }
 
-/// One that comes before with what it declares, and is not built.
+/// One that has precedence for declared objects and is not built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Earlier {
-    /// Which.
+    /// Its name.
     pub(crate) named: String,
     /// When it has had its time.
     pub(crate) until: Instant,
 }
 
-/// The kinds of objects, as far as they hold up applying them.
+/// The kinds of objects that delay applying.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Kinds {
-    /// Those that are not listed yet, by name; the watcher wakes the Kustomization when they are.
+    /// Kinds that are not listed yet, by name; the watcher wakes the Kustomization when they are.
     pub(crate) starting: Option<String>,
-    /// Groups that the cluster does not serve, until a stage defines them.
+    /// API groups that the cluster does not serve, until a stage defines them.
     pub(crate) unserved: BTreeSet<String>,
-    /// Why they could not be looked up, if that is so.
+    /// Why they could not be looked up.
     pub(crate) trouble: Option<Failure>,
 }
 
-/// A plan, and what stands in its way.
+/// A plan, and its obstacles.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
-    /// What is kept because nobody knows whether another wants it.
+    /// Objects that are kept because it is unknown whether another wants them.
     pub(crate) awaiting: Vec<ObjectId>,
-    /// Whether more would be deleted than may be, if nobody wants it of whom that is not known.
+    /// Whether the plan would exceed the budget if none of them is wanted.
     pub(crate) excessive: bool,
 }
 
 impl Objects {
-    /// What else a plan depends on; the executor judges by it what was not seen.
+    /// The options of the plan; the executor uses them for objects that were not observed.
     pub(crate) fn options(&self) -> Options<'_> {
         self.options_where(self.may_be_empty)
     }
@@ -161,11 +155,10 @@ impl Objects {
         }
     }
 
-    /// What to do with each of them.
     pub(crate) fn plan(&self) -> Planned {
         let plan = self.plan_where(self.may_be_empty);
         let without_guard = match plan.guard {
-            // such a plan keeps nothing of what it would keep
+            // a refused plan does not list the objects it would keep
             Some(Guard::EmptyRender(_)) => Some(self.plan_where(true)),
             Some(Guard::Budget(_)) | None => None,
         };
@@ -202,7 +195,8 @@ fn awaiting(prune: &[Step]) -> impl Iterator<Item = &ObjectId> {
 }
 
 impl Planned {
-    /// Who has to be built before anything is deleted, and what that is.
+    /// A message about the Kustomizations that have to be built before anything is deleted, and the end of
+    /// the wait.
     pub(crate) fn waits_for(&self, others: &Others) -> Option<(Instant, String)> {
         let until = others.survey.until?;
         let message = format!(
@@ -213,7 +207,6 @@ impl Planned {
         Some((until, message))
     }
 
-    /// Whether anything is deleted, now or later.
     pub(crate) fn deletes(&self) -> bool {
         let later = |step: &Step| match step {
             Step::Keep(_, reason) => matches!(
@@ -225,13 +218,13 @@ impl Planned {
         self.plan.prune.iter().any(later)
     }
 
-    /// What is kept because nobody knows whether another wants it, and who that is.
+    /// A message about objects that are kept because it is unknown whether another wants them.
     pub(crate) fn kept_for(&self, survey: &Survey) -> Option<String> {
         let kept = listed(self.awaiting.iter().map(ToString::to_string));
         if kept.is_empty() || survey.unknown.is_empty() {
             return None;
         }
-        // of many that apply the same revision each would be another text, and a status
+        // naming each of many that apply the same revision would write a status for every change
         let elsewhere = &survey.in_other_shards;
         let many = elsewhere.len() > FEW;
         let barred = survey.unknown.iter();
@@ -251,7 +244,7 @@ impl Planned {
     }
 }
 
-/// The first names of a list, and how many more there are.
+/// The first names of a list, and the number of the others.
 pub(crate) fn listed(mut names: impl Iterator<Item = String>) -> String {
     let named: Vec<String> = names.by_ref().take(NAMED).collect();
     let named = named.join(", ");

@@ -1,7 +1,7 @@
-//! What was seen of a Kustomization, as values: all that a decision depends on.
+//! The observations about a Kustomization, as values: all that a decision depends on.
 //!
-//! A run of the engine fills it from memory, the mirrors, the watches and the ownership graph; a preview
-//! fills it from trees and reads. Neither decides anything.
+//! A run fills them from memory, the mirrors, the watches and the ownership graph; a preview from trees and
+//! reads. Neither decides anything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,45 +23,38 @@ use crate::kustomization::reasons::{Failure, Stall};
 use crate::ownership::contest::Contest;
 use crate::ownership::desired::DesiredSet;
 
-/// What was seen of a Kustomization and its surroundings.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
-    /// When the run began.
     pub(crate) began: Instant,
-    /// Whether those that have more to do go first: only its source woke it, and it has not stood back yet.
+    /// Whether objects with more to do go first: only its source woke it, and it was not deferred yet.
     pub(crate) deferrable: bool,
-    /// What has to be there before anything is built.
     pub(crate) prerequisites: Arc<Prerequisites>,
-    /// Why its target cluster cannot be reached, if it cannot.
     pub(crate) no_access: Option<Failure>,
     /// The token of the request that the run answers.
     pub(crate) request: Option<String>,
     /// Whether its status says that it is ready.
     pub(crate) ready: bool,
-    /// What this process did last; nothing after a start.
+    /// The last work of this process; none after a start.
     pub(crate) last: Option<Last>,
-    /// What it wants, where that was built without being carried out.
+    /// Its desired state, where that was built without being applied.
     pub(crate) ahead: Ahead,
-    /// What crosses the border of the shard.
+    /// The objects to exchange with other shards.
     pub(crate) exchange: Exchange,
-    /// Since when something is waited for.
     pub(crate) since: Since,
-    /// How often one that waits looks by itself.
+    /// Retry interval while dependencies are not ready.
     pub(crate) dependency_retry: Duration,
-    /// The objects that a plan would be about.
     pub(crate) objects: Option<Objects>,
-    /// What is asked before objects of a deleted Kustomization go, and after.
     pub(crate) deletion: Deletion,
 }
 
 impl Seen {
-    /// What this process did last, if that is what there is to do now.
+    /// The last work of this process, if the spec and the revision are the same.
     pub(crate) fn current(&self, ks: &Declared) -> Option<&Last> {
         let last = self.last.as_ref();
         last.filter(|last| last.inputs_hold && last.generation == ks.generation)
     }
 
-    /// A build whose objects are to be applied, and nothing else known: what a preview begins with.
+    /// A build to apply, with nothing else known: the start of a preview.
     pub(crate) fn of_build(revision: &str, last: Last, objects: Objects, now: Instant) -> Self {
         let source = SourceSeen::Stored {
             revision: revision.to_owned(),
@@ -92,71 +85,64 @@ impl Seen {
     }
 }
 
-/// What has to be there before anything is built: looked at once in a run.
+/// What must exist before a build; observed once in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Prerequisites {
-    /// The source and its artifact.
     pub(crate) source: SourceSeen,
-    /// The digest of its artifact; where there is none to read, of the one that its status names.
+    /// The digest of its artifact, else the one that the source's status names.
     pub(crate) published: Option<String>,
-    /// Whether this process knows that this is what the source has now.
+    /// Whether this process knows that this is the source's present artifact.
     pub(crate) looked: bool,
-    /// The Kustomizations this one depends on, as they are declared.
     pub(crate) dependencies: Vec<(Key, DependencySeen)>,
-    /// The way from this Kustomization back to itself through `dependsOn`, if there is one.
+    /// The cycle from this Kustomization back to itself through `dependsOn`.
     pub(crate) cycle: Option<Vec<Key>>,
-    /// What the policy does not let it have.
+    /// The reference that the policy denies.
     pub(crate) denied: Option<Stall>,
-    /// What in its spec cannot be read, and why.
+    /// The part of the spec that cannot be read.
     pub(crate) invalid: Option<Stall>,
 }
 
-/// What this process did last for a Kustomization.
+/// The last work of this process for a Kustomization.
 #[derive(Debug, Clone)]
 pub(crate) struct Last {
-    /// The generation of the spec that was carried out.
     pub(crate) generation: i64,
-    /// The revision.
     pub(crate) revision: String,
-    /// The first revision of which the same was built: what a confirmation names.
+    /// The first revision with the same build: a confirmation names it.
     pub(crate) since: String,
     /// The token of the request that was taken up.
     pub(crate) token: Option<String>,
-    /// Whether the present artifact holds what was built from, unchanged.
+    /// Whether the present artifact has the same inputs.
     pub(crate) inputs_hold: bool,
-    /// Whether its build is still here.
+    /// Whether its build is still in memory.
     pub(crate) built: bool,
-    /// Whether nothing was built but this very loop.
+    /// Whether the build has no objects but those of Equate's own loop.
     pub(crate) empty: bool,
-    /// What it wants; none if that could not be found out.
+    /// Its desired state, if known.
     pub(crate) wants: Option<DesiredSet>,
     /// Whether all of that was applied at some time.
     pub(crate) applied: bool,
-    /// All that this run applied, if it got through all stages.
+    /// The objects that this run applied, if it passed all stages.
     pub(crate) passed: Option<Passed>,
-    /// Whether anything was changed that no status tells of yet.
+    /// Whether there are changes that no status reports yet.
     pub(crate) changed: bool,
     /// Whether the status says that its revision is applied and ready.
     pub(crate) said: bool,
-    /// Whether the status says that its revision is in progress, and nothing of health checks.
+    /// Whether the status says that its revision is in progress, without health checks.
     pub(crate) in_progress: bool,
-    /// Since when health is waited for.
     pub(crate) checking_since: Instant,
-    /// Whether somebody said that it may delete whatever it deletes.
+    /// Whether its deletions are confirmed.
     pub(crate) confirmed: bool,
-    /// The objects that others hold, each with whether this process reconciles the other.
+    /// The objects of other owners, each with whether this process reconciles the other.
     pub(crate) contests: Vec<(Contest, bool)>,
-    /// Whether the cluster differs from what was applied and the time to correct it has come.
+    /// Whether the cluster differs and the time to correct it has come.
     pub(crate) drifted: bool,
-    /// Whether an object that another Kustomization held is free now, or one that had to go is gone.
+    /// Whether an object of another Kustomization was released, or an object that had to disappear did.
     pub(crate) freed: bool,
-    /// Whether a dependency is another than it was when this was tried.
+    /// Whether a dependency changed since the last try.
     pub(crate) hope: bool,
-    /// Whether anything has to be healthy.
+    /// Whether health checks are configured.
     pub(crate) checked: bool,
-    /// Whether the objects that have to be healthy are.
     pub(crate) health: Verdict,
-    /// How far it came.
     pub(crate) phase: Phase,
 }
 
@@ -190,95 +176,77 @@ impl Last {
     }
 }
 
-/// What a run applied, stage by stage, to the last.
+/// The result of a run that applied all stages.
 #[derive(Debug, Clone)]
 pub(crate) struct Passed {
-    /// The plan that was carried out.
     pub(crate) plan: Arc<plan::Plan>,
-    /// What was declared.
+    /// The declared objects.
     pub(crate) desired: Arc<Vec<Desired>>,
 }
 
-/// How far a Kustomization came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A stage is applied, and the next waits for it until then.
-    Staged {
-        /// When waiting becomes failing.
-        until: Instant,
-    },
-    /// All is applied; what has to be healthy is waited for until then.
-    Checking {
-        /// When waiting becomes failing.
-        until: Instant,
-    },
-    /// All is as it should be.
+    /// A stage is applied, and the next waits for its health until then.
+    Staged { until: Instant },
+    /// All is applied; health checks run until then.
+    Checking { until: Instant },
     Ready {
-        /// Something has stopped being healthy, and has this long to become so again.
+        /// An object stopped being healthy, and has until then to recover.
         until: Option<Instant>,
     },
-    /// All is applied, but something is not healthy.
-    Unhealthy {
-        /// When it is applied again.
-        retry: Instant,
-    },
-    /// Something failed.
+    /// All is applied, but an object is not healthy.
+    Unhealthy { retry: Instant },
     Failed {
-        /// When to try again; never where only other inputs can help.
+        /// None where only other inputs can help.
         retry: Option<Instant>,
     },
-    /// Nothing was applied, for it would delete too much.
+    /// Nothing was applied, because it would delete too much.
     Unconfirmed,
 }
 
-/// What a build says that is not carried out yet.
+/// The desired state of a build that is not applied yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ahead {
-    /// There is no such build of what there is now.
+    /// There is no build of the present inputs.
     Missing,
-    /// It could not be built, for the API server could not be asked.
+    /// It could not be built, because the API server did not answer.
     Unreached,
-    /// What it wants.
     Wants(DesiredSet),
 }
 
-/// What crosses the border of the shard.
+/// The objects to exchange with other shards.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Exchange {
-    /// What it wants and another shard holds, with the versions that its holders have it in.
+    /// Objects that it wants and another shard holds, with the versions of their holders.
     pub(crate) claims: Inventory,
-    /// What another shard claims and it does not want.
+    /// Objects that another shard claims and it does not want.
     pub(crate) released: Inventory,
-    /// What has to be asked first: a want without the right to it counts for nothing.
+    /// Questions to ask first: a claim without the permission to write does not count.
     pub(crate) questions: Questions,
 }
 
 impl Exchange {
-    /// Whether nothing does.
     pub(crate) fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.released.is_empty()
     }
 }
 
-/// What the API server is to be asked: who may write what.
+/// Questions to the API server: who may write which objects.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Questions {
-    /// About single objects.
     pub(crate) objects: Vec<Question>,
-    /// About what others need in a Namespace or of a CustomResourceDefinition: of each container until one
-    /// may.
+    /// About objects of others in a Namespace or of a CustomResourceDefinition: for each container until
+    /// one may be written.
     pub(crate) containers: Vec<Vec<Question>>,
-    /// The objects for whose sake it is asked; once in a run, whether or not there was an answer.
+    /// The objects in question; asked once in a run, whether or not there was an answer.
     pub(crate) about: Vec<ObjectId>,
 }
 
 impl Questions {
-    /// Whether there is nothing to ask.
     pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.containers.iter().all(Vec::is_empty)
     }
 
-    /// These and others.
     #[must_use]
     pub(crate) fn and(mut self, others: Questions) -> Self {
         self.objects.extend(others.objects);
@@ -291,54 +259,49 @@ impl Questions {
 /// Whether an owner may write an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {
-    /// Who that is.
     pub(crate) by: Owner,
-    /// Whom it acts as.
+    /// The user that it impersonates.
     pub(crate) user: String,
-    /// The object.
     pub(crate) id: ObjectId,
-    /// The version of its API, where that is known.
     pub(crate) version: String,
 }
 
-/// Since when something is waited for; nothing where it is not.
+/// The start of each wait.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Since {
     /// For something that is missing.
     pub(crate) missing: Option<Instant>,
-    /// For a word of other Kustomizations.
+    /// For announcements of other Kustomizations.
     pub(crate) others: Option<Instant>,
-    /// Until when objects that are deleted are waited for.
+    /// The end of the wait for deleted objects.
     pub(crate) terminating_until: Option<Instant>,
 }
 
-/// What is asked before the objects of a deleted Kustomization go, and after.
+/// The checks before and after the objects of a deleted Kustomization are deleted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deletion {
-    /// Whether somebody has to be there who may delete them.
+    /// Whether an account must exist that may delete them.
     pub(crate) acts_as: bool,
-    /// Whether that is so, and what is followed; nothing where nobody looked yet.
+    /// The result of the check before; none until it ran.
     pub(crate) prepared: Option<Prepared>,
-    /// What this run deleted, and what of it is still there.
+    /// The objects that this run deleted, and those that still exist.
     pub(crate) deleted: Option<Deleted>,
 }
 
-/// What was found out before anything is deleted.
+/// The result of the check before deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prepared {
-    /// Whether the account that deletes is there; also where nobody can say.
+    /// Whether the account that deletes exists; true if unknown.
     pub(crate) account: bool,
-    /// Whether kinds are not listed yet whose objects are waited for.
+    /// Whether kinds of awaited objects are not listed yet.
     pub(crate) starting: bool,
 }
 
-/// What a run deleted.
 #[derive(Debug, Clone)]
 pub(crate) struct Deleted {
-    /// The plan that was carried out.
     pub(crate) plan: Arc<plan::Plan>,
-    /// What of it is still there.
+    /// The objects that still exist.
     pub(crate) remaining: Vec<ObjectId>,
-    /// Whether some of that is not watched: it has to be asked for again.
+    /// Whether some of them are not watched and must be polled.
     pub(crate) blind: bool,
 }

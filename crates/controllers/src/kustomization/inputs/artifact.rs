@@ -1,18 +1,16 @@
-//! The artifact of a source, and what there is to see of it: values. Where one is found says
-//! `observe::artifact`.
+//! The artifact of a source, as values. `observe::artifact` finds it.
 
 use equate_source::Tree;
 
-/// The revision a run is about.
+/// The revision of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Revision {
     /// The artifact's revision.
     pub revision: String,
-    /// The revision it was made from, where the source says so.
+    /// The revision that it was made from, if the source names one.
     pub origin: Option<String>,
 }
 
-/// An artifact that can be read.
 #[derive(Debug, Clone)]
 pub(crate) struct Artifact {
     pub(crate) revision: Revision,
@@ -20,35 +18,35 @@ pub(crate) struct Artifact {
     pub(crate) tree: Tree,
 }
 
-/// A source, as far as a Kustomization needs it.
+/// The state of a Kustomization's source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceSeen {
-    /// It may not be read here, and why.
+    /// The Kustomization may not read it.
     Denied(String),
     /// The API server does not serve its kind.
     Unserved,
-    /// It is not known yet whether it exists; why not, if something is in the way.
+    /// It is unknown whether it exists; the text is the cause, if there is one.
     Unlisted(Option<String>),
     /// It does not exist.
     Absent,
-    /// It has made nothing available yet.
+    /// It has no artifact yet.
     NoArtifact,
-    /// Its status names an artifact whose content is not in the store (any more, or yet).
+    /// Its status names an artifact that is not in the store.
     NotStored,
     /// Its artifact is being fetched.
     Fetching {
         /// Its revision.
         revision: String,
-        /// Why the last attempt failed, if one did.
+        /// The error of the last attempt, if it failed.
         trouble: Option<String>,
     },
     /// Its artifact could not be fetched.
     Unfetched {
         /// Its revision.
         revision: String,
-        /// Whether the source does not have it any more.
+        /// Whether the source no longer has it.
         gone: bool,
-        /// What happened, and what to do.
+        /// The error, and the remedy.
         why: String,
     },
     /// There is an artifact.

@@ -1,16 +1,15 @@
-//! `spec.decryption`: the keys of a Kustomization, and what a build opens with them.
+//! `spec.decryption`: the keys of a Kustomization, and the decryption in its build.
 //!
-//! The Secret that holds the keys is one of the Kustomization's own namespace, or the one that all have
-//! age keys from that name none, and is read with this process's own rights, as with Flux. It is read
-//! with the variables, once for a run ([`super::substitute_from`]), so what is said there holds here:
-//! other keys are another build, and keys are in no error, log or event. Nor are values that were
-//! opened: whoever builds gets them as [`Masks`].
+//! The Secret with the keys is in the Kustomization's own namespace. If it names none, its age keys come
+//! from the Secret that all share. As in Flux, this process reads it with its own rights. It is read with
+//! the variables, once for a run ([`super::substitute_from`]), under the same rules: other keys are another
+//! build, and no error, log or event has keys. Decrypted values are hidden in the same way, by [`Masks`].
 //!
-//! A build holds a processor and asks nobody. What a transit engine has to open is noted, the build
-//! goes on with the rest as it is and is thrown away; then the engines are asked
-//! ([`super::vault_transit`]), and it is built again.
+//! A build occupies a processor and sends no requests. It notes the data keys that a transit engine has to
+//! decrypt, and leaves their files encrypted. Then the engines are asked ([`super::vault_transit`]), and
+//! everything is built again.
 //!
-//! As with Flux no MAC is checked, and a file is taken for encrypted that has the bytes Flux looks for.
+//! As in Flux, no MAC is checked, and a file counts as encrypted if it has the bytes that Flux looks for.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -32,56 +31,56 @@ use super::masks::Masks;
 use crate::Key;
 use crate::kit::read::{self, chain};
 
-/// The entry of the Secret that says where its token may be sent: an address in each line.
+/// The Secret's entry with the addresses that its token may be sent to, one in each line.
 const ADDRESSES: &str = "sops.vault-address";
-/// Of that the token is in.
+/// The Secret's entry with the token.
 const TOKEN: &str = "sops.vault-token";
-/// A shorter value is no secret, and to mask it would take messages apart.
+/// A shorter value is no secret, and masking it would garble messages.
 const MASKED_BYTES_MIN: usize = 4;
 
-/// Why there are no keys.
+/// An error while keys are read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeysError {
-    /// The Secret is not there.
+    /// The Secret does not exist.
     #[error("secrets {name:?} not found in namespace {namespace:?} ({named_by})")]
     Absent {
-        /// What names it.
+        /// The field or flag that names it.
         named_by: &'static str,
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// Its namespace.
         namespace: String,
     },
-    /// The API server does not let it be read.
+    /// The API server refuses to return it.
     #[error("cannot get sops decryption Secret '{namespace}/{name}': {why}")]
     Refused {
         /// Its name.
         name: String,
-        /// Where it is.
+        /// Its namespace.
         namespace: String,
-        /// The API server's words.
+        /// The API server's message.
         why: String,
     },
-    /// The API server was busy or away.
+    /// The API server was busy or did not answer.
     #[error("cannot get sops decryption Secret '{namespace}/{name}': {why}")]
     Unreachable {
         /// Its name.
         name: String,
-        /// Where it is.
+        /// Its namespace.
         namespace: String,
-        /// What happened.
+        /// The error.
         why: String,
     },
-    /// What is in it is no key.
+    /// An entry is not a valid key.
     #[error("failed to import '{entry}' data from sops decryption Secret '{namespace}/{name}': {why}")]
     Import {
         /// Its name.
         name: String,
-        /// Where it is.
+        /// Its namespace.
         namespace: String,
         /// The entry.
         entry: String,
-        /// What is wrong with it, without quoting it.
+        /// The fault, without a quote of the entry.
         why: String,
     },
 }
@@ -90,37 +89,37 @@ pub enum KeysError {
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
     keys: Keys,
-    /// Where its token may be sent, as the Secret says; empty where that says nothing.
+    /// The addresses that its token may be sent to; empty if the Secret names none.
     addresses: Vec<String>,
 }
 
 impl KeyRing {
-    /// The token for transit engines, and where it may be sent as the Secret says.
+    /// The token for transit engines, and the Secret's addresses for it.
     pub(in crate::kustomization) fn token(&self) -> Option<(&str, &[String])> {
         let token = self.keys.token()?;
         Some((token.expose_secret(), &self.addresses))
     }
 }
 
-/// What the Secret held, and its version.
+/// The keys of a Secret, and its version.
 pub(in crate::kustomization) struct Found {
     pub(in crate::kustomization) ring: KeyRing,
     pub(in crate::kustomization) version: Option<u64>,
-    /// The entries that count, for who has to tell whether they are others.
+    /// The relevant entries, to detect a change.
     pub(in crate::kustomization) entries: BTreeMap<String, Vec<u8>>,
 }
 
-/// Where the keys of a Kustomization are.
+/// The location of a Kustomization's keys.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::kustomization) struct KeySecret<'a> {
     pub(in crate::kustomization) namespace: &'a str,
     pub(in crate::kustomization) name: &'a str,
-    /// It is nobody's own: what opens more than age's would be lent to everybody.
+    /// Whether all share it: then only its age keys count, since any other would be lent to everybody.
     shared: bool,
 }
 
 impl<'a> KeySecret<'a> {
-    /// The one that it names, else the one that is there for all.
+    /// The Secret that it names, else the shared one.
     pub(in crate::kustomization) fn of(
         decryption: &'a Decryption,
         namespace: &'a str,
@@ -148,13 +147,11 @@ impl<'a> KeySecret<'a> {
     }
 }
 
-/// The Secret that a Kustomization names.
 pub(in crate::kustomization) fn holder(decryption: &Decryption) -> Option<&str> {
     let name = decryption.secret_ref.as_ref().map(|reference| &*reference.name);
     name.filter(|name| !name.is_empty())
 }
 
-/// Reads the keys.
 pub(in crate::kustomization) async fn read(client: &Client, keys: KeySecret<'_>) -> Result<Found, KeysError> {
     let secret = get(client, keys).await?;
     let version = secret.metadata.resource_version.as_ref();
@@ -216,10 +213,10 @@ async fn get(client: &Client, keys: KeySecret<'_>) -> Result<Secret, KeysError> 
     }
 }
 
-/// What transit engines answered, by what they were asked.
+/// The answers of transit engines.
 pub(in crate::kustomization) type Answers = HashMap<TransitRequest, Result<Zeroizing<Vec<u8>>, TransitError>>;
 
-/// Opens what is encrypted among the inputs of one build, and in what it made.
+/// Decrypts the inputs and the output of one build.
 pub(in crate::kustomization) struct Opening<'a> {
     ring: &'a KeyRing,
     asking: Asking<'a>,
@@ -227,7 +224,7 @@ pub(in crate::kustomization) struct Opening<'a> {
     opened: RefCell<Masks>,
 }
 
-/// The engines as a build sees them: answers that are known, and questions.
+/// The transit engines in a build: known answers, and new questions.
 struct Asking<'a> {
     /// Whether a token may be sent to an address.
     allowed: &'a dyn Fn(&str) -> bool,
@@ -245,7 +242,7 @@ impl Transit for Asking<'_> {
             Some(answer) => answer.clone(),
             None => {
                 self.questions.borrow_mut().push(request);
-                // nobody sees this: see `unless_asked`
+                // never shown: see `unless_asked`
                 Err(TransitError::Answer)
             }
         }
@@ -271,12 +268,12 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// What was opened, and what has to be asked before it can be built.
+    /// The decrypted texts, and the questions that the next build needs.
     pub(in crate::kustomization) fn ends(self) -> (Masks, Vec<TransitRequest>) {
         (self.opened.into_inner(), self.asking.questions.into_inner())
     }
 
-    /// Decrypts something; none where its key is to be asked for first, and it is left as it is.
+    /// Decrypts; none where a transit engine has to be asked first, so it stays encrypted.
     fn unless_asked<T, E: std::error::Error + Send + Sync + 'static>(
         &self,
         open: impl FnOnce(Decrypter<'_>) -> Result<T, E>,
@@ -306,7 +303,7 @@ impl<'a> Opening<'a> {
         opened.add(STANDARD.encode(value));
         if let Ok(text) = std::str::from_utf8(value) {
             opened.add(text.to_owned());
-            // what is read as lines is shown as lines
+            // line-based formats are quoted by line
             let lines = text.lines().filter(|line| line.len() >= MASKED_BYTES_MIN);
             lines.for_each(|line| opened.add(line.to_owned()));
         }
@@ -324,7 +321,7 @@ impl Secrets for Opening<'_> {
     }
 
     fn object(&self, object: &mut Object) -> Result<(), SecretError> {
-        // it is put back as it was, whatever happens
+        // the object is put back on every path
         let mut value = Value::Object(std::mem::take(&mut object.0));
         let opened = self.unless_asked(|decrypter| decrypter.object(&mut value));
         if let Value::Object(map) = value {
@@ -334,7 +331,7 @@ impl Secrets for Opening<'_> {
     }
 }
 
-/// Whether an object is one that Flux does not apply: a Secret that is still encrypted.
+/// Whether an object is a Secret that is still encrypted, which Flux refuses to apply.
 pub(in crate::kustomization) fn is_sealed(object: &Object) -> bool {
     let annotation = object.0.get("metadata").and_then(|meta| meta.get("annotations"));
     let annotation = annotation.and_then(|all| all.get("kustomize.toolkit.fluxcd.io/decrypt"));

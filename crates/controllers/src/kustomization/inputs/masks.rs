@@ -1,6 +1,6 @@
-//! Texts that must not be shown: values of Secrets, and what was decrypted.
+//! Masks texts that must not be shown: values of Secrets, and decrypted texts.
 //!
-//! Whoever writes a status, an event, a log or a preview passes what it quotes through them.
+//! Each status, event, log and preview passes its quotes through them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// What stands for a value of a Secret.
+/// The replacement for a value of a Secret.
 const MASK: &str = "*****";
 
-/// Texts that must not be shown. `Debug` says how many there are.
+/// Texts that must not be shown. `Debug` shows their number.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Masks(BTreeSet<Longest>);
 
-/// In order of their length, the longest first: one may be part of another.
+/// Longest first: one text may be part of another.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Longest(Reverse<usize>, String);
 
@@ -32,14 +32,13 @@ impl fmt::Debug for Masks {
 }
 
 impl Masks {
-    /// Takes in one more.
     pub(in crate::kustomization) fn add(&mut self, text: String) {
         if !text.is_empty() {
             self.0.insert(Longest::of(text));
         }
     }
 
-    /// Whether one of them stands in a value.
+    /// Whether a value contains one of them.
     pub(in crate::kustomization) fn hides(&self, value: &Value) -> bool {
         match value {
             Value::String(text) => self
@@ -53,7 +52,7 @@ impl Masks {
         }
     }
 
-    /// A text without them, also as they are quoted.
+    /// Replaces them in a text, also in their quoted forms.
     pub fn mask(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for Longest(_, secret) in &self.0 {
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_as_they_are_and_as_they_are_quoted() {
+    fn secrets_are_masked_also_when_quoted() {
         let check = |secrets: &[&str], text: &str, expected: &str| {
             assert_eq!(masks(secrets).mask(text), expected);
         };

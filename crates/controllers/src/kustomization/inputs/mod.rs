@@ -1,4 +1,4 @@
-//! What a build reads: the artifact of the source, variables, keys.
+//! The inputs of a build: artifact, variables, keys.
 
 pub mod artifact;
 pub mod decryption;

@@ -1,13 +1,12 @@
-//! What ConfigMaps and Secrets hold for a Kustomization: the variables of
-//! `spec.postBuild.substituteFrom`, the keys of `spec.decryption`.
+//! Values from ConfigMaps and Secrets: the variables of `spec.postBuild.substituteFrom`, and the keys of
+//! `spec.decryption`.
 //!
-//! They are read once for a run, one request for each reference, never written down, and forgotten when
-//! what they were put into is applied; a digest is kept, so that a run can tell whether they are others
-//! by now. A value of a Secret is in no error, no log and no event: what the API server says of an
-//! object goes through [`Masks::mask`] first.
+//! They are read once for a run, with one request for each reference, and dropped when the build is
+//! applied. They are never written. A digest stays, to detect a change. No error, log or event has a value
+//! of a Secret: messages of the API server about objects pass through [`Masks::mask`].
 //!
-//! Refused: more than [`REFERENCES_MAX`] references, more than [`BYTES_MAX`] of values, and values
-//! of Secrets that are no text.
+//! Refused: more than [`REFERENCES_MAX`] references, more than [`BYTES_MAX`] of values, and values of
+//! Secrets that are not text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,15 +26,15 @@ use crate::kustomization::declared;
 use crate::kustomization::reasons::Failure;
 use crate::{Key, kit};
 
-/// More references than this nobody writes by hand.
+/// The most references of one Kustomization.
 pub const REFERENCES_MAX: usize = 64;
-/// So many bytes all names and values may have together.
+/// The most bytes of all names and values together.
 pub const BYTES_MAX: usize = 8 << 20;
 
-/// Why variables are not known.
+/// An error while variables are read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValuesError {
-    /// It is not there, and not optional.
+    /// It does not exist, and is not optional.
     #[error(
         "substitute from '{kind}/{name}' error: {}s {name:?} not found in namespace {namespace:?}",
         kind.to_lowercase()
@@ -45,30 +44,30 @@ pub enum ValuesError {
         kind: &'static str,
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// Its namespace.
         namespace: String,
     },
-    /// The API server does not let it be read, or cannot say it in a way that can be understood.
+    /// The API server refuses to return it, or its answer cannot be read.
     #[error("substitute from '{kind}/{name}' error: {why}")]
     Refused {
         /// ConfigMap or Secret.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// The API server's words.
+        /// The API server's message.
         why: String,
     },
-    /// The API server was busy or away.
+    /// The API server was busy or did not answer.
     #[error("substitute from '{kind}/{name}' error: {why}")]
     Unreachable {
         /// ConfigMap or Secret.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// What happened.
+        /// The error.
         why: String,
     },
-    /// A value of a Secret is no text. It is not shown.
+    /// A value of a Secret is not text. It is not shown.
     #[error("substitute from 'Secret/{name}' error: the value of {key:?} is not UTF-8")]
     NotText {
         /// The Secret's name.
@@ -76,15 +75,13 @@ pub enum ValuesError {
         /// The variable.
         key: String,
     },
-    /// There are too many references.
+    /// Too many references.
     #[error("spec.postBuild.substituteFrom has {0} entries; the limit is {REFERENCES_MAX}")]
     TooMany(usize),
-    /// There is too much in them.
-    #[error(
-        "spec.postBuild.substituteFrom refers to more than {BYTES_MAX} bytes of values, which is the limit"
-    )]
+    /// Too many bytes.
+    #[error("spec.postBuild.substituteFrom refers to more than {BYTES_MAX} bytes of values")]
     TooLarge,
-    /// There are no keys.
+    /// An error of the keys.
     #[error(transparent)]
     Keys(#[from] KeysError),
 }
@@ -109,31 +106,31 @@ impl From<ValuesError> for Failure {
     }
 }
 
-/// What was read, without what it says.
+/// The version of the values, without the values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
     digest: [u8; 32],
-    /// Each that was asked for, and the version it had, if it was there.
+    /// Each reference, with its version if it existed.
     versions: Vec<(InputRef, Option<u64>)>,
 }
 
 impl Stamp {
-    /// Whether the values are the same, whatever else changed about what holds them.
+    /// Whether the values are the same, also in other versions of their objects.
     pub fn is_of(&self, other: &Stamp) -> bool {
         self.digest == other.digest
     }
 
-    /// Whether each of them is known to have the version it had when it was read.
+    /// Whether each object is known to have the version that was read.
     pub fn is_current(&self, version: impl Fn(&InputRef) -> Option<u64>) -> bool {
         let mut all = self.versions.iter();
         all.all(|(holder, read)| read.is_some() && version(holder) == *read)
     }
 }
 
-/// Variables and their values, and keys. What is shown of it are the names.
+/// Variables with their values, and keys. `Debug` shows names only.
 pub struct Values {
     variables: BTreeMap<String, String>,
-    /// None where nothing is to be decrypted.
+    /// None without decryption.
     keys: Option<KeyRing>,
     secrets: Arc<Masks>,
     stamp: Stamp,
@@ -146,30 +143,28 @@ impl fmt::Debug for Values {
 }
 
 impl Values {
-    /// What was read.
+    /// The version of the values.
     pub fn stamp(&self) -> &Stamp {
         &self.stamp
     }
 
-    /// The variables, with those over them that the Kustomization has itself.
+    /// The variables, overridden by the inline ones.
     pub fn under(&self, inline: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let mut all = self.variables.clone();
         all.extend(inline.clone());
         all
     }
 
-    /// The keys, if anything is to be decrypted.
     pub(in crate::kustomization) fn keys(&self) -> Option<&KeyRing> {
         self.keys.as_ref()
     }
 
-    /// What must not be shown of it.
     pub(in crate::kustomization) fn masks(&self) -> &Arc<Masks> {
         &self.secrets
     }
 }
 
-/// What a Kustomization takes anything from; with the Secret of keys that is for all.
+/// The ConfigMaps and Secrets of a Kustomization, with the Secret of shared keys.
 pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterator<Item = InputRef> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let post = object.spec.post_build.iter();
@@ -182,11 +177,11 @@ pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterat
     all.chain(keys).chain(declared::holder(object))
 }
 
-/// Reads all variables of these references in a namespace, of one name the last counts; and keys, of those
-/// who name no Secret from the one that is for all.
+/// Reads the variables of all references, where the last of a name wins; and the keys, from the shared
+/// Secret if the Kustomization names none.
 ///
 /// # Errors
-/// When one cannot be read that is not optional.
+/// When a reference that is not optional cannot be read.
 pub async fn read(
     client: &Client,
     namespace: &str,
@@ -268,7 +263,7 @@ pub async fn read(
     })
 }
 
-/// What one of them holds.
+/// The content of one reference.
 struct Found {
     version: Option<u64>,
     values: BTreeMap<String, String>,
@@ -297,7 +292,6 @@ fn of_secret(name: &str, secret: Secret) -> Result<Found, ValuesError> {
     })
 }
 
-/// A value as it is put in.
 fn in_one_line(value: &str) -> String {
     value.replace('\n', "")
 }
@@ -357,14 +351,14 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_names_alone() {
+    fn debug_shows_names_only() {
         let values = values(&[("token", "hunter2")], &["hunter2"]);
         assert_eq!(format!("{values:?}"), r#"{"token"}"#);
         assert!(!format!("{:?}", values.stamp()).contains("hunter2"));
     }
 
     #[test]
-    fn values_are_told_apart_whatever_their_bounds() {
+    fn digests_distinguish_values_with_equal_concatenation() {
         let check = |one: &[(&str, &str)], other: &[(&str, &str)], same: bool| {
             let (one, other) = (values(one, &[]), values(other, &[]));
             assert_eq!(one.stamp().is_of(other.stamp()), same);
@@ -375,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_current_while_each_has_its_version() {
+    fn values_are_current_while_versions_are_unchanged() {
         let holder = |name: &str| (ValuesKind::Secret, Key::new("web", name));
         let stamp = |versions: &[(&str, Option<u64>)]| Stamp {
             digest: [0; 32],
@@ -387,7 +381,7 @@ mod tests {
         let known = |of: &InputRef| (*of == holder("a")).then_some(5);
         assert!(stamp(&[("a", Some(5))]).is_current(known));
         assert!(!stamp(&[("a", Some(4))]).is_current(known));
-        // one that nobody tells of, and one that was not there
+        // one that no watch covers, and one that was absent
         assert!(!stamp(&[("a", Some(5)), ("b", Some(5))]).is_current(known));
         assert!(!stamp(&[("b", None)]).is_current(known));
     }

@@ -1,10 +1,10 @@
-//! An artifact's tree as the build reads it: `source` and `kustomize` do not know each other.
+//! Adapts an artifact's tree to builds: `source` and `kustomize` do not depend on each other.
 
 use bytes::Bytes;
 use equate_kustomize::{EntryKind, ReadError, Stat};
 use equate_source::{Entry, Tree};
 
-/// A tree of `source`, in the words of `kustomize`.
+/// A tree of `source` as content of a `kustomize` build.
 #[derive(Debug, Clone)]
 pub struct Content(pub Tree);
 

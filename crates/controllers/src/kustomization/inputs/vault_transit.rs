@@ -1,11 +1,11 @@
-//! Asking Vault's or OpenBao's transit engine to open a data key.
+//! Asks Vault's or OpenBao's transit engine to decrypt a data key.
 //!
-//! The address stands in an encrypted file, so whoever can write to a repository chooses it; the token
-//! is that of who made the Secret. So a token goes only where somebody with a say in it allowed it to
-//! go: the Secret itself (`sops.vault-address`), or, where that says nothing, this process's own settings
-//! (`VAULT_ADDR`). No redirect is followed, an answer has ten seconds and few bytes.
+//! The address comes from an encrypted file, so anybody who writes to a repository chooses it. The token
+//! belongs to the author of the Secret. So a token is only sent to allowed addresses: those in the Secret
+//! (`sops.vault-address`), else those of this process (`VAULT_ADDR`). Redirects are refused, and answers
+//! are limited in time and size.
 //!
-//! Not there: tokens for ServiceAccounts (Flux's `--sops-vault-configmap`), Vault's namespaces.
+//! Not supported: tokens for ServiceAccounts (Flux's `--sops-vault-configmap`), Vault's namespaces.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,23 +21,23 @@ use zeroize::Zeroizing;
 use super::decryption::{Answers, KeyRing};
 use crate::kit::read::chain;
 
-/// How long one answer is waited for.
+/// Limit for one answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// So many are asked at once for one build.
+/// Concurrent requests of one build.
 const AT_ONCE: usize = 4;
-/// What one build may ask: each question is a file of a repository.
+/// The most questions of one build: each is a file of a repository.
 pub(in crate::kustomization) const QUESTIONS_MAX: usize = 200;
 
-/// Where transit engines are, and how they are reached.
+/// The settings of transit engines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransitSettings {
-    /// Where tokens may be sent of Secrets that do not say so themselves: `https://vault.example.com:8200`.
+    /// The addresses for tokens of Secrets that name none: `https://vault.example.com:8200`.
     pub addresses: Vec<String>,
-    /// Certificates that are trusted beside the usual ones, in PEM.
+    /// Trusted CA certificates beside the usual ones, in PEM.
     pub ca: Option<Vec<u8>>,
 }
 
-/// What asks them. Made for the first question.
+/// The client of transit engines, made for the first question.
 #[derive(Clone, Default)]
 pub(crate) struct Transits {
     settings: Arc<TransitSettings>,
@@ -74,7 +74,7 @@ impl Transits {
         wanted.is_some() && allowed.iter().any(|address| place(address) == wanted)
     }
 
-    /// Asks what a build wants to know, and notes the answers.
+    /// Asks the questions, and adds the answers.
     pub(in crate::kustomization) async fn ask(
         &self,
         ring: &KeyRing,
@@ -125,14 +125,14 @@ impl Transits {
         };
         match tokio::time::timeout(TIMEOUT, exchange).await {
             Ok(Ok((status, body))) => question.read(status, &body),
-            // its text has the URL once more
+            // the error's text would repeat the URL
             Ok(Err(error)) => Err(silent(chain(&error.without_url()))),
             Err(_elapsed) => Err(silent(format!("no answer within {}s", TIMEOUT.as_secs()))),
         }
     }
 }
 
-/// Scheme, host, port and path of an address: what has to be the same.
+/// The parts of an address that have to match: scheme, host, port and path.
 fn place(address: &str) -> Option<(String, String, u16, String)> {
     let url = Url::parse(address).ok()?;
     let known = matches!(url.scheme(), "http" | "https");
@@ -153,7 +153,7 @@ fn origin(url: &str) -> String {
 }
 
 fn client(settings: &TransitSettings) -> Result<reqwest::Client, String> {
-    // reqwest panics in a process that chose none. Where one is chosen, this changes nothing.
+    // reqwest panics without a default provider; this changes nothing where there is one
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         rustls::crypto::ring::default_provider().install_default().ok();
     }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_the_same_whatever_its_spelling() {
+    fn equivalent_addresses_are_equal() {
         let check = |one: &str, other: &str, same: bool| {
             let (one_place, other_place) = (place(one), place(other));
             assert_eq!(

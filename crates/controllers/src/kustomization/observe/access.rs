@@ -1,8 +1,8 @@
-//! Finds the way to the objects of a Kustomization at the beginning of its run: the cluster, and as whom; and
-//! asks for what that identity has to see and nobody tells it of.
+//! Finds the access to a Kustomization's objects at the beginning of its run: the cluster, and the
+//! identity. Also polls objects that no watch covers for that identity.
 //!
-//! Where the way leads to another cluster than before, what was applied stays there, as in Flux: nobody
-//! says that it may go.
+//! If the target cluster changes, the objects in the old one stay, as in Flux: no declaration says to
+//! delete them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, object_ref, owner
 use crate::targets::destination::{AccessError, Destination};
 use crate::targets::target::Access;
 
-/// How long an answer about one object may take.
+/// Limit for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// So many objects of others are asked for at once.
+/// Concurrent requests.
 const TOGETHER: usize = 8;
 
-/// Finds the way to its objects: as before, if it is the same.
+/// Finds the access; keeps the old one if it is the same.
 pub(super) async fn connect(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
     let to = Destination {
         owner: owner_of(&ks.key),
@@ -56,14 +56,14 @@ pub(super) async fn connect(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declare
     run.memory.this_run.access = Some(access);
 }
 
-/// There is no way to its objects: nothing is done about them until there is one.
+/// Without access nothing is done about its objects.
 fn lose_access(run: &mut Run<'_>, failure: Failure) {
     run.memory.remote = None;
     leave_cluster(run, None);
     run.memory.this_run.no_access = Some(failure);
 }
 
-/// Leaves what was reached before: what is known of another cluster is nothing here.
+/// Drops what was known of another cluster: none of it applies here.
 fn leave_cluster(run: &mut Run<'_>, to: Option<&Access>) {
     if let Some(before) = run.memory.access.take() {
         before.view.forget(run.key());
@@ -81,7 +81,7 @@ fn leave_cluster(run: &mut Run<'_>, to: Option<&Access>) {
     memory.target = Some(target.clone());
 }
 
-/// Whether the account that it acts as is there; also where nobody can say.
+/// Whether the impersonated account exists; true if unknown.
 pub(in crate::kustomization) async fn account_exists(
     cx: &Kustomizations,
     run: &Run<'_>,
@@ -99,8 +99,8 @@ pub(in crate::kustomization) async fn account_exists(
     !matches!(found, Ok(Ok(None)))
 }
 
-/// Asks for what has to be healthy and is not its own, with the rights that it has; who is told of everything
-/// asks for nothing.
+/// Polls the checked objects of others, with the identity's rights. An identity with watches for all needs
+/// none.
 pub(super) async fn observe_unwatched(cx: &Kustomizations, run: &Run<'_>) {
     let access = cx.access(&run.memory);
     if !access.view.is_narrow() {

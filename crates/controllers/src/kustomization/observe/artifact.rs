@@ -1,9 +1,7 @@
-//! The artifact of a source, wherever it is: in this process's own store, or fetched from whoever
-//! published it.
+//! The artifact of a source: in this process's own store, or fetched from its publisher.
 //!
-//! A GitRepository that this process reconciles is never fetched: its controller here publishes it
-//! in a moment, also where its status still names an address of before. Everything else is read as
-//! its status says, by address and digest.
+//! A GitRepository that this process reconciles is never fetched: its controller publishes it here shortly,
+//! even if its status still has an old address. All others are fetched by address and digest.
 
 use equate_api::kustomize::SourceKind;
 use equate_api::source::Artifact as Published;
@@ -16,22 +14,21 @@ use crate::kustomization::{Kustomizations, object_ref};
 use crate::sources::Named;
 use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
 
-/// The metadata of an artifact that names the revision it was made from.
+/// The artifact metadata that names the original revision.
 const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
 
 impl Kustomizations {
-    /// The digest and the revision of the artifact that a source has now.
+    /// The digest and the revision of a source's present artifact.
     pub(in crate::kustomization) fn current_artifact(&self, source: &ObjectRef) -> Option<(String, String)> {
         let artifact = self.kit.sources.artifact(source)?;
         Some((artifact.digest, artifact.revision))
     }
 
-    /// The digest of that artifact.
     pub(in crate::kustomization) fn artifact_digest(&self, source: &ObjectRef) -> Option<String> {
         self.current_artifact(source).map(|(digest, _)| digest)
     }
 
-    /// Whether this process makes a source available itself.
+    /// Whether this process reconciles a source itself.
     pub(in crate::kustomization) fn serves(&self, source: &ObjectRef) -> bool {
         if source.kind != SourceKind::GitRepository.as_str() {
             return false;
@@ -40,18 +37,17 @@ impl Kustomizations {
         object.is_some_and(|object| self.kit.reconciles(source.kind, &object.metadata))
     }
 
-    /// The tree of an artifact in the store. One that was stored by an earlier process is read from
-    /// its archive.
+    /// The tree of an artifact in the store. An artifact of an earlier process is read from its archive.
     async fn stored(&self, digest: &str) -> Option<Tree> {
         let (storage, digest) = (self.kit.storage.clone(), digest.to_owned());
         let reading = tokio::task::spawn_blocking(move || storage.tree(&digest));
-        // the task does not panic by itself; when it does, the artifact is as good as absent
+        // the task does not panic by itself; if it does, the artifact counts as absent
         reading.await.ok().flatten()
     }
 }
 
-/// Sees the source of a Kustomization. One that cannot be read now wakes it when it can. `request` is the token
-/// of the request that the run answers.
+/// Observes the source. A source that cannot be read now wakes the Kustomization when it can. `request` is
+/// the token of the request that the run answers.
 pub(super) async fn source(
     cx: &Kustomizations,
     ks: &Declared,
@@ -81,7 +77,7 @@ pub(super) async fn source(
         };
     }
     if ks.deleting {
-        // nothing is built of it any more
+        // it is no longer built
         cx.kit.artifacts.release(&object_ref(&ks.key));
         return (SourceSeen::NotStored, None);
     }
@@ -94,7 +90,7 @@ async fn fetched(
     request: Option<&str>,
     published: Published,
 ) -> (SourceSeen, Option<Artifact>) {
-    // a GitRepository of another process may have what one of this process has
+    // a GitRepository of another process may have the artifact of one of this process
     if ks.source_kind == SourceKind::GitRepository
         && let Some(tree) = cx.stored(&published.digest).await
     {

@@ -1,8 +1,8 @@
-//! Which of the declared objects another owner has, before any of them is written.
+//! Finds which declared objects another owner has, before any of them is written.
 //!
-//! What somebody holds is known at once, and so is what is known to be wanted. For objects that nobody has,
-//! those that come before and are not built are waited for: the run ends, and their build begins the next.
-//! The rules are `ownership::arbitration` and `ownership::pending`.
+//! Holders and known desired states are at hand. For objects without an owner, Kustomizations with
+//! precedence that are not built are awaited: the run ends, and their build begins the next.
+//! `ownership::arbitration` and `ownership::pending` have the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,21 +25,20 @@ use crate::ownership::graph::{Own, OwnershipGraph};
 use crate::ownership::pending::Pending;
 use crate::targets::target::Access;
 
-/// A build that takes longer waits for some host, and nobody waits with it.
+/// A build that takes longer waits for a host, and nobody waits with it.
 const BUILDING: Duration = Duration::from_secs(60);
 
-/// Who has the declared objects.
+/// The owners of the declared objects.
 #[derive(Debug, Default)]
 pub(super) struct Assignment {
-    /// Those that another owner has or gets.
+    /// Objects that another owner has or gets.
     pub(super) assigned: BTreeMap<ObjectId, Owner>,
-    /// Those that nobody has: they are this one's as soon as it begins to apply.
+    /// Objects without an owner: this one takes them when it begins to apply.
     pub(super) open: Vec<ObjectId>,
-    /// Who has to be built before that is known.
+    /// The Kustomization that has to be built before that is known.
     pub(super) earlier: Option<(Earlier, Watched)>,
 }
 
-/// Finds out who has the declared objects.
 pub(super) fn assign(
     cx: &Kustomizations,
     graph: &mut OwnershipGraph,
@@ -52,7 +51,7 @@ pub(super) fn assign(
     let (mut assigned, mut open, mut unsure) = (BTreeMap::new(), Vec::new(), None);
     for Desired { id, .. } in desired.iter().filter(|desired| is_written(desired)) {
         if !graph.reviews.allow(&me, id) {
-            // it is refused, and told of nobody
+            // it is refused, so no other owner learns of it
             continue;
         }
         let named = named(access, id);
@@ -63,7 +62,7 @@ pub(super) fn assign(
         };
         if let Some(other) = graph.owned_by_other(id, &me, own).cloned() {
             if unsure.is_none() && !graph.has(&other, id) {
-                // another may come before that one
+                // another may have precedence over that one
                 unsure = pending_before(graph, artifact.as_deref(), &other, &[id]);
             }
             assigned.insert(id.clone(), graph.owner(&other));
@@ -85,7 +84,8 @@ pub(super) fn assign(
     }
 }
 
-/// One that is still to be built, and may want objects that nobody has before the one that would have them.
+/// An unbuilt Kustomization with precedence over the presumed owner, which may want objects that nobody
+/// has.
 fn pending_before(
     graph: &mut OwnershipGraph,
     artifact: Option<&str>,
@@ -109,7 +109,7 @@ fn waited_for(Pending { owner, parent }: Pending, until: Instant) -> (Earlier, W
     (earlier, watched)
 }
 
-/// Whether an object that another had is this one's to apply by now.
+/// Whether an object that another owner had may be applied by now.
 pub(super) fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, record: &Record) -> bool {
     let artifact = cx.artifact_digest(&ks.source_ref());
     let (graph, me) = (cx.kit.ownership(), object_ref(&ks.key));
@@ -127,13 +127,13 @@ pub(super) fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, reco
     })
 }
 
-/// Whether an object is written at all. A name that no request can hold is nobody's.
+/// Whether an object is written at all. A name that no request can have has no owner.
 pub(in crate::kustomization) fn is_written(desired: &Desired) -> bool {
     let addressed = segment("resource name", &desired.id.name).is_ok();
     addressed && !desired.own_loop && !desired.policy.ignored()
 }
 
-/// The owner that the labels of an object name.
+/// The owner in an object's labels.
 fn named(access: &Access, id: &ObjectId) -> Option<ObjectRef> {
     let Presence::Present(observed) = access.view.get(id) else {
         return None;

@@ -1,5 +1,3 @@
-//! What a Kustomization depends on, as it sees that.
-
 use equate_api::kustomize::Kustomization;
 use equate_api::meta::{ConditionType, condition, is_true};
 use kube::Resource as _;
@@ -13,25 +11,25 @@ use crate::kustomization::declaration::source_of;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Artifact;
 
-/// What says that dependencies are ready, in their order; the first that cannot be read, and why.
+/// The `readyExpr` expressions, in the order of the dependencies; or the first that cannot be read.
 pub(super) fn expressions(ks: &Declared) -> Result<Vec<Option<Expression>>, String> {
     let each = ks.ready_exprs.iter().zip(&ks.depends_on);
     dependencies::compile(each.map(|(text, key)| (text.as_deref(), key.name.as_str())))
 }
 
-/// An object as an expression sees it.
+/// The object as an expression sees it.
 fn shown(object: &Kustomization) -> Value {
     let mut object = object.clone();
-    // long, and nobody's business
+    // long, and irrelevant to readiness
     object.metadata.managed_fields = None;
-    // what cannot be written has no fields
+    // an object that does not serialize has no fields
     let mut shown = serde_json::to_value(object).unwrap_or_default();
     shown["apiVersion"] = Kustomization::api_version(&()).into();
     shown["kind"] = Kustomization::kind(&()).into();
     shown
 }
 
-/// Each dependency, in the order of the spec.
+/// The dependencies, in the order of the spec.
 pub(super) fn look(
     cx: &Kustomizations,
     ks: &Declared,
@@ -61,7 +59,7 @@ pub(super) fn look(
     all.map(|(at, key)| (key.clone(), one(at, key))).collect()
 }
 
-/// What it depends on, as far as that is a reason to try again what failed.
+/// The states of the dependencies whose change retries a failed build.
 pub(in crate::kustomization) fn dependency_states(
     cx: &Kustomizations,
     ks: &Declared,
@@ -77,6 +75,6 @@ pub(in crate::kustomization) fn dependency_states(
             since: ready.last_transition_time.0,
         })
     };
-    // one without a word leans on nothing: its first word is another
+    // one without a desired state supports no build; its first announcement is a change
     ks.depends_on.iter().filter_map(one).collect()
 }

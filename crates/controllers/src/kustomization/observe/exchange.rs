@@ -1,22 +1,23 @@
-//! Handing objects over between shards: with inventories alone, for nothing else is known there.
+//! Hands objects over between shards. Only inventories are known there.
 //!
-//! | | who | when |
+//! | step | actor and action | time |
 //! |---|---|---|
-//! | claims | whoever wants it puts it into its inventory | as soon as it is built, also while it waits |
-//! | lets go | whoever holds it and does not want it takes it out of its own | as soon as it sees the claim |
-//! | takes | the first applies it, and its labels name it | as soon as nobody else holds it |
+//! | claim | the claimant adds the object to its inventory | when it is built, even while it waits |
+//! | release | the holder removes the object from its inventory | when it sees the claim and does not want
+//! it |
+//! | take | the claimant applies it, and its labels name it | when nobody else holds it |
 //!
-//! At each moment an inventory has the object, and no step waits for anything else of the other: two that
-//! take from each other do, and so does one that depends on the other. A process that is killed finds
-//! in the inventories how far it came. Who holds an object and wants it keeps it: the other is then
-//! `OwnershipConflict`, and its claim stands for when that changes.
+//! At each moment an inventory has the object. No step waits for anything else, so two that take from each
+//! other make progress, and so does one that depends on the other. A killed process finds the progress in
+//! the inventories. A holder that wants the object keeps it: the claimant is then `OwnershipConflict`, and
+//! its claim remains.
 //!
-//! It deletes nothing: that is done when all who read the same source have applied its revision, or
-//! hold the object (`survey`). A claim that is given up before the object was taken leaves
-//! it with the labels of one that has let go of it; the claimant may delete it nevertheless.
+//! It deletes nothing. Deletions wait until all readers of the same source have applied its revision, or
+//! hold the object (`survey`). A claim that is given up early leaves the object with the labels of the
+//! former holder; the claimant may still delete it.
 //!
-//! Costs, where there are other shards: one look at each object of a Kustomization for each of its runs,
-//! one status for a claim and one for letting go. Within a process nothing of this is needed.
+//! Cost with several shards: one lookup per object and run, one status for a claim and one for a release.
+//! Within a process none of this is needed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use crate::ownership::desired::{BuiltObjects, DesiredSet};
 use crate::ownership::graph::OwnershipGraph;
 use crate::targets::target::{Access, TargetCluster};
 
-/// What it wants and other shards hold, and what they claim and it does not want.
+/// Objects to claim from other shards, and objects to release to them.
 pub(super) fn exchange(
     cx: &Kustomizations,
     memory: &Memory,
@@ -88,7 +89,7 @@ fn crossing(
             released.insert(id.clone(), version);
         }
     }
-    // a want without the right to it counts for nothing
+    // a claim without the permission to write does not count
     let own = own_questions(cx, graph, memory, &ks.key, claims.iter());
     let theirs = match released.is_empty() || !(ks.prune || ks.deleting) {
         true => Questions::default(),
@@ -104,28 +105,27 @@ fn crossing(
     }
 }
 
-/// The version in which another shard holds an object that is to be taken from it.
+/// The API version in which another shard holds an object.
 fn claimed(cx: &Kustomizations, graph: &OwnershipGraph, of: &ObjectRef, id: &ObjectId) -> Option<String> {
     let mut holders = graph.holders(id, of);
     holders.find_map(|key| {
         if !graph.is_in_other_shard(key) || !graph.claims(key, id) || !cx.may_hold(graph, key, id) {
             return None;
         }
-        // of another kind nobody here knows the versions: it is not claimed
+        // the versions of other kinds are unknown here: no claim
         let holder = Declared::from(&*cx.kustomization(key)?);
         holder.inventory.version(id).map(str::to_owned)
     })
 }
 
 impl Kustomizations {
-    /// A Kustomization by what it is called among objects of other kinds.
     fn kustomization(&self, object: &ObjectRef) -> Option<Arc<Kustomization>> {
         let ours = object.kind == KUSTOMIZATION.kind;
         ours.then(|| self.mirror.get(&object.key())).flatten()
     }
 
-    /// Whether one that has an object in its inventory may have applied it: one that impersonates has it
-    /// there before it is known whether it may.
+    /// Whether the holder of an object in an inventory may have applied it. An impersonating one has it
+    /// there before its permission is known.
     pub(super) fn may_hold(&self, graph: &OwnershipGraph, key: &ObjectRef, id: &ObjectId) -> bool {
         let Some(declaration) = graph.declaration(key) else {
             return false;
@@ -142,8 +142,7 @@ impl Kustomizations {
     }
 }
 
-/// Of objects that are not declared any more, those that were let go of for a Kustomization which never took
-/// them.
+/// Undeclared objects that were released for a Kustomization which never took them.
 pub(super) fn released(
     cx: &Kustomizations,
     graph: &OwnershipGraph,
@@ -154,7 +153,7 @@ pub(super) fn released(
     if !graph.has_other_shards() {
         return BTreeMap::new();
     }
-    // one that impersonates may not see itself what names another
+    // an impersonating one may not see which owner an object names
     let seen = |id: &ObjectId| match access.target {
         TargetCluster::Local => cx.here.view.get(id),
         TargetCluster::Remote(_) | TargetCluster::Unknown => access.view.get(id),

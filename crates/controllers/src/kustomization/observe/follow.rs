@@ -1,4 +1,4 @@
-//! The kinds of a Kustomization's objects, and what else it waits for: from now on watched.
+//! Watches the kinds of a Kustomization's objects, and the other objects it waits for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,6 @@ use crate::kustomization::declared::Declared;
 use crate::kustomization::reasons::Failure;
 use crate::kustomization::{Kustomizations, Run};
 
-/// Has every kind watched that is applied or pruned, and every object that is waited for.
 pub(in crate::kustomization) async fn follow(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -56,7 +55,7 @@ pub(in crate::kustomization) async fn follow(
     })
 }
 
-/// The kinds of what is applied or pruned; and the groups of those that the cluster does not serve.
+/// The kinds of the applied and pruned objects, and the API groups that the cluster does not serve.
 async fn kinds(
     cluster: &Cluster,
     desired: &[Desired],
@@ -100,7 +99,7 @@ async fn kinds(
     Ok((kinds.into_values().collect(), unserved))
 }
 
-/// The objects that are waited for by name, and those of them that are not ours.
+/// The objects of `spec.healthChecks`, and those of them that others own.
 async fn checks(
     cluster: &Cluster,
     ks: &Declared,
@@ -123,7 +122,7 @@ async fn checks(
                     objects.push((kind.resource, id.clone()));
                 }
             }
-            // it is not there, and says so until the time is over
+            // it does not exist, and the health check says so until the time is over
             Err(ResolveError::NoSuchKind { .. }) => {}
             Err(error) => return Err(Failure::Unreachable(chain(&error))),
         }
@@ -132,7 +131,6 @@ async fn checks(
     Ok((checks, objects))
 }
 
-/// The version of an object's API.
 pub(super) fn version(desired: &Desired) -> &str {
     let api_version = desired.object.api_version();
     api_version
@@ -140,8 +138,7 @@ pub(super) fn version(desired: &Desired) -> &str {
         .map_or(api_version, |(_, version)| version)
 }
 
-/// Names the kinds that are waited for. One that may not be listed is not: its objects are asked
-/// for one by one.
+/// Names the kinds that are awaited. A kind that may not be listed is not: its objects are polled.
 fn starting(waiting: &[(Kind, WatchState)]) -> Option<String> {
     let kinds = waiting.iter().filter_map(|(kind, standing)| match standing {
         WatchState::Starting(None) => Some(kind.to_string()),

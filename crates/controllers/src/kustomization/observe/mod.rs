@@ -1,20 +1,20 @@
-//! What a decision needs to know. Most is read from memory: the mirrors, the watches, the store, the ownership
-//! graph; a run begins with what has to be asked for, and what is followed is told of by watches.
+//! Observes the facts for a decision. Most come from memory: mirrors, watches, the store, the ownership graph. A
+//! run begins with the few requests; from then on watches report changes.
 //!
-//! | file | sees |
+//! | file | observes |
 //! |---|---|
-//! | `access` | the cluster it applies to, and as whom |
-//! | `values` | what ConfigMaps and Secrets hold |
-//! | `artifact` | the artifact of its source |
-//! | `dependencies` | what it depends on |
-//! | `state` | what was applied: drift, health |
-//! | `follow`, `reinspect` | the kinds of its objects, and objects that were looked at under other rules |
-//! | `objects` | the objects that a plan would be about |
-//! | `survey`, `questions` | what the others want, and whom to ask whether they may |
-//! | `contests` | which declared objects another owner has |
-//! | `exchange` | what crosses the border of the shard |
+//! | `access` | the target cluster and the identity |
+//! | `values` | ConfigMaps and Secrets |
+//! | `artifact` | the artifact of the source |
+//! | `dependencies` | the dependencies |
+//! | `state` | applied objects: drift, health |
+//! | `follow`, `reinspect` | the kinds of the objects, and objects observed under other rules |
+//! | `objects` | the objects of a plan |
+//! | `survey`, `questions` | the others' desired states, and questions about their permissions |
+//! | `contests` | declared objects that another owner has |
+//! | `exchange` | objects to exchange with other shards |
 //!
-//! It writes nothing. That it looks at the others has a consequence: what may change what they say wakes it.
+//! It writes nothing. Observing others subscribes to their changes: these wake the Kustomization.
 
 pub(super) mod access;
 mod artifact;
@@ -51,7 +51,6 @@ use crate::ownership::desired::{DesiredSet, undeclared};
 
 pub(super) use dependencies::dependency_states;
 
-/// Sees what there is to see before a decision.
 pub(super) async fn observe(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Seen {
     if !run.memory.this_run.begun {
         begin(cx, run, ks).await;
@@ -65,7 +64,7 @@ pub(super) async fn observe(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declare
         run.memory.renew();
     }
     if staged && run.memory.this_run.passed.is_some() {
-        // what has to be healthy and nobody tells of
+        // checked objects that no watch covers
         access::observe_unwatched(cx, run).await;
     } else if staged && run.memory.this_run.kinds.is_none() {
         follow_build(cx, run, ks).await;
@@ -107,7 +106,7 @@ pub(super) async fn observe(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declare
     }
 }
 
-/// What is looked at once in a run, with requests where something says that it is time to.
+/// Observations once in a run, with requests where the reason of the run calls for them.
 async fn begin(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
     cx.rules.set(run.key(), &run.object().spec);
     access::connect(cx, run, ks).await;
@@ -118,7 +117,7 @@ async fn begin(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
     values::refresh(cx, run, ks).await;
 }
 
-/// Whether it is a reason to ask for what nobody tells of.
+/// Whether the run's reason calls for polling objects that no watch covers.
 fn observes_unwatched(reason: Reason) -> bool {
     match reason {
         Reason::Requested
@@ -137,7 +136,7 @@ fn observes_unwatched(reason: Reason) -> bool {
     }
 }
 
-/// What has to be there before anything is built: looked at once in a run for one spec.
+/// The prerequisites of a build; observed once in a run for one spec.
 async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Looked {
     let known = run.memory.this_run.prerequisites.as_ref();
     if let Some(known) = known.filter(|known| known.generation == ks.generation) {
@@ -146,7 +145,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
     let object = Arc::clone(run.object());
     let denied = denied(cx, ks);
     let (source, artifact) = match denied {
-        // nor is it told whether there is one
+        // a reference that the policy denies does not reveal whether its object exists
         Some(Stall::CrossNamespace(..)) => (SourceSeen::Absent, None),
         _ => artifact::source(cx, ks, run.request()).await,
     };
@@ -166,7 +165,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
         generation: ks.generation,
         prerequisites: Arc::new(Prerequisites {
             source,
-            // what is said of a tree is said of its artifact, also where the source has a newer one by now
+            // facts about a tree belong to its artifact, even if the source has a newer one by now
             published: match &artifact {
                 Some(artifact) => Some(artifact.digest.clone()),
                 None => cx.artifact_digest(&ks.source_ref()),
@@ -183,7 +182,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
     looked
 }
 
-/// What the policy does not let it have.
+/// The reference that the policy denies.
 fn denied(cx: &Kustomizations, ks: &Declared) -> Option<Stall> {
     let policy = &cx.kit.settings.policy;
     if policy.no_cross_namespace_refs && ks.source.namespace != ks.key.namespace {
@@ -193,7 +192,7 @@ fn denied(cx: &Kustomizations, ks: &Declared) -> Option<Stall> {
     (!is_name(account)).then(|| Stall::Account(account.to_owned()))
 }
 
-/// Whether a build would read what the last one did. Variables that nobody has read now are the same.
+/// Whether a build would have the last one's inputs. Variables that were not read again count as the same.
 fn inputs_hold(memory: &Memory, artifact: &Artifact) -> bool {
     let Some(record) = &memory.record else {
         return false;
@@ -221,7 +220,7 @@ fn is_built(memory: &Memory) -> bool {
     record.is_some_and(|record| record.desired.is_some() && matches!(record.phase, Phase::Staged { .. }))
 }
 
-/// Has the kinds followed that a build is applied to.
+/// Watches the kinds of a build.
 async fn follow_build(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
     let desired = run
         .memory
@@ -245,7 +244,7 @@ async fn follow_build(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
     });
 }
 
-/// What this process built without carrying it out yet.
+/// The build that this process made without carrying it out.
 fn ahead(memory: &Memory, ks: &Declared, artifact: Option<&Artifact>) -> Ahead {
     if memory.this_run.ahead_unreached {
         return Ahead::Unreached;
@@ -260,7 +259,7 @@ fn ahead(memory: &Memory, ks: &Declared, artifact: Option<&Artifact>) -> Ahead {
     wants.map_or(Ahead::Missing, Ahead::Wants)
 }
 
-/// What it is known to want of what its source has now.
+/// Its known desired state for its source's present artifact.
 fn own_wants(
     cx: &Kustomizations,
     ks: &Declared,
@@ -278,7 +277,7 @@ fn own_wants(
             OwnWants::Are(record.and_then(|record| record.wants.clone()))
         }
         (Some(_), false) => OwnWants::Are(memory.prepared.as_ref().and_then(|built| built.wants.clone())),
-        // what was announced of the same artifact stands
+        // the announcement for the same artifact remains valid
         (None, _) if matches!(looked.prerequisites.source, SourceSeen::Fetching { .. }) => {
             OwnWants::AsAnnounced
         }
@@ -286,17 +285,15 @@ fn own_wants(
     }
 }
 
-/// What a Kustomization itself wants, for what it claims.
+/// A Kustomization's own desired state, for its claims.
 pub(super) enum OwnWants {
-    /// Nobody can tell.
     Unknown,
-    /// This, if that is known.
     Are(Option<DesiredSet>),
-    /// What the others were told.
+    /// The last announcement.
     AsAnnounced,
 }
 
-/// The objects that a plan would be about, of what is carried out.
+/// The objects of a plan for the build that is carried out.
 fn objects(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, now: Instant) -> Option<Objects> {
     let record = run.memory.record.as_ref()?;
     match (record.phase, &record.wants) {
@@ -328,7 +325,7 @@ fn objects(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, now: Instant) 
     }
 }
 
-/// The objects of one that is deleted, as far as they go with it.
+/// The objects that are deleted with a Kustomization.
 fn deleted_objects(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Option<Objects> {
     let this_run = &run.memory.this_run;
     let asked = deletes(ks) && ks.unreadable.is_none();
@@ -349,7 +346,7 @@ async fn deletion(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Deletion
 }
 
 impl Record {
-    /// Whether a build of a tree would read what this one did.
+    /// Whether a build of a tree would have the same inputs.
     fn reads_the_same(&self, tree: &equate_source::Tree) -> bool {
         let content = || super::inputs::tree::Content(tree.clone());
         let unchanged = |inputs: &equate_kustomize::Inputs| inputs.unchanged(&content());

@@ -1,5 +1,5 @@
-//! The objects that a plan would be about: what is declared and held, what the cluster has of it, and what
-//! the other Kustomizations say of it, as a snapshot.
+//! The objects of a plan: declared and held ones, their state in the cluster, and the other Kustomizations'
+//! claims, as a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::ownership::claims::{claimants, needed, takers};
 use crate::ownership::desired::{Watched, undeclared};
 use crate::ownership::graph::{Need, OwnershipGraph};
 
-/// What a build declares, and what is held without being declared any more.
+/// The declared objects, and those that are held without being declared.
 pub(super) fn of_build(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -53,7 +53,8 @@ pub(super) fn of_build(
         let own_questions = own_questions.and(rival_questions(cx, &graph, (memory, ks), &desired));
         let holders = holders(cx, &mut graph, (memory, ks), &desired, now);
         match holders {
-            // whoever had an object last says first whether it lets go of it: only their word wakes it
+            // the last owner of an object says first whether it releases it: only its announcement wakes
+            // this one
             Some((holders, watched)) => {
                 graph.announcements.watch(&me, watched);
                 objects.others.holders = Some(holders);
@@ -90,7 +91,7 @@ pub(super) fn of_build(
     objects
 }
 
-/// What is not declared any more, and only that; what may change what becomes of it wakes the Kustomization.
+/// The objects that are no longer declared. Changes that matter to them wake the Kustomization.
 pub(super) fn of_undeclared(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -100,17 +101,15 @@ pub(super) fn of_undeclared(
     look(cx, &run.memory, ks, gone, Heed::Wakes)
 }
 
-/// The same for a status: nothing wakes it, and nobody is asked.
+/// The same for a status: without wake-ups and questions.
 pub(in crate::kustomization) fn of_lingering(cx: &Kustomizations, memory: &Memory, ks: &Declared) -> Objects {
     look(cx, memory, ks, memory.lingering.clone(), Heed::Nothing)
 }
 
-/// Whether a look has consequences.
+/// Whether observing others subscribes to their changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heed {
-    /// What may change it wakes the Kustomization.
     Wakes,
-    /// None.
     Nothing,
 }
 
@@ -126,7 +125,7 @@ fn look(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: Inventory, he
     objects
 }
 
-/// What is known of objects that are not declared any more without a look at the others.
+/// Objects that are no longer declared, without the others' claims.
 fn of_gone(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: &Inventory) -> Objects {
     let confirmed = memory
         .record
@@ -141,7 +140,7 @@ fn of_gone(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: &Inventory
         live: Live::default(),
         applies: Arc::default(),
         prune: ks.prune || ks.deleting,
-        // whether a revision is empty is asked of all of it
+        // whether a revision is empty is a question about all of it
         may_be_empty: true,
         prune_check: braked.then(|| prune_check(cx, memory, ks)),
         claims: BTreeSet::new(),
@@ -171,10 +170,10 @@ fn released_to(
     )
 }
 
-/// What is held to.
+/// The prune budget that applies.
 fn prune_check(cx: &Kustomizations, memory: &Memory, ks: &Declared) -> PruneBudgetCheck {
     let view = &cx.access(memory).view;
-    // what is written down and not there is not held
+    // an object that is only written down and does not exist is not held
     let held = || {
         ks.inventory
             .ids()
@@ -187,7 +186,7 @@ fn prune_check(cx: &Kustomizations, memory: &Memory, ks: &Declared) -> PruneBudg
     }
 }
 
-/// What the others say of what is not declared any more, if anything may be deleted.
+/// The others' claims on objects that are no longer declared, if anything may be deleted.
 fn look_at_others(
     cx: &Kustomizations,
     graph: &mut OwnershipGraph,

@@ -1,17 +1,18 @@
-//! Whether one that impersonates may write what it wants: before another keeps anything for it.
+//! Finds whether an impersonating Kustomization may write the objects it wants, before others keep anything
+//! for it.
 //!
-//! To declare an object costs nothing, so a want is no right. A tenant that declares what is the
-//! platform's would keep the platform from deleting it, and one in whose build nobody can look might
-//! want anything. So whoever is about to delete asks the API server with the other's identity
-//! whether that could write the object: what it could not is not kept for it, and it is not waited
-//! for. Asked is only about objects that are to be deleted and somebody else wants, or may want; an
-//! answer holds for half a minute. Where nobody can say, the want counts.
+//! Anybody can declare an object, so a declaration is no permission. Otherwise a tenant that declares the
+//! platform's objects would keep the platform from deleting them. A tenant whose build is unknown might
+//! want any object. So before a deletion Equate asks the API server whether the other's identity may write
+//! the object. If not, the object is not kept for it, and it is not waited for. Only objects to be deleted
+//! that others want, or may want, are asked about. Answers are valid for half a minute. Without an answer
+//! the claim counts.
 //!
-//! Of a Namespace or a CustomResourceDefinition it is asked once for each kind and namespace: a right
-//! to a single object by its name is not found there. What is wanted is walked over once for each of
-//! them, and all are asked about together.
+//! For a Namespace or a CustomResourceDefinition there is one question per kind and namespace; permissions
+//! for single names are not found by it. The desired objects are walked once per container, and the
+//! questions are sent together.
 //!
-//! Here the questions are found; `act::survey` asks them.
+//! This file finds the questions; `act::survey` sends them.
 
 use std::collections::BTreeSet;
 
@@ -34,13 +35,12 @@ use crate::ownership::survey::Survey;
 use crate::targets::target::TargetCluster;
 use crate::{Key, ObjectRef};
 
-/// Of so many it is asked in one run whether they need be waited for; the others are waited for
-/// meanwhile.
+/// The most Kustomizations asked about in one run; the others are waited for meanwhile.
 const SUSPECTS: usize = 16;
-/// So many kinds and namespaces are asked about for one container in one run.
+/// The most kinds and namespaces asked about for one container in one run.
 const WITHIN: usize = 64;
 
-/// Whether those may write what is to be deleted who want it, or may.
+/// Whether others may write the objects to be deleted that they want, or may want.
 pub(super) fn questions(
     cx: &Kustomizations,
     graph: &OwnershipGraph,
@@ -83,7 +83,7 @@ pub(super) fn questions(
             })
         }));
         let container = Container::of(id, &Presence::Unknown).and_then(|_| {
-            // most objects are none: the cluster is not looked at for them
+            // most objects are no containers: the cluster is not read for them
             Container::of(id, &access.view.get(id))
         });
         let within = container.map(|container| within_container(cx, graph, &me, &container));
@@ -96,7 +96,7 @@ pub(super) fn questions(
     found
 }
 
-/// Whether the others that want or hold what is about to be written may write it.
+/// Whether the owners that want or hold objects to be written may write them.
 pub(super) fn rival_questions(
     cx: &Kustomizations,
     graph: &OwnershipGraph,
@@ -133,7 +133,7 @@ pub(super) fn rival_questions(
     found
 }
 
-/// Whether it may write itself what another holds or wants that it declares.
+/// Whether it may write the declared objects that another holds or wants.
 pub(super) fn own_questions<'i>(
     cx: &Kustomizations,
     graph: &OwnershipGraph,
@@ -167,8 +167,8 @@ pub(super) fn own_questions<'i>(
     }
 }
 
-/// What has to be asked about a container; nothing where it stays anyway. What is there with the labels
-/// of one is its own, and not asked about.
+/// The questions about a container; none where it stays anyway. An object in it with an owner's labels
+/// belongs to that owner, without a question.
 fn within_container(
     cx: &Kustomizations,
     graph: &OwnershipGraph,
@@ -186,7 +186,7 @@ fn within_container(
             if observed.owner.as_ref() == Some(&by));
         let user = graph.user(key);
         let user = user.filter(|_| !theirs && !graph.reviews.is_known_within(key, id, now));
-        // it stays, if none before may
+        // it stays, if none of the others may write it
         let Some(user) = user else { return questions };
         questions.push(Question {
             by,

@@ -1,8 +1,7 @@
-//! Looking at objects again, when a Kustomization begins to look at them in another way.
+//! Reads objects again when the rules of their Kustomization change.
 //!
-//! What is known of an object is what was made of it when it came by, under the rules of that time
-//! (`rules`). When those change each object is read once: as many requests as objects, at a
-//! change of the spec, and none at any other time.
+//! The known state of an object was computed under the rules of that time (`rules`). When they change, each
+//! object is read once: one request per object at a change of the spec, none at any other time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,12 +20,12 @@ use crate::kustomization::reasons::Failure;
 use crate::kustomization::{Kustomizations, Run, owner_of};
 use crate::targets::target::Access;
 
-/// So many are read at once.
+/// Concurrent requests.
 const CONCURRENCY: usize = 8;
-/// How long an answer may take.
+/// Limit for one answer.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Reads what was seen under other terms than those of now: of what it holds, and of what it waits for.
+/// Reads objects that were observed under other rules: held ones, and awaited ones.
 pub(super) async fn reinspect<'i>(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -67,7 +66,7 @@ async fn read(access: &Access, key: &Key, id: &ObjectId, version: &str) -> Resul
     Ok(())
 }
 
-/// Whether an object of ours was looked at under other terms.
+/// Whether an object of ours was observed under other rules.
 fn is_stale(access: &Access, id: &ObjectId, owner: &Owner, stamp: u64) -> bool {
     match access.view.get(id) {
         Presence::Present(observed) => observed.owner.as_ref() == Some(owner) && observed.stamp != stamp,
@@ -75,7 +74,7 @@ fn is_stale(access: &Access, id: &ObjectId, owner: &Owner, stamp: u64) -> bool {
     }
 }
 
-/// Whether an object for which there are words of our own was not held against them.
+/// Whether the health of an object with an expression was not evaluated under the present rules.
 fn is_unjudged(access: &Access, key: &Key, id: &ObjectId, stamp: u64) -> bool {
     match access.view.get_for(key, id) {
         Presence::Present(observed) => observed

@@ -1,4 +1,4 @@
-//! What became of what was applied: drift, health, and what is still there of what was deleted.
+//! The state of applied objects: drift, health, and deleted objects that still exist.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use crate::kustomization::rules::ObjectRules;
 use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, owner_of};
 use crate::targets::target::Access;
 
-/// How long an answer about one object may take.
+/// Limit for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What this process did last, as far as anybody remembers.
+/// The last work of this process.
 pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Instant) -> Option<Last> {
     let (memory, access) = (&run.memory, cx.access(&run.memory));
     let record = memory.record.as_ref()?;
@@ -67,12 +67,12 @@ pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Insta
     })
 }
 
-/// Whether an object that another held is free now, or one that had to go is gone.
+/// Whether an object of another owner was released, or an object that had to disappear did.
 fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, record: &Record) -> bool {
     let gone = |(id, uid): &(ObjectId, String)| match access.view.get(id) {
         Presence::Absent => true,
         Presence::Present(observed) => observed.uid != *uid,
-        // nobody watches it: it is tried again in its time
+        // nothing watches it: it is tried again in its time
         Presence::Unknown => false,
     };
     record.going.iter().any(gone) || contests::is_freed(cx, access, ks, record)
@@ -88,7 +88,7 @@ fn says(object: &Kustomization, revision: &str) -> bool {
     })
 }
 
-/// Whether the status says that this revision is in progress, and nothing of health checks.
+/// Whether the status says that this revision is in progress, without health checks.
 pub(in crate::kustomization) fn says_in_progress(object: &Kustomization, revision: &str) -> bool {
     let Some(status) = &object.status else {
         return false;
@@ -103,14 +103,14 @@ pub(in crate::kustomization) fn says_in_progress(object: &Kustomization, revisio
         && status.last_attempted_revision.as_deref() == Some(revision)
 }
 
-/// The objects that are not as they were applied.
+/// The objects that differ from what was applied.
 pub(in crate::kustomization) fn drifted<'a>(view: &ScopedView, record: &'a Record) -> Vec<&'a ObjectId> {
     let differs = |held: &Held| match (held.expects, view.get(&held.id)) {
         (Expects::Nothing, _) => false,
         (_, Presence::Unknown) => view.lost(&held.id),
         (_, Presence::Absent) => !held.leaves,
         (Expects::Presence, Presence::Present(_)) => false,
-        // one that goes is waited for: it is gone soon, or stays for its finalizers
+        // a terminating object is awaited: it disappears soon, or stays for its finalizers
         (Expects::Owned(owned), Presence::Present(observed)) => {
             !observed.deleting && !observed.policy.ignored() && observed.owned != owned
         }
@@ -119,8 +119,8 @@ pub(in crate::kustomization) fn drifted<'a>(view: &ScopedView, record: &'a Recor
     held.filter(|held| differs(held)).map(|held| &held.id).collect()
 }
 
-/// Whether an object is there, and how healthy it is for a Kustomization; none where that is not known
-/// in its own words.
+/// Whether an object exists, and its health under the Kustomization's expressions; none where that is
+/// unknown.
 pub(in crate::kustomization) fn healthy(
     view: &ScopedView,
     rules: &ObjectRules,
@@ -146,7 +146,6 @@ pub(in crate::kustomization) fn healthy(
     (presence, health)
 }
 
-/// How healthy is what has to be.
 fn health(
     access: &Access,
     rules: &ObjectRules,
@@ -166,7 +165,7 @@ fn health(
             .unwrap_or_else(|| "not seen yet".to_owned()),
         })
     };
-    // to wait for oneself is to wait for ever
+    // to wait for itself would never end
     let own = |id: &ObjectId| {
         &*id.kind == "Kustomization" && *id.namespace == *ks.key.namespace && *id.name == *ks.key.name
     };
@@ -183,8 +182,8 @@ fn health(
     }
 }
 
-/// The objects of ours that are still on their way out. Those of a kind that nobody may list are asked for;
-/// one that cannot be asked for either counts as there, for to say that it is gone would be a guess.
+/// Equate's objects that are still terminating. Objects of kinds without a list permission are polled. An
+/// object that cannot be read counts as existing: anything else would be a guess.
 pub(super) async fn remaining(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, plan: Arc<Plan>) -> Deleted {
     let (access, owner) = (cx.access(&run.memory), owner_of(&ks.key));
     let remains = |observed: &Observed| {
@@ -213,7 +212,7 @@ pub(super) async fn remaining(cx: &Kustomizations, run: &Run<'_>, ks: &Declared,
     }
 }
 
-/// Whether a run that began is one whose phase is not over.
+/// Whether a run is between its stages.
 pub(in crate::kustomization) fn is_staged(memory: &Memory) -> bool {
     use crate::kustomization::decide::seen::Phase;
     let record = memory.record.as_ref();

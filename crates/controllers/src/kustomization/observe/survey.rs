@@ -1,16 +1,17 @@
-//! Asks all owners what they want, for one that deletes; and who has to be built before it is known.
+//! Asks all owners for their desired state, for one that deletes; and finds those that have to be built
+//! first.
 //!
-//! What it costs. To ask is to look at all n Kustomizations once, and at those that each reader of
-//! the source declares: `Surveyor::all`, counted in `Stats::prune_checks`. Deleting nothing asks nobody.
-//! The answer is kept for all who read the same source and have as much time (`OwnershipGraph::kept_survey`), also
-//! while it waits, until the one it waits for speaks: 1,000 that all prune in one commit asked 4
-//! times. Each timeout among the readers of a source has an answer of its own. None is kept while one
-//! is late, or one that is declared is not applied: that depends on the clock and on the hub, of which
-//! the index is not told, and each of those L who hold something asks anew at each of its runs,
-//! O(L * n) for each commit. To keep those as well the hub would have to tell of Kustomizations; an
-//! answer that is kept too long deletes what is wanted.
+//! Cost: one survey reads all n Kustomizations, and those that each reader of the source declares
+//! (`Surveyor::all`, counted in `Stats::prune_checks`). Without a deletion there is none. All readers of a
+//! source with the same timeout share an answer (`OwnershipGraph::kept_survey`), also while it waits for an
+//! announcement: 1,000 that all prune in one commit made 4 surveys.
 //!
-//! Waiting holds no worker: a run that has to wait ends, and the word it waits for begins the next.
+//! An answer is not shared while an owner is late, or a declared one is not applied. That depends on the
+//! clock and on the object watcher, of which the graph learns nothing. Each of those L that hold something
+//! then asks again at each of its runs: O(L * n) for each commit. Sharing these as well needs reports about
+//! Kustomizations from the watcher; an outdated answer would delete wanted objects.
+//!
+//! Waiting holds no worker: the run ends, and the awaited announcement begins the next.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,11 +33,11 @@ use crate::ownership::other_shards;
 use crate::ownership::survey::Survey;
 use crate::targets::target::TargetCluster;
 
-/// Why it is not known what one wants that has had its time.
+/// The reason when an owner's time is over.
 const LATE: &str = "has not been built in time";
 
 impl Kustomizations {
-    /// Whether an owner could be built and has not been, as it and its source are now.
+    /// Whether an owner could be built and has not been, with its present spec and source.
     fn is_unbuilt(&self, graph: &OwnershipGraph, key: &ObjectRef, object: &Declaration) -> bool {
         if object.deleting {
             return false;
@@ -49,20 +50,20 @@ impl Kustomizations {
         artifact.is_some_and(|artifact| {
             let state = graph.desired_state(key);
             let source = &object.source;
-            // what an earlier process fetched is not what the source has now
+            // the artifact of an earlier process is not the source's present one
             (self.serves(source) && !graph.announcements.is_source_checked(source))
                 || !state.is_some_and(|state| state.is_of(object.generation, &artifact))
         })
     }
 
-    /// What an unbuilt owner would be built from: it has its time for each anew.
+    /// The inputs of an unbuilt owner: each gives it a new deadline.
     fn unbuilt_from(&self, object: &Declaration) -> (i64, String) {
         let artifact = self.artifact_digest(&object.source);
         (object.generation, artifact.unwrap_or_default())
     }
 }
 
-/// What the others say; asked once for all who ask while nothing changes.
+/// The answer of all owners; shared while nothing changes.
 pub(super) fn survey(
     cx: &Kustomizations,
     graph: &mut OwnershipGraph,
@@ -70,7 +71,7 @@ pub(super) fn survey(
     target: &TargetCluster,
 ) -> Arc<Survey> {
     if *target != TargetCluster::Local {
-        // few are elsewhere: what they hear is not kept
+        // few are in other shards: their answer is not shared
         count(&cx.kit.tally.prune_checks, 1);
         return Arc::new(Surveyor::new(cx, graph, ks, target).all());
     }
@@ -93,8 +94,8 @@ pub(super) fn survey(
     survey
 }
 
-/// Those who had one of these objects last and still have to look at what is new; and whom to listen to
-/// then.
+/// The last owners of these objects that still have to observe the new state, and their changes to wait
+/// for.
 pub(super) fn holders(
     cx: &Kustomizations,
     graph: &mut OwnershipGraph,
@@ -106,13 +107,13 @@ pub(super) fn holders(
     let (me, owner) = (object_ref(&ks.key), owner_of(&ks.key));
     let mut holders: BTreeSet<ObjectRef> = BTreeSet::new();
     for Desired { id, .. } in desired {
-        // whether there is something to wait for is nothing to one that may not write it
+        // one that may not write the object gains nothing by waiting
         if graph.reviews.allow(&me, id) {
             let ours = || match view.get(id) {
                 Presence::Present(observed) => observed.owner.as_ref() == Some(&owner),
                 Presence::Absent | Presence::Unknown => false,
             };
-            // in another shard it may be known later that it is taken
+            // in another shard it may turn out later that it is taken
             let theirs = graph
                 .holders(id, &me)
                 .filter(|key| cx.may_hold(graph, key, id) && !(graph.is_in_other_shard(key) && ours()));
@@ -143,7 +144,7 @@ pub(super) fn holders(
     Some((Holders { named, until }, watched))
 }
 
-/// Asks all owners what they want, on behalf of one that deletes.
+/// A survey on behalf of one that deletes.
 struct Surveyor<'a> {
     cx: &'a Kustomizations,
     graph: &'a mut OwnershipGraph,
@@ -187,12 +188,12 @@ impl<'a> Surveyor<'a> {
             return;
         };
         if !self.graph.may_share_target(&key, self.target) {
-            // what it applies, it applies elsewhere
+            // it applies to another cluster
             return;
         }
         let near = object.source == self.ks.source_ref();
         if !near && self.graph.is_in_other_shard(&key) {
-            // no commit is both theirs and ours: what it has now is its answer
+            // no commit has both of them: its present desired state is its answer
             return;
         }
         if self.cx.is_unbuilt(self.graph, &key, object) {
@@ -201,14 +202,14 @@ impl<'a> Surveyor<'a> {
                 return self.leave_open(key, &source);
             }
             let from = self.cx.unbuilt_from(object);
-            // one that was tried is not waited for where no commit is both theirs and ours
+            // without a common commit a failed build is not awaited
             if near || !self.graph.announcements.is_unreached(&key, from.0, &from.1) {
                 self.expect(key, from, near);
             }
             return;
         }
         if object.suspended || !near {
-            // it was asked, but its answer is not waited for
+            // it was asked, but nobody waits for it
             return;
         }
         let Some(state) = self.graph.desired_state(&key).cloned() else {
@@ -224,8 +225,8 @@ impl<'a> Surveyor<'a> {
         }
     }
 
-    /// What one of another shard wants is open until it has applied what is there now. Nothing but a
-    /// deletion waits for that: it may wait for this one.
+    /// The desired state of one in another shard is unknown until it has applied the present artifact. Only
+    /// deletions wait for that, since it may wait for this one.
     fn leave_open(&mut self, key: ObjectRef, source: &ObjectRef) {
         let (_, revision) = self.cx.current_artifact(source).unwrap_or_default();
         self.survey.in_other_shards.insert(key.clone());
@@ -233,7 +234,7 @@ impl<'a> Surveyor<'a> {
             .mark_unknown(key, format!("has not applied {revision} yet"));
     }
 
-    /// Waits for one that is going to be built; each of its inputs gives it the same time.
+    /// Waits for one that will be built. Each of its inputs gives it the same time.
     fn expect(&mut self, key: ObjectRef, from: (i64, String), near: bool) {
         let since = self.graph.announcements.awaited_since(&key, from, self.now);
         let until = deadline(since, self.ks.timeout);
@@ -248,7 +249,7 @@ impl<'a> Surveyor<'a> {
         }
     }
 
-    /// One that another declares may want something only once it is as it is declared.
+    /// A Kustomization that another one declares may want more once its declared form is applied.
     fn ask_declared(&mut self, by: &ObjectRef, state: &DesiredState, applier: &Applier) {
         let (key, id) = (applier.owner.clone(), &applier.id);
         let known = self.graph.declaration(&key);
@@ -259,7 +260,7 @@ impl<'a> Surveyor<'a> {
             {
                 let generation = known.map(|object| object.generation);
                 if generation.is_none_or(|generation| generation < observed.generation) {
-                    // applied, and the mirror is about to tell
+                    // applied, and the mirror is about to report it
                     self.survey.passing = true;
                     self.expect(key, (observed.generation, String::new()), true);
                 }

@@ -1,5 +1,4 @@
-//! What ConfigMaps and Secrets hold for a Kustomization: read once for a run, where something says that it is
-//! time to.
+//! Reads the ConfigMaps and Secrets of a Kustomization: once for a run, where its reason calls for it.
 
 use std::sync::Arc;
 
@@ -8,7 +7,8 @@ use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::substitute_from::{self, Values, ValuesError};
 use crate::kustomization::{Kustomizations, Run};
 
-/// Whether it is a reason to read a ConfigMap or Secret again; not all are, if changes of it are told of.
+/// Whether the run's reason calls for reading ConfigMaps and Secrets again; fewer reasons do if they are
+/// watched.
 pub(super) fn refreshes_values(reason: Reason, told: bool) -> bool {
     match reason {
         Reason::Requested | Reason::Appeared | Reason::Changed => true,
@@ -22,7 +22,6 @@ pub(super) fn refreshes_values(reason: Reason, told: bool) -> bool {
     }
 }
 
-/// The variables, read once for a run.
 pub(in crate::kustomization) async fn read(
     cx: &Kustomizations,
     run: &mut Run<'_>,
@@ -41,7 +40,7 @@ pub(in crate::kustomization) async fn read(
     run.memory.this_run.values.insert(read.map(Arc::new)).clone()
 }
 
-/// Looks whether the variables are others, where something says that it is time to.
+/// Checks whether the variables changed, where the run's reason calls for it.
 pub(super) async fn refresh(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
     let Some(record) = &run.memory.record else { return };
     if !ks.reads_values() || ks.deleting || ks.suspend {
@@ -53,7 +52,7 @@ pub(super) async fn refresh(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declare
         return;
     }
     let read = read(cx, run, ks).await;
-    // the same in other versions
+    // the same values in other versions
     if let (Ok(values), Some(record)) = (read, &mut run.memory.record)
         && let Some(stamp) = &mut record.values
         && stamp.is_of(values.stamp())

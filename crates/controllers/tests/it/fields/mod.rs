@@ -1,13 +1,13 @@
-//! One test for each field and annotation that Flux documents, on the embedded API and, the same test,
-//! on a real one (`cargo xtask test-peers`).
+//! One test for each field and annotation that Flux documents, on the embedded API and, the same test, on a
+//! real one (`cargo xtask test-peers`).
 //!
 //! `docs/compatibility.d/fields.md` is generated from the names of these tests by `cargo xtask gen`: the
 //! module is the kind, and a name begins with the field's path in words (`spec.patches.target.kind` is
-//! `spec_patches_target_kind`), or with `annotation_` or `label_` and what follows the slash. What comes
-//! after that is free. A field that has no test here has to have a reason there.
+//! `spec_patches_target_kind`), or with `annotation_` or `label_` and the part after the slash. The rest of
+//! the name is free. A field without a test here needs a reason there.
 //!
-//! Everything a test makes is in `@home` or in namespaces whose names begin with it: on the real API
-//! others run beside it.
+//! All objects of a test are in `@home` or in namespaces whose names begin with it: on the real API others
+//! run beside it.
 
 mod git_repository;
 mod kustomization;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::session::{DEADLINE, Session, document};
 
-/// Whatever may be looked at: its API version, by kind.
+/// The API version of each kind.
 fn api_version(kind: &str) -> &'static str {
     match kind {
         "Deployment" | "StatefulSet" => "apps/v1",
@@ -30,7 +30,6 @@ fn api_version(kind: &str) -> &'static str {
     }
 }
 
-/// What is in the cluster, as anybody sees it.
 impl Session {
     fn anything(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
         let (group, version) = api_version(kind)
@@ -46,7 +45,7 @@ impl Session {
         found.map_or(Value::Null, |object| serde_json::to_value(object).unwrap())
     }
 
-    /// Waits until an object has this value at this place; null is nothing there.
+    /// Waits until an object has this value at this place; null for none.
     async fn is(&self, kind: &str, name: &str, pointer: &str, expected: Value) {
         self.is_in("@home", kind, name, pointer, expected).await;
     }
@@ -65,7 +64,7 @@ impl Session {
         .await;
     }
 
-    /// Waits until an object is there, or is not.
+    /// Waits until an object exists, or does not.
     async fn exists(&self, kind: &str, name: &str, expected: bool) {
         self.exists_in("@home", kind, name, expected).await;
     }
@@ -93,7 +92,7 @@ impl Session {
         api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
     }
 
-    /// Waits until an event about an object is annotated so.
+    /// Waits until an event about an object has this annotation.
     async fn carries(&self, kind: &str, name: &str, annotation: &str, value: &str) {
         let what = format!("an event of {kind} {name} has {annotation}: {value}");
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.home);
@@ -114,7 +113,6 @@ impl Session {
         .await;
     }
 
-    /// Creates an object by hand.
     async fn create(&self, object: Value) {
         let object: Value = serde_json::from_str(&self.here(&object.to_string())).unwrap();
         let object: DynamicObject = serde_json::from_value(object).unwrap();
@@ -127,7 +125,7 @@ impl Session {
     }
 }
 
-/// A manifest of the session's namespace, with more in it.
+/// A manifest in the session's namespace.
 fn manifest(kind: &str, name: &str, more: Value) -> String {
     manifest_in("@home", kind, name, more)
 }
@@ -171,7 +169,7 @@ fn workload(name: &str, image: &str) -> String {
     manifest("Deployment", name, json!({ "spec": spec }))
 }
 
-/// What git says in a session's repository; `None` where it is not installed.
+/// The output of git in a session's repository; `None` where it is not installed.
 fn git(session: &Session, arguments: &[&str]) -> Option<String> {
     let path = session.repository.path().display().to_string();
     let mut all = vec!["-C", &path, "-c", "user.name=a", "-c", "user.email=a@b"];
@@ -179,8 +177,8 @@ fn git(session: &Session, arguments: &[&str]) -> Option<String> {
     program("git", &all)
 }
 
-/// What a program says that succeeds; `None`, with a line, where it is not installed. Where the field is to be
-/// proven on a real cluster it has to be.
+/// The output of a program that succeeds; `None`, with a line, where it is not installed. On a real cluster
+/// it must be installed.
 fn program(name: &str, arguments: &[&str]) -> Option<String> {
     let none = std::path::Path::new("/dev/null");
     let output = std::process::Command::new(name)

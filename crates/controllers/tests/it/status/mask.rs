@@ -1,5 +1,5 @@
-//! What a status and an event say, without what differs from run to run: times, how long something took,
-//! commits, digests of archives, addresses.
+//! Masks the parts of statuses and events that differ from run to run: times, durations, commits, digests
+//! of archives, addresses.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Event;
 use regex::Regex;
 use serde_json::Value;
 
-/// What is masked in one scenario.
+/// The masked texts of one scenario.
 #[derive(Debug)]
 pub(super) struct Mask {
     url: String,
@@ -41,7 +41,7 @@ impl Mask {
         }
     }
 
-    /// A commit of the scenario: it is called by its number.
+    /// A commit of the scenario is shown by its number.
     pub(super) fn commit(&mut self, id: &str) {
         self.commits.push(id.to_owned());
     }
@@ -103,7 +103,7 @@ impl Mask {
             .collect()
     }
 
-    /// An event about one of our objects.
+    /// An event about one of the scenario's objects.
     pub(super) fn event(&self, event: &Event) -> String {
         let word = |part: &Option<String>| part.clone().unwrap_or_default();
         let mut text = format!(
@@ -112,7 +112,7 @@ impl Mask {
             word(&event.involved_object.name),
             word(&event.type_),
             word(&event.reason),
-            // client-go's word for those of which there were more than ten
+            // client-go's prefix after more than ten events
             word(&event.message)
                 .trim_end()
                 .trim_start_matches("(combined from similar events): ")
@@ -124,7 +124,7 @@ impl Mask {
     }
 }
 
-/// A record of the history. How often it came to the same is not shown: that depends on who else woke it.
+/// A record of the history. Its count is not shown: it depends on wake-ups by others.
 fn record(record: &Value) -> String {
     format!(
         "history {} {} {}",

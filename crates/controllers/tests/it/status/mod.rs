@@ -1,14 +1,14 @@
-//! What Flux's own controllers say, held against what we say: conditions, reasons, messages, history,
-//! inventory, artifacts and events.
+//! Compares statuses and events of Flux's own controllers with Equate's: conditions, reasons, messages,
+//! history, inventory, artifacts and events.
 //!
-//! A scenario is a YAML document in `tests/status/scenarios`: steps that commit, write and ask for runs, and
-//! what is waited for after each. What is seen then is a text, with what differs from run to run
-//! [masked](mask). The text beside it (`tests/status/NAME.txt`) holds both sides: lines that are the same,
-//! `-` what only Flux's controllers said when they were recorded, `+` what only we say. Here ours is
-//! compared; each difference that stands has its row in `docs/compatibility.d/loop.md`.
+//! A scenario is a YAML document in `tests/status/scenarios`: steps that commit, write and request runs,
+//! with an expected end for each. The result is a text, with variable parts [masked](mask). The golden file
+//! (`tests/status/NAME.txt`) holds both sides: equal lines, `-` for lines of Flux's controllers when they
+//! were recorded, `+` for Equate's lines. The test compares Equate's side; each permanent difference has
+//! its row in `docs/compatibility.d/loop.md`.
 //!
-//! `EQUATE_STATUS=bless` writes our side anew. `EQUATE_STATUS=upstream` records the other one: it starts
-//! nothing, but talks to the cluster of `EQUATE_TEST_KUBECONFIG`, where somebody runs Flux's controllers.
+//! `EQUATE_STATUS=bless` rewrites Equate's side. `EQUATE_STATUS=upstream` records the other one: it starts
+//! nothing, but uses the cluster of `EQUATE_TEST_KUBECONFIG`, where Flux's controllers run.
 
 mod mask;
 mod pages;
@@ -30,11 +30,11 @@ use self::pages::Page;
 use self::script::{Object, Scenario, Step, Until};
 use crate::session::{Session, real};
 
-/// Long enough for a controller that tries again after some seconds.
+/// Long enough for a controller that retries after some seconds.
 const PATIENCE: Duration = Duration::from_secs(100);
-/// After it, nothing more is said of a step that is recorded.
+/// After it, a recorded step counts as settled.
 const SETTLED: Duration = Duration::from_millis(2500);
-/// So many scenarios at once.
+/// Concurrent scenarios.
 const AT_ONCE: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ async fn statuses_and_events_are_flux_s() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A kind whose health is what its status says.
+/// A kind whose health is in its status.
 async fn define_widgets(client: &Client) {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -128,7 +128,7 @@ struct Stage {
     repository: Repository,
     server: Option<HttpServer>,
     mask: Mask,
-    /// The events that were shown, as they are shown.
+    /// The events that were shown.
     told: BTreeSet<String>,
     requests: usize,
 }
@@ -166,7 +166,7 @@ impl Stage {
         }
     }
 
-    /// Plays it; what is wrong, if anything is.
+    /// Runs the scenario; returns the error, if any.
     async fn play(mut self) -> Option<String> {
         let path = self.scenario.page();
         let mut page = Page::read(&path);
@@ -239,7 +239,7 @@ impl Stage {
         }
     }
 
-    /// Creates an object, or merges it into the one there is.
+    /// Creates an object, or merges it into the existing one.
     async fn put(&self, object: &Object) {
         let url = self.server.as_ref().unwrap().url();
         let full = |new| {
@@ -268,7 +268,7 @@ impl Stage {
         }
     }
 
-    /// Asks for a run of each object that is waited for, one after the other, and waits.
+    /// Requests a run of each awaited object, one after the other, and waits.
     async fn reach(&mut self, step: &Step) -> Result<(), String> {
         for until in &step.until {
             let mut token = None;
@@ -310,7 +310,7 @@ impl Stage {
         }
     }
 
-    /// What there is to be seen, once it is as expected or will not be.
+    /// The observed state, once it is as expected or the time is over.
     async fn see(&mut self, step: &Step, expected: Option<&[String]>) -> Vec<String> {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -343,13 +343,13 @@ impl Stage {
         }
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.scenario.name);
         let mut events = events.list(&ListParams::default()).await.unwrap().items;
-        // their names end with the time of their making
+        // their names end with the time of their creation
         events.sort_by_key(|event| {
             let name = event.metadata.name.as_deref().unwrap_or_default();
             let time = name
                 .rsplit_once('.')
                 .map(|(_, time)| (time.len(), time.to_owned()));
-            // those of two objects have no order
+            // events of two objects have no order
             let about = &event.involved_object;
             (about.kind.clone(), about.name.clone(), time)
         });

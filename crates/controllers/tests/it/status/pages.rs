@@ -1,19 +1,19 @@
-//! Pages that hold what both sides said: one line each, in one order.
+//! Golden files with both sides: one line each, in one order.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What was said after each step.
+/// The lines after each step.
 pub(super) type Said = [(String, Vec<String>)];
 
-/// One scenario's page, as it stands.
+/// The golden file of one scenario.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     lines: Vec<String>,
 }
 
 impl Page {
-    /// Reads it; one that is not there is empty.
+    /// Reads it; a missing one is empty.
     pub(super) fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         Self {
@@ -21,7 +21,7 @@ impl Page {
         }
     }
 
-    /// What we say after a step.
+    /// Equate's lines after a step.
     pub(super) fn ours(&self, step: &str) -> Vec<String> {
         self.side(step, '+')
     }
@@ -35,7 +35,7 @@ impl Page {
             .collect()
     }
 
-    /// Writes it anew with what one side said, or both.
+    /// Writes it with the new lines of one side, or both.
     pub(super) fn write(&mut self, path: &Path, theirs: Option<&Said>, ours: Option<&Said>) {
         let Some(said) = theirs.or(ours) else { return };
         let mut text = String::new();
@@ -51,7 +51,7 @@ impl Page {
     }
 }
 
-/// Two sides of a step, to be read by a person.
+/// Both sides of a step, for people.
 pub(super) fn difference(step: &str, before: &[String], after: &[String]) -> String {
     format!("{}\n{}", title(step), merged(before, after))
 }

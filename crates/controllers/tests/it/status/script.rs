@@ -1,4 +1,4 @@
-//! Scenarios as they are written: see `tests/status/scenarios`.
+//! The format of scenarios: see `tests/status/scenarios`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,23 +12,23 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
-    /// Its name, its namespace, and its page.
+    /// Its name, its namespace, and its golden file.
     pub(super) name: String,
-    /// What the repository asks of the user `git`, if anything.
+    /// The repository's password of the user `git`, if any.
     #[serde(default)]
     pub(super) password: Option<String>,
-    /// The kind that is shown; all where it is not said.
+    /// The shown kind; all where none is set.
     #[serde(default)]
     about: Option<String>,
     pub(super) steps: Vec<Step>,
 }
 
-/// One change, and what comes of it.
+/// One change, and its result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
     pub(super) name: String,
-    /// Files by path; null for one that goes.
+    /// Files by path; null removes one.
     #[serde(default)]
     pub(super) commit: BTreeMap<String, Option<String>>,
     #[serde(default = "main")]
@@ -38,21 +38,21 @@ pub(super) struct Step {
     pub(super) message: Option<String>,
     #[serde(default)]
     pub(super) tag: Option<String>,
-    /// The HTTP status that the repository answers from now on; 0 for what is right.
+    /// The HTTP status that the repository answers from now on; 0 ends the fault.
     #[serde(default)]
     pub(super) fault: Option<u16>,
-    /// Objects to be created, or merged into those that are there.
+    /// Objects to create, or to merge into the existing ones.
     #[serde(default)]
     pub(super) objects: Vec<Object>,
-    /// Statuses to be merged.
+    /// Statuses to merge.
     #[serde(default)]
     pub(super) status: BTreeMap<Named, Value>,
     #[serde(default)]
     pub(super) delete: Vec<Named>,
-    /// Whether a run is asked for of all that is waited for.
+    /// Whether to request a run of all awaited objects.
     #[serde(default = "yes")]
     pub(super) ask: bool,
-    /// What is waited for, in this order, and then shown.
+    /// The awaited objects, in this order; then they are shown.
     pub(super) until: Vec<Until>,
 }
 
@@ -114,7 +114,7 @@ impl TryFrom<String> for Until {
 }
 
 impl Until {
-    /// Whether it is an object of Flux's that is to be there.
+    /// Whether it is an object of Flux that must exist.
     pub(super) fn is_ours(&self) -> bool {
         self.words != ["gone"] && has_status(&self.of.kind)
     }
@@ -135,13 +135,13 @@ impl Until {
     }
 }
 
-/// An object with less words than it needs.
+/// An object in short form.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Object(Value);
 
 impl Object {
-    /// With what every object of its kind has here, where it is `new`.
+    /// Adds the parts that every `new` object of its kind has here.
     pub(super) fn in_full(&self, new: bool, namespace: &str, url: &str) -> Value {
         let kind = self.0["kind"].as_str().unwrap();
         let mut full = match kind {
@@ -181,7 +181,7 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// Null is for what goes: in an object that is new, there is nothing to go.
+/// Null removes a field: a new object has none to remove.
 pub(super) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -193,12 +193,12 @@ pub(super) fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Whether objects of the kind are reconciled and say what came of it.
+/// Whether objects of the kind are reconciled and have a status.
 pub(super) fn has_status(kind: &str) -> bool {
     ["Kustomization", "GitRepository"].contains(&kind)
 }
 
-/// The version of each kind that is written or looked at.
+/// The API version of each kind.
 pub(super) fn api_version(kind: &str) -> &'static str {
     match kind {
         "Kustomization" => "kustomize.toolkit.fluxcd.io/v1",
@@ -215,7 +215,7 @@ pub(super) fn is_cluster_scoped(kind: &str) -> bool {
 }
 
 impl Scenario {
-    /// Whether what objects of a kind say is to be seen.
+    /// Whether objects of a kind are shown.
     pub(super) fn shows(&self, kind: &str) -> bool {
         self.about
             .as_deref()
@@ -223,13 +223,13 @@ impl Scenario {
     }
 }
 
-/// Where scenarios and pages are.
+/// The directory of scenarios and golden files.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/status")
 }
 
 impl Scenario {
-    /// The page that holds what is said in it.
+    /// The golden file.
     pub(super) fn page(&self) -> PathBuf {
         folder().join(format!("{}.txt", self.name))
     }
@@ -254,7 +254,7 @@ pub(super) fn all() -> Vec<Scenario> {
 }
 
 impl Scenario {
-    /// With its namespace where files name it.
+    /// Replaces the placeholder of its namespace.
     fn here(mut self) -> Self {
         let name = self.name.clone();
         for text in self

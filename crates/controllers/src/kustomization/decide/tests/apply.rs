@@ -1,8 +1,6 @@
-//! How far a build is applied, and what ends that.
-
 use super::*;
 
-/// A build of these that begins to be applied to a cluster that has those.
+/// A build of these objects that begins to be applied.
 fn staged(now: Instant, objects: Objects) -> Seen {
     let mut seen = seen(now);
     seen.last = Some(Last {
@@ -23,7 +21,7 @@ fn holding(names: &[&str]) -> Declared {
 }
 
 #[test]
-fn what_is_held_is_written_down_before_it_is_applied() {
+fn the_inventory_is_written_before_objects_are_applied() {
     let now = Instant::now();
     let what = |declared: &[&str], held: &[&str], live: &[&str], expected: &str| {
         let seen = staged(now, objects(declared, held, live));
@@ -41,7 +39,7 @@ fn what_is_held_is_written_down_before_it_is_applied() {
         &[],
         "apply create ConfigMap/shop/a; written ahead: None",
     );
-    // what goes stays written down until it is gone
+    // an object that disappears stays in the inventory until it is gone
     what(
         &["a"],
         &["a", "b"],
@@ -52,7 +50,7 @@ fn what_is_held_is_written_down_before_it_is_applied() {
 }
 
 #[test]
-fn what_has_to_be_known_is_asked_for_before_anything_is_applied() {
+fn all_questions_come_before_applying() {
     let now = Instant::now();
     let ks = holding(&["old"]);
     let what = |change: &dyn Fn(&mut Seen), expected: &str| {
@@ -118,7 +116,7 @@ fn what_has_to_be_known_is_asked_for_before_anything_is_applied() {
     );
 }
 
-/// A run that applied these and holds those.
+/// A run that applied `declared` and holds `held`.
 fn passed(now: Instant, declared: &[&str], held: &[&str], live: &[&str]) -> Seen {
     let applied = objects(declared, held, live);
     let plan = Arc::new(applied.plan().plan);
@@ -138,7 +136,7 @@ fn passed(now: Instant, declared: &[&str], held: &[&str], live: &[&str]) -> Seen
 }
 
 #[test]
-fn what_is_not_declared_any_more_goes_when_all_is_applied() {
+fn undeclared_objects_are_pruned_after_applying() {
     let now = Instant::now();
     let held = ["a", "gone", "old"];
     let what = |change: &dyn Fn(&mut Seen), expected: &str| {
@@ -182,12 +180,12 @@ fn what_is_not_declared_any_more_goes_when_all_is_applied() {
             seen.last.as_mut().unwrap().contests = vec![(contest, near)];
         }
     };
-    // nothing is pruned while it is not clear what belongs to whom
+    // nothing is pruned while ownership is unclear
     what(&contest(true), "contested; holds [\"a\", \"gone\", \"old\"]");
 }
 
 #[test]
-fn what_deletes_too_much_is_confirmed_or_becomes_less() {
+fn too_many_deletions_wait_for_confirmation_or_a_smaller_plan() {
     let now = Instant::now();
     let held: Vec<String> = (0..12).map(|n| format!("c{n:02}")).collect();
     let held: Vec<&str> = held.iter().map(String::as_str).collect();

@@ -1,5 +1,3 @@
-//! What becomes of the objects of a Kustomization that is deleted.
-
 use super::*;
 
 #[test]
@@ -40,7 +38,7 @@ fn deletion_follows_the_policy() {
             expected,
         );
     }
-    // what it holds is here, whatever it cannot build
+    // the objects are in this cluster, whatever it cannot build
     what(
         json!({ "decryption": { "provider": "sops", "serviceAccountName": "anyone" } }),
         &|_| {},
@@ -108,7 +106,7 @@ fn deletion_follows_the_policy() {
 }
 
 #[test]
-fn an_inventory_that_cannot_be_read_holds_up_only_who_needs_it() {
+fn an_unreadable_inventory_blocks_only_steps_that_need_it() {
     let now = Instant::now();
     let check = |metadata: Value, spec: Value, stalls: bool| {
         let status = json!({ "inventory": { "entries": [{ "id": "nonsense", "v": "v1" }] } });

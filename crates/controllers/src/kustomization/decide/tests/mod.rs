@@ -34,7 +34,7 @@ use crate::ownership::contest::Contest;
 use crate::ownership::desired::DesiredSet;
 use crate::ownership::survey::Survey;
 
-/// What is seen when all is well: the artifact is there, and nothing has been done yet.
+/// All is well: the artifact is present, and nothing has been done yet.
 fn seen(now: Instant) -> Seen {
     Seen {
         last: None,
@@ -58,7 +58,7 @@ fn last(phase: Phase) -> Last {
     }
 }
 
-/// What is seen before anything is built, but for this.
+/// All is well, except for this change before a build.
 fn before(change: impl FnOnce(&mut Prerequisites)) -> Seen {
     let mut seen = seen(Instant::now());
     let mut prerequisites = Prerequisites::clone(&seen.prerequisites);
@@ -75,7 +75,7 @@ fn inventory(names: &[&str]) -> Inventory {
     names.iter().map(|name| (id(name), "v1".to_owned())).collect()
 }
 
-/// Objects of these names: declared, held, and there with our labels.
+/// Objects of these names: declared, held, and present with Equate's labels.
 fn objects(declared: &[&str], held: &[&str], live: &[&str]) -> Objects {
     let owner = owner_of(&key("apps"));
     let desired = declared.iter().map(|name| {
@@ -176,16 +176,15 @@ fn names<'i>(ids: impl Iterator<Item = &'i ObjectId>) -> Vec<String> {
     ids.map(|id| id.name.to_string()).collect()
 }
 
-/// Checks what is done, in words.
 fn check(ks: &Declared, seen: &Seen, now: Instant, expected: &str) {
     let plan = decide(ks, seen, now);
     assert_eq!(short(&plan.step), expected, "{:?}", seen.last);
-    // the same was decided of the same
+    // the same observations give the same decision
     assert_eq!(decide(ks, seen, now), plan);
 }
 
 #[test]
-fn what_stands_in_the_way_is_said_first() {
+fn obstacles_are_reported_first() {
     let now = Instant::now();
     let none = || json!({});
     let what = |spec: Value, seen: Seen, expected: &str| {
@@ -262,7 +261,7 @@ fn what_stands_in_the_way_is_said_first() {
 }
 
 #[test]
-fn what_passes_at_once_is_not_said_of_what_was_well() {
+fn short_waits_do_not_change_a_ready_status() {
     let now = Instant::now();
     let ks = declared(&json!({}), &json!({ "timeout": "5m" }));
     let missing = |source: SourceSeen, looked: bool, ready: bool, since: u64| {
@@ -284,7 +283,7 @@ fn what_passes_at_once_is_not_said_of_what_was_well() {
     assert_eq!(missing(stored(), true, true, 0), "silent for 2s");
     assert_eq!(missing(stored(), true, true, 2), "wait");
     assert_eq!(missing(stored(), true, false, 0), "wait");
-    // whose status another process wrote is about to be fetched for the first time
+    // the status of another process: the artifact is about to be fetched for the first time
     assert_eq!(missing(stored(), false, true, 2), "silent for 2s");
     assert_eq!(missing(stored(), false, true, 300), "wait");
     assert_eq!(missing(SourceSeen::Absent, true, true, 0), "wait");
@@ -340,12 +339,12 @@ fn nothing_is_built_twice() {
     releasing(ready(), release);
     releasing(older(ready()), release);
 
-    // a stage: at a new revision with other inputs it begins again
+    // a stage: a new revision with other inputs begins again
     let staged = || last(Phase::Staged { until: future });
     what(staged(), "conclude Healthy(Unasked)");
     what(others(staged()), "Build(Inputs)");
 
-    // health is awaited: silence until something changes, or the time is over
+    // health checks: no status until something changes, or the time is over
     let checking = |until| last(Phase::Checking { until });
     what(with(pending(), checking(future)), "Settled");
     what(with(pending(), checking(past)), "conclude Unhealthy(\"x\")");
@@ -374,7 +373,7 @@ fn nothing_is_built_twice() {
     what(with(pending(), staged()), "conclude Checking");
     what(drifted(with(pending(), checking(future))), "Build(Drift)");
 
-    // what was healthy and is not has its time to become so again
+    // an object that stopped being healthy has its time to recover
     let degrades = |last: Last| {
         let mut seen = seen(now);
         seen.last = Some(last);
@@ -390,14 +389,14 @@ fn nothing_is_built_twice() {
     what(with(failed(), ready()), "conclude Unhealthy(\"x\")");
     what(asked(degraded(future)), "conclude Healthy(Still)");
 
-    // what is not healthy becomes ready when it is, and is applied again in time
+    // an unhealthy build becomes ready when healthy, and is applied again in time
     let unhealthy = |retry| last(Phase::Unhealthy { retry });
     what(with(failed(), unhealthy(future)), "Settled");
     what(with(failed(), unhealthy(past)), "Build(Retry)");
     what(asked(unhealthy(future)), "conclude Healthy(Now)");
     what(older(with(failed(), unhealthy(future))), "NewRevision");
 
-    // what failed waits for its time or for other inputs
+    // a failed build waits for its time or for other inputs
     let broken = |retry| last(Phase::Failed { retry });
     what(broken(None), "Settled");
     what(broken(Some(future)), "Settled");
@@ -410,14 +409,14 @@ fn nothing_is_built_twice() {
     let freed = |last: Last| Last { freed: true, ..last };
     let hope = |last: Last| Last { hope: true, ..last };
     what(freed(broken(Some(future))), "Build(Retry)");
-    // a new revision may have repaired it elsewhere; what cannot be built only moves on with it
+    // a new revision may have repaired it elsewhere; a failed build needs the new revision itself
     what(older(broken(Some(future))), "Build(Retry)");
     what(older(broken(None)), "NewRevision");
-    // so may a dependency, which what cannot be built does not ask
+    // so may a dependency, which a failed build does not check
     what(hope(broken(Some(future))), "Build(Retry)");
     what(hope(broken(None)), "Settled");
     what(hope(ready()), "Settled");
-    // meanwhile the rest goes on
+    // meanwhile the rest continues
     releasing(broken(Some(future)), release);
     releasing(broken(None), "Settled");
     what(drifted(broken(Some(future))), "Build(Drift)");
@@ -425,7 +424,7 @@ fn nothing_is_built_twice() {
 }
 
 #[test]
-fn dependencies_hold_up_what_is_new_only() {
+fn dependencies_block_only_new_work() {
     let now = Instant::now();
     let wait = "wait: dependency 'flux-system/infra' is not ready";
     let what = |last: Option<Last>, expected: &str| {
@@ -469,14 +468,14 @@ fn dependencies_hold_up_what_is_new_only() {
         "conclude Healthy(Unasked)",
     );
     what(Some(last(Phase::Failed { retry: Some(now) })), wait);
-    // what is confirmed was begun before
+    // a confirmed build was begun before
     what(Some(last(Phase::Unconfirmed)), "Build(Confirmed)");
     let broken = || {
         last(Phase::Failed {
             retry: Some(now + Duration::from_secs(1)),
         })
     };
-    // one that stopped being ready is no hope, and what failed still says why
+    // a dependency that stopped being ready gives no hope, and the failure stays reported
     what(
         Some(Last {
             hope: true,
@@ -506,7 +505,7 @@ fn a_request_is_taken_up_once() {
 }
 
 #[test]
-fn of_many_that_read_a_revision_those_go_first_that_have_more_to_do() {
+fn reconciliations_with_more_work_go_first() {
     let now = Instant::now();
     let what = |deferrable: bool, no_access: bool, revision: &str, expected: &str| {
         let mut seen = seen(now);
@@ -525,7 +524,7 @@ fn of_many_that_read_a_revision_those_go_first_that_have_more_to_do() {
 }
 
 #[test]
-fn the_others_are_told_what_it_wants_whatever_becomes_of_it() {
+fn the_desired_state_is_announced_in_all_cases() {
     let now = Instant::now();
     let told = |spec: Value, seen: &Seen| {
         let plan = decide(&declared(&json!({}), &spec), seen, now);
@@ -537,7 +536,7 @@ fn the_others_are_told_what_it_wants_whatever_becomes_of_it() {
     };
     let suspended = || json!({ "suspend": true });
     let ahead = |ahead: Ahead| Seen { ahead, ..seen(now) };
-    // also one that rests is built, for what moved to it
+    // a suspended one is built too, because objects may have moved to it
     assert_eq!(
         told(suspended(), &ahead(Ahead::Missing)),
         "None, BuildAhead { keep: false }"
@@ -553,7 +552,7 @@ fn the_others_are_told_what_it_wants_whatever_becomes_of_it() {
     });
     waits.ahead = Ahead::Missing;
     assert_eq!(told(json!({}), &waits), "None, BuildAhead { keep: true }");
-    // a build has its own word
+    // a build makes its own announcement
     assert_eq!(told(json!({}), &seen(now)), "None, Build(First)");
     let with_last = |last: Last| Seen {
         last: Some(last),
@@ -578,7 +577,7 @@ fn the_others_are_told_what_it_wants_whatever_becomes_of_it() {
 }
 
 #[test]
-fn objects_cross_the_border_of_a_shard_before_anything_else() {
+fn objects_change_shards_before_anything_else() {
     let now = Instant::now();
     let what = |questions: Questions, last: Option<Last>, expected: &str| {
         let mut seen = seen(now);
@@ -608,7 +607,7 @@ fn objects_cross_the_border_of_a_shard_before_anything_else() {
 }
 
 #[test]
-fn health_is_judged_as_a_whole() {
+fn all_health_checks_make_one_summary() {
     let check = |objects: &[(&str, Status, &str)], expected: Verdict| {
         let ids: Vec<ObjectId> = objects
             .iter()

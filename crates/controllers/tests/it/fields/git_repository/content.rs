@@ -1,4 +1,4 @@
-//! What of a commit becomes the artifact.
+//! The content of the artifact.
 
 use equate_testkit::git::Repository;
 use serde_json::json;
@@ -14,7 +14,7 @@ const FILES: [(&str, &str); 5] = [
     ("README.md", "read"),
 ];
 
-/// In place of the default patterns, not beside them.
+/// The patterns replace the default ones.
 #[tokio::test]
 async fn spec_ignore() {
     let session = Session::anywhere(&FILES).await;
@@ -26,7 +26,7 @@ async fn spec_ignore() {
     session.end().await;
 }
 
-/// A file in the repository does so, too.
+/// The patterns of a file in the repository do, too.
 #[tokio::test]
 async fn spec_ignore_file() {
     let session = Session::anywhere(&FILES).await;
@@ -50,7 +50,7 @@ async fn spec_sparse_checkout() {
     session.end().await;
 }
 
-/// One repository's artifact inside another's.
+/// The artifact of one repository inside another's.
 async fn included(include: serde_json::Value, expected: &[&str]) {
     let session = Session::anywhere(&[("a.yaml", "a: 1\n")]).await;
     session

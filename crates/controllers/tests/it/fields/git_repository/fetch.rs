@@ -1,4 +1,4 @@
-//! What is fetched, and when.
+//! The revision to fetch, and the time.
 
 use equate_api::source::GitRepository;
 use equate_testkit::git::Repository;
@@ -20,7 +20,7 @@ async fn spec_url() {
     session.end().await;
 }
 
-/// One that nothing was ever pushed to; the first commit is found.
+/// A repository without commits; the first commit is found.
 #[tokio::test]
 async fn spec_url_of_an_empty_repository() {
     let empty = Repository::init_bare().unwrap();
@@ -67,7 +67,7 @@ async fn spec_ref_branch() {
     session.end().await;
 }
 
-/// Without any reference it is `master`.
+/// The default is `master`.
 #[tokio::test]
 async fn spec_ref_branch_by_default() {
     let session = Session::anywhere(&[("a.yaml", "a: 1\n")]).await;
@@ -145,7 +145,7 @@ async fn spec_ref_commit() {
 async fn spec_interval() {
     let session = Session::anywhere(&[]).await;
     let first = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
-    // a local stand-in is watched; a server is asked
+    // a local directory is watched; a server is polled
     let Some(server) = session.repository.serve_http().unwrap() else {
         return;
     };

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::session::{DEADLINE, Session, URL};
 
 impl Session {
-    /// A GitRepository of the session's repository, looked at every hour unless the spec says otherwise.
+    /// A GitRepository of the session's repository, with an interval of an hour unless the spec sets one.
     async fn source(&self, name: &str, spec: Value) {
         let mut object = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1",
@@ -26,20 +26,19 @@ impl Session {
         self.create(object).await;
     }
 
-    /// Changes a GitRepository.
     async fn change(&self, name: &str, spec: Value) {
         let patch = json!({ "spec": spec });
         self.merge::<equate_api::source::GitRepository>("@home", name, patch)
             .await;
     }
 
-    /// A Secret of the session's.
+    /// A Secret of the session.
     async fn secret(&self, name: &str, data: Value) {
         let text = super::manifest("Secret", name, json!({ "stringData": data }));
         self.create(serde_json::from_str(&text).unwrap()).await;
     }
 
-    /// Waits until a GitRepository says this of itself; its status.
+    /// Waits until a GitRepository has this reason and message; returns its status.
     async fn says(&self, name: &str, reason: &str, message: &str) -> Value {
         let message = self.here(message);
         let what = format!("GitRepository {name} says {reason} {message}");
@@ -80,7 +79,7 @@ impl Session {
         .await
     }
 
-    /// The files of an artifact; `None` where there is none, or another is in its place already.
+    /// The files of an artifact; `None` where there is none, or a newer one has replaced it.
     fn files(&self, artifact: &Value) -> Option<Vec<String>> {
         let path = self.folder().join("artifacts").join(artifact["path"].as_str()?);
         let archive = std::fs::read(path).ok()?;

@@ -1,4 +1,4 @@
-//! As whom and by which way it is fetched, over real connections on this machine.
+//! The credentials and the route of a fetch, over real connections on this machine.
 
 use equate_api::source::GitRepository;
 use equate_testkit::git::{GithubApi, Guard, Proxy, SocksProxy, SshKey};
@@ -10,13 +10,13 @@ use super::super::program;
 use crate::session::Session;
 
 impl Session {
-    /// Asks for a run of a GitRepository now.
+    /// Requests a run of a GitRepository now.
     async fn ask(&self, name: &str, token: &str) {
         let asked = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": token } } });
         self.merge::<GitRepository>("@home", name, asked).await;
     }
 
-    /// None of these words is in a GitRepository's status or in an event.
+    /// None of these texts is in a GitRepository's status or in an event.
     async fn never_said(&self, name: &str, words: &[&str]) {
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.home);
         let events = events.list(&ListParams::default()).await.unwrap();
@@ -28,7 +28,7 @@ impl Session {
     }
 }
 
-/// A repository that asks for credentials is opened with those of the Secret, and not without.
+/// A repository that requires credentials opens with those of the Secret, and not without.
 async fn opened(guard: Guard, data: Value) {
     let session = Session::anywhere(&[]).await;
     let commit = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
@@ -79,7 +79,7 @@ async fn spec_secret_ref_name_ca() {
     session.end().await;
 }
 
-/// A server that speaks with nobody who shows no certificate.
+/// A server that requires a client certificate.
 #[tokio::test]
 async fn spec_secret_ref_name_client_certificate() {
     let session = Session::anywhere(&[]).await;
@@ -105,7 +105,7 @@ async fn spec_secret_ref_name_client_certificate() {
     session.end().await;
 }
 
-/// A Secret for a host by ssh: wrong in one entry first, and then as it should be.
+/// A Secret for a host by ssh: first with one wrong entry, then correct.
 async fn opened_by_ssh(wrong: Value, right: Value, expected: &str, session: &Session, url: &str) {
     let commit = session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
     session.secret("key", wrong).await;
@@ -137,7 +137,7 @@ async fn spec_secret_ref_name_ssh() {
     session.end().await;
 }
 
-/// A key that opens nothing there, and one that does.
+/// First a key without access, then one with access.
 #[tokio::test]
 async fn spec_secret_ref_name_ssh_identity() {
     let session = Session::anywhere(&[]).await;
@@ -168,7 +168,7 @@ async fn spec_secret_ref_name_ssh_password() {
     session.end().await;
 }
 
-/// One that comes later is found.
+/// A Secret that is created later is found.
 #[tokio::test]
 async fn spec_secret_ref_name_that_is_not_there_yet() {
     let session = Session::anywhere(&[]).await;
@@ -189,7 +189,7 @@ async fn spec_secret_ref_name_that_is_not_there_yet() {
     session.end().await;
 }
 
-/// A proxy that is not there: the repository is asked for through it, and not beside it.
+/// Without the proxy, the repository is not contacted directly.
 #[tokio::test]
 async fn spec_proxy_secret_ref_name() {
     let session = Session::anywhere(&[]).await;
@@ -208,7 +208,7 @@ async fn spec_proxy_secret_ref_name() {
     session.end().await;
 }
 
-/// A name that only the proxy knows, and a proxy that asks who is there.
+/// A host name that only the proxy resolves, and a proxy with credentials.
 #[tokio::test]
 async fn spec_proxy_secret_ref_name_credentials() {
     let session = Session::anywhere(&[]).await;
@@ -239,7 +239,7 @@ async fn spec_proxy_secret_ref_name_credentials() {
     session.end().await;
 }
 
-/// A name that only the proxy knows, over SOCKS.
+/// A host name that only the proxy resolves, over SOCKS.
 #[tokio::test]
 async fn spec_proxy_secret_ref_name_socks5() {
     let session = Session::anywhere(&[]).await;
@@ -262,7 +262,7 @@ async fn spec_proxy_secret_ref_name_socks5() {
     session.end().await;
 }
 
-/// The same of an ssh host, over both.
+/// The same for an ssh host, over both.
 #[tokio::test]
 async fn spec_proxy_secret_ref_name_of_an_ssh_url() {
     let session = Session::anywhere(&[]).await;
@@ -298,7 +298,7 @@ async fn spec_proxy_secret_ref_name_of_an_ssh_url() {
     session.end().await;
 }
 
-/// A field that asks a cloud for an identity stalls the object, and is named.
+/// A field that requires a cloud identity stalls the object, and is named.
 async fn stalls(spec: Value, field: &str) {
     let session = Session::anywhere(&[]).await;
     session.source("app", spec).await;
@@ -322,7 +322,7 @@ async fn spec_provider_azure_is_refused() {
     stalls(json!({ "url": url, "provider": "azure" }), "spec.provider azure").await;
 }
 
-/// The definition lets it stand beside a cloud's provider only, so that is what is named.
+/// The CRD allows it only with a cloud's provider, so the message names that.
 #[tokio::test]
 async fn spec_service_account_name_is_refused() {
     let spec = json!({
@@ -342,7 +342,7 @@ async fn spec_provider_generic() {
     session.end().await;
 }
 
-/// The app's key asks for a token of its installation, once, and the token opens the repository.
+/// The app's key requests a token of its installation, once, and the token opens the repository.
 #[tokio::test]
 async fn spec_provider_github() {
     let session = Session::anywhere(&[]).await;
@@ -384,7 +384,7 @@ async fn spec_provider_github() {
         .iter()
         .filter(|head| head.contains("installations/34/access_tokens"));
     assert_eq!(tokens.count(), 1, "a token is asked for once: {heads:?}");
-    // its own word: three parts, for the app and for two minutes
+    // the app's JWT: three parts, for the app and for two minutes
     let jwt = heads
         .iter()
         .find_map(|head| head.lines().find_map(|line| line.split_once("Bearer ")));
@@ -394,7 +394,7 @@ async fn spec_provider_github() {
     session.end().await;
 }
 
-/// Without the Secret of an app nothing is asked for.
+/// Without the Secret of an app, nothing is fetched.
 #[tokio::test]
 async fn spec_provider_github_without_an_app_is_refused() {
     let session = Session::anywhere(&[("a.yaml", "a: 1\n")]).await;

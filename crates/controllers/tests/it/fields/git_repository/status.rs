@@ -1,4 +1,4 @@
-//! What is said.
+//! The status.
 
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ async fn status_last_handled_reconcile_at() {
     session.end().await;
 }
 
-/// What of the spec the artifact was made with.
+/// The settings that the artifact was made with.
 async fn observed(spec: Value, field: &str, expected: Value) {
     let session = Session::anywhere(&[("lib/a.yaml", "a: 1\n")]).await;
     session

@@ -1,11 +1,11 @@
-//! Who signed it. Skipped with a line where `ssh-keygen` is not installed.
+//! Signatures. Skipped with a line where `ssh-keygen` is not installed.
 
 use serde_json::{Value, json};
 
 use super::super::{git, program};
 use crate::session::Session;
 
-/// A session whose commits and tags somebody signs.
+/// A session with signed commits and tags.
 struct Signing {
     session: Session,
     key: String,
@@ -53,7 +53,7 @@ impl Signing {
     }
 }
 
-/// What is signed is taken, what is not is refused.
+/// Signed commits are accepted, unsigned ones are refused.
 async fn commits(mode: Option<&str>, remembered: &str) {
     let Some(signing) = Signing::start().await else {
         return;
@@ -73,7 +73,7 @@ async fn commits(mode: Option<&str>, remembered: &str) {
     signing.session.end().await;
 }
 
-/// Of the last time, and nothing where nobody is asked for a signature any more.
+/// The mode of the last verification; empty without verification.
 #[tokio::test]
 async fn status_source_verification_mode() {
     let Some(signing) = Signing::start().await else {

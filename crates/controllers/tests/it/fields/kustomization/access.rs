@@ -1,4 +1,4 @@
-//! With whose rights, and where.
+//! The identity, and the target cluster.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ async fn grant(session: &Session) {
     session.create(serde_json::from_str(&binding).unwrap()).await;
 }
 
-/// What its account may not do is not done, though this process may.
+/// The account's rights limit the Kustomization, although this process has more.
 #[tokio::test]
 async fn spec_service_account_name() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
@@ -42,7 +42,7 @@ async fn spec_service_account_name() {
     session.end().await;
 }
 
-/// Another cluster, which here is the same by another way: a kubeconfig with a token of `deployer`.
+/// Another target cluster, here the same one by another way: a kubeconfig with a token of `deployer`.
 async fn kubeconfig(session: &Session, key: &str) -> Box<dyn std::any::Any + Send> {
     let account = manifest("ServiceAccount", "deployer", json!({}));
     session.create(serde_json::from_str(&account).unwrap()).await;
@@ -65,7 +65,7 @@ async fn kubeconfig(session: &Session, key: &str) -> Box<dyn std::any::Any + Sen
     serving
 }
 
-/// What the account of a kubeconfig may not do is not done; then what it may.
+/// The kubeconfig's account first lacks the rights, then has them.
 async fn check_opened(session: &Session, reference: Value) {
     let spec = json!({ "kubeConfig": { "secretRef": reference }, "retryInterval": "1s" });
     session.kustomize("apps", "apps", spec).await;
@@ -93,7 +93,7 @@ async fn spec_kube_config_secret_ref_key() {
     session.end().await;
 }
 
-/// The same with a token that was asked for.
+/// The same with a requested token.
 #[tokio::test]
 async fn spec_kube_config_config_map_ref_name() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;

@@ -1,4 +1,4 @@
-//! When it is applied, and what becomes of what was.
+//! The times of applying, and the objects after it.
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
@@ -34,7 +34,7 @@ async fn spec_prune_false() {
     deletes(false).await;
 }
 
-/// What becomes of the objects of a Kustomization that is deleted.
+/// The objects of a deleted Kustomization.
 async fn deleted(policy: &str, prune: bool, stays: bool) {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
     let spec = json!({ "prune": prune, "deletionPolicy": policy });
@@ -118,7 +118,7 @@ async fn spec_suspend() {
     session.end().await;
 }
 
-/// A field that cannot be changed: the object is made anew.
+/// An immutable field: the object is recreated.
 #[tokio::test]
 async fn spec_force() {
     let fixed = |value: &str| {
@@ -143,7 +143,7 @@ async fn spec_force() {
     session.end().await;
 }
 
-/// What nobody tells of is looked at each time.
+/// Objects without a watch are read each time.
 #[tokio::test]
 async fn spec_interval() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "${colour}"))]).await;
@@ -162,7 +162,7 @@ async fn spec_interval() {
     session.end().await;
 }
 
-/// What failed is tried again sooner than the interval.
+/// A failure is retried sooner than the interval.
 #[tokio::test]
 async fn spec_retry_interval() {
     let far = manifest_in("@home-later", "ConfigMap", "a", json!({}));
@@ -181,7 +181,7 @@ async fn spec_retry_interval() {
     session.end().await;
 }
 
-/// What does not become healthy has so much time.
+/// Health checks have this much time.
 #[tokio::test]
 async fn spec_timeout() {
     let session = Session::anywhere(&[("apps/web.yaml", &*never_available())]).await;
@@ -197,7 +197,7 @@ async fn spec_timeout() {
     session.end().await;
 }
 
-/// A Deployment that waits for a node that is not there; where there are no nodes, for its image.
+/// A Deployment that waits for a missing node; where there are no nodes, for its image.
 pub(super) fn never_available() -> String {
     let mut object: Value = serde_json::from_str(&workload("web", "registry.invalid/web:1")).unwrap();
     object["spec"]["replicas"] = json!(1);
@@ -219,7 +219,7 @@ async fn spec_source_ref_kind_git_repository() {
     session.end().await;
 }
 
-/// The kind is what counts, as with Flux: an older version of it is the same source.
+/// The kind counts, as with Flux: an older version of it is the same source.
 #[tokio::test]
 async fn spec_source_ref_api_version() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
@@ -232,7 +232,7 @@ async fn spec_source_ref_api_version() {
     session.end().await;
 }
 
-/// One that is not there is waited for.
+/// A missing source is awaited.
 #[tokio::test]
 async fn spec_source_ref_name() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
@@ -257,7 +257,7 @@ async fn spec_source_ref_namespace() {
     session.end().await;
 }
 
-/// Whoever has a shard's key is another process's, unless this one looks after that shard.
+/// An object with a shard's key belongs to another process, unless this one has that shard.
 #[tokio::test]
 async fn label_sharding_key() {
     let options = Options {

@@ -1,11 +1,11 @@
-//! What is built: fields that change what the files say.
+//! Fields that change the build.
 
 use serde_json::{Value, json};
 
 use super::super::{config, manifest, workload};
 use crate::session::Session;
 
-/// What a spec makes of these files: kind and name of an object, a place in it, what is there.
+/// Builds these files with a spec. Expects kind and name of an object, a place in it, and the value there.
 async fn check(files: &[(&str, &str)], spec: Value, expected: &[(&str, &str, &str, Value)]) {
     let session = Session::anywhere(files).await;
     session.kustomize("apps", "apps", spec).await;
@@ -90,7 +90,7 @@ fields! {
     ];
 }
 
-/// One object is chosen and another is not.
+/// The target selects one object and not the other.
 async fn chosen(target: Value) {
     let labelled = |name: &str, value: &str| {
         let metadata = json!({ "labels": { "tier": value }, "annotations": { "tier": value } });
@@ -137,7 +137,7 @@ async fn spec_patches_target_annotation_selector() {
     chosen(json!({ "annotationSelector": "tier=front" })).await;
 }
 
-/// The Deployment is chosen and no ConfigMap is.
+/// The target selects the Deployment and no ConfigMap.
 async fn workload_is_chosen(target: Value) {
     let files = [
         ("apps/a.yaml", &*config("web", "one")),

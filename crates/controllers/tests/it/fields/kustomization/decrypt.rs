@@ -1,4 +1,4 @@
-//! What is encrypted. The files are recorded: the real sops made them, for keys that protect nothing.
+//! Decryption. The files are recorded: the real sops made them, for keys that protect nothing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,9 +16,9 @@ const MANIFEST: &str = include_str!("../../../../../sops/testdata/sealed/secret.
 const BLOB: &str = include_str!("../../../../../sops/testdata/sealed/blob.bin");
 const BLOB_OPENED: &[u8] = include_bytes!("../../../../../sops/testdata/opened/blob.bin");
 const SETTINGS: &str = include_str!("../../../../../sops/testdata/sealed/settings.env");
-/// For PGP keys, and an age key that no test gives.
+/// For PGP keys, and an age key that no test has.
 const MIXED: &str = include_str!("../../../../../sops/testdata/sealed/mixed.env");
-/// What all of it hides: it must not be found where it does not belong.
+/// The encrypted text, which must not leak.
 const HIDDEN: &str = "correct horse";
 
 /// A session with these files and a Secret of these keys.
@@ -38,7 +38,7 @@ fn secret(name: &str, labels: Value, entries: &[(&str, &str)]) -> Value {
     serde_json::from_str(&manifest_in("@home", "Secret", name, more)).unwrap()
 }
 
-/// Everything goes to `@home`; what is encrypted is for the Secret `keys`.
+/// All objects are in `@home`; decryption uses the Secret `keys`.
 fn spec() -> Value {
     json!({
         "targetNamespace": "@home",
@@ -151,7 +151,7 @@ async fn spec_decryption_secret_ref_name_what_it_holds() {
     session.end().await;
 }
 
-/// Of a Secret that is there for all only age keys count, and who names a Secret has its keys alone.
+/// Of a shared Secret only age keys count, and a Kustomization that names a Secret uses only that.
 #[tokio::test]
 async fn spec_decryption_provider_sops_with_a_key_for_all() {
     let generator = "generatorOptions: {disableNameSuffixHash: true}\n\
@@ -193,7 +193,7 @@ async fn spec_decryption_provider_sops_with_a_key_for_all() {
     session.end().await;
 }
 
-/// Other keys are another build; at once where they ask to be watched, else on request.
+/// Other keys cause a build: at once where the Secret is watched, else on request.
 #[tokio::test]
 async fn spec_decryption_secret_ref_name_is_read_again() {
     let files = [("apps/secret.yaml", MANIFEST)];
@@ -229,7 +229,7 @@ async fn spec_decryption_secret_ref_name_is_read_again() {
     session.end().await;
 }
 
-/// Neither a Secret nor a key for all.
+/// Neither a Secret nor a shared key.
 #[tokio::test]
 async fn spec_decryption_provider_sops_without_a_key() {
     let session = session(&[("apps/secret.yaml", MANIFEST)], &[]).await;
@@ -271,7 +271,7 @@ async fn spec_decryption_service_account_name_is_refused() {
     session.end().await;
 }
 
-/// A token goes where its Secret says, and nowhere else.
+/// A token is only sent to the addresses of its Secret.
 #[tokio::test]
 async fn spec_decryption_secret_ref_name_where_its_token_may_go() {
     let sealed = "ENC[AES256_GCM,data:AA==,iv:AA==,tag:AA==,type:str]";

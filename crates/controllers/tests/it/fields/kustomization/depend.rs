@@ -1,4 +1,4 @@
-//! What has to be ready first.
+//! Dependencies.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
@@ -51,7 +51,7 @@ async fn spec_depends_on_namespace() {
     session.end().await;
 }
 
-/// In the words of the one that depends; `dep` is the other, `self` this one.
+/// `dep` is the dependency, `self` the dependent.
 #[tokio::test]
 async fn spec_depends_on_ready_expr() {
     let session = session().await;
@@ -81,7 +81,7 @@ async fn spec_depends_on_ready_expr_that_cannot_be_read() {
     session.end().await;
 }
 
-/// One that has the same source has to be at the same revision.
+/// A dependency with the same source has to be at the same revision.
 #[tokio::test]
 async fn spec_depends_on_name_has_the_same_revision() {
     let session = session().await;

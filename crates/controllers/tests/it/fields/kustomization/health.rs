@@ -1,4 +1,4 @@
-//! What has to be healthy.
+//! Health checks.
 
 use equate_api::meta::{ConditionType, condition};
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn spec_wait() {
     session.end().await;
 }
 
-/// What is named is waited for, whoever made it, and nothing else.
+/// Named objects are awaited, also those of other owners, and no others.
 async fn waits_for(named: serde_json::Value) {
     let files = [
         ("apps/a.yaml", &*config("a", "one")),
@@ -91,7 +91,7 @@ async fn spec_health_checks_kind() {
     session.end().await;
 }
 
-/// Without one it is `apps/v1`, as Flux has it.
+/// The default is `apps/v1`, as in Flux.
 #[tokio::test]
 async fn spec_health_checks_api_version_by_default() {
     let session = Session::anywhere(&[("apps/web.yaml", &*never_available())]).await;
@@ -198,7 +198,7 @@ async fn spec_health_check_exprs_api_version() {
     session.end().await;
 }
 
-/// None is all kinds of the group. What the objects are known by is looked at anew when it changes.
+/// None is all kinds of the group. A change evaluates the present objects again.
 #[tokio::test]
 async fn spec_health_check_exprs_kind() {
     let check = json!({ "apiVersion": "v1", "current": "data.value == 'two'" });
@@ -228,7 +228,7 @@ async fn spec_health_check_exprs_kind() {
     session.end().await;
 }
 
-/// What is not there yet is waited for, and said.
+/// A missing field counts as in progress, with the cause in the message.
 #[tokio::test]
 async fn spec_health_check_exprs_current_of_a_field_that_is_not_there() {
     let check = json!({ "apiVersion": "v1", "kind": "ConfigMap", "current": "status.ready" });
@@ -254,7 +254,7 @@ async fn spec_health_check_exprs_current_that_cannot_be_read() {
     session.end().await;
 }
 
-/// Each has its own words for the same object, and hears of it when it changes.
+/// Each Kustomization has its own expressions for the same object, and learns of its changes.
 #[tokio::test]
 async fn spec_health_check_exprs_current_of_what_another_made() {
     let files = [

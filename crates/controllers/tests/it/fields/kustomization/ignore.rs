@@ -1,4 +1,4 @@
-//! Fields that others may change.
+//! Ignored fields.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
@@ -16,7 +16,7 @@ fn map(value: &str, other: &str) -> String {
     )
 }
 
-/// A Kustomization that does not mind its ConfigMap's value.
+/// A Kustomization that ignores its ConfigMap's value.
 async fn session(target: Value) -> Session {
     let session = Session::anywhere(&[("apps/a.yaml", &*map("one", "one"))]).await;
     let ignore = json!([{ "paths": ["/data/value"], "target": target }]);
@@ -36,7 +36,7 @@ async fn set(session: &Session, data: Value) {
         .await;
 }
 
-/// What is changed there stays, with what else is corrected, and with what git changes.
+/// Changes of the ignored field stay, also when the object is corrected or git changes other fields.
 #[tokio::test]
 async fn spec_ignore_paths() {
     let session = session(Value::Null).await;
@@ -48,7 +48,7 @@ async fn spec_ignore_paths() {
     session.ready("apps", &revision).await;
     session.is("ConfigMap", "a", "/data/other", json!("two")).await;
     session.is("ConfigMap", "a", "/data/value", json!("mine")).await;
-    // a change of git there alone changes nothing, and an object that is made anew has it
+    // a change of only this field in git changes nothing, and a recreated object has it
     let revision = session.commit(&[("apps/a.yaml", Some(&*map("three", "two")))]);
     session.ready("apps", &revision).await;
     session.is("ConfigMap", "a", "/data/value", json!("mine")).await;
@@ -58,7 +58,7 @@ async fn spec_ignore_paths() {
     session.end().await;
 }
 
-/// What somebody else applies becomes theirs alone.
+/// A field that another manager applies belongs to that manager alone.
 #[tokio::test]
 async fn spec_ignore_paths_that_another_applies() {
     let session = session(Value::Null).await;
@@ -84,7 +84,7 @@ async fn spec_ignore_paths_that_another_applies() {
     session.end().await;
 }
 
-/// An object that is not meant is corrected.
+/// An object that the target does not select is corrected.
 async fn target(target: Value, meant: bool) {
     let session = session(target).await;
     set(&session, json!({ "value": "mine" })).await;
@@ -137,7 +137,7 @@ async fn spec_ignore_target_annotation_selector() {
     target(json!({ "annotationSelector": "by=hand" }), false).await;
 }
 
-/// With the rule what was changed is left; without it, it is put right.
+/// With the rule, a change is kept; without it, it is corrected.
 #[tokio::test]
 async fn spec_ignore_paths_that_begin_and_end() {
     let session = session(Value::Null).await;

@@ -1,4 +1,4 @@
-//! What objects ask for themselves.
+//! Annotations of objects.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use crate::session::Session;
 
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 
-/// A ConfigMap with an annotation of Flux's.
+/// A ConfigMap with an annotation of Flux.
 fn asking(name: &str, annotation: &str, asked: &str, more: Value) -> String {
     let mut object: Value = serde_json::from_str(&manifest("ConfigMap", name, more)).unwrap();
     object["metadata"]["annotations"][format!("{GROUP}/{annotation}")] = json!(asked);
     object.to_string()
 }
 
-/// What is left of a field that somebody adds with `kubectl edit`, where an object asks for that.
+/// The value of a field that `kubectl edit` added, for an object with an annotation.
 async fn edited(asked: &str, left: Value) {
     let at = |value: &str| asking("a", "ssa", asked, json!({ "data": { "value": value } }));
     let session = Session::anywhere(&[("apps/a.yaml", &*at("one"))]).await;
@@ -29,13 +29,13 @@ async fn edited(asked: &str, left: Value) {
     session.end().await;
 }
 
-/// What kubectl wrote goes.
+/// kubectl's field is removed.
 #[tokio::test]
 async fn annotation_ssa_override() {
     edited("Override", json!({ "value": "two" })).await;
 }
 
-/// What kubectl wrote stays.
+/// kubectl's field stays.
 #[tokio::test]
 async fn annotation_ssa_merge() {
     edited("Merge", json!({ "value": "two", "theirs": "kept" })).await;
@@ -78,7 +78,7 @@ async fn annotation_prune() {
     session.end().await;
 }
 
-/// This object may be made anew, and no other.
+/// Only this object may be recreated.
 #[tokio::test]
 async fn annotation_force() {
     let fixed = |name: &str, value: &str, asked: &str| {
@@ -128,7 +128,7 @@ async fn annotation_substitute() {
     session.end().await;
 }
 
-/// In the cluster: whoever needs to may stop what is done to an object.
+/// Set in the cluster: it stops all changes of an object.
 #[tokio::test]
 async fn annotation_reconcile() {
     let files = [
@@ -143,7 +143,7 @@ async fn annotation_reconcile() {
     let key = format!("{GROUP}/reconcile");
     let stop = json!({ "metadata": { "annotations": { &key: "disabled" } }, "data": { "value": "by hand" } });
     session.merge::<ConfigMap>("@home", "a", stop).await;
-    // what comes after it and is corrected says that it was heard of
+    // a later object is corrected, so the change was noticed
     let drift = json!({ "data": { "value": "by hand" } });
     session.merge::<ConfigMap>("@home", "b", drift).await;
     session.is("ConfigMap", "b", "/data/value", json!("one")).await;
@@ -158,7 +158,7 @@ async fn annotation_reconcile() {
     session.end().await;
 }
 
-/// A field changed by hand is put right.
+/// A field changed by hand is corrected.
 #[tokio::test]
 async fn spec_force_is_not_needed_for_drift() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
@@ -171,7 +171,7 @@ async fn spec_force_is_not_needed_for_drift() {
     session.end().await;
 }
 
-/// On the Kustomization: a run that somebody asks for is answered with their token.
+/// On the Kustomization: a requested run is answered with the request's token.
 #[tokio::test]
 async fn annotation_requested_at() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
@@ -190,7 +190,7 @@ async fn annotation_requested_at() {
     session.end().await;
 }
 
-/// On the Kustomization: what its events are annotated with.
+/// On the Kustomization: annotations of its events.
 #[tokio::test]
 async fn annotation_event() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
@@ -212,7 +212,7 @@ fn ours(name: &str, value: &str) -> Value {
     json!({ "metadata": { "annotations": { format!("equate.dev/{name}"): value } } })
 }
 
-/// Sets an annotation of ours and asks for a run in one write; waits until that run has ended.
+/// Sets an annotation of Equate and requests a run in one write; waits until that run has ended.
 async fn runs_with(session: &Session, name: &str, value: &str) {
     let mut patch = ours(name, value);
     patch["metadata"]["annotations"]["reconcile.fluxcd.io/requestedAt"] = json!(value);
@@ -233,7 +233,7 @@ async fn of_four() -> Session {
     session
 }
 
-/// How many objects a revision may delete.
+/// The number of objects that a revision may delete.
 #[tokio::test]
 async fn annotation_prune_budget() {
     let session = of_four().await;
@@ -256,7 +256,7 @@ async fn annotation_prune_budget() {
     session.end().await;
 }
 
-/// That this revision may delete what it does not declare, and no other.
+/// This revision may delete its undeclared objects, and no other may.
 #[tokio::test]
 async fn annotation_prune_confirm() {
     let session = of_four().await;
@@ -280,7 +280,7 @@ async fn annotation_prune_confirm() {
     session.end().await;
 }
 
-/// That this revision renders nothing on purpose.
+/// This revision may be empty.
 #[tokio::test]
 async fn annotation_allow_empty() {
     let session = of_four().await;

@@ -19,7 +19,7 @@ use crate::session::{DEADLINE, Options, Session};
 const REVISION: &str = "latest@sha256:1111111111111111111111111111111111111111111111111111111111111111";
 const ORIGIN: &str = "main@sha1:2222222222222222222222222222222222222222";
 
-/// A source of a kind, with an artifact, that a Kustomization reads; its status then.
+/// A source of a kind with an artifact, and a Kustomization of it; returns the Kustomization's status.
 async fn reads<K>(spec: Value) -> Value
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -87,7 +87,7 @@ async fn spec_source_ref_kind_external_artifact() {
     reads::<ExternalArtifact>(json!({ "sourceRef": theirs })).await;
 }
 
-/// Where the artifact says what it was made from.
+/// Where the artifact names its original revision.
 #[tokio::test]
 async fn status_last_applied_origin_revision() {
     let spec = json!({ "url": "oci://registry.invalid/app", "interval": "10m" });

@@ -1,4 +1,4 @@
-//! What is said.
+//! The status.
 
 use equate_api::meta::{ConditionType, condition};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ async fn status_last_applied_revision() {
     session.end().await;
 }
 
-/// One that fails is attempted, and not applied.
+/// A failed revision is attempted, and not applied.
 #[tokio::test]
 async fn status_last_attempted_revision() {
     let (_, revision, session) = applied().await;
@@ -110,7 +110,7 @@ async fn status_conditions() {
     session.end().await;
 }
 
-/// What was applied once, with when, how long, how often and of which revision.
+/// Applied builds, with times, durations, counts and revisions.
 #[tokio::test]
 async fn status_history() {
     let (status, revision, session) = applied().await;

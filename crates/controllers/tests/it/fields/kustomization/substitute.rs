@@ -103,7 +103,7 @@ async fn spec_post_build_substitute_strategy_with_variables() {
     .await;
 }
 
-/// Unless that is asked for.
+/// Unless the spec requires it.
 #[tokio::test]
 async fn spec_post_build_substitute_strategy_always() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "${colour:=none}"))]).await;
@@ -123,7 +123,7 @@ async fn spec_post_build_substitute_strategy_always() {
     session.end().await;
 }
 
-/// Told at once, for the ConfigMap says so.
+/// Noticed at once, because the ConfigMap has the label.
 #[tokio::test]
 async fn label_watch() {
     let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "${colour}"))]).await;
