@@ -44,7 +44,10 @@ pub trait Transit {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TransitError {
     /// The address is not allowed.
-    #[error("{0} may not receive its token: check sops.vault-address in the Secret of the keys")]
+    #[error(
+        "the token must not be sent to {0}; if you trust this address, add it to sops.vault-address in the \
+         Secret of the keys"
+    )]
     NotAllowed(String),
     /// There is no answer.
     #[error("{address} does not answer")]

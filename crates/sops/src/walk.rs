@@ -29,8 +29,8 @@ pub enum WalkFault {
     Envelope(#[from] EnvelopeError),
     /// The value is plain, but the document's rule says it is encrypted.
     #[error(
-        "the document's rule says it is sealed, and it is {0}; seal the document again, and only \
-         what no one else writes to: with --encrypted-regex '^(data|stringData)$' for a Secret"
+        "the document's rule requires encryption, but it is {0} in plain text; encrypt the document again, \
+         and only fields that no one else writes: with --encrypted-regex '^(data|stringData)$' for a Secret"
     )]
     Readable(&'static str),
     /// An encrypted comment in the place of a value.

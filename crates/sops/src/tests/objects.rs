@@ -102,9 +102,9 @@ fn numbers_and_failed_objects_are_unchanged() {
         ),
         (
             json!(1),
-            "it cannot be decrypted: the value at stringData.user: the document's rule says it is \
-                    sealed, and it is a number; seal the document again, and only what no one else writes to: \
-                    with --encrypted-regex '^(data|stringData)$' for a Secret",
+            "it cannot be decrypted: the value at stringData.user: the document's rule requires encryption, \
+             but it is a number in plain text; encrypt the document again, and only fields that no one else \
+             writes: with --encrypted-regex '^(data|stringData)$' for a Secret",
         ),
     ] {
         let mut found = object("sealed/secret.yaml");
@@ -155,9 +155,9 @@ fn refusals_name_the_object_and_the_cause() {
         ),
         (
             readable,
-            "it cannot be decrypted: the value at stringData.user: the document's rule says it is sealed, \
-             and it is a string; seal the document again, and only what no one else writes to: with \
-             --encrypted-regex '^(data|stringData)$' for a Secret",
+            "it cannot be decrypted: the value at stringData.user: the document's rule requires encryption, \
+             but it is a string in plain text; encrypt the document again, and only fields that no one else \
+             writes: with --encrypted-regex '^(data|stringData)$' for a Secret",
         ),
         (
             json!({"kind": "Secret", "data": {"a.yaml": entry}}),

@@ -287,8 +287,8 @@ async fn spec_decryption_secret_ref_name_where_its_token_may_go() {
     let message = session.fails("apps", "BuildFailed").await;
     assert!(
         message.ends_with(
-            "Vault https://evil.example/v1/transit/keys/k: https://evil.example may not receive its token: check \
-             sops.vault-address in the Secret of the keys"
+            "Vault https://evil.example/v1/transit/keys/k: the token must not be sent to https://evil.example; \
+             if you trust this address, add it to sops.vault-address in the Secret of the keys"
         ),
         "{message}"
     );
