@@ -279,7 +279,7 @@ fn annotate(key: &Key, annotation: &str, value: &str) -> String {
 /// object and "dry-run" although there was none. The object's origin is last.
 pub fn refusal(failure: &equate_apply::cluster::Failure) -> String {
     let (id, why) = (&failure.id, chain(&failure.error));
-    let word = match &failure.error {
+    let reason = match &failure.error {
         ApplyError::Invalid { .. } | ApplyError::Immutable { .. } => " (Invalid)",
         ApplyError::Forbidden { .. } => " (Forbidden)",
         ApplyError::Unauthorized { .. } => " (Unauthorized)",
@@ -300,7 +300,7 @@ pub fn refusal(failure: &equate_apply::cluster::Failure) -> String {
         ),
         _ => why,
     };
-    format!("{id} dry-run failed{word}: {why}{}", origin(failure))
+    format!("{id} dry-run failed{reason}: {why}{}", origin(failure))
 }
 
 fn origin(failure: &equate_apply::cluster::Failure) -> String {
@@ -373,17 +373,17 @@ impl Failure {
 
     /// The same with a rewritten message.
     #[must_use]
-    pub fn map_message(self, word: impl Fn(&str) -> String) -> Self {
+    pub fn map_message(self, map: impl Fn(&str) -> String) -> Self {
         match self {
-            Failure::Build(why) => Failure::Build(word(&why)),
-            Failure::Substitution(why) => Failure::Substitution(word(&why)),
-            Failure::Decryption(why) => Failure::Decryption(word(&why)),
-            Failure::Values(why) => Failure::Values(word(&why)),
-            Failure::Apply(why) => Failure::Apply(word(&why)),
-            Failure::Unreachable(why) => Failure::Unreachable(word(&why)),
-            Failure::Prune(why) => Failure::Prune(word(&why)),
-            Failure::Stage(why) => Failure::Stage(word(&why)),
-            Failure::Health(waited, why) => Failure::Health(waited, word(&why)),
+            Failure::Build(why) => Failure::Build(map(&why)),
+            Failure::Substitution(why) => Failure::Substitution(map(&why)),
+            Failure::Decryption(why) => Failure::Decryption(map(&why)),
+            Failure::Values(why) => Failure::Values(map(&why)),
+            Failure::Apply(why) => Failure::Apply(map(&why)),
+            Failure::Unreachable(why) => Failure::Unreachable(map(&why)),
+            Failure::Prune(why) => Failure::Prune(map(&why)),
+            Failure::Stage(why) => Failure::Stage(map(&why)),
+            Failure::Health(waited, why) => Failure::Health(waited, map(&why)),
             // no text of an object is in them
             Failure::PathAbsent(_)
             | Failure::BuildTimeout(_)

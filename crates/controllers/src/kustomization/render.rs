@@ -302,19 +302,19 @@ fn once(
     };
     let built = equate_kustomize::build_with(content, spec, loaders);
     let (opened, questions) = opening.map(Opening::ends).unwrap_or_default();
-    let silent = answers.values().any(Result::is_err);
+    let unanswered = answers.values().any(Result::is_err);
     let built = match built {
         Ok(built) => {
             let digest = digest(&built.objects);
             Ok((built, digest))
         }
-        Err(error) => Err(unbuilt(&error, silent).map_message(|why| opened.mask(why))),
+        Err(error) => Err(unbuilt(&error, unanswered).map_message(|why| opened.mask(why))),
     };
     (built, opened, questions)
 }
 
-/// The failure of a build. `silent`: a transit engine did not answer, and may later.
-fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
+/// The failure of a build. `unanswered`: a transit engine did not answer, and may later.
+fn unbuilt(error: &equate_kustomize::BuildError, unanswered: bool) -> Failure {
     let why = match error.fault.decryption_fault() {
         None => {
             return match &*error.fault {
@@ -338,7 +338,7 @@ fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
         }
         Some(_) => format!("error decrypting sources: {}", chain(error)),
     };
-    if silent {
+    if unanswered {
         Failure::Values(why)
     } else {
         Failure::Decryption(why)

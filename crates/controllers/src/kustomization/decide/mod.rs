@@ -389,9 +389,9 @@ fn waiting(ks: &Declared, seen: &Seen, wait: Wait) -> Idle {
         _ => GRACE,
     };
     let report_at = seen.since.missing.unwrap_or(seen.began) + grace;
-    let silent = wait.passing() && (seen.ready || matches!(wait, Wait::Fetching { .. }));
+    let without_status = wait.passing() && (seen.ready || matches!(wait, Wait::Fetching { .. }));
     let recheck_after = wait.recheck_after(seen.dependency_retry);
-    if silent && seen.began < report_at {
+    if without_status && seen.began < report_at {
         return Idle::WaitingWithoutStatus {
             again: (report_at - seen.began).min(recheck_after.max(GRACE)),
         };
