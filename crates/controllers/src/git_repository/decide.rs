@@ -10,13 +10,13 @@ use super::failure::Failure;
 #[derive(Debug)]
 pub(crate) enum Seen {
     /// The object alone decides: nothing outside was read.
-    Unlooked,
-    Looked(Box<Looked>),
+    Unobserved,
+    Observed(Box<Observed>),
 }
 
 /// The observed store and repository.
 #[derive(Debug)]
-pub(crate) struct Looked {
+pub(crate) struct Observed {
     /// The present status.
     pub(crate) status: GitRepositoryStatus,
     pub(crate) artifact: Artifact,
@@ -27,7 +27,7 @@ pub(crate) struct Looked {
     pub(crate) remote: Option<Remote>,
 }
 
-impl Looked {
+impl Observed {
     pub(crate) fn is_lost(&self) -> bool {
         self.artifact == Artifact::Lost
     }
@@ -80,13 +80,13 @@ pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
         return Plan::Fail { failure, lost: false };
     }
     match seen {
-        Seen::Looked(looked) => compare(declared, looked),
+        Seen::Observed(observed) => compare(declared, observed),
         // nothing was read, for a reason that is not here
-        Seen::Unlooked => Plan::Keep,
+        Seen::Unobserved => Plan::Keep,
     }
 }
 
-fn compare(declared: &Declared, seen: &Looked) -> Plan {
+fn compare(declared: &Declared, seen: &Observed) -> Plan {
     let status = &seen.status;
     let revision = match &seen.revision {
         Ok(revision) => revision.clone(),

@@ -144,19 +144,19 @@ impl Controller for GitRepositories {
 
     async fn observe(&self, run: &mut Run<'_>, declared: &Arc<Declared>) -> Result<Seen, Stop> {
         if declared.deleting || declared.unsupported.is_some() {
-            return Ok(Seen::Unlooked);
+            return Ok(Seen::Unobserved);
         }
         self.follow(declared).await;
         let work = observe::observe(Arc::clone(&self.cx), Arc::clone(declared), run.status());
         // known sources are checked again and again: only a new one gets a status meanwhile
-        let looked = match is_new(declared, &run.status()) {
+        let observed = match is_new(declared, &run.status()) {
             true => {
                 let progress = |status| progressing(declared, &status, None);
                 run.with_progress(PATIENCE, work, progress).await?
             }
             false => work.await,
         };
-        Ok(Seen::Looked(Box::new(looked)))
+        Ok(Seen::Observed(Box::new(observed)))
     }
 
     fn decide(declared: &Arc<Declared>, seen: &Seen, _now: Instant) -> Plan {
@@ -185,10 +185,10 @@ impl Controller for GitRepositories {
             Plan::Publish(revision, why) => {
                 let key = run.key();
                 tracing::debug!(%key, %revision, ?why, "creating an artifact");
-                let Seen::Looked(looked) = seen else {
+                let Seen::Observed(observed) = seen else {
                     return Ok(Acted::Again);
                 };
-                Acted::Done(self.publish(run, declared, *looked, &revision).await?)
+                Acted::Done(self.publish(run, declared, *observed, &revision).await?)
             }
         })
     }
@@ -256,11 +256,11 @@ impl GitRepositories {
         &self,
         run: &mut Run<'_>,
         declared: &Arc<Declared>,
-        looked: decide::Looked,
+        observed: decide::Observed,
         revision: &equate_git::Revision,
     ) -> Result<Done, Stop> {
-        let lost = looked.is_lost();
-        let decide::Looked { remote, included, .. } = looked;
+        let lost = observed.is_lost();
+        let decide::Observed { remote, included, .. } = observed;
         let Some(remote) = remote else {
             return Ok(Done::Unopened);
         };

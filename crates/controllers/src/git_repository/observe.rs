@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::Context;
 use super::credentials::{self, SecretError};
-use super::decide::{Artifact, Looked};
+use super::decide::{Artifact, Observed};
 use super::declared::Declared;
 use super::failure::Failure;
 use super::includes;
@@ -23,9 +23,9 @@ pub(super) async fn observe(
     cx: Arc<Context>,
     declared: Arc<Declared>,
     status: GitRepositoryStatus,
-) -> Looked {
+) -> Observed {
     let artifact = artifact(&cx, &declared, status.clone()).await;
-    let seen = |revision, included, remote| Looked {
+    let seen = |revision, included, remote| Observed {
         status,
         artifact,
         revision,

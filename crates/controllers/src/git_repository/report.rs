@@ -84,7 +84,7 @@ fn failed(
         true => Severity::Normal,
         false => Severity::Warning,
     };
-    let (status, next, told) = match failure.retry {
+    let (status, next, notify) = match failure.retry {
         Retry::Never => {
             let status = draft.stalled(failure).finish();
             let new = status != *before;
@@ -110,7 +110,7 @@ fn failed(
     };
     Report {
         failed: severity == Severity::Warning,
-        ..ended(status, told.then_some(notice), next)
+        ..ended(status, notify.then_some(notice), next)
     }
 }
 
@@ -198,7 +198,7 @@ impl<'a> StatusDraft<'a> {
     #[must_use]
     pub(super) fn stalled(mut self, failure: &Failure) -> Self {
         self.clear(ConditionType::Reconciling);
-        self.tell(failure);
+        self.set_failure(failure);
         self.set(
             ConditionType::Stalled,
             ConditionStatus::True,
@@ -229,7 +229,7 @@ impl<'a> StatusDraft<'a> {
                 &message,
             );
         }
-        self.tell(failure);
+        self.set_failure(failure);
         self
     }
 
@@ -316,7 +316,7 @@ impl<'a> StatusDraft<'a> {
 
     /// Sets the failure's own condition and `Ready`, and removes earlier failures. An earlier successful
     /// verification remains until this revision fails its own.
-    fn tell(&mut self, failure: &Failure) {
+    fn set_failure(&mut self, failure: &Failure) {
         let verified = ConditionType::SourceVerified;
         if failure.condition == Some(verified) {
             self.clear(ConditionType::ArtifactOutdated);

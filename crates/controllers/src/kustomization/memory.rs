@@ -69,7 +69,7 @@ pub(crate) struct ThisRun {
     pub access: Option<Access>,
     pub no_access: Option<Failure>,
     pub values: Option<Result<Arc<Values>, ValuesError>>,
-    pub prerequisites: Option<Looked>,
+    pub prerequisites: Option<ObservedPrerequisites>,
     /// Whether a build ahead failed because the API server did not answer.
     pub ahead_unreached: bool,
     /// The objects whose access reviews were requested.
@@ -98,7 +98,7 @@ impl ThisRun {
 
 /// The observed prerequisites of a build, and their generation.
 #[derive(Debug, Clone)]
-pub(crate) struct Looked {
+pub(crate) struct ObservedPrerequisites {
     pub generation: i64,
     pub prerequisites: Arc<Prerequisites>,
     pub artifact: Option<Artifact>,

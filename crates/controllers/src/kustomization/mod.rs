@@ -21,7 +21,7 @@
 //! new revision    Build    ->  Apply (to the first stage that is not healthy)  ->  Finish: prune, report health
 //! stage ready                  Apply  ->  Finish
 //! steady                       Idle
-//! deleted                      Delete  ->  Farewell
+//! deleted                      Delete  ->  Removal
 //! before any of them, where it is not known:  BuildAhead, Survey, HandOver
 //! ```
 //!

@@ -95,7 +95,7 @@ pub enum PreviewError {
     Unread,
     /// An object that would be pruned cannot be read.
     #[error("cannot read {id} from the cluster")]
-    Look {
+    Read {
         /// The object.
         id: ObjectId,
         /// The cause.
@@ -118,7 +118,7 @@ pub struct Fleet {
 
 /// A Kustomization that would be pruned.
 #[derive(Debug)]
-pub struct Going {
+pub struct PrunedKustomization {
     /// Its key.
     pub key: Key,
     /// Whether it declares others.
@@ -151,14 +151,14 @@ struct Member {
     object: Arc<Kustomization>,
     /// Its target cluster, with its rights there.
     reached: Reached,
-    outlook: Outlook,
+    state: MemberState,
 }
 
 type Reached = (TargetCluster, Cluster);
 
 /// The state of one in the preview.
 #[derive(Debug)]
-enum Outlook {
+enum MemberState {
     /// No tree to build it from.
     Unread,
     Built(Result<Rendered, Failure>),
@@ -166,17 +166,17 @@ enum Outlook {
     Goes,
 }
 
-impl Outlook {
+impl MemberState {
     fn rendered(&self) -> Option<&Rendered> {
         match self {
-            Outlook::Built(Ok(rendered)) => Some(rendered),
-            Outlook::Built(Err(_)) | Outlook::Unread | Outlook::Goes => None,
+            MemberState::Built(Ok(rendered)) => Some(rendered),
+            MemberState::Built(Err(_)) | MemberState::Unread | MemberState::Goes => None,
         }
     }
 }
 
 /// The decision about one Kustomization's objects.
-struct Prospect<'f> {
+struct Prediction<'f> {
     objects: Objects,
     /// Whether an object is recreated where an update is refused.
     force: bool,
@@ -235,9 +235,9 @@ impl Fleet {
             self.rules.set(&declared.key, &object.spec);
             let settings = settings(&object);
             let (reached, access_failure) = reached(cluster, &declared, &settings.policy).await;
-            let outlook = match (tree_of(&object), access_failure) {
-                (Some(_), _) if declared.deleting => Outlook::Goes,
-                (Some(_), Some(failure)) => Outlook::Built(Err(failure)),
+            let state = match (tree_of(&object), access_failure) {
+                (Some(_), _) if declared.deleting => MemberState::Goes,
+                (Some(_), Some(failure)) => MemberState::Built(Err(failure)),
                 (Some(tree), None) => {
                     let rendering = Rendering {
                         cluster: &reached.1,
@@ -254,15 +254,15 @@ impl Fleet {
                         declared.decryption.as_ref(),
                         settings.policy.sops_age_secret.as_ref(),
                     );
-                    Outlook::Built(match read.await {
+                    MemberState::Built(match read.await {
                         Ok(values) => rendering.render(&declared, Some(&values), tree).await,
                         Err(error) => Err(error.into()),
                     })
                 }
-                (None, _) => Outlook::Unread,
+                (None, _) => MemberState::Unread,
             };
             let key = declared.key.clone();
-            self.take_in(object, outlook, reached);
+            self.take_in(object, state, reached);
             if !declared.suspend {
                 let found = self.declared_by(&key, &queue);
                 found.into_iter().for_each(|object| queue.push(object));
@@ -272,7 +272,7 @@ impl Fleet {
 
     /// Finds the Kustomizations that would be pruned. They want nothing any more, and the ones that they
     /// hold may be pruned in turn. Reads only those from the cluster.
-    pub async fn settle(&mut self) -> Vec<Going> {
+    pub async fn settle(&mut self) -> Vec<PrunedKustomization> {
         let mut all = Vec::new();
         if self.exceeded.is_some() {
             return all;
@@ -281,11 +281,11 @@ impl Fleet {
             let mut found = BTreeSet::new();
             for member in self.members.values().filter(|member| self.may_drop(member)) {
                 // errors are reported where the preview itself is requested
-                let prospect = self.prospect(&member.object).await;
-                let Ok(Some(prospect)) = prospect else {
+                let prediction = self.prediction(&member.object).await;
+                let Ok(Some(prediction)) = prediction else {
                     continue;
                 };
-                let plan = prospect.step.objects().filter(|plan| plan.guard.is_none());
+                let plan = prediction.step.objects().filter(|plan| plan.guard.is_none());
                 let pruned = plan.into_iter().flat_map(|plan| &plan.prune);
                 found.extend(pruned.filter_map(|step| match step {
                     plan::Step::Prune { id, .. } => self.living(id),
@@ -299,12 +299,12 @@ impl Fleet {
                 let Some(member) = self.members.get(&key) else {
                     continue;
                 };
-                let rendered = member.outlook.rendered();
+                let rendered = member.state.rendered();
                 let declares = rendered.is_some_and(|rendered| rendered.desired.iter().any(is_kustomization));
                 let object = Arc::new(going(&member.object));
                 let reached = member.reached.clone();
-                self.take_in(object, Outlook::Goes, reached);
-                all.push(Going { key, declares });
+                self.take_in(object, MemberState::Goes, reached);
+                all.push(PrunedKustomization { key, declares });
             }
         }
     }
@@ -313,10 +313,10 @@ impl Fleet {
     /// carried out.
     fn may_drop(&self, member: &Member) -> bool {
         let declared = Declared::from(&*member.object);
-        let desired = match &member.outlook {
-            Outlook::Built(Ok(rendered)) if !declared.suspend => &rendered.desired[..],
-            Outlook::Goes => &[],
-            Outlook::Built(_) | Outlook::Unread => return false,
+        let desired = match &member.state {
+            MemberState::Built(Ok(rendered)) if !declared.suspend => &rendered.desired[..],
+            MemberState::Goes => &[],
+            MemberState::Built(_) | MemberState::Unread => return false,
         };
         let mut held = declared.inventory.ids().filter(|id| self.living(id).is_some());
         held.any(|id| !desired.iter().any(|desired| desired.id == *id))
@@ -360,13 +360,13 @@ impl Fleet {
                 prepared.await
             }
         };
-        self.take_in(Arc::new(object), Outlook::Built(outcome), reached);
+        self.take_in(Arc::new(object), MemberState::Built(outcome), reached);
     }
 
     /// The Kustomizations with a tree, and those that would be pruned.
     pub fn kustomizations(&self) -> impl Iterator<Item = &Kustomization> {
         let members = self.members.values();
-        let looked_at = members.filter(|member| !matches!(member.outlook, Outlook::Unread));
+        let looked_at = members.filter(|member| !matches!(member.state, MemberState::Unread));
         looked_at.map(|member| &*member.object)
     }
 
@@ -376,7 +376,7 @@ impl Fleet {
 
     /// The new or changed Kustomizations that one declares.
     fn declared_by(&self, key: &Key, queue: &Queue) -> Vec<Arc<Kustomization>> {
-        let rendered = self.members.get(key).and_then(|member| member.outlook.rendered());
+        let rendered = self.members.get(key).and_then(|member| member.state.rendered());
         let Some(rendered) = rendered else {
             return Vec::new();
         };
@@ -407,7 +407,7 @@ impl Fleet {
         Some(Arc::new(object))
     }
 
-    fn take_in(&mut self, object: Arc<Kustomization>, outlook: Outlook, reached: Reached) {
+    fn take_in(&mut self, object: Arc<Kustomization>, state: MemberState, reached: Reached) {
         let key = Key::of(&object.metadata);
         let change = Change {
             key: key.clone(),
@@ -419,10 +419,10 @@ impl Fleet {
         let _wakes = declaration::changed(&mut self.index, &change, true, &Policy::default());
         let reference = object_ref(&key);
         self.index.set_target(&reference, &reached.0);
-        let wants = match &outlook {
-            Outlook::Goes => Some(DesiredSet::nothing()),
-            Outlook::Built(outcome) => desired_of(outcome),
-            Outlook::Unread => None,
+        let wants = match &state {
+            MemberState::Goes => Some(DesiredSet::nothing()),
+            MemberState::Built(outcome) => desired_of(outcome),
+            MemberState::Unread => None,
         };
         if let Some(before) = self.members.get(&key) {
             let unknown = self.unknown.get_mut(&source_of(&before.object));
@@ -434,19 +434,19 @@ impl Fleet {
             unknown.insert(key.clone());
         }
         if let Some(wants) = wants {
-            let state = DesiredState {
+            let desired_state = DesiredState {
                 generation: object.metadata.generation.unwrap_or_default(),
                 artifact: UNCOMMITTED.to_owned(),
                 wants,
                 applied: false,
                 forms: Vec::new(),
             };
-            let _wakes = self.index.set_desired(&reference, state);
+            let _wakes = self.index.set_desired(&reference, desired_state);
         }
         let member = Member {
             object,
             reached,
-            outlook,
+            state,
         };
         self.members.insert(key, member);
     }
@@ -467,35 +467,38 @@ impl Fleet {
         if let Some(limit) = self.exceeded {
             return Err(PreviewError::TooMany { limit });
         }
-        let Some(prospect) = self.prospect(kustomization).await? else {
+        let Some(prediction) = self.prediction(kustomization).await? else {
             return Ok(Preview::default());
         };
-        let Some(plan) = prospect.step.objects() else {
+        let Some(plan) = prediction.step.objects() else {
             return Ok(Preview::default());
         };
-        let options = prospect.objects.options();
+        let options = prediction.objects.options();
         let execution = Execution {
-            force: prospect.force,
+            force: prediction.force,
             rules: &*self.rules,
             ..Execution::new(&options)
         };
-        let desired = &prospect.objects.desired;
-        let mut preview = prospect.cluster.preview(plan, desired, &execution).await;
+        let desired = &prediction.objects.desired;
+        let mut preview = prediction.cluster.preview(plan, desired, &execution).await;
         let member = self.members.get(&Key::of(&kustomization.metadata));
-        if let Some(rendered) = member.and_then(|member| member.outlook.rendered()) {
+        if let Some(rendered) = member.and_then(|member| member.state.rendered()) {
             hide(&mut preview, &rendered.opened);
         }
         Ok(preview)
     }
 
     /// The decision about one; none where nothing happens.
-    async fn prospect(&self, kustomization: &Kustomization) -> Result<Option<Prospect<'_>>, PreviewError> {
+    async fn prediction(
+        &self,
+        kustomization: &Kustomization,
+    ) -> Result<Option<Prediction<'_>>, PreviewError> {
         let key = Key::of(&kustomization.metadata);
         let Some(member) = self.members.get(&key) else {
             return Err(PreviewError::Unread);
         };
         let mut declared = Declared::from(kustomization);
-        if let Outlook::Goes = &member.outlook {
+        if let MemberState::Goes = &member.state {
             declared.deleting = true;
             if !deletes(&declared) {
                 return Ok(None);
@@ -504,16 +507,16 @@ impl Fleet {
         if let Some(obstacle) = self.obstacle(&mut declared) {
             return Err(obstacle);
         }
-        let desired = match &member.outlook {
-            Outlook::Built(Ok(rendered)) => Arc::clone(&rendered.desired),
-            Outlook::Built(Err(failure)) => return Err(PreviewError::Build(failure.to_string())),
-            Outlook::Unread => return Err(PreviewError::Unread),
-            Outlook::Goes => Arc::default(),
+        let desired = match &member.state {
+            MemberState::Built(Ok(rendered)) => Arc::clone(&rendered.desired),
+            MemberState::Built(Err(failure)) => return Err(PreviewError::Build(failure.to_string())),
+            MemberState::Unread => return Err(PreviewError::Unread),
+            MemberState::Goes => Arc::default(),
         };
         let cluster = &member.reached.1;
         let objects = self.objects(&declared, desired, cluster).await?;
         let force = declared.force;
-        Ok(Some(Prospect {
+        Ok(Some(Prediction {
             step: step(declared, objects.clone()),
             objects,
             force,
@@ -656,7 +659,7 @@ async fn looked_at(cluster: &Cluster, inventory: &Inventory) -> Result<Live, Pre
     let mut live = Live::default();
     for (id, version) in inventory.iter() {
         let found = cluster.get(id, version, TIMEOUT).await;
-        let found = found.map_err(|source| PreviewError::Look {
+        let found = found.map_err(|source| PreviewError::Read {
             id: id.clone(),
             source,
         })?;

@@ -78,7 +78,7 @@ impl Wait {
     }
 
     /// The delay until the next check without a wake-up, a safety net. `usually` is the configured one.
-    pub fn look_again(&self, usually: Duration) -> Duration {
+    pub fn recheck_after(&self, usually: Duration) -> Duration {
         match self {
             // the store is filled by a controller of this process that may write no status for it
             Wait::NotStored(..) => Duration::from_secs(1),
@@ -279,7 +279,7 @@ fn annotate(key: &Key, annotation: &str, value: &str) -> String {
 /// object and "dry-run" although there was none. The object's origin is last.
 pub fn refusal(failure: &equate_apply::cluster::Failure) -> String {
     let (id, why) = (&failure.id, chain(&failure.error));
-    let word = match &failure.error {
+    let reason = match &failure.error {
         ApplyError::Invalid { .. } | ApplyError::Immutable { .. } => " (Invalid)",
         ApplyError::Forbidden { .. } => " (Forbidden)",
         ApplyError::Unauthorized { .. } => " (Unauthorized)",
@@ -300,7 +300,7 @@ pub fn refusal(failure: &equate_apply::cluster::Failure) -> String {
         ),
         _ => why,
     };
-    format!("{id} dry-run failed{word}: {why}{}", origin(failure))
+    format!("{id} dry-run failed{reason}: {why}{}", origin(failure))
 }
 
 fn origin(failure: &equate_apply::cluster::Failure) -> String {
@@ -333,7 +333,7 @@ pub enum Failure {
     /// A variable has no value, or an invalid one.
     Substitution(String),
     /// Decryption failed.
-    Sealed(String),
+    Decryption(String),
     /// The variables cannot be read.
     Values(String),
     /// The build exceeded this time.
@@ -361,7 +361,7 @@ impl Failure {
             Failure::PathAbsent(_) | Failure::Artifact(_) => Reason::ArtifactFailed,
             Failure::Build(_)
             | Failure::Substitution(_)
-            | Failure::Sealed(_)
+            | Failure::Decryption(_)
             | Failure::Values(_)
             | Failure::BuildTimeout(_) => Reason::BuildFailed,
             Failure::Apply(_) | Failure::Unreachable(_) | Failure::Stage(_) => Reason::ReconciliationFailed,
@@ -373,17 +373,17 @@ impl Failure {
 
     /// The same with a rewritten message.
     #[must_use]
-    pub fn reworded(self, word: impl Fn(&str) -> String) -> Self {
+    pub fn map_message(self, map: impl Fn(&str) -> String) -> Self {
         match self {
-            Failure::Build(why) => Failure::Build(word(&why)),
-            Failure::Substitution(why) => Failure::Substitution(word(&why)),
-            Failure::Sealed(why) => Failure::Sealed(word(&why)),
-            Failure::Values(why) => Failure::Values(word(&why)),
-            Failure::Apply(why) => Failure::Apply(word(&why)),
-            Failure::Unreachable(why) => Failure::Unreachable(word(&why)),
-            Failure::Prune(why) => Failure::Prune(word(&why)),
-            Failure::Stage(why) => Failure::Stage(word(&why)),
-            Failure::Health(waited, why) => Failure::Health(waited, word(&why)),
+            Failure::Build(why) => Failure::Build(map(&why)),
+            Failure::Substitution(why) => Failure::Substitution(map(&why)),
+            Failure::Decryption(why) => Failure::Decryption(map(&why)),
+            Failure::Values(why) => Failure::Values(map(&why)),
+            Failure::Apply(why) => Failure::Apply(map(&why)),
+            Failure::Unreachable(why) => Failure::Unreachable(map(&why)),
+            Failure::Prune(why) => Failure::Prune(map(&why)),
+            Failure::Stage(why) => Failure::Stage(map(&why)),
+            Failure::Health(waited, why) => Failure::Health(waited, map(&why)),
             // no text of an object is in them
             Failure::PathAbsent(_)
             | Failure::BuildTimeout(_)
@@ -395,9 +395,10 @@ impl Failure {
     pub fn retry(&self) -> Retry {
         match self {
             // the same inputs fail again
-            Failure::PathAbsent(_) | Failure::Build(_) | Failure::Substitution(_) | Failure::Sealed(_) => {
-                Retry::Never
-            }
+            Failure::PathAbsent(_)
+            | Failure::Build(_)
+            | Failure::Substitution(_)
+            | Failure::Decryption(_) => Retry::Never,
             Failure::Unreachable(_) => Retry::Backoff,
             // with less load it may end in time
             Failure::BuildTimeout(_)
@@ -423,17 +424,19 @@ impl fmt::Display for Failure {
             Failure::BuildTimeout(timeout) => write!(
                 f,
                 "kustomize build failed: stopped because it took longer than {} (spec.timeout)",
-                go(*timeout)
+                flux_duration(*timeout)
             ),
             Failure::Substitution(why)
-            | Failure::Sealed(why)
+            | Failure::Decryption(why)
             | Failure::Values(why)
             | Failure::Artifact(why)
             | Failure::Apply(why)
             | Failure::Unreachable(why)
             | Failure::Prune(why)
             | Failure::Stage(why) => f.write_str(why),
-            Failure::Health(waited, why) => write!(f, "health check failed after {}: {why}", go(*waited)),
+            Failure::Health(waited, why) => {
+                write!(f, "health check failed after {}: {why}", flux_duration(*waited))
+            }
             Failure::OwnershipConflict(contests) => {
                 f.write_str("not applied, because another Kustomization owns them: ")?;
                 for (place, contest) in contests.iter().enumerate() {
@@ -460,7 +463,7 @@ impl From<RemoteClusterError> for Failure {
 }
 
 /// A duration as Flux writes it, without fractions of milliseconds.
-pub fn go(time: Duration) -> equate_api::meta::Duration {
+pub fn flux_duration(time: Duration) -> equate_api::meta::Duration {
     let whole = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     whole.into()
 }

@@ -97,7 +97,7 @@ async fn within<T>(
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "given to map_err as it is")]
-fn broke_off(error: JoinError) -> Failure {
+fn panicked(error: JoinError) -> Failure {
     Failure::Build(format!("internal error in the build: {error}"))
 }
 
@@ -252,7 +252,7 @@ impl Rendering<'_> {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let done = on_a_processor(self.blocking, work).await;
-        done.await.map_err(broke_off)
+        done.await.map_err(panicked)
     }
 
     /// The same for a build. Waiting for a processor does not count as its time.
@@ -263,7 +263,7 @@ impl Rendering<'_> {
         build: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let building = on_a_processor(self.blocking, build).await;
-        within(timeout, stop, building).await?.map_err(broke_off)
+        within(timeout, stop, building).await?.map_err(panicked)
     }
 
     /// Sets the objects' namespaces; `equate up` has a default, like kubectl.
@@ -302,19 +302,19 @@ fn once(
     };
     let built = equate_kustomize::build_with(content, spec, loaders);
     let (opened, questions) = opening.map(Opening::ends).unwrap_or_default();
-    let silent = answers.values().any(Result::is_err);
+    let unanswered = answers.values().any(Result::is_err);
     let built = match built {
         Ok(built) => {
             let digest = digest(&built.objects);
             Ok((built, digest))
         }
-        Err(error) => Err(unbuilt(&error, silent).reworded(|why| opened.mask(why))),
+        Err(error) => Err(unbuilt(&error, unanswered).map_message(|why| opened.mask(why))),
     };
     (built, opened, questions)
 }
 
-/// The failure of a build. `silent`: a transit engine did not answer, and may later.
-fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
+/// The failure of a build. `unanswered`: a transit engine did not answer, and may later.
+fn unbuilt(error: &equate_kustomize::BuildError, unanswered: bool) -> Failure {
     let why = match error.fault.decryption_fault() {
         None => {
             return match &*error.fault {
@@ -338,10 +338,10 @@ fn unbuilt(error: &equate_kustomize::BuildError, silent: bool) -> Failure {
         }
         Some(_) => format!("error decrypting sources: {}", chain(error)),
     };
-    if silent {
+    if unanswered {
         Failure::Values(why)
     } else {
-        Failure::Sealed(why)
+        Failure::Decryption(why)
     }
 }
 
@@ -396,11 +396,11 @@ mod tests {
     #[tokio::test]
     async fn abandoned_work_keeps_its_processor() {
         let processors = Arc::new(Semaphore::new(1));
-        let (go, told) = std::sync::mpsc::channel::<()>();
-        let work = on_a_processor(&processors, move || told.recv()).await;
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let work = on_a_processor(&processors, move || ended.recv()).await;
         drop(work);
         assert_eq!(processors.available_permits(), 0);
-        go.send(()).unwrap();
+        end.send(()).unwrap();
         assert!(processors.acquire().await.is_ok());
     }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::declared::Declared;
 use super::inputs::artifact::Revision;
 use super::inputs::masks::Masks;
-use super::reasons::{Failure, Stall, Wait, go};
+use super::reasons::{Failure, Stall, Wait, flux_duration};
 use super::status::{Aspects, Attempt, Healthy, StatusDraft};
 use crate::kit::controller::{Next, Notice, Report};
 use crate::kit::events::Severity;
@@ -219,15 +219,15 @@ fn notices(
             if let Healthy::Passed(after) = ready.healthy
                 && (!is_true(&before.conditions, ConditionType::Healthy) || ready.changed)
             {
-                let message = format!("Health check passed in {}", go(after));
+                let message = format!("Health check passed in {}", flux_duration(after));
                 // as in Flux, whose events have the reason that `Ready` has at the time
                 notices.push(context.notice(Severity::Normal, Why::Progressing, &message));
             }
             if news {
                 let message = format!(
                     "Reconciliation finished in {}, next run in {}",
-                    go(ready.attempt.took),
-                    go(ks.interval)
+                    flux_duration(ready.attempt.took),
+                    flux_duration(ks.interval)
                 );
                 let notice = context.notice(Severity::Normal, Why::ReconciliationSucceeded, &message);
                 notices.push(notice.with("commit_status", "update"));
@@ -269,7 +269,7 @@ fn missing(
     }
     let message = format!(
         "Dependencies do not meet ready condition, retrying in {}",
-        go(again)
+        flux_duration(again)
     );
     let notice = context.notice(Severity::Normal, Why::DependencyNotReady, &message);
     Some(match revision {

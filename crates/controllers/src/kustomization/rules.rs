@@ -159,7 +159,7 @@ impl Compiled {
 impl Judge {
     /// The health in Flux's order; an object that matches none is in progress.
     fn health(&self, object: &Object) -> Health {
-        let told = |status| Health {
+        let result = |status| Health {
             status,
             message: String::new(),
         };
@@ -169,7 +169,7 @@ impl Judge {
             number("metadata", "generation"),
         ) && observed != generation
         {
-            return told(Status::InProgress);
+            return result(Status::InProgress);
         }
         let each = [
             (self.in_progress.as_ref(), Status::InProgress),
@@ -179,7 +179,7 @@ impl Judge {
         for (expression, status) in each {
             match expression.map(|expression| expression.holds_of(&object.0)) {
                 None | Some(Ok(false)) => {}
-                Some(Ok(true)) => return told(status),
+                Some(Ok(true)) => return result(status),
                 Some(Err(error)) => {
                     return Health {
                         status: Status::Unknown,
@@ -188,7 +188,7 @@ impl Judge {
                 }
             }
         }
-        told(Status::InProgress)
+        result(Status::InProgress)
     }
 }
 

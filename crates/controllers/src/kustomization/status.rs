@@ -18,7 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::declared::Declared;
 use super::inputs::artifact::Revision;
-use super::reasons::{Failure, Stall, Wait, go};
+use super::reasons::{Failure, Stall, Wait, flux_duration};
 
 /// The conditions' former names; the next write removes them.
 const RENAMED: [&str; 2] = ["Contested", "PruneHeld"];
@@ -54,7 +54,7 @@ pub(crate) struct Aspects {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Healthy {
     /// No health check is configured.
-    Unasked,
+    NotChecked,
     /// Healthy after this time.
     Passed(Duration),
     /// Healthy as before.
@@ -163,10 +163,10 @@ impl<'a> StatusDraft<'a> {
             &message,
         );
         match healthy {
-            Healthy::Unasked => self.clear(ConditionType::Healthy),
+            Healthy::NotChecked => self.clear(ConditionType::Healthy),
             Healthy::Still => {}
             Healthy::Passed(after) => {
-                let message = format!("Health check passed in {}", go(*after));
+                let message = format!("Health check passed in {}", flux_duration(*after));
                 self.set(
                     ConditionType::Healthy,
                     ConditionStatus::True,
@@ -201,11 +201,11 @@ impl<'a> StatusDraft<'a> {
             Failure::PathAbsent(_) | Failure::Artifact(_) => fetching(at, timeout),
             Failure::Build(_)
             | Failure::Substitution(_)
-            | Failure::Sealed(_)
+            | Failure::Decryption(_)
             | Failure::Values(_)
             | Failure::BuildTimeout(_) => format!(
                 "Building manifests for revision {at} with a timeout of {}",
-                go(timeout)
+                flux_duration(timeout)
             ),
             Failure::Health(..) => checking(at, timeout),
             Failure::Apply(_)
@@ -385,7 +385,7 @@ fn remember(
 fn fetching(revision: &str, timeout: Duration) -> String {
     format!(
         "Fetching manifests for revision {revision} with a timeout of {}",
-        go(timeout)
+        flux_duration(timeout)
     )
 }
 
@@ -393,13 +393,13 @@ fn fetching(revision: &str, timeout: Duration) -> String {
 fn detecting(revision: &str, timeout: Duration) -> String {
     format!(
         "Detecting drift for revision {revision} with a timeout of {}",
-        go(timeout)
+        flux_duration(timeout)
     )
 }
 
 fn checking(revision: &str, timeout: Duration) -> String {
     format!(
         "Running health checks for revision {revision} with a timeout of {}",
-        go(timeout)
+        flux_duration(timeout)
     )
 }

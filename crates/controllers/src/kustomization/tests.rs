@@ -262,7 +262,7 @@ fn the_end_of_a_run_answers_a_request_and_a_failure_is_counted() {
             digest: "sha256:a".to_owned(),
             took: Duration::ZERO,
         },
-        healthy: Healthy::Unasked,
+        healthy: Healthy::NotChecked,
         changed: false,
         requested: true,
     };

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::act::{Done, Published};
 use super::credentials;
-use super::decide::{Artifact, Looked, Plan, Seen, Why, decide};
+use super::decide::{Artifact, Observed, Plan, Seen, Why, decide};
 use super::declared::Declared;
 use super::failure::Failure;
 use super::report::{StatusDraft, recovered, report};
@@ -85,9 +85,9 @@ fn failure(retry: bool) -> Failure {
 }
 
 /// The plan where nothing outside was read.
-fn unlooked(metadata: Value, spec: Value) -> Plan {
+fn unobserved(metadata: Value, spec: Value) -> Plan {
     let declared = Declared::try_from(&object(metadata, spec)).unwrap();
-    decide(&declared, &Seen::Unlooked)
+    decide(&declared, &Seen::Unobserved)
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_deleted_object_is_not_observed() {
         json!({ "include": [{ "repository": { "name": "a" } }] }),
         json!({ "provider": "aws" }),
     ] {
-        assert_eq!(unlooked(deleting.clone(), spec), Plan::Delete);
+        assert_eq!(unobserved(deleting.clone(), spec), Plan::Delete);
     }
 }
 
@@ -113,7 +113,7 @@ fn supported_fields_are_not_refused() {
         json!({ "provider": "github" }),
         json!({ "proxySecretRef": { "name": "p" } }),
     ] {
-        assert_eq!(unlooked(json!({}), spec), Plan::Keep);
+        assert_eq!(unobserved(json!({}), spec), Plan::Keep);
     }
 }
 
@@ -124,7 +124,7 @@ fn git_repository_provider_of_a_cloud_is_refused_by_name() {
             failure: Failure::unsupported(field),
             lost: false,
         };
-        assert_eq!(unlooked(json!({}), spec), expected);
+        assert_eq!(unobserved(json!({}), spec), expected);
     };
     check(json!({ "provider": "aws" }), "spec.provider aws");
     check(json!({ "provider": "azure" }), "spec.provider azure");
@@ -149,7 +149,7 @@ fn an_artifact_is_made_when_an_input_changes() {
     };
     let check = |ignore: Value, status: &GitRepositoryStatus, artifact, remote: &str, expected: &str| {
         let revision = remote.parse::<Revision>().map_err(|_| failure(true));
-        let seen = Seen::Looked(Box::new(Looked {
+        let seen = Seen::Observed(Box::new(Observed {
             status: status.clone(),
             artifact,
             revision,

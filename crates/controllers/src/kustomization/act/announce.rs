@@ -14,7 +14,7 @@ use crate::ownership::desired::{DesiredSet, DesiredState};
 pub(super) fn announce(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, announcement: Announcement) {
     match announcement {
         Announcement::None => {}
-        Announcement::NoWord => {
+        Announcement::NotExpected => {
             let wakes = cx.kit.ownership().announcements.announced(&object_ref(&ks.key));
             cx.kit.waker.wake_all(wakes);
         }
@@ -23,12 +23,12 @@ pub(super) fn announce(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, announ
             artifact,
             wants,
             applied,
-        } => tell(cx, &run.memory, ks, &artifact, wants, applied),
+        } => announce_desired(cx, &run.memory, ks, &artifact, wants, applied),
     }
 }
 
 /// Announces a desired state.
-pub(super) fn tell(
+pub(super) fn announce_desired(
     cx: &Kustomizations,
     memory: &Memory,
     ks: &Declared,
@@ -48,11 +48,11 @@ pub(super) fn tell(
 }
 
 /// Announces the desired state of the build that is carried out.
-pub(super) fn tell_of_record(cx: &Kustomizations, memory: &Memory, ks: &Declared) {
+pub(super) fn announce_record(cx: &Kustomizations, memory: &Memory, ks: &Declared) {
     let record = memory.record.as_ref();
     let known = record.and_then(|record| Some((record, record.wants.clone()?)));
     if let Some((record, wants)) = known {
-        tell(cx, memory, ks, &record.artifact, wants, record.applied);
+        announce_desired(cx, memory, ks, &record.artifact, wants, record.applied);
     }
 }
 

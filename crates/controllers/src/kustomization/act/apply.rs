@@ -15,7 +15,7 @@ use equate_apply::owned::Digest;
 use equate_apply::plan::{KeepReason, PatchReason, Plan, Presence, Stage, Step};
 use tokio::time::Instant;
 
-use super::announce::tell_of_record;
+use super::announce::announce_record;
 use super::finish::fail;
 use super::status::{emit, next, write};
 use super::{execution, idle, planned};
@@ -23,7 +23,7 @@ use crate::ObjectRef;
 use crate::kit::controller::Acted;
 use crate::kit::events::Severity;
 use crate::kit::reconciliation::Stop;
-use crate::kustomization::decide::health::{Verdict, verdict};
+use crate::kustomization::decide::health::{HealthSummary, verdict};
 use crate::kustomization::decide::objects::Objects;
 use crate::kustomization::decide::seen::Passed;
 use crate::kustomization::decide::{Application, Awaiting};
@@ -122,7 +122,7 @@ fn passed(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: Plan, des
     if let Some(record) = &mut run.memory.record {
         record.applied = true;
     }
-    tell_of_record(cx, &run.memory, ks);
+    announce_record(cx, &run.memory, ks);
     let held = expected(cx, &run.memory, &plan, &desired);
     let passed = Passed {
         plan: Arc::new(plan),
@@ -155,7 +155,7 @@ async fn stages(
             let applied = cluster.apply_stage(stage, desired, execution).await;
             take_in(cx, run, &applied, &before);
             // a failed stage may have applied Kustomizations, too
-            tell_of_record(cx, &run.memory, ks);
+            announce_record(cx, &run.memory, ks);
             if let Some(failure) = failure(&applied) {
                 return leaves(run, &applied, failure, *until);
             }
@@ -163,7 +163,9 @@ async fn stages(
         if place + 1 == plan.stages.len() {
             break;
         }
-        if let Verdict::Pending(what) | Verdict::Failed(what) = health_of(cx, &run.memory, ks, stage) {
+        if let HealthSummary::Pending(what) | HealthSummary::Failed(what) =
+            health_of(cx, &run.memory, ks, stage)
+        {
             return match *until <= Instant::now() {
                 true => Staged::Failed(Failure::Stage(format!("stage {}: {what}", stage.kind))),
                 false => Staged::Waits,
@@ -198,7 +200,7 @@ fn leaves(run: &mut Run<'_>, applied: &Applied, failure: Failure, until: Instant
 }
 
 /// Whether the objects of a stage are healthy, so that the next may be applied.
-fn health_of(cx: &Kustomizations, memory: &Memory, ks: &Declared, stage: &Stage) -> Verdict {
+fn health_of(cx: &Kustomizations, memory: &Memory, ks: &Declared, stage: &Stage) -> HealthSummary {
     let left = memory.record.as_ref().map(|record| &record.left);
     let left = |id: &ObjectId| left.is_some_and(|left| left.contains(id));
     let view = &cx.access(memory).view;

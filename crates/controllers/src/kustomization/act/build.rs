@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::time::Instant;
 
-use super::announce::{tell, tell_of_record, unreached};
+use super::announce::{announce_desired, announce_record, unreached};
 use super::finish::fail;
 use super::unplanned;
 use crate::kit::controller::Acted;
@@ -38,7 +38,7 @@ pub(super) async fn build(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared)
     let wants = desired_of(&rendered);
     match &wants {
         Some(wants) => {
-            tell(cx, &run.memory, ks, &artifact.digest, wants.clone(), false);
+            announce_desired(cx, &run.memory, ks, &artifact.digest, wants.clone(), false);
             run.memory.declare(wants);
         }
         None => unreached(cx, ks, &artifact.digest),
@@ -208,6 +208,6 @@ pub(super) fn restart(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> 
             until: deadline(began, ks.timeout),
         };
     }
-    tell_of_record(cx, &run.memory, ks);
+    announce_record(cx, &run.memory, ks);
     Acted::Again
 }

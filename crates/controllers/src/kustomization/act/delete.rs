@@ -7,14 +7,14 @@ use equate_apply::id::ObjectId;
 use equate_apply::plan::Plan;
 
 use super::execution;
-use super::finish::{emit_left, prune};
-use super::status::{emit, said};
+use super::finish::{emit_kept_objects, prune};
+use super::status::{emit, end_run};
 use crate::kit::controller::{Acted, Next};
 use crate::kit::events::Severity;
 use crate::kit::wake::Reason;
 use crate::kustomization::decide::objects::Objects;
 use crate::kustomization::decide::seen::Prepared;
-use crate::kustomization::decide::{AfterDeletion, Farewell};
+use crate::kustomization::decide::{AfterDeletion, Removal};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::observe::access::account_exists;
 use crate::kustomization::observe::follow::follow;
@@ -55,11 +55,11 @@ pub(super) async fn delete(
         return Acted::Unreported(Next::BackoffWithin(ks.retry_interval));
     }
     match then {
-        AfterDeletion::Farewell => {
-            emit_left(run, &plan);
+        AfterDeletion::Removal => {
+            emit_kept_objects(run, &plan);
             Acted::Released
         }
-        AfterDeletion::Look => {
+        AfterDeletion::Check => {
             run.memory.this_run.deleted = Some(Arc::new(plan));
             Acted::Again
         }
@@ -67,25 +67,25 @@ pub(super) async fn delete(
             // others still need some; their announcement that they no longer do begins the next run
             run.memory.lingering = remains.clone();
             let next = Next::After(ks.interval, Reason::Interval);
-            said(cx, run, ks, Outcome::Steady(remains), next)
+            end_run(cx, run, ks, Outcome::Steady(remains), next)
         }
     }
 }
 
 /// Lets the finalizer go, and reports the objects that stay.
-pub(super) fn farewell(run: &Run<'_>, farewell: &Farewell) -> Acted<Done> {
-    match farewell {
-        Farewell::Orphaned => {}
-        Farewell::Forsaken(objects) => {
+pub(super) fn removal(run: &Run<'_>, removal: &Removal) -> Acted<Done> {
+    match removal {
+        Removal::Orphaned => {}
+        Removal::Abandoned(objects) => {
             let message = format!("unable to prune objects: \n{}", joined(objects, "\n"));
             emit(run, Severity::Warning, Why::PruneFailed, &message);
         }
-        Farewell::Deleted(plan) => emit_left(run, plan),
-        Farewell::Overdue(remaining, plan) => {
+        Removal::Deleted(plan) => emit_kept_objects(run, plan),
+        Removal::Overdue(remaining, plan) => {
             let names = joined(remaining, ", ");
             let message = format!("failed to wait for resources termination: [{names}]");
             emit(run, Severity::Warning, Why::PruneFailed, &message);
-            emit_left(run, plan);
+            emit_kept_objects(run, plan);
         }
     }
     Acted::Released

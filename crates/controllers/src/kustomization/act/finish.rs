@@ -6,7 +6,7 @@ use equate_apply::inventory::Inventory;
 use equate_apply::plan;
 use tokio::time::Instant;
 
-use super::status::{emit, event_context, inventory, next, said, write};
+use super::status::{emit, end_run, event_context, inventory, next, write};
 use super::{execution, planned};
 use crate::kit::controller::Acted;
 use crate::kit::events::Severity;
@@ -160,7 +160,7 @@ pub(super) fn conclude(
                 inventory,
                 attempt: attempt(record, began),
                 healthy: match passed {
-                    Passed::Unasked => Healthy::Unasked,
+                    Passed::NotChecked => Healthy::NotChecked,
                     Passed::Still => Healthy::Still,
                     Passed::Now => Healthy::Passed(waited),
                 },
@@ -186,10 +186,10 @@ pub(super) fn conclude(
             revision: record.revision.clone(),
             inventory,
         },
-        Conclusion::CheckingSilently => return Acted::Unreported(next(cx, run, ks)),
+        Conclusion::CheckingWithoutStatus => return Acted::Unreported(next(cx, run, ks)),
     };
     let next = next(cx, run, ks);
-    said(cx, run, ks, outcome, next)
+    end_run(cx, run, ks, outcome, next)
 }
 
 /// Reports a newer revision with the same inputs; one status.
@@ -212,7 +212,7 @@ pub(super) fn report_new_revision(cx: &Kustomizations, run: &mut Run<'_>, ks: &D
             attempt,
             healthy: match ks.wait || !record.checks.is_empty() {
                 true => Healthy::Still,
-                false => Healthy::Unasked,
+                false => Healthy::NotChecked,
             },
             changed: false,
             requested: run.request().is_some(),
@@ -231,7 +231,7 @@ pub(super) fn report_new_revision(cx: &Kustomizations, run: &mut Run<'_>, ks: &D
             }
         }
     };
-    said(cx, run, ks, outcome, next)
+    end_run(cx, run, ks, outcome, next)
 }
 
 /// Applies nothing, and reports which deletions need confirmation.
@@ -272,7 +272,7 @@ pub(super) fn fail(
 ) -> Acted<Done> {
     let (now, began) = (Instant::now(), run.began);
     let context = event_context(&run.memory);
-    let failure = failure.reworded(|text| context.masked(text));
+    let failure = failure.map_message(|text| context.masked(text));
     let inventory = held.unwrap_or_else(|| inventory(run));
     let Some(record) = &mut run.memory.record else {
         return unplanned();
@@ -300,7 +300,7 @@ pub(super) fn fail(
         same,
     };
     let next = next(cx, run, ks);
-    said(cx, run, ks, outcome, next)
+    end_run(cx, run, ks, outcome, next)
 }
 
 fn attempt(record: &Record, began: Instant) -> Attempt {
@@ -312,7 +312,7 @@ fn attempt(record: &Record, began: Instant) -> Attempt {
 }
 
 /// Reports the objects that stay: no inventory may name them from now on.
-pub(super) fn emit_left(run: &Run<'_>, plan: &plan::Plan) {
+pub(super) fn emit_kept_objects(run: &Run<'_>, plan: &plan::Plan) {
     if let Some(left) = crate::ownership::retained::left(plan) {
         emit(
             run,

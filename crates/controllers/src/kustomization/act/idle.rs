@@ -6,7 +6,7 @@ use equate_api::meta::Reason as Why;
 use tokio::time::Instant;
 
 use super::finish::report_new_revision;
-use super::status::{emit, next, said};
+use super::status::{emit, end_run, next};
 use crate::kit::controller::{Acted, Next};
 use crate::kit::events::Severity;
 use crate::kit::wake::Reason;
@@ -26,7 +26,7 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
             // the cluster may change unseen meanwhile: the next run starts over
             run.memory.record = None;
             cx.access(&run.memory).view.forget(&ks.key);
-            said(cx, run, ks, Outcome::Suspended, Next::Await)
+            end_run(cx, run, ks, Outcome::Suspended, Next::Await)
         }
         Idle::Stalled(stalled) => stall(cx, run, ks, stalled),
         Idle::Waiting { wait, again } => {
@@ -36,9 +36,9 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
                 revision: stored_revision(run),
                 again: cx.kit.settings.dependency_retry,
             };
-            said(cx, run, ks, outcome, Next::After(again, Reason::Interval))
+            end_run(cx, run, ks, outcome, Next::After(again, Reason::Interval))
         }
-        Idle::WaitingSilently { again } => {
+        Idle::WaitingWithoutStatus { again } => {
             run.memory.waiting.get_or_insert(run.began);
             Acted::Unreported(Next::After(again, Reason::Deadline))
         }
@@ -63,7 +63,7 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
             run.memory.lingering = ks.inventory.clone();
             run.memory.surveying_since = None;
             let next = Next::After(ks.interval, Reason::Interval);
-            said(cx, run, ks, Outcome::Awaiting(why), next)
+            end_run(cx, run, ks, Outcome::Awaiting(why), next)
         }
         Idle::DeletionUnlisted => Acted::Unreported(Next::After(ks.timeout, Reason::Deadline)),
         Idle::Terminating { until, blind } => {
@@ -87,11 +87,11 @@ fn stored_revision(run: &Run<'_>) -> Option<String> {
 /// Nothing is new but the aspects.
 fn unchanged(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Acted<Done> {
     let next = next(cx, run, ks);
-    said(cx, run, ks, Outcome::Unchanged, next)
+    end_run(cx, run, ks, Outcome::Unchanged, next)
 }
 
 pub(super) fn stall(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, stall: Stall) -> Acted<Done> {
-    said(cx, run, ks, Outcome::Stalled(stall), Next::Await)
+    end_run(cx, run, ks, Outcome::Stalled(stall), Next::Await)
 }
 
 /// Waits: an announcement of another Kustomization, or the end of an object, begins the next run.
@@ -104,7 +104,7 @@ pub(super) fn await_others(
     let Awaiting {
         message,
         until,
-        silent_until,
+        no_status_before,
         lingering,
     } = awaiting;
     if let Some(lingering) = lingering {
@@ -113,8 +113,8 @@ pub(super) fn await_others(
     let now = Instant::now();
     run.memory.surveying_since.get_or_insert(now);
     let after = |at: Instant| Next::After(at.saturating_duration_since(now), Reason::Deadline);
-    match silent_until {
-        Some(told) => Acted::Unreported(after(told.min(until))),
-        None => said(cx, run, ks, Outcome::Awaiting(message), after(until)),
+    match no_status_before {
+        Some(report_at) => Acted::Unreported(after(report_at.min(until))),
+        None => end_run(cx, run, ks, Outcome::Awaiting(message), after(until)),
     }
 }

@@ -63,7 +63,7 @@ pub(super) async fn act(
             delete::prepare(cx, run, ks, account, waits).await;
             Ok(Acted::Again)
         }
-        Step::Farewell(farewell) => Ok(delete::farewell(run, &farewell)),
+        Step::Removal(removal) => Ok(delete::removal(run, &removal)),
         Step::Confirm { plan: _, stall } => Ok(finish::confirm(cx, run, ks, stall)),
         Step::Conclude(conclusion) => {
             run.memory.renew();
@@ -103,7 +103,7 @@ fn begins_applying(step: &Step) -> bool {
 fn ends_waiting(step: &Step) -> bool {
     !matches!(
         step,
-        Step::Idle(Idle::Waiting { .. } | Idle::WaitingSilently { .. })
+        Step::Idle(Idle::Waiting { .. } | Idle::WaitingWithoutStatus { .. })
             | Step::BuildAhead { .. }
             | Step::Survey(_)
             | Step::HandOver(_)

@@ -33,7 +33,7 @@ use crate::ownership::retained;
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Ends the run with this report.
-pub(super) fn said(
+pub(super) fn end_run(
     cx: &Kustomizations,
     run: &Run<'_>,
     ks: &Declared,
@@ -196,7 +196,7 @@ pub(super) fn next(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Next {
         sooner(now + LOOK);
     }
     if let Phase::Checking { .. } = record.phase
-        && state::says_in_progress(run.object(), &record.revision.revision)
+        && state::reports_progress(run.object(), &record.revision.revision)
     {
         sooner(record.checking + GRACE);
     }

@@ -35,8 +35,8 @@ pub(super) fn staged(ks: &Declared, seen: &Seen, last: &Last, until: Instant, no
     if let Some(passed) = &last.passed {
         return finish(ks, seen, (last, passed, objects), now);
     }
-    if let Some(hurdle) = hurdle(seen, objects, until, now) {
-        return hurdle;
+    if let Some(missing_knowledge) = missing_knowledge(seen, objects, until, now) {
+        return missing_knowledge;
     }
     let planned = objects.plan();
     if planned.plan.guard.is_some() || planned.excessive {
@@ -61,7 +61,7 @@ pub(super) fn staged(ks: &Declared, seen: &Seen, last: &Last, until: Instant, no
 }
 
 /// What must be known before anything is applied.
-fn hurdle(seen: &Seen, objects: &Objects, until: Instant, now: Instant) -> Option<Step> {
+fn missing_knowledge(seen: &Seen, objects: &Objects, until: Instant, now: Instant) -> Option<Step> {
     let (kinds, others) = (&objects.kinds, &objects.others);
     if let Some(failure) = &kinds.trouble {
         return Some(Step::Fail(failure.clone()));
@@ -125,7 +125,7 @@ fn finish(ks: &Declared, seen: &Seen, known: (&Last, &Passed, &Objects), now: In
     let inventory = declared.union(&lingering);
     let conclusion = match health::conclude(ks, last, checking, now) {
         // the status has to show the inventory
-        Conclusion::CheckingSilently if inventory != ks.inventory => Conclusion::Checking,
+        Conclusion::CheckingWithoutStatus if inventory != ks.inventory => Conclusion::Checking,
         conclusion => conclusion,
     };
     Step::Finish(Finish {

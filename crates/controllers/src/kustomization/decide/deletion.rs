@@ -6,7 +6,7 @@ use equate_api::kustomize::DeletionPolicy;
 use tokio::time::Instant;
 
 use super::seen::{Deleted, Seen};
-use super::{AfterDeletion, Awaiting, Farewell, Idle, Step, deadline};
+use super::{AfterDeletion, Awaiting, Idle, Removal, Step, deadline};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::reasons::Stall;
 use crate::ownership::retained;
@@ -38,7 +38,7 @@ pub(crate) fn deletes(ks: &Declared) -> bool {
 
 pub(super) fn decide(ks: &Declared, seen: &Seen, now: Instant) -> Step {
     let waits = match fate(ks) {
-        Fate::Stay => return Step::Farewell(Farewell::Orphaned),
+        Fate::Stay => return Step::Removal(Removal::Orphaned),
         Fate::Go => false,
         Fate::GoFirst => true,
     };
@@ -81,7 +81,7 @@ pub(super) fn decide(ks: &Declared, seen: &Seen, now: Instant) -> Step {
         // as in Flux: no account may delete them, and waiting would never end
         Some(prepared) if !prepared.account => {
             let left = ks.inventory.ids().cloned().collect();
-            return Step::Farewell(Farewell::Forsaken(left));
+            return Step::Removal(Removal::Abandoned(left));
         }
         Some(prepared) if prepared.starting => return Step::Idle(Idle::DeletionUnlisted),
         None | Some(_) => {}
@@ -89,9 +89,9 @@ pub(super) fn decide(ks: &Declared, seen: &Seen, now: Instant) -> Step {
     let then = if retained::holds(&plan) {
         AfterDeletion::Hold(plan.lingering(&ks.inventory))
     } else if waits {
-        AfterDeletion::Look
+        AfterDeletion::Check
     } else {
-        AfterDeletion::Farewell
+        AfterDeletion::Removal
     };
     Step::Delete { plan, then }
 }
@@ -102,9 +102,9 @@ fn after(ks: &Declared, seen: &Seen, deleted: &Deleted, now: Instant) -> Step {
     let until = until.unwrap_or_else(|| deadline(now, ks.timeout));
     let plan = Arc::clone(&deleted.plan);
     if deleted.remaining.is_empty() {
-        Step::Farewell(Farewell::Deleted(plan))
+        Step::Removal(Removal::Deleted(plan))
     } else if until <= now {
-        Step::Farewell(Farewell::Overdue(deleted.remaining.clone(), plan))
+        Step::Removal(Removal::Overdue(deleted.remaining.clone(), plan))
     } else {
         Step::Idle(Idle::Terminating {
             until,

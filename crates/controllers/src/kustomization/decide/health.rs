@@ -9,7 +9,7 @@ use super::{GRACE, deadline};
 use crate::kustomization::declared::Declared;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum HealthSummary {
     /// All are healthy, or none is checked.
     Healthy,
     /// Not yet; the text names the objects.
@@ -18,9 +18,9 @@ pub(crate) enum Verdict {
     Failed(String),
 }
 
-impl Verdict {
+impl HealthSummary {
     pub(crate) fn pending(&self) -> bool {
-        matches!(self, Verdict::Pending(_))
+        matches!(self, HealthSummary::Pending(_))
     }
 }
 
@@ -42,13 +42,13 @@ pub(crate) enum Conclusion {
     },
     Checking,
     /// The same, for less than [`GRACE`]: the status already says that the revision is in progress.
-    CheckingSilently,
+    CheckingWithoutStatus,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// No health check is configured.
-    Unasked,
+    NotChecked,
     /// As before.
     Still,
     /// After a wait.
@@ -58,30 +58,30 @@ pub(crate) enum Passed {
 /// The conclusion about the applied objects' health, in this phase.
 pub(super) fn conclude(ks: &Declared, last: &Last, phase: Phase, now: Instant) -> Conclusion {
     match (&last.health, phase) {
-        (Verdict::Healthy, _) if !last.checked => Conclusion::Healthy(Passed::Unasked),
-        (Verdict::Healthy, Phase::Ready { .. }) => Conclusion::Healthy(Passed::Still),
-        (Verdict::Healthy, _) => Conclusion::Healthy(Passed::Now),
-        (Verdict::Failed(what), _) => Conclusion::Unhealthy(what.clone()),
-        (Verdict::Pending(what), Phase::Checking { until } | Phase::Ready { until: Some(until) })
+        (HealthSummary::Healthy, _) if !last.checked => Conclusion::Healthy(Passed::NotChecked),
+        (HealthSummary::Healthy, Phase::Ready { .. }) => Conclusion::Healthy(Passed::Still),
+        (HealthSummary::Healthy, _) => Conclusion::Healthy(Passed::Now),
+        (HealthSummary::Failed(what), _) => Conclusion::Unhealthy(what.clone()),
+        (HealthSummary::Pending(what), Phase::Checking { until } | Phase::Ready { until: Some(until) })
             if until <= now =>
         {
             Conclusion::Unhealthy(what.clone())
         }
-        (Verdict::Pending(_), Phase::Ready { until }) => Conclusion::Degraded {
+        (HealthSummary::Pending(_), Phase::Ready { until }) => Conclusion::Degraded {
             until: until.unwrap_or_else(|| deadline(now, ks.timeout)),
             begins: until.is_none(),
         },
-        (Verdict::Pending(_), Phase::Checking { until }) if !last.changed && last.said => {
+        (HealthSummary::Pending(_), Phase::Checking { until }) if !last.changed && last.reported => {
             Conclusion::AsBefore { until }
         }
-        (Verdict::Pending(_), _) if is_silent(last, now) => Conclusion::CheckingSilently,
-        (Verdict::Pending(_), _) => Conclusion::Checking,
+        (HealthSummary::Pending(_), _) if status_can_wait(last, now) => Conclusion::CheckingWithoutStatus,
+        (HealthSummary::Pending(_), _) => Conclusion::Checking,
     }
 }
 
 /// Whether a status about health checks can wait. Most new objects are healthy within [`GRACE`], and the
 /// status from before they were made says that the revision is in progress.
-fn is_silent(last: &Last, now: Instant) -> bool {
+fn status_can_wait(last: &Last, now: Instant) -> bool {
     let since = match last.phase {
         Phase::Checking { .. } => last.checking_since,
         Phase::Staged { .. }
@@ -97,15 +97,15 @@ fn is_silent(last: &Last, now: Instant) -> bool {
 pub(super) fn is_news(last: &Last, now: Instant) -> bool {
     let health = &last.health;
     match last.phase {
-        Phase::Unhealthy { .. } => *health == Verdict::Healthy,
+        Phase::Unhealthy { .. } => *health == HealthSummary::Healthy,
         Phase::Checking { until } => {
-            until <= now || !health.pending() || (last.in_progress && !is_silent(last, now))
+            until <= now || !health.pending() || (last.in_progress && !status_can_wait(last, now))
         }
         // a ready Kustomization needs no status about health while it is healthy or has time left
         Phase::Ready { until } => match (health, until) {
-            (Verdict::Healthy, until) => until.is_some(),
-            (Verdict::Pending(_), Some(until)) => until <= now,
-            (Verdict::Pending(_), None) | (Verdict::Failed(_), _) => true,
+            (HealthSummary::Healthy, until) => until.is_some(),
+            (HealthSummary::Pending(_), Some(until)) => until <= now,
+            (HealthSummary::Pending(_), None) | (HealthSummary::Failed(_), _) => true,
         },
         Phase::Staged { .. } | Phase::Failed { .. } | Phase::Unconfirmed => false,
     }
@@ -113,7 +113,7 @@ pub(super) fn is_news(last: &Last, now: Instant) -> bool {
 
 /// The health of all checked objects. One failed object is enough to fail, as in Flux: it does not recover
 /// by waiting.
-pub(crate) fn verdict<'a>(checked: impl IntoIterator<Item = (&'a ObjectId, Health)>) -> Verdict {
+pub(crate) fn verdict<'a>(checked: impl IntoIterator<Item = (&'a ObjectId, Health)>) -> HealthSummary {
     let (mut failed, mut pending) = (Vec::new(), Vec::new());
     for (id, health) in checked {
         let list = match health.status {
@@ -130,10 +130,10 @@ pub(crate) fn verdict<'a>(checked: impl IntoIterator<Item = (&'a ObjectId, Healt
     }
     if !failed.is_empty() {
         let failed = failed.join(", ");
-        Verdict::Failed(format!("failed early due to stalled resources: [{failed}]"))
+        HealthSummary::Failed(format!("failed early due to stalled resources: [{failed}]"))
     } else if !pending.is_empty() {
-        Verdict::Pending(format!("timeout waiting for: [{}]", pending.join(", ")))
+        HealthSummary::Pending(format!("timeout waiting for: [{}]", pending.join(", ")))
     } else {
-        Verdict::Healthy
+        HealthSummary::Healthy
     }
 }

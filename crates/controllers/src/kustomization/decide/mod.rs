@@ -60,7 +60,7 @@ pub(crate) enum Announcement {
     /// Nothing now: the step announces itself, or there is nothing new.
     None,
     /// They need not wait for an announcement of this one.
-    NoWord,
+    NotExpected,
     /// It could not be built from this artifact, because the API server did not answer.
     Unreached(String),
     /// Its desired state.
@@ -116,7 +116,7 @@ pub(crate) enum Step {
         then: AfterDeletion,
     },
     /// Remove the finalizer: nothing is left to do.
-    Farewell(Farewell),
+    Removal(Removal),
 }
 
 impl Step {
@@ -139,7 +139,7 @@ impl Step {
             | Self::Fail(_)
             | Self::Release(_)
             | Self::PrepareDeletion { .. }
-            | Self::Farewell(_) => None,
+            | Self::Removal(_) => None,
         }
     }
 }
@@ -155,7 +155,7 @@ pub(crate) enum Idle {
         again: Duration,
     },
     /// The same, usually over so soon that no status is written.
-    WaitingSilently {
+    WaitingWithoutStatus {
         again: Duration,
     },
     /// Others have to be built first, or an object has to disappear.
@@ -194,7 +194,7 @@ pub(crate) struct Awaiting {
     /// The end of the wait.
     pub(crate) until: Instant,
     /// No status before then: mostly the wait is over.
-    pub(crate) silent_until: Option<Instant>,
+    pub(crate) no_status_before: Option<Instant>,
     /// The objects that are held meanwhile without being declared, where they changed.
     pub(crate) lingering: Option<Inventory>,
 }
@@ -202,11 +202,11 @@ pub(crate) struct Awaiting {
 impl Awaiting {
     /// A wait until then, with a status if it is not over soon.
     pub(crate) fn new((until, message): (Instant, String), since: Option<Instant>, now: Instant) -> Self {
-        let told = since.unwrap_or(now) + PATIENCE;
+        let report_at = since.unwrap_or(now) + PATIENCE;
         Self {
             message,
             until,
-            silent_until: (now < told).then_some(told),
+            no_status_before: (now < report_at).then_some(report_at),
             lingering: None,
         }
     }
@@ -252,20 +252,20 @@ pub(crate) struct Finish {
 /// What follows the deletion of a Kustomization's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AfterDeletion {
-    Farewell,
+    Removal,
     /// Check whether they have gone.
-    Look,
+    Check,
     /// Keep these: others need them.
     Hold(Inventory),
 }
 
 /// How a Kustomization is removed.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Farewell {
+pub(crate) enum Removal {
     /// Its objects stay.
     Orphaned,
     /// No account may delete its objects: they stay.
-    Forsaken(Vec<ObjectId>),
+    Abandoned(Vec<ObjectId>),
     /// Its objects are deleted, as far as possible.
     Deleted(Arc<plan::Plan>),
     /// The same, but these took too long to disappear.
@@ -388,18 +388,18 @@ fn waiting(ks: &Declared, seen: &Seen, wait: Wait) -> Idle {
         Wait::NotStored(..) if !seen.prerequisites.looked => ks.timeout,
         _ => GRACE,
     };
-    let told = seen.since.missing.unwrap_or(seen.began) + grace;
-    let silent = wait.passing() && (seen.ready || matches!(wait, Wait::Fetching { .. }));
-    let look_again = wait.look_again(seen.dependency_retry);
-    if silent && seen.began < told {
-        return Idle::WaitingSilently {
-            again: (told - seen.began).min(look_again.max(GRACE)),
+    let report_at = seen.since.missing.unwrap_or(seen.began) + grace;
+    let without_status = wait.passing() && (seen.ready || matches!(wait, Wait::Fetching { .. }));
+    let recheck_after = wait.recheck_after(seen.dependency_retry);
+    if without_status && seen.began < report_at {
+        return Idle::WaitingWithoutStatus {
+            again: (report_at - seen.began).min(recheck_after.max(GRACE)),
         };
     }
     let again = match &wait {
         Wait::Unfetched { gone: false, .. } => ks.retry_interval,
         Wait::Unfetched { gone: true, .. } => ks.retry_interval.min(GONE_PAUSE),
-        _ => look_again,
+        _ => recheck_after,
     };
     Idle::Waiting { wait, again }
 }
@@ -451,7 +451,7 @@ fn proceed(ks: &Declared, seen: &Seen, revision: &str, now: Instant) -> Step {
         // the same inputs fail the same way
         Phase::Failed { retry: None } => settled(),
         // this revision, or a dependency, may repair the cause elsewhere: each is tried once
-        Phase::Failed { retry: Some(at) } if due(at) || newer || last.freed || hopes(seen) => {
+        Phase::Failed { retry: Some(at) } if due(at) || newer || last.freed || may_succeed_now(seen) => {
             Step::Build(Cause::Retry)
         }
         Phase::Unconfirmed => apply::unconfirmed(ks, seen, last, now),
@@ -480,7 +480,7 @@ fn conclude(ks: &Declared, seen: &Seen, now: Instant) -> Step {
 }
 
 /// Whether a change of a dependency may help a failed build. A dependency that is not ready does not.
-fn hopes(seen: &Seen) -> bool {
+fn may_succeed_now(seen: &Seen) -> bool {
     let ready = |(_, seen): &(Key, DependencySeen)| *seen == DependencySeen::Ready;
     let changed = seen.last.as_ref().is_some_and(|last| last.hope);
     changed && seen.prerequisites.dependencies.iter().all(ready)
@@ -491,7 +491,7 @@ fn hands_over(step: &Step) -> bool {
     match step {
         Step::Idle(idle) => match idle {
             Idle::Waiting { .. }
-            | Idle::WaitingSilently { .. }
+            | Idle::WaitingWithoutStatus { .. }
             | Idle::Awaiting(_)
             | Idle::KindsUnlisted
             | Idle::Unconfirmed
@@ -520,7 +520,7 @@ fn hands_over(step: &Step) -> bool {
         | Step::HandOver(_)
         | Step::PrepareDeletion { .. }
         | Step::Delete { .. }
-        | Step::Farewell(_) => false,
+        | Step::Removal(_) => false,
     }
 }
 
@@ -531,7 +531,7 @@ struct Unbuilt {
 
 /// The announcement before a step.
 fn announcement(ks: &Declared, seen: &Seen, step: &Step) -> Result<Announcement, Unbuilt> {
-    if speaks_itself(ks, step) {
+    if announces_itself(ks, step) {
         return Ok(Announcement::None);
     }
     let wants = |artifact: &String, wants, applied| Announcement::Wants {
@@ -553,7 +553,7 @@ fn announcement(ks: &Declared, seen: &Seen, step: &Step) -> Result<Announcement,
         }
         // it is built as soon as the artifact is here: those who wait for it continue to wait
         (SourceSeen::Fetching { .. }, Some(_)) => return Ok(Announcement::None),
-        _ => return Ok(Announcement::NoWord),
+        _ => return Ok(Announcement::NotExpected),
     };
     if seen.no_access.is_some() {
         return Ok(wants(artifact, DesiredSet::Unknown(NO_ACCESS), false));
@@ -566,7 +566,7 @@ fn announcement(ks: &Declared, seen: &Seen, step: &Step) -> Result<Announcement,
             Ahead::Missing => {
                 let keep = matches!(
                     step,
-                    Step::Idle(Idle::Waiting { .. } | Idle::WaitingSilently { .. })
+                    Step::Idle(Idle::Waiting { .. } | Idle::WaitingWithoutStatus { .. })
                 );
                 return Err(Unbuilt { keep });
             }
@@ -579,7 +579,7 @@ fn announcement(ks: &Declared, seen: &Seen, step: &Step) -> Result<Announcement,
 }
 
 /// Whether a step makes its own announcement, or needs none because the Kustomization is deleted.
-fn speaks_itself(ks: &Declared, step: &Step) -> bool {
+fn announces_itself(ks: &Declared, step: &Step) -> bool {
     match step {
         Step::Build(cause) => *cause != Cause::Confirmed,
         Step::BuildAhead { .. } | Step::Restart => true,

@@ -13,7 +13,7 @@ use equate_apply::owner::Owner;
 use equate_apply::plan;
 use tokio::time::Instant;
 
-use super::health::Verdict;
+use super::health::HealthSummary;
 use super::objects::Objects;
 use crate::Key;
 use crate::dependencies::DependencySeen;
@@ -126,7 +126,7 @@ pub(crate) struct Last {
     /// Whether there are changes that no status reports yet.
     pub(crate) changed: bool,
     /// Whether the status says that its revision is applied and ready.
-    pub(crate) said: bool,
+    pub(crate) reported: bool,
     /// Whether the status says that its revision is in progress, without health checks.
     pub(crate) in_progress: bool,
     pub(crate) checking_since: Instant,
@@ -142,7 +142,7 @@ pub(crate) struct Last {
     pub(crate) hope: bool,
     /// Whether health checks are configured.
     pub(crate) checked: bool,
-    pub(crate) health: Verdict,
+    pub(crate) health: HealthSummary,
     pub(crate) phase: Phase,
 }
 
@@ -161,7 +161,7 @@ impl Last {
             applied: false,
             passed: None,
             changed: false,
-            said: false,
+            reported: false,
             in_progress: false,
             checking_since: until,
             confirmed: false,
@@ -170,7 +170,7 @@ impl Last {
             freed: false,
             hope: false,
             checked: false,
-            health: Verdict::Healthy,
+            health: HealthSummary::Healthy,
             phase: Phase::Staged { until },
         }
     }

@@ -280,11 +280,11 @@ impl<'a> Opening<'a> {
     ) -> Result<Option<T>, SecretError> {
         let asked = self.asking.questions.borrow().len();
         let stop = || self.stop.is_stopped();
-        let told = |value: &[u8]| self.note(value);
+        let collect = |value: &[u8]| self.note(value);
         let mut decrypter = Decrypter::new(&self.ring.keys)
             .with_integrity(Integrity::Skipped)
             .with_stop(&stop)
-            .with_value_callback(&told);
+            .with_value_callback(&collect);
         if self.ring.keys.token().is_some() {
             decrypter = decrypter.with_transit(&self.asking);
         }

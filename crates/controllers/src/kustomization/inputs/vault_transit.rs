@@ -97,14 +97,14 @@ impl Transits {
         token: &str,
         question: &TransitRequest,
     ) -> Result<Zeroizing<Vec<u8>>, TransitError> {
-        let silent = |why: String| TransitError::NoAnswer {
+        let no_answer = |why: String| TransitError::NoAnswer {
             address: origin(&question.url),
             source: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(why)),
         };
         let client = self.client.get_or_init(|| client(&self.settings));
-        let client = client.as_ref().map_err(|why| silent(why.clone()))?;
+        let client = client.as_ref().map_err(|why| no_answer(why.clone()))?;
         let mut token = HeaderValue::from_str(token)
-            .map_err(|_| silent("the token has characters that an HTTP header cannot have".to_owned()))?;
+            .map_err(|_| no_answer("the token has characters that an HTTP header cannot have".to_owned()))?;
         token.set_sensitive(true);
         let request = client
             .post(&question.url)
@@ -126,8 +126,8 @@ impl Transits {
         match tokio::time::timeout(TIMEOUT, exchange).await {
             Ok(Ok((status, body))) => question.read(status, &body),
             // the error's text would repeat the URL
-            Ok(Err(error)) => Err(silent(chain(&error.without_url()))),
-            Err(_elapsed) => Err(silent(format!("no answer within {}s", TIMEOUT.as_secs()))),
+            Ok(Err(error)) => Err(no_answer(chain(&error.without_url()))),
+            Err(_elapsed) => Err(no_answer(format!("no answer within {}s", TIMEOUT.as_secs()))),
         }
     }
 }

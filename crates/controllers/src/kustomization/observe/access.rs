@@ -37,7 +37,7 @@ pub(super) async fn connect(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declare
         account: ks.account(&cx.kit.settings.policy),
     };
     let reasons = run.reasons;
-    let rereads = |told| reasons.iter().any(|reason| refreshes_values(reason, told));
+    let rereads = |watched| reasons.iter().any(|reason| refreshes_values(reason, watched));
     let access = match cx.kit.access(&to, &mut run.memory.remote, rereads).await {
         Ok(access) => access,
         Err(AccessError::Remote(error)) => return lose_access(run, error.into()),
@@ -110,7 +110,7 @@ pub(super) async fn observe_unwatched(cx: &Kustomizations, run: &Run<'_>) {
     let record = run.memory.record.as_ref();
     let asked = record.map_or(&[][..], |record| &record.asked);
     let asking = asked.iter().map(|(id, version)| async move {
-        let told = match access.cluster.get(id, version, ANSWER).await {
+        let seen = match access.cluster.get(id, version, ANSWER).await {
             Ok(Some(object)) => {
                 let mut observed = Observed::under(&object, &KUSTOMIZATION, &*cx.rules);
                 observed.judge(&object, owner, &*cx.rules);
@@ -119,7 +119,7 @@ pub(super) async fn observe_unwatched(cx: &Kustomizations, run: &Run<'_>) {
             Ok(None) => ScopedAnswer::Is(Presence::Absent),
             Err(error) => ScopedAnswer::Refused(chain(&error)),
         };
-        (id.clone(), told)
+        (id.clone(), seen)
     });
     let asking: Vec<_> = asking.collect();
     let answers = stream::iter(asking).buffer_unordered(TOGETHER);

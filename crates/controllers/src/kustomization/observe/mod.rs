@@ -40,7 +40,7 @@ use super::decide::objects::{Kinds, Objects};
 use super::decide::seen::{Ahead, Deletion, Last, Phase, Prerequisites, Seen, Since};
 use super::declared::Declared;
 use super::inputs::artifact::{Artifact, SourceSeen};
-use super::memory::{Looked, Memory, Record};
+use super::memory::{Memory, ObservedPrerequisites, Record};
 use super::reasons::Stall;
 use super::{Kustomizations, Run, object_ref};
 use crate::ObjectRef;
@@ -137,7 +137,7 @@ fn observes_unwatched(reason: Reason) -> bool {
 }
 
 /// The prerequisites of a build; observed once in a run for one spec.
-async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Looked {
+async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> ObservedPrerequisites {
     let known = run.memory.this_run.prerequisites.as_ref();
     if let Some(known) = known.filter(|known| known.generation == ks.generation) {
         return known.clone();
@@ -161,7 +161,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
         let cycle = way.map(|way| way.iter().map(ObjectRef::key).collect());
         (cycle, graph.announcements.is_source_checked(&ks.source_ref()))
     };
-    let looked = Looked {
+    let looked = ObservedPrerequisites {
         generation: ks.generation,
         prerequisites: Arc::new(Prerequisites {
             source,
@@ -264,7 +264,7 @@ fn own_wants(
     cx: &Kustomizations,
     ks: &Declared,
     memory: &Memory,
-    looked: &Looked,
+    looked: &ObservedPrerequisites,
     current: bool,
 ) -> OwnWants {
     let is_newest = || looked.prerequisites.published == cx.artifact_digest(&ks.source_ref());

@@ -69,7 +69,14 @@ pub(super) fn of_build(
                     }
                     None => {
                         objects.unclaimed = assignment.open;
-                        look_at_others(cx, &mut graph, (memory, ks), &gone, &mut objects, Heed::Wakes);
+                        look_at_others(
+                            cx,
+                            &mut graph,
+                            (memory, ks),
+                            &gone,
+                            &mut objects,
+                            Subscription::Wakes,
+                        );
                     }
                 }
             }
@@ -98,26 +105,32 @@ pub(super) fn of_undeclared(
     ks: &Declared,
     gone: Inventory,
 ) -> Objects {
-    look(cx, &run.memory, ks, gone, Heed::Wakes)
+    look(cx, &run.memory, ks, gone, Subscription::Wakes)
 }
 
 /// The same for a status: without wake-ups and questions.
 pub(in crate::kustomization) fn of_lingering(cx: &Kustomizations, memory: &Memory, ks: &Declared) -> Objects {
-    look(cx, memory, ks, memory.lingering.clone(), Heed::Nothing)
+    look(cx, memory, ks, memory.lingering.clone(), Subscription::Nothing)
 }
 
 /// Whether observing others subscribes to their changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Heed {
+enum Subscription {
     Wakes,
     Nothing,
 }
 
-fn look(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: Inventory, heed: Heed) -> Objects {
+fn look(
+    cx: &Kustomizations,
+    memory: &Memory,
+    ks: &Declared,
+    gone: Inventory,
+    subscription: Subscription,
+) -> Objects {
     let mut objects = of_gone(cx, memory, ks, &gone);
     {
         let mut graph = cx.kit.ownership();
-        look_at_others(cx, &mut graph, (memory, ks), &gone, &mut objects, heed);
+        look_at_others(cx, &mut graph, (memory, ks), &gone, &mut objects, subscription);
     }
     let view = &cx.access(memory).view;
     objects.live = gone.ids().map(|id| (id.clone(), view.get(id))).collect();
@@ -193,12 +206,12 @@ fn look_at_others(
     (memory, ks): (&Memory, &Declared),
     gone: &Inventory,
     objects: &mut Objects,
-    heed: Heed,
+    subscription: Subscription,
 ) {
     let (access, me) = (cx.access(memory), object_ref(&ks.key));
     if objects.prune && !gone.is_empty() {
         let survey = survey(cx, graph, ks, &access.target);
-        if heed == Heed::Wakes {
+        if subscription == Subscription::Wakes {
             objects.others.questions = questions(cx, graph, (memory, ks), gone, &survey);
         }
         let survey = survey.without_unauthorized(&graph.reviews, gone);
@@ -210,7 +223,7 @@ fn look_at_others(
         let presence = |id: &ObjectId| access.view.get(id);
         objects.needed = needed(graph, &me, gone.ids(), presence, Need::Now);
     }
-    if heed == Heed::Wakes {
+    if subscription == Subscription::Wakes {
         let mut of = objects.others.survey.listens_to();
         let needing = objects.needed.values().map(|(by, _)| by);
         of.extend(objects.takers.values().chain(needing).map(ObjectRef::from));

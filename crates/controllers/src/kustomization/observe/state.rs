@@ -16,7 +16,7 @@ use super::contests;
 use super::dependency_states;
 use crate::Key;
 use crate::kit::watcher::view::ScopedView;
-use crate::kustomization::decide::health::{Verdict, verdict};
+use crate::kustomization::decide::health::{HealthSummary, verdict};
 use crate::kustomization::decide::seen::{Deleted, Last};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::memory::{Expects, Held, Memory, Record};
@@ -45,8 +45,8 @@ pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Insta
         applied: record.applied,
         passed: passed.map(|(passed, _)| passed.clone()),
         changed: record.changed,
-        said: says(run.object(), &record.revision.revision),
-        in_progress: says_in_progress(run.object(), &record.revision.revision),
+        reported: reports_ready(run.object(), &record.revision.revision),
+        in_progress: reports_progress(run.object(), &record.revision.revision),
         checking_since: record.checking,
         confirmed: record.is_confirmed(ks),
         contests: {
@@ -79,7 +79,7 @@ fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, record: &Record
 }
 
 /// Whether the status says that this revision is applied and ready.
-fn says(object: &Kustomization, revision: &str) -> bool {
+fn reports_ready(object: &Kustomization, revision: &str) -> bool {
     let status = object.status.as_ref();
     status.is_some_and(|status| {
         is_true(&status.conditions, ConditionType::Ready)
@@ -89,7 +89,7 @@ fn says(object: &Kustomization, revision: &str) -> bool {
 }
 
 /// Whether the status says that this revision is in progress, without health checks.
-pub(in crate::kustomization) fn says_in_progress(object: &Kustomization, revision: &str) -> bool {
+pub(in crate::kustomization) fn reports_progress(object: &Kustomization, revision: &str) -> bool {
     let Some(status) = &object.status else {
         return false;
     };
@@ -152,7 +152,7 @@ fn health(
     ks: &Declared,
     objects: &[Held],
     checks: &[ObjectId],
-) -> Verdict {
+) -> HealthSummary {
     let view = &access.view;
     let state = |id: &ObjectId| {
         let (presence, health) = healthy(view, rules, &ks.key, id);

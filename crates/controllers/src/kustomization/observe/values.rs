@@ -9,10 +9,10 @@ use crate::kustomization::{Kustomizations, Run};
 
 /// Whether the run's reason calls for reading ConfigMaps and Secrets again; fewer reasons do if they are
 /// watched.
-pub(super) fn refreshes_values(reason: Reason, told: bool) -> bool {
+pub(super) fn refreshes_values(reason: Reason, watched: bool) -> bool {
     match reason {
         Reason::Requested | Reason::Appeared | Reason::Changed => true,
-        Reason::Source | Reason::Input | Reason::Interval | Reason::Retry => !told,
+        Reason::Source | Reason::Input | Reason::Interval | Reason::Retry => !watched,
         Reason::Deleted
         | Reason::Dependency
         | Reason::Object
@@ -46,9 +46,9 @@ pub(super) async fn refresh(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declare
     if !ks.reads_values() || ks.deleting || ks.suspend {
         return;
     }
-    let told = record.values.as_ref();
-    let told = told.is_some_and(|stamp| stamp.is_current(|holder| cx.kit.inputs.version(holder)));
-    if !run.reasons.iter().any(|reason| refreshes_values(reason, told)) {
+    let watched = record.values.as_ref();
+    let watched = watched.is_some_and(|stamp| stamp.is_current(|holder| cx.kit.inputs.version(holder)));
+    if !run.reasons.iter().any(|reason| refreshes_values(reason, watched)) {
         return;
     }
     let read = read(cx, run, ks).await;

@@ -129,7 +129,7 @@ struct Stage {
     server: Option<HttpServer>,
     mask: Mask,
     /// The events that were shown.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
     requests: usize,
 }
 
@@ -161,7 +161,7 @@ impl Stage {
             scenario,
             repository,
             server,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             requests: 0,
         }
     }
@@ -317,7 +317,7 @@ impl Stage {
             let (text, events) = self.look(step).await;
             let settled = expected.is_none_or(|expected| *expected == text);
             if settled || tokio::time::Instant::now() > end {
-                self.told.extend(events);
+                self.reported.extend(events);
                 return text;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -353,17 +353,17 @@ impl Stage {
             let about = &event.involved_object;
             (about.kind.clone(), about.name.clone(), time)
         });
-        let mut told: Vec<String> = Vec::new();
+        let mut reported: Vec<String> = Vec::new();
         for event in &events {
             let kind = event.involved_object.kind.as_deref().unwrap_or_default();
             let shown = script::has_status(kind) && self.scenario.shows(kind);
             let line = self.mask.event(event);
-            if shown && !told.contains(&line) && !self.told.contains(&line) {
-                told.push(line);
+            if shown && !reported.contains(&line) && !self.reported.contains(&line) {
+                reported.push(line);
             }
         }
-        text.extend(told.iter().flat_map(|event| event.lines().map(str::to_owned)));
-        (text, told)
+        text.extend(reported.iter().flat_map(|event| event.lines().map(str::to_owned)));
+        (text, reported)
     }
 
     fn api(&self, kind: &str) -> Api<DynamicObject> {

@@ -147,7 +147,7 @@ fn undeclared_objects_are_pruned_after_applying() {
     what(
         &|_| {},
         "finish [\"prune ConfigMap/shop/old\", \"keep ConfigMap/shop/gone (already gone)\"]; holds [\"a\"], \
-         lingering [], Healthy(Unasked)",
+         lingering [], Healthy(NotChecked)",
     );
     let taken = |seen: &mut Seen| {
         let other = owner_of(&key("other"));
@@ -156,7 +156,7 @@ fn undeclared_objects_are_pruned_after_applying() {
     what(
         &taken,
         "finish [\"keep ConfigMap/shop/old (handed over to Kustomization flux-system/other)\", \"keep ConfigMap/shop/gone \
-         (already gone)\"]; holds [\"a\", \"old\"], lingering [\"old\"], Healthy(Unasked)",
+         (already gone)\"]; holds [\"a\", \"old\"], lingering [\"old\"], Healthy(NotChecked)",
     );
     what(
         &|seen| {

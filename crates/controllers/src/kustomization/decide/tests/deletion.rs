@@ -16,10 +16,7 @@ fn deletion_follows_the_policy() {
         change(&mut seen);
         check(&ks, &seen, now, expected);
     };
-    let (delete, stays) = (
-        "delete prune ConfigMap/shop/a, then Farewell",
-        "Farewell(Orphaned)",
-    );
+    let (delete, stays) = ("delete prune ConfigMap/shop/a, then Removal", "Removal(Orphaned)");
     what(json!({}), &|_| {}, delete);
     what(json!({ "prune": false }), &|_| {}, stays);
     what(json!({ "suspend": true }), &|_| {}, stays);
@@ -62,7 +59,7 @@ fn deletion_follows_the_policy() {
     what(
         waits(),
         &prepared(true, false),
-        "delete prune ConfigMap/shop/a, then Look",
+        "delete prune ConfigMap/shop/a, then Check",
     );
     what(
         json!({}),

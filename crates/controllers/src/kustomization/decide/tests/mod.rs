@@ -18,12 +18,12 @@ use equate_manifest::object::Object;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::health::{Conclusion, Verdict, verdict};
+use super::health::{Conclusion, HealthSummary, verdict};
 use super::objects::{Holders, Kinds, Objects, Others};
 use super::seen::{
     Ahead, Deleted, Exchange, Last, Passed, Phase, Prepared, Prerequisites, Question, Questions, Seen,
 };
-use super::{Announcement, Farewell, GRACE, Idle, Step, decide};
+use super::{Announcement, GRACE, Idle, Removal, Step, decide};
 use crate::dependencies::DependencySeen;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::SourceSeen;
@@ -129,7 +129,7 @@ fn short(step: &Step) -> String {
         steps.join(", ")
     };
     match step {
-        Step::Idle(Idle::Awaiting(awaiting)) => match awaiting.silent_until {
+        Step::Idle(Idle::Awaiting(awaiting)) => match awaiting.no_status_before {
             Some(_) => "await silently".to_owned(),
             None => format!("await: {}", awaiting.message),
         },
@@ -165,9 +165,9 @@ fn short(step: &Step) -> String {
         Step::Fail(failure) => format!("fail {failure}"),
         Step::Release(plan) => format!("release {}", ids(plan)),
         Step::Delete { plan, then } => format!("delete {}, then {then:?}", ids(plan)),
-        Step::Farewell(Farewell::Forsaken(left)) => format!("forsake {:?}", names(left.iter())),
-        Step::Farewell(Farewell::Overdue(left, _)) => format!("overdue {:?}", names(left.iter())),
-        Step::Farewell(Farewell::Deleted(_)) => "deleted".to_owned(),
+        Step::Removal(Removal::Abandoned(left)) => format!("forsake {:?}", names(left.iter())),
+        Step::Removal(Removal::Overdue(left, _)) => format!("overdue {:?}", names(left.iter())),
+        Step::Removal(Removal::Deleted(_)) => "deleted".to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -275,7 +275,7 @@ fn short_waits_do_not_change_a_ready_status() {
         seen.dependency_retry = Duration::from_secs(30);
         let plan = decide(&ks, &seen, now);
         match plan.step {
-            Step::Idle(Idle::WaitingSilently { again }) => format!("silent for {again:?}"),
+            Step::Idle(Idle::WaitingWithoutStatus { again }) => format!("silent for {again:?}"),
             other => short(&other).split(':').next().unwrap_or_default().to_owned(),
         }
     };
@@ -312,9 +312,9 @@ fn nothing_is_built_twice() {
         revision: FIRST.to_owned(),
         ..last
     };
-    let with = |health: Verdict, last: Last| Last { health, ..last };
-    let pending = || Verdict::Pending("x".to_owned());
-    let failed = || Verdict::Failed("x".to_owned());
+    let with = |health: HealthSummary, last: Last| Last { health, ..last };
+    let pending = || HealthSummary::Pending("x".to_owned());
+    let failed = || HealthSummary::Failed("x".to_owned());
     let others = |last: Last| Last {
         inputs_hold: false,
         ..last
@@ -341,7 +341,7 @@ fn nothing_is_built_twice() {
 
     // a stage: a new revision with other inputs begins again
     let staged = || last(Phase::Staged { until: future });
-    what(staged(), "conclude Healthy(Unasked)");
+    what(staged(), "conclude Healthy(NotChecked)");
     what(others(staged()), "Build(Inputs)");
 
     // health checks: no status until something changes, or the time is over
@@ -349,7 +349,7 @@ fn nothing_is_built_twice() {
     what(with(pending(), checking(future)), "Settled");
     what(with(pending(), checking(past)), "conclude Unhealthy(\"x\")");
     what(with(failed(), checking(future)), "conclude Unhealthy(\"x\")");
-    what(checking(future), "conclude Healthy(Unasked)");
+    what(checking(future), "conclude Healthy(NotChecked)");
     let asked = |last: Last| Last {
         checked: true,
         ..last
@@ -369,7 +369,7 @@ fn nothing_is_built_twice() {
         in_progress: true,
         ..with(pending(), staged())
     };
-    what(staged_in_progress, "conclude CheckingSilently");
+    what(staged_in_progress, "conclude CheckingWithoutStatus");
     what(with(pending(), staged()), "conclude Checking");
     what(drifted(with(pending(), checking(future))), "Build(Drift)");
 
@@ -465,7 +465,7 @@ fn dependencies_block_only_new_work() {
     );
     what(
         Some(last(Phase::Staged { until: now })),
-        "conclude Healthy(Unasked)",
+        "conclude Healthy(NotChecked)",
     );
     what(Some(last(Phase::Failed { retry: Some(now) })), wait);
     // a confirmed build was begun before
@@ -526,7 +526,7 @@ fn reconciliations_with_more_work_go_first() {
 #[test]
 fn the_desired_state_is_announced_in_all_cases() {
     let now = Instant::now();
-    let told = |spec: Value, seen: &Seen| {
+    let announced = |spec: Value, seen: &Seen| {
         let plan = decide(&declared(&json!({}), &spec), seen, now);
         match plan.announce {
             Announcement::Wants { wants, applied, .. } => format!("{wants:?}, applied: {applied}")
@@ -538,22 +538,22 @@ fn the_desired_state_is_announced_in_all_cases() {
     let ahead = |ahead: Ahead| Seen { ahead, ..seen(now) };
     // a suspended one is built too, because objects may have moved to it
     assert_eq!(
-        told(suspended(), &ahead(Ahead::Missing)),
+        announced(suspended(), &ahead(Ahead::Missing)),
         "None, BuildAhead { keep: false }"
     );
-    assert_eq!(told(suspended(), &seen(now)), "Known([]), applied: false");
+    assert_eq!(announced(suspended(), &seen(now)), "Known([]), applied: false");
     let unreached = ahead(Ahead::Unreached);
     assert_eq!(
-        told(suspended(), &unreached),
+        announced(suspended(), &unreached),
         format!("Unreached({SECOND:?}), Suspended")
     );
     let mut waits = before(|prerequisites| {
         prerequisites.dependencies = vec![(key("infra"), DependencySeen::NotReady)];
     });
     waits.ahead = Ahead::Missing;
-    assert_eq!(told(json!({}), &waits), "None, BuildAhead { keep: true }");
+    assert_eq!(announced(json!({}), &waits), "None, BuildAhead { keep: true }");
     // a build makes its own announcement
-    assert_eq!(told(json!({}), &seen(now)), "None, Build(First)");
+    assert_eq!(announced(json!({}), &seen(now)), "None, Build(First)");
     let with_last = |last: Last| Seen {
         last: Some(last),
         ..seen(now)
@@ -562,16 +562,19 @@ fn the_desired_state_is_announced_in_all_cases() {
         applied: true,
         ..last(Phase::Ready { until: None })
     };
-    assert_eq!(told(json!({}), &with_last(ready)), "Known([]), applied: true");
+    assert_eq!(
+        announced(json!({}), &with_last(ready)),
+        "Known([]), applied: true"
+    );
     let source = |source| before(|prerequisites| prerequisites.source = source);
     assert_eq!(
-        told(json!({}), &source(SourceSeen::NotStored)),
+        announced(json!({}), &source(SourceSeen::NotStored)),
         "Unknown(\"has a source whose artifact is not stored\"), applied: false"
     );
-    assert!(told(json!({}), &source(SourceSeen::Absent)).starts_with("NoWord, wait"));
+    assert!(announced(json!({}), &source(SourceSeen::Absent)).starts_with("NotExpected, wait"));
     let denied = Stall::CrossNamespace(SourceKind::GitRepository, key("fleet"));
     assert_eq!(
-        told(json!({}), &before(|p| p.denied = Some(denied))),
+        announced(json!({}), &before(|p| p.denied = Some(denied))),
         "Known([]), applied: true"
     );
 }
@@ -608,7 +611,7 @@ fn objects_change_shards_before_anything_else() {
 
 #[test]
 fn all_health_checks_make_one_summary() {
-    let check = |objects: &[(&str, Status, &str)], expected: Verdict| {
+    let check = |objects: &[(&str, Status, &str)], expected: HealthSummary| {
         let ids: Vec<ObjectId> = objects
             .iter()
             .map(|(name, ..)| ObjectId::new("apps", "Deployment", "shop", name))
@@ -623,15 +626,18 @@ fn all_health_checks_make_one_summary() {
         assert_eq!(verdict(checked), expected);
     };
     let (current, progress, failed) = (Status::Current, Status::InProgress, Status::Failed);
-    check(&[], Verdict::Healthy);
-    check(&[("a", current, "ok"), ("b", current, "")], Verdict::Healthy);
+    check(&[], HealthSummary::Healthy);
+    check(
+        &[("a", current, "ok"), ("b", current, "")],
+        HealthSummary::Healthy,
+    );
     check(
         &[
             ("a", current, "ok"),
             ("b", progress, "Available: 0/1"),
             ("c", Status::NotFound, ""),
         ],
-        Verdict::Pending(
+        HealthSummary::Pending(
             "timeout waiting for: [Deployment/shop/b status: 'InProgress': Available: 0/1, \
              Deployment/shop/c status: 'NotFound']"
                 .to_owned(),
@@ -639,7 +645,7 @@ fn all_health_checks_make_one_summary() {
     );
     check(
         &[("a", progress, ""), ("b", failed, "Progress deadline exceeded")],
-        Verdict::Failed(
+        HealthSummary::Failed(
             "failed early due to stalled resources: [Deployment/shop/b status: 'Failed': Progress deadline exceeded]"
                 .to_owned(),
         ),
