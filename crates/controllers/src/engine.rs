@@ -435,7 +435,8 @@ mod tests {
             "metadata": { "name": "a", "namespace": "n", "uid": "1", "resourceVersion": "1" },
         });
         let object = equate_manifest::object::Object::from_value(object).unwrap();
-        let observed = equate_apply::observed::Observed::of(&object, &crate::kustomization::KUSTOMIZATION);
+        let observed =
+            equate_apply::observed::Observed::of(&object, &crate::object_ref::tests::KUSTOMIZATION);
         let present = Presence::Present(Arc::new(observed));
         let check = |seen: &[&Presence], expected: &Presence| {
             let seen = seen.iter().map(|presence| (*presence).clone());

@@ -169,7 +169,8 @@ impl OwnershipGraph {
         } else if change.deletion || change.spec {
             // a deleted owner announces nothing more and releases its objects; a suspended one wants no
             // free objects; one with dependencies comes after them
-            wakes.extend(self.wake_on_release(object));
+            wakes.extend(self.announcements.announced(object));
+            wakes.extend(self.contesting(object));
         }
     }
 
@@ -199,7 +200,8 @@ impl OwnershipGraph {
         self.pending.forget(key);
         self.refresh_pending(key);
         let mut wakes = self.contest(key, &[]);
-        wakes.extend(self.wake_on_release(key));
+        wakes.extend(self.announcements.announced(key));
+        wakes.extend(self.contesting(key));
         wakes
     }
 
@@ -233,10 +235,11 @@ impl OwnershipGraph {
         if self.pending.is_applying(key) {
             self.begin_apply(key);
         }
-        match same {
-            true => self.announcements.announced(key),
-            false => self.wake_on_release(key),
+        let mut wakes = self.announcements.announced(key);
+        if !same {
+            wakes.extend(self.contesting(key));
         }
+        wakes
     }
 
     /// The last known desired state of an owner.
@@ -266,15 +269,13 @@ impl OwnershipGraph {
             .collect()
     }
 
-    /// Wakes the owners that contest objects of `key`, for it may want less than before.
-    fn wake_on_release(&mut self, key: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        let mut wakes = self.announcements.announced(key);
+    /// The owners that declare an object of this one: it may have let go of it.
+    fn contesting(&self, key: &ObjectRef) -> impl Iterator<Item = (ObjectRef, Reason)> {
         let contesting = self
             .contests
             .iter()
-            .filter(|(_, list)| list.iter().any(|contest| contest.other == *key));
-        wakes.extend(contesting.map(|(other, _)| (other.clone(), Reason::Object)));
-        wakes
+            .filter(move |(_, list)| list.iter().any(|contest| contest.other == *key));
+        contesting.map(|(other, _)| (other.clone(), Reason::Object))
     }
 
     /// The other holders of an object, whether or not they still want it.

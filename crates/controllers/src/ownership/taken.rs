@@ -1,3 +1,5 @@
+//! Objects that an owner began to apply while no inventory had them: they are its own from then on.
+
 use std::collections::{BTreeSet, HashMap};
 
 use equate_apply::id::ObjectId;

@@ -1,3 +1,5 @@
+//! Blobs in the store: published, adopted after a restart, served.
+
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! The objects of `dependsOn`, as the mirror has them.
+
 use equate_api::kustomize::Kustomization;
 use equate_api::meta::{ConditionType, condition, is_true};
 use kube::Resource as _;
