@@ -38,7 +38,6 @@ async fn taken(session: &Session, what: &str, name: &str, by: &str, uid: &str) {
     never_deleted(session, what, name);
 }
 
-/// No request deleted this object.
 fn never_deleted(session: &Session, what: &str, name: &str) {
     let path = format!("/configmaps/{name}");
     for call in session.faults.log() {
@@ -388,7 +387,6 @@ async fn from_one_that_the_same_commit_removes() {
     }
 }
 
-/// Waits until a Kustomization is gone.
 async fn goes(session: &Session, name: &str) {
     let gone = async || match session.get::<Kustomization>(HOME, name).await {
         None => Ok(()),
