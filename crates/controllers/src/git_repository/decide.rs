@@ -1,4 +1,4 @@
-//! What to do, from what was observed: pure, no client, no clock.
+//! Decides from observations: pure, no client, no clock.
 
 use equate_api::meta::{ConditionType, is_true};
 use equate_api::source::{Artifact as Included, GitRepositoryStatus};

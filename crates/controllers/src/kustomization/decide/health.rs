@@ -1,4 +1,4 @@
-//! Whether the applied objects are healthy, and what the status says about it.
+//! Whether the applied objects are healthy, and the status about it.
 
 use equate_apply::health::{Health, Status};
 use equate_apply::id::ObjectId;
@@ -22,7 +22,7 @@ impl HealthSummary {
     }
 }
 
-/// What the status says about health.
+/// The status about health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Conclusion {
     Healthy(Passed),

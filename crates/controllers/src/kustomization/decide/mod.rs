@@ -1,4 +1,4 @@
-//! What to do, from what was observed: values in, a plan out. No client, no tree, no clock.
+//! Decides from observations: values in, a plan out. No client, no tree, no clock.
 //!
 //! [`decide`] serves runs, deletions, pruning and previews. Where it lacks a build or an answer about
 //! access, it returns a step that fetches just that; then it is asked again.
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     pub(crate) step: Step,
 }
 
-/// What the other Kustomizations learn about this one's desired state, so that objects that moved to it are
+/// This Kustomization's desired state for the others, so that objects that moved to it are
 /// not deleted elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Announcement {
@@ -233,7 +233,7 @@ pub(crate) struct Finish {
     pub(crate) conclusion: Conclusion,
 }
 
-/// What follows the deletion of a Kustomization's objects.
+/// The step after the deletion of a Kustomization's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AfterDeletion {
     Removal,

@@ -52,7 +52,7 @@ pub(crate) struct Objects {
     pub(crate) kinds: Kinds,
 }
 
-/// What is known of the other Kustomizations.
+/// The other Kustomizations, as far as known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Others {
     pub(crate) survey: Arc<Survey>,

@@ -82,7 +82,7 @@ impl Seen {
     }
 }
 
-/// What must exist before a build; observed once in a run.
+/// The prerequisites of a build; observed once in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Prerequisites {
     pub(crate) source: SourceSeen,
