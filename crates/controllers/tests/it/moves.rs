@@ -211,7 +211,7 @@ async fn to_one_that_cannot_be_built() {
             message,
             format!(
                 "not deleted yet: ConfigMap/default/x, ConfigMap/default/gone; may have moved to \
-                 Kustomization/flux-system/{to}, which cannot be built at this revision. Pruning continues when that \
+                 Kustomization/flux-system/{to}, which cannot be built at this revision. Pruning continues when that Kustomization \
                  is repaired, suspended or deleted"
             )
         );

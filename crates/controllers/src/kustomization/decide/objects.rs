@@ -227,7 +227,7 @@ impl Planned {
             barred.push(format!("a Kustomization of another shard, which {why}"));
         }
         Some(format!(
-            "not deleted yet: {kept}; may have moved to {}. Pruning continues when that \
+            "not deleted yet: {kept}; may have moved to {}. Pruning continues when that Kustomization \
              is repaired, suspended or deleted",
             barred.join(", or to ")
         ))
