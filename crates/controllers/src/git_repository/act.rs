@@ -37,9 +37,7 @@ pub(crate) enum Done {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Published {
     pub(crate) stored: Stored,
-    /// The first line of the commit's message.
     pub(crate) summary: String,
-    /// The verified signatures.
     pub(crate) verified: Option<String>,
     pub(crate) included: Vec<Artifact>,
 }

@@ -1,4 +1,4 @@
-//! What to do, from what was observed: pure, no client, no clock.
+//! Decides from observations: pure, no client, no clock.
 
 use equate_api::meta::{ConditionType, is_true};
 use equate_api::source::{Artifact as Included, GitRepositoryStatus};
@@ -14,10 +14,8 @@ pub(crate) enum Seen {
     Observed(Box<Observed>),
 }
 
-/// The observed store and repository.
 #[derive(Debug)]
 pub(crate) struct Observed {
-    /// The present status.
     pub(crate) status: GitRepositoryStatus,
     pub(crate) artifact: Artifact,
     /// The revision of the reference, if all that resolves it is available.
@@ -39,7 +37,6 @@ pub(crate) enum Artifact {
     None,
     /// In the store, intact.
     Stored,
-    /// Missing or damaged.
     Lost,
 }
 
@@ -57,7 +54,6 @@ pub(crate) enum Plan {
     Publish(Revision, Why),
 }
 
-/// Why an artifact is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
     First,

@@ -23,7 +23,6 @@ pub(crate) struct Declared {
     pub(crate) reference: Reference,
     pub(crate) ignore: Option<String>,
     pub(crate) interval: Duration,
-    /// Limit for one git operation.
     pub(crate) timeout: Duration,
     /// The Secret with the credentials, in its own namespace.
     pub(crate) secret: Option<String>,
@@ -36,9 +35,7 @@ pub(crate) struct Declared {
     pub(crate) submodules: bool,
     /// GitRepositories of its own namespace whose files are included.
     pub(crate) include: Vec<Include>,
-    /// The signatures that a revision needs.
     pub(crate) verify: Option<Verify>,
-    /// The first unsupported field.
     pub(crate) unsupported: Option<&'static str>,
 }
 

@@ -77,7 +77,6 @@ impl Failure {
         }
     }
 
-    /// The host gave the GitHub App no token.
     pub(crate) fn github(error: &GithubError) -> Self {
         Self {
             condition: Some(ConditionType::FetchFailed),
@@ -97,7 +96,6 @@ impl Failure {
         }
     }
 
-    /// A path of an include points outside its tree.
     pub(crate) fn path(name: &str, path: &str) -> Self {
         Self {
             condition: Some(ConditionType::StorageOperationFailed),
@@ -109,7 +107,6 @@ impl Failure {
         }
     }
 
-    /// An included artifact is no longer in the store.
     pub(crate) fn copy(message: String) -> Self {
         Self {
             condition: Some(ConditionType::StorageOperationFailed),

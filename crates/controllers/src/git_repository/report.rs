@@ -161,7 +161,6 @@ impl<'a> StatusDraft<'a> {
         self.status
     }
 
-    /// Suspended: only the generation is updated.
     pub(super) fn suspended(mut self) -> GitRepositoryStatus {
         if !self.status.conditions.is_empty() {
             self.status.observed_generation = Some(self.declared.generation);
@@ -209,7 +208,6 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// A failure that is retried. `revision` is the one that failed, if it was resolved.
     #[must_use]
     pub(super) fn failed(mut self, failure: &Failure, revision: Option<&str>) -> Self {
         let message = self.progress(revision);
@@ -373,7 +371,6 @@ impl<'a> StatusDraft<'a> {
     }
 }
 
-/// Whether `before` has a failure and `after` has none.
 pub(super) fn recovered(before: &GitRepositoryStatus, after: &GitRepositoryStatus) -> bool {
     let failed = |status: &GitRepositoryStatus| {
         [

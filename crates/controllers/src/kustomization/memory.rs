@@ -38,16 +38,12 @@ pub(crate) struct Memory {
     pub record: Option<Record>,
     /// The connection to another target cluster.
     pub remote: Option<remote::RemoteHandle>,
-    /// The cluster of all of this.
     pub target: Option<TargetCluster>,
     pub access: Option<Access>,
-    /// Equate's own applies, by object.
     pub applies: Arc<plan::Memory>,
-    /// Corrections of drift.
     pub corrections: Corrections,
     /// The start of a wait for something missing that no status reports yet.
     pub waiting: Option<Instant>,
-    /// The end of the wait for deleted objects.
     pub terminating: Option<Instant>,
     /// A build that is not carried out yet, made because the others need its desired state.
     pub prepared: Option<Prepared>,
@@ -131,7 +127,6 @@ impl Memory {
 pub(crate) struct Prepared {
     pub generation: i64,
     pub tree: ContentId,
-    /// None where the build failed.
     pub inputs: Option<Inputs>,
     pub values: Option<Stamp>,
     pub wants: Option<DesiredSet>,
@@ -140,14 +135,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Whether a build of this tree would be the same.
     pub(crate) fn is_of(&self, generation: i64, tree: &Tree) -> bool {
         let unchanged = |inputs: &Inputs| inputs.unchanged(&Content(tree.clone()));
         self.generation == generation
             && (self.tree == tree.id() || self.inputs.as_ref().is_some_and(unchanged))
     }
 
-    /// Whether it was built with these variables.
     pub(crate) fn is_with(&self, values: Option<&Arc<Values>>) -> bool {
         match (&self.values, values) {
             (Some(stamp), Some(values)) => stamp.is_of(values.stamp()),
@@ -157,7 +150,6 @@ impl Prepared {
     }
 }
 
-/// A revision that was carried out, or is being.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub generation: i64,
@@ -173,27 +165,20 @@ pub(crate) struct Record {
     pub values: Option<Stamp>,
     /// Values to mask, as long as it is applied.
     pub masks: Vec<Arc<Masks>>,
-    /// The digest of the artifact.
     pub artifact: String,
-    /// Its desired state, if known.
     pub wants: Option<DesiredSet>,
     pub applied: bool,
-    /// The digest of the build.
     pub digest: String,
     /// Whether the build has no objects but those of Equate's own loop.
     pub empty: bool,
-    /// The token of the request it answers.
     pub token: Option<String>,
     pub began: Instant,
     /// The objects to apply, until all are; later they are built anew if needed.
     pub desired: Option<Arc<Vec<Desired>>>,
-    /// The applied objects.
     pub objects: Vec<Held>,
     /// Awaited objects without a watch, with their API versions: they are polled.
     pub asked: Vec<(ObjectId, String)>,
-    /// The objects of `spec.healthChecks`.
     pub checks: Vec<ObjectId>,
-    /// The dependencies at the last try.
     pub dependency_states: Vec<DependencyState>,
     pub contests: Vec<Contest>,
     /// Objects that were deleted to be recreated and still existed, by uid.
@@ -205,17 +190,14 @@ pub(crate) struct Record {
     pub changed: bool,
     pub failure: Option<Failure>,
     pub phase: Phase,
-    /// The start of the health checks.
     pub checking: Instant,
 }
 
 impl Record {
-    /// Whether an annotation names a revision of this build.
     pub(crate) fn is_named(&self, revision: Option<&str>) -> bool {
         revision.is_some_and(|revision| revision == self.revision.revision || revision == self.since)
     }
 
-    /// Whether its deletions are confirmed.
     pub(crate) fn is_confirmed(&self, ks: &Declared) -> bool {
         self.is_named(ks.prune_confirm.as_deref()) || (self.empty && self.is_named(ks.allow_empty.as_deref()))
     }
@@ -228,7 +210,6 @@ pub(crate) struct Held {
     pub expects: Expects,
     /// Whether it deletes itself when it is done, so that its absence is no drift.
     pub leaves: bool,
-    /// Whether its health counts.
     pub counts: bool,
 }
 
@@ -237,7 +218,6 @@ pub(crate) struct Held {
 pub(crate) enum Expects {
     /// Equate's fields have this digest.
     Owned(Digest),
-    /// It exists.
     Presence,
     Nothing,
 }

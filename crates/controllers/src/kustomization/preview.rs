@@ -370,6 +370,7 @@ impl Fleet {
         looked_at.map(|member| &*member.object)
     }
 
+    /// A Kustomization by its key.
     pub fn get(&self, key: &Key) -> Option<&Kustomization> {
         self.members.get(key).map(|member| &*member.object)
     }

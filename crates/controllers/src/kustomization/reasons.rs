@@ -392,6 +392,7 @@ impl Failure {
         }
     }
 
+    /// When the failure is retried.
     pub fn retry(&self) -> Retry {
         match self {
             // the same inputs fail again

@@ -35,14 +35,11 @@ use crate::ownership::desired::{BuiltObjects, DesiredSet};
 
 const UNBUILT: &str = "cannot be built at this revision";
 
-/// A build, ready to be applied.
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub(super) desired: Arc<Vec<Desired>>,
-    /// The names of its objects.
     pub(super) objects: Arc<BuiltObjects>,
     pub(super) inputs: Inputs,
-    /// Whether all variables were known.
     pub(super) resolved: bool,
     /// The decrypted texts, to mask.
     pub(super) opened: Arc<Masks>,
@@ -51,7 +48,6 @@ pub(crate) struct Rendered {
     pub(super) own_files: Option<BTreeMap<String, usize>>,
 }
 
-/// The dependencies of rendering.
 pub(super) struct Rendering<'a> {
     pub(super) cluster: &'a Cluster,
     /// Limits CPU-bound work.
@@ -85,7 +81,6 @@ async fn on_a_processor<T: Send + 'static>(
     })
 }
 
-/// A build within the Kustomization's timeout.
 async fn within<T>(
     timeout: Duration,
     stop: equate_kustomize::Stop,

@@ -16,7 +16,6 @@ use super::status::{Aspects, Attempt, Healthy, StatusDraft};
 use crate::kit::controller::{Next, Notice, Report};
 use crate::kit::events::Severity;
 
-/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) outcome: Outcome,
@@ -29,18 +28,15 @@ pub(crate) struct Done {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EventContext {
     pub(crate) revision: Option<Revision>,
-    /// Values of Secrets.
     pub(crate) masks: Vec<Arc<Masks>>,
 }
 
 impl EventContext {
-    /// The text without values of Secrets.
     pub(crate) fn masked(&self, text: &str) -> String {
         let masks = self.masks.iter();
         masks.fold(text.to_owned(), |text, masks| masks.mask(&text))
     }
 
-    /// An event about the revision.
     pub(crate) fn notice(&self, severity: Severity, reason: Why, message: &str) -> Notice {
         let mut notice = Notice::new(severity, reason.as_str(), self.masked(message));
         if let Some(revision) = &self.revision {
@@ -61,16 +57,12 @@ pub(crate) enum Outcome {
     Stalled(Stall),
     Waiting {
         wait: Wait,
-        /// The present revision.
         revision: Option<String>,
-        /// The interval of its own checks.
         again: Duration,
     },
     /// Others have to be built first, or an object has to disappear.
     Awaiting(String),
-    /// Only the inventory may be new.
     Steady(Inventory),
-    /// All is applied, and health checks run.
     Checking {
         revision: Revision,
         inventory: Inventory,
@@ -82,9 +74,7 @@ pub(crate) enum Outcome {
         failure: Failure,
         revision: Revision,
         inventory: Inventory,
-        /// The record for the history, if anything was built.
         attempt: Option<Attempt>,
-        /// Whether it failed in the same way before.
         same: bool,
     },
 }
@@ -97,7 +87,6 @@ pub(crate) struct Ready {
     pub(crate) healthy: Healthy,
     /// Whether there are changes that no status reports yet.
     pub(crate) changed: bool,
-    /// Whether the run answers a request.
     pub(crate) requested: bool,
 }
 

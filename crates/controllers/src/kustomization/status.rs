@@ -25,7 +25,6 @@ const RENAMED: [&str; 2] = ["Contested", "PruneHeld"];
 
 const IN_PROGRESS: &str = "Reconciliation in progress";
 
-/// A record for the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attempt {
     /// The digest of the build, `sha256:<hex>`.
@@ -50,14 +49,10 @@ pub(crate) struct Aspects {
     pub(crate) untaken: Option<String>,
 }
 
-/// The health of the applied objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Healthy {
-    /// No health check is configured.
     NotChecked,
-    /// Healthy after this time.
     Passed(Duration),
-    /// Healthy as before.
     Still,
 }
 
@@ -78,7 +73,6 @@ impl<'a> StatusDraft<'a> {
         Self { ks, now, status }
     }
 
-    /// The status, with the aspects.
     pub(crate) fn finish(mut self, aspects: &Aspects) -> KustomizationStatus {
         self.status
             .conditions
@@ -133,7 +127,6 @@ impl<'a> StatusDraft<'a> {
         self
     }
 
-    /// Only the inventory changes.
     #[must_use]
     pub(crate) fn holding(mut self, inventory: &Inventory) -> Self {
         self.hold(inventory);

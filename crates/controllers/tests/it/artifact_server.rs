@@ -64,7 +64,6 @@ impl ArtifactServer {
         })
     }
 
-    /// The URL of a name.
     pub(crate) fn url(&self, name: &str) -> String {
         format!("{}/{name}", self.address)
     }
@@ -74,7 +73,6 @@ impl ArtifactServer {
         self.site.archives.lock().unwrap().remove(name);
     }
 
-    /// The number of requests for a name.
     pub(crate) fn asked(&self, name: &str) -> usize {
         self.site
             .asked

@@ -78,7 +78,6 @@ async fn contested(session: &Session, name: &str, by: &str) {
     assert!(message.contains(&other), "{message}");
 }
 
-/// The number of writes to `x`.
 fn writes(session: &Session) -> usize {
     let calls = session.faults.log();
     let writes = calls.iter().filter(|call| call.is_write());

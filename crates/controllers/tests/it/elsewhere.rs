@@ -218,7 +218,6 @@ async fn account(session: &Session, name: &str) {
     create::<ServiceAccount>(session, HOME, object).await;
 }
 
-/// A watched ConfigMap of the session.
 async fn cluster(session: &Session, data: Value) {
     let metadata = json!({ "name": "other", "labels": { "reconcile.fluxcd.io/watch": "Enabled" } });
     let data: Value = data

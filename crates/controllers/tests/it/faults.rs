@@ -24,7 +24,6 @@ use crate::session::{Options, Session, config_map, deployment, inventory, ready}
 
 /// Of the paused clock: the longest backoff is a quarter of an hour.
 const DEADLINE: Duration = Duration::from_secs(2 * 3600);
-/// The story's objects.
 const OWNED: &str = "kustomize.toolkit.fluxcd.io/name=apps";
 
 /// Waits for a level, a second of the paused clock at a time.
@@ -89,7 +88,6 @@ pub(crate) fn deleted_only(what: &str, log: &[Call], allowed: &[&str]) {
     }
 }
 
-/// The first commit of the story.
 fn files() -> Vec<(&'static str, String)> {
     vec![
         ("apps/a.yaml", config_map("a", "one")),

@@ -38,7 +38,6 @@ async fn taken(session: &Session, what: &str, name: &str, by: &str, uid: &str) {
     never_deleted(session, what, name);
 }
 
-/// No request deleted this object.
 fn never_deleted(session: &Session, what: &str, name: &str) {
     let path = format!("/configmaps/{name}");
     for call in session.faults.log() {
@@ -212,7 +211,7 @@ async fn to_one_that_cannot_be_built() {
             message,
             format!(
                 "not deleted yet: ConfigMap/default/x, ConfigMap/default/gone; may have moved to \
-                 Kustomization/flux-system/{to}, which cannot be built at this revision. Pruning continues when that \
+                 Kustomization/flux-system/{to}, which cannot be built at this revision. Pruning continues when that Kustomization \
                  is repaired, suspended or deleted"
             )
         );
@@ -388,7 +387,6 @@ async fn from_one_that_the_same_commit_removes() {
     }
 }
 
-/// Waits until a Kustomization is gone.
 async fn goes(session: &Session, name: &str) {
     let gone = async || match session.get::<Kustomization>(HOME, name).await {
         None => Ok(()),

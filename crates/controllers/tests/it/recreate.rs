@@ -11,7 +11,6 @@ use crate::session::{Session, config_map, document, ready};
 /// While this finalizer is on an object, it is not gone.
 const HOLDS: &str = "example.org/holds";
 
-/// An immutable ConfigMap.
 fn immutable(value: &str) -> String {
     let mut object: Value = serde_json::from_str(&config_map("fixed", value)).unwrap();
     object["immutable"] = true.into();

@@ -41,10 +41,8 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 pub(crate) const HOME: &str = "flux-system";
 /// The placeholder of the session's namespace in files and specs.
 const PLACEHOLDER: &str = "@home";
-/// The label of a session's objects on a shared cluster.
 const SESSION: &str = "equate.test/session";
 
-/// A file of a commit, or its removal.
 pub(crate) type File<'a> = (&'a str, Option<&'a str>);
 
 pub(crate) struct Session {
@@ -60,14 +58,11 @@ pub(crate) struct Session {
     folder: TempDir,
 }
 
-/// The options of a session's engine.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) root: Option<OwnLoop>,
     pub(crate) default_namespace: Option<String>,
-    /// The label selector of the engine's own objects.
     pub(crate) selector: Option<String>,
-    /// Repositories that replace other URLs.
     pub(crate) others: Vec<(String, PathBuf)>,
     pub(crate) policy: Policy,
     pub(crate) http_retries: Option<u32>,
@@ -183,7 +178,6 @@ impl Session {
         text.replace(PLACEHOLDER, &self.home)
     }
 
-    /// The labels of this session's objects.
     pub(crate) fn labels(&self) -> Value {
         json!({ SESSION: self.home })
     }
@@ -525,7 +519,6 @@ pub(crate) fn kustomization(name: &str, path: &str, spec: Value) -> Kustomizatio
     serde_json::from_value(object).unwrap()
 }
 
-/// Status and message of `Ready`.
 pub(crate) fn ready(status: &KustomizationStatus) -> (String, String) {
     let ready = condition(&status.conditions, ConditionType::Ready);
     ready
@@ -533,7 +526,6 @@ pub(crate) fn ready(status: &KustomizationStatus) -> (String, String) {
         .unwrap_or_default()
 }
 
-/// The ids of the inventory.
 pub(crate) fn inventory(status: &KustomizationStatus) -> Vec<String> {
     let inventory = status.inventory.iter().flat_map(|inventory| &inventory.entries);
     inventory.map(|entry| entry.id.clone()).collect()

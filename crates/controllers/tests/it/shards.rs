@@ -52,7 +52,6 @@ impl Fleet {
         }
     }
 
-    /// Starts the process of a shard.
     async fn on(&mut self, shard: &'static str) {
         let folder = self.session.folder().join(shard);
         std::fs::create_dir_all(&folder).unwrap();
@@ -63,7 +62,6 @@ impl Fleet {
         self.shards.insert(shard, engine);
     }
 
-    /// Kills it.
     fn off(&mut self, shard: &str) {
         drop(self.shards.remove(shard).unwrap());
     }
@@ -77,7 +75,6 @@ impl Fleet {
         self.session.patch(shard, labels).await;
     }
 
-    /// Requests a run of the source.
     async fn poll(&self) {
         static ASKED: AtomicU32 = AtomicU32::new(0);
         let asked = ASKED.fetch_add(1, Ordering::Relaxed).to_string();

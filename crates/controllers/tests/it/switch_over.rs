@@ -156,7 +156,6 @@ impl Left {
         api.patch(&name, &params, &Patch::Apply(&object)).await.unwrap();
     }
 
-    /// The source as source-controller leaves it.
     async fn publish(&self) {
         let api: Api<GitRepository> = Api::namespaced(self.session.client.clone(), &self.session.home);
         let commit = self.revision.rsplit_once(':').unwrap().1;
@@ -186,7 +185,6 @@ impl Left {
             .unwrap();
     }
 
-    /// The Kustomization as kustomize-controller leaves it.
     async fn reconcile(&self) {
         let session = &self.session;
         session.kustomize("apps", "apps", json!({})).await;

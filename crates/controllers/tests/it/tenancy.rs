@@ -40,7 +40,6 @@ pub(crate) async fn tenant(session: &Session, name: &str) {
     allow(session, name, name).await;
 }
 
-/// Grants a tenant those rights in a namespace.
 async fn allow(session: &Session, tenant: &str, namespace: &str) {
     let rules = json!([
         { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"] },

@@ -38,7 +38,6 @@ pub(super) struct Session {
     pub(super) folder: tempfile::TempDir,
 }
 
-/// A running controller; dropping it ends it.
 pub(super) struct Running {
     engine: Engine,
     pub(super) storage: Storage,

@@ -10,7 +10,6 @@ use crate::kustomization::memory::Memory;
 use crate::kustomization::{Kustomizations, Run, object_ref};
 use crate::ownership::desired::{DesiredSet, DesiredState};
 
-/// Announces the desired state of a plan.
 pub(super) fn announce(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, announcement: Announcement) {
     match announcement {
         Announcement::None => {}
@@ -27,7 +26,6 @@ pub(super) fn announce(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, announ
     }
 }
 
-/// Announces a desired state.
 pub(super) fn announce_desired(
     cx: &Kustomizations,
     memory: &Memory,

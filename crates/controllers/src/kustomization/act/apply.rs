@@ -35,7 +35,6 @@ use crate::kustomization::report::Done;
 use crate::kustomization::{Kustomizations, Run, applies, count, object_ref};
 use crate::ownership::contest::Contest;
 
-/// How far the stages came.
 enum Staged {
     Done,
     /// A stage is not healthy yet. The object watcher wakes the Kustomization when it is.

@@ -28,7 +28,6 @@ fn artifact(run: &Run<'_>) -> Option<Artifact> {
     looked.artifact.clone()
 }
 
-/// Builds a revision in order to apply it.
 pub(super) async fn build(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Acted<Done> {
     let Some(artifact) = artifact(run) else {
         return unplanned();
@@ -194,7 +193,6 @@ pub(super) async fn build_ahead(
     Acted::Again
 }
 
-/// Retries the last build.
 pub(super) fn restart(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Acted<Done> {
     run.memory.renew();
     run.memory.this_run.begin_applying();

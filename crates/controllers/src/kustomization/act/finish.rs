@@ -138,7 +138,6 @@ pub(super) async fn release(
     Ok(Acted::Again)
 }
 
-/// All is applied: reports health.
 pub(super) fn conclude(
     cx: &Kustomizations,
     run: &mut Run<'_>,

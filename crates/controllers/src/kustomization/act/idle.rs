@@ -75,7 +75,6 @@ pub(super) fn idle(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, idle: 
     }
 }
 
-/// The revision of the present artifact.
 fn stored_revision(run: &Run<'_>) -> Option<String> {
     let looked = run.memory.this_run.prerequisites.as_ref()?;
     match &looked.prerequisites.source {
@@ -84,7 +83,6 @@ fn stored_revision(run: &Run<'_>) -> Option<String> {
     }
 }
 
-/// Nothing is new but the aspects.
 fn unchanged(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Acted<Done> {
     let next = next(cx, run, ks);
     end_run(cx, run, ks, Outcome::Unchanged, next)

@@ -32,7 +32,6 @@ use crate::ownership::retained;
 /// Poll interval for awaited objects that no watch covers.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Ends the run with this report.
 pub(super) fn end_run(
     cx: &Kustomizations,
     run: &Run<'_>,
@@ -76,7 +75,6 @@ pub(super) fn event_context(memory: &Memory) -> EventContext {
     }
 }
 
-/// The inventory of its status.
 pub(super) fn inventory(run: &Run<'_>) -> Inventory {
     // an unreadable inventory stalls
     declared::inventory(run.object()).unwrap_or_default()

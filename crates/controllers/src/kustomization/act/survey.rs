@@ -16,9 +16,7 @@ use crate::ownership::access_reviews::Review;
 
 /// Limit for the questions of one run: no worker is held longer.
 const ASKING: Duration = Duration::from_secs(20);
-/// Limit for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Concurrent requests.
 const TOGETHER: usize = 8;
 
 /// Asks, and records for which objects.

@@ -60,7 +60,7 @@ pub(super) fn staged(ks: &Declared, seen: &Seen, last: &Last, until: Instant, no
     })
 }
 
-/// What must be known before anything is applied.
+/// A step to learn what must be known before anything is applied.
 fn missing_knowledge(seen: &Seen, objects: &Objects, until: Instant, now: Instant) -> Option<Step> {
     let (kinds, others) = (&objects.kinds, &objects.others);
     if let Some(failure) = &kinds.trouble {

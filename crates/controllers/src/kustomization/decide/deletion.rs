@@ -1,4 +1,4 @@
-//! What happens to the objects of a deleted Kustomization.
+//! Decides about the objects of a deleted Kustomization.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::kustomization::declared::Declared;
 use crate::kustomization::reasons::Stall;
 use crate::ownership::retained;
 
-/// What the policy says of the objects.
+/// The deletion policy, resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum DeletionAction {
     /// They stay; only the finalizer is removed.
     Stay,
     Go,
@@ -21,26 +21,26 @@ enum Fate {
     GoFirst,
 }
 
-fn fate(ks: &Declared) -> Fate {
+fn fate(ks: &Declared) -> DeletionAction {
     match ks.deletion {
-        _ if ks.suspend || (ks.inventory.is_empty() && ks.unreadable.is_none()) => Fate::Stay,
-        DeletionPolicy::Orphan => Fate::Stay,
-        DeletionPolicy::MirrorPrune if ks.prune => Fate::Go,
-        DeletionPolicy::MirrorPrune => Fate::Stay,
-        DeletionPolicy::Delete => Fate::Go,
-        DeletionPolicy::WaitForTermination => Fate::GoFirst,
+        _ if ks.suspend || (ks.inventory.is_empty() && ks.unreadable.is_none()) => DeletionAction::Stay,
+        DeletionPolicy::Orphan => DeletionAction::Stay,
+        DeletionPolicy::MirrorPrune if ks.prune => DeletionAction::Go,
+        DeletionPolicy::MirrorPrune => DeletionAction::Stay,
+        DeletionPolicy::Delete => DeletionAction::Go,
+        DeletionPolicy::WaitForTermination => DeletionAction::GoFirst,
     }
 }
 
 pub(crate) fn deletes(ks: &Declared) -> bool {
-    fate(ks) != Fate::Stay
+    fate(ks) != DeletionAction::Stay
 }
 
 pub(super) fn decide(ks: &Declared, seen: &Seen, now: Instant) -> Step {
     let waits = match fate(ks) {
-        Fate::Stay => return Step::Removal(Removal::Orphaned),
-        Fate::Go => false,
-        Fate::GoFirst => true,
+        DeletionAction::Stay => return Step::Removal(Removal::Orphaned),
+        DeletionAction::Go => false,
+        DeletionAction::GoFirst => true,
     };
     if let Some(unreadable) = &ks.unreadable {
         return Step::Idle(Idle::Stalled(Stall::Inventory(unreadable.to_string())));

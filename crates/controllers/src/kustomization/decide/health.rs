@@ -1,4 +1,4 @@
-//! Whether the applied objects are healthy, and what the status says about it.
+//! Whether the applied objects are healthy, and the status about it.
 
 use equate_apply::health::{Health, Status};
 use equate_apply::id::ObjectId;
@@ -10,9 +10,7 @@ use crate::kustomization::declared::Declared;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HealthSummary {
-    /// All are healthy, or none is checked.
     Healthy,
-    /// Not yet; the text names the objects.
     Pending(String),
     /// An object failed for good.
     Failed(String),
@@ -24,7 +22,7 @@ impl HealthSummary {
     }
 }
 
-/// What the status says about health.
+/// The status about health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Conclusion {
     Healthy(Passed),
@@ -47,15 +45,11 @@ pub(crate) enum Conclusion {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// No health check is configured.
     NotChecked,
-    /// As before.
     Still,
-    /// After a wait.
     Now,
 }
 
-/// The conclusion about the applied objects' health, in this phase.
 pub(super) fn conclude(ks: &Declared, last: &Last, phase: Phase, now: Instant) -> Conclusion {
     match (&last.health, phase) {
         (HealthSummary::Healthy, _) if !last.checked => Conclusion::Healthy(Passed::NotChecked),
@@ -93,7 +87,6 @@ fn status_can_wait(last: &Last, now: Instant) -> bool {
     last.in_progress && now < since + GRACE
 }
 
-/// Whether health changed.
 pub(super) fn is_news(last: &Last, now: Instant) -> bool {
     let health = &last.health;
     match last.phase {

@@ -1,4 +1,4 @@
-//! What to do, from what was observed: values in, a plan out. No client, no tree, no clock.
+//! Decides from observations: values in, a plan out. No client, no tree, no clock.
 //!
 //! [`decide`] serves runs, deletions, pruning and previews. Where it lacks a build or an answer about
 //! access, it returns a step that fetches just that; then it is asked again.
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     pub(crate) step: Step,
 }
 
-/// What the other Kustomizations learn about this one's desired state, so that objects that moved to it are
+/// This Kustomization's desired state for the others, so that objects that moved to it are
 /// not deleted elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Announcement {
@@ -63,7 +63,6 @@ pub(crate) enum Announcement {
     NotExpected,
     /// It could not be built from this artifact, because the API server did not answer.
     Unreached(String),
-    /// Its desired state.
     Wants {
         /// The digest of the artifact that it comes from.
         artifact: String,
@@ -82,7 +81,6 @@ pub(crate) enum Step {
     BuildAhead {
         keep: bool,
     },
-    /// Retry the last build.
     Restart,
     /// Ask the API server who may write which objects.
     Survey(Questions),
@@ -99,9 +97,7 @@ pub(crate) enum Step {
     /// All stages are applied except objects of other owners: report them, delete nothing. The value is the
     /// inventory then.
     OwnershipConflict(Inventory),
-    /// Nothing to apply: report health.
     Conclude(Conclusion),
-    /// The build that was applied failed.
     Fail(Failure),
     /// Delete objects that were kept after they were no longer declared, or forget those that were taken.
     Release(plan::Plan),
@@ -110,7 +106,6 @@ pub(crate) enum Step {
         account: bool,
         waits: bool,
     },
-    /// Delete them.
     Delete {
         plan: plan::Plan,
         then: AfterDeletion,
@@ -147,7 +142,6 @@ impl Step {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Idle {
     Suspended,
-    /// Until a person changes something.
     Stalled(Stall),
     /// Something is missing. Its arrival wakes the Kustomization; else it checks again after this time.
     Waiting {
@@ -160,9 +154,7 @@ pub(crate) enum Idle {
     },
     /// Others have to be built first, or an object has to disappear.
     Awaiting(Awaiting),
-    /// Its kinds are not listed yet.
     KindsUnlisted,
-    /// The deletions are not confirmed.
     Unconfirmed,
     /// Its target cluster cannot be reached, and there is nothing to build for it.
     NoAccess,
@@ -171,14 +163,12 @@ pub(crate) enum Idle {
     /// A new revision with the same inputs: only the status changes.
     NewRevision,
     Settled,
-    /// Being deleted, and its objects cannot be reached.
     DeletionUnreached(Failure),
     /// Being deleted, and others may want its objects.
     DeletionHeld {
         plan: plan::Plan,
         why: String,
     },
-    /// Being deleted, and the kinds of its objects are not listed yet.
     DeletionUnlisted,
     /// Being deleted, and its objects have until then to disappear.
     Terminating {
@@ -187,11 +177,9 @@ pub(crate) enum Idle {
     },
 }
 
-/// A wait for other Kustomizations or objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Awaiting {
     pub(crate) message: String,
-    /// The end of the wait.
     pub(crate) until: Instant,
     /// No status before then: mostly the wait is over.
     pub(crate) no_status_before: Option<Instant>,
@@ -214,7 +202,6 @@ impl Awaiting {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// This process has not built it yet.
     First,
     Spec,
     /// The artifact changed in a place that the build reads.
@@ -222,7 +209,6 @@ pub(crate) enum Cause {
     Requested,
     /// Its deletions were confirmed, or became fewer.
     Confirmed,
-    /// The cluster differs.
     Drift,
     Retry,
 }
@@ -238,31 +224,26 @@ pub(crate) struct Application {
     pub(crate) unserved: BTreeSet<String>,
 }
 
-/// The work after all stages are applied.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Finish {
     pub(crate) prune: Vec<plan::Step>,
-    /// The inventory then.
     pub(crate) inventory: Inventory,
     /// The part of it that is no longer declared.
     pub(crate) lingering: Inventory,
     pub(crate) conclusion: Conclusion,
 }
 
-/// What follows the deletion of a Kustomization's objects.
+/// The step after the deletion of a Kustomization's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AfterDeletion {
     Removal,
-    /// Check whether they have gone.
     Check,
     /// Keep these: others need them.
     Hold(Inventory),
 }
 
-/// How a Kustomization is removed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Removal {
-    /// Its objects stay.
     Orphaned,
     /// No account may delete its objects: they stay.
     Abandoned(Vec<ObjectId>),
@@ -529,7 +510,6 @@ struct Unbuilt {
     keep: bool,
 }
 
-/// The announcement before a step.
 fn announcement(ks: &Declared, seen: &Seen, step: &Step) -> Result<Announcement, Unbuilt> {
     if announces_itself(ks, step) {
         return Ok(Announcement::None);

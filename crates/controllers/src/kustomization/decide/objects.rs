@@ -26,11 +26,8 @@ pub(crate) struct Objects {
     pub(crate) revision: String,
     /// The declared objects; none where the plan is only about objects that are no longer declared.
     pub(crate) desired: Arc<Vec<Desired>>,
-    /// The inventory.
     pub(crate) held: Inventory,
-    /// Their state in the cluster.
     pub(crate) live: Live,
-    /// Equate's own applies.
     pub(crate) applies: Arc<plan::Memory>,
     pub(crate) prune: bool,
     /// Whether an empty build is accepted.
@@ -55,10 +52,9 @@ pub(crate) struct Objects {
     pub(crate) kinds: Kinds,
 }
 
-/// What is known of the other Kustomizations.
+/// The other Kustomizations, as far as known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Others {
-    /// The unknown desired states.
     pub(crate) survey: Arc<Survey>,
     /// One of those with an unknown desired state.
     pub(crate) awaited: Option<Owner>,
@@ -74,10 +70,8 @@ pub(crate) struct Others {
     pub(crate) own_questions: Questions,
 }
 
-/// The last owners of declared objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holders {
-    /// Their names.
     pub(crate) named: String,
     /// When the last of them has had its time.
     pub(crate) until: Instant,
@@ -86,9 +80,7 @@ pub(crate) struct Holders {
 /// One that has precedence for declared objects and is not built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Earlier {
-    /// Its name.
     pub(crate) named: String,
-    /// When it has had its time.
     pub(crate) until: Instant,
 }
 
@@ -99,11 +91,9 @@ pub(crate) struct Kinds {
     pub(crate) starting: Option<String>,
     /// API groups that the cluster does not serve, until a stage defines them.
     pub(crate) unserved: BTreeSet<String>,
-    /// Why they could not be looked up.
     pub(crate) trouble: Option<Failure>,
 }
 
-/// A plan, and its obstacles.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
@@ -237,7 +227,7 @@ impl Planned {
             barred.push(format!("a Kustomization of another shard, which {why}"));
         }
         Some(format!(
-            "not deleted yet: {kept}; may have moved to {}. Pruning continues when that \
+            "not deleted yet: {kept}; may have moved to {}. Pruning continues when that Kustomization \
              is repaired, suspended or deleted",
             barred.join(", or to ")
         ))

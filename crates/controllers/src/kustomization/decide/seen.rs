@@ -32,16 +32,13 @@ pub(crate) struct Seen {
     pub(crate) no_access: Option<Failure>,
     /// The token of the request that the run answers.
     pub(crate) request: Option<String>,
-    /// Whether its status says that it is ready.
     pub(crate) ready: bool,
     /// The last work of this process; none after a start.
     pub(crate) last: Option<Last>,
     /// Its desired state, where that was built without being applied.
     pub(crate) ahead: Ahead,
-    /// The objects to exchange with other shards.
     pub(crate) exchange: Exchange,
     pub(crate) since: Since,
-    /// Retry interval while dependencies are not ready.
     pub(crate) dependency_retry: Duration,
     pub(crate) objects: Option<Objects>,
     pub(crate) deletion: Deletion,
@@ -85,7 +82,7 @@ impl Seen {
     }
 }
 
-/// What must exist before a build; observed once in a run.
+/// The prerequisites of a build; observed once in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Prerequisites {
     pub(crate) source: SourceSeen,
@@ -96,9 +93,7 @@ pub(crate) struct Prerequisites {
     pub(crate) dependencies: Vec<(Key, DependencySeen)>,
     /// The cycle from this Kustomization back to itself through `dependsOn`.
     pub(crate) cycle: Option<Vec<Key>>,
-    /// The reference that the policy denies.
     pub(crate) denied: Option<Stall>,
-    /// The part of the spec that cannot be read.
     pub(crate) invalid: Option<Stall>,
 }
 
@@ -113,11 +108,9 @@ pub(crate) struct Last {
     pub(crate) token: Option<String>,
     /// Whether the present artifact has the same inputs.
     pub(crate) inputs_hold: bool,
-    /// Whether its build is still in memory.
     pub(crate) built: bool,
     /// Whether the build has no objects but those of Equate's own loop.
     pub(crate) empty: bool,
-    /// Its desired state, if known.
     pub(crate) wants: Option<DesiredSet>,
     /// Whether all of that was applied at some time.
     pub(crate) applied: bool,
@@ -130,7 +123,6 @@ pub(crate) struct Last {
     /// Whether the status says that its revision is in progress, without health checks.
     pub(crate) in_progress: bool,
     pub(crate) checking_since: Instant,
-    /// Whether its deletions are confirmed.
     pub(crate) confirmed: bool,
     /// The objects of other owners, each with whether this process reconciles the other.
     pub(crate) contests: Vec<(Contest, bool)>,
@@ -140,7 +132,6 @@ pub(crate) struct Last {
     pub(crate) freed: bool,
     /// Whether a dependency changed since the last try.
     pub(crate) hope: bool,
-    /// Whether health checks are configured.
     pub(crate) checked: bool,
     pub(crate) health: HealthSummary,
     pub(crate) phase: Phase,
@@ -176,26 +167,29 @@ impl Last {
     }
 }
 
-/// The result of a run that applied all stages.
 #[derive(Debug, Clone)]
 pub(crate) struct Passed {
     pub(crate) plan: Arc<plan::Plan>,
-    /// The declared objects.
     pub(crate) desired: Arc<Vec<Desired>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// A stage is applied, and the next waits for its health until then.
-    Staged { until: Instant },
+    Staged {
+        until: Instant,
+    },
     /// All is applied; health checks run until then.
-    Checking { until: Instant },
+    Checking {
+        until: Instant,
+    },
     Ready {
         /// An object stopped being healthy, and has until then to recover.
         until: Option<Instant>,
     },
-    /// All is applied, but an object is not healthy.
-    Unhealthy { retry: Instant },
+    Unhealthy {
+        retry: Instant,
+    },
     Failed {
         /// None where only other inputs can help.
         retry: Option<Instant>,
@@ -207,14 +201,12 @@ pub(crate) enum Phase {
 /// The desired state of a build that is not applied yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ahead {
-    /// There is no build of the present inputs.
     Missing,
     /// It could not be built, because the API server did not answer.
     Unreached,
     Wants(DesiredSet),
 }
 
-/// The objects to exchange with other shards.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Exchange {
     /// Objects that it wants and another shard holds, with the versions of their holders.
@@ -256,24 +248,18 @@ impl Questions {
     }
 }
 
-/// Whether an owner may write an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {
     pub(crate) by: Owner,
-    /// The user that it impersonates.
     pub(crate) user: String,
     pub(crate) id: ObjectId,
     pub(crate) version: String,
 }
 
-/// The start of each wait.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Since {
-    /// For something that is missing.
     pub(crate) missing: Option<Instant>,
-    /// For announcements of other Kustomizations.
     pub(crate) others: Option<Instant>,
-    /// The end of the wait for deleted objects.
     pub(crate) terminating_until: Option<Instant>,
 }
 
@@ -300,7 +286,6 @@ pub(crate) struct Prepared {
 #[derive(Debug, Clone)]
 pub(crate) struct Deleted {
     pub(crate) plan: Arc<plan::Plan>,
-    /// The objects that still exist.
     pub(crate) remaining: Vec<ObjectId>,
     /// Whether some of them are not watched and must be polled.
     pub(crate) blind: bool,

@@ -24,9 +24,7 @@ use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, object_ref, owner
 use crate::targets::destination::{AccessError, Destination};
 use crate::targets::target::Access;
 
-/// Limit for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Concurrent requests.
 const TOGETHER: usize = 8;
 
 /// Finds the access; keeps the old one if it is the same.

@@ -28,7 +28,6 @@ use crate::targets::target::Access;
 /// A build that takes longer waits for a host, and nobody waits with it.
 const BUILDING: Duration = Duration::from_secs(60);
 
-/// The owners of the declared objects.
 #[derive(Debug, Default)]
 pub(super) struct Assignment {
     /// Objects that another owner has or gets.
@@ -133,7 +132,6 @@ pub(in crate::kustomization) fn is_written(desired: &Desired) -> bool {
     addressed && !desired.own_loop && !desired.policy.ignored()
 }
 
-/// The owner in an object's labels.
 fn named(access: &Access, id: &ObjectId) -> Option<ObjectRef> {
     let Presence::Present(observed) = access.view.get(id) else {
         return None;

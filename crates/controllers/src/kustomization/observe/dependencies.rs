@@ -31,7 +31,6 @@ fn shown(object: &Kustomization) -> Value {
     shown
 }
 
-/// The dependencies, in the order of the spec.
 pub(super) fn look(
     cx: &Kustomizations,
     ks: &Declared,

@@ -3,11 +3,10 @@
 //! | step | actor and action | time |
 //! |---|---|---|
 //! | claim | the claimant adds the object to its inventory | when it is built, even while it waits |
-//! | release | the holder removes the object from its inventory | when it sees the claim and does not want
-//! it |
+//! | release | the holder removes the object from its inventory | when it sees the claim, unless it wants it |
 //! | take | the claimant applies it, and its labels name it | when nobody else holds it |
 //!
-//! At each moment an inventory has the object. No step waits for anything else, so two that take from each
+//! At each moment an inventory has the object. No step waits for anything else of the other, so two that take from each
 //! other make progress, and so does one that depends on the other. A killed process finds the progress in
 //! the inventories. A holder that wants the object keeps it: the claimant is then `OwnershipConflict`, and
 //! its claim remains.

@@ -182,7 +182,6 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
     looked
 }
 
-/// The reference that the policy denies.
 fn denied(cx: &Kustomizations, ks: &Declared) -> Option<Stall> {
     let policy = &cx.kit.settings.policy;
     if policy.no_cross_namespace_refs && ks.source.namespace != ks.key.namespace {

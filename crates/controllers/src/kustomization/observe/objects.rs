@@ -138,7 +138,6 @@ fn look(
     objects
 }
 
-/// Objects that are no longer declared, without the others' claims.
 fn of_gone(cx: &Kustomizations, memory: &Memory, ks: &Declared, gone: &Inventory) -> Objects {
     let confirmed = memory
         .record
@@ -183,7 +182,6 @@ fn released_to(
     )
 }
 
-/// The prune budget that applies.
 fn prune_check(cx: &Kustomizations, memory: &Memory, ks: &Declared) -> PruneBudgetCheck {
     let view = &cx.access(memory).view;
     // an object that is only written down and does not exist is not held

@@ -20,9 +20,7 @@ use crate::kustomization::reasons::Failure;
 use crate::kustomization::{Kustomizations, Run, owner_of};
 use crate::targets::target::Access;
 
-/// Concurrent requests.
 const CONCURRENCY: usize = 8;
-/// Limit for one answer.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// Reads objects that were observed under other rules: held ones, and awaited ones.

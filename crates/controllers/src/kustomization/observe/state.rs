@@ -24,7 +24,6 @@ use crate::kustomization::rules::ObjectRules;
 use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, owner_of};
 use crate::targets::target::Access;
 
-/// Limit for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// The last work of this process.

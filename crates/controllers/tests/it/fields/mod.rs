@@ -151,12 +151,10 @@ fn merge(into: &mut Value, more: &Value) {
     }
 }
 
-/// A ConfigMap with a value.
 fn config(name: &str, value: &str) -> String {
     manifest("ConfigMap", name, json!({ "data": { "value": value } }))
 }
 
-/// A Deployment without replicas.
 fn workload(name: &str, image: &str) -> String {
     let spec = json!({
         "replicas": 0,

@@ -103,7 +103,6 @@ impl Mask {
             .collect()
     }
 
-    /// An event about one of the scenario's objects.
     pub(super) fn event(&self, event: &Event) -> String {
         let word = |part: &Option<String>| part.clone().unwrap_or_default();
         let mut text = format!(

@@ -34,7 +34,6 @@ use crate::session::{Session, real};
 const PATIENCE: Duration = Duration::from_secs(100);
 /// After it, a recorded step counts as settled.
 const SETTLED: Duration = Duration::from_millis(2500);
-/// Concurrent scenarios.
 const AT_ONCE: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +127,6 @@ struct Stage {
     repository: Repository,
     server: Option<HttpServer>,
     mask: Mask,
-    /// The events that were shown.
     reported: BTreeSet<String>,
     requests: usize,
 }

@@ -51,7 +51,6 @@ impl Page {
     }
 }
 
-/// Both sides of a step, for people.
 pub(super) fn difference(step: &str, before: &[String], after: &[String]) -> String {
     format!("{}\n{}", title(step), merged(before, after))
 }

@@ -8,7 +8,6 @@ use equate_manifest::yaml;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// One story.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
@@ -23,7 +22,6 @@ pub(super) struct Scenario {
     pub(super) steps: Vec<Step>,
 }
 
-/// One change, and its result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
@@ -44,7 +42,6 @@ pub(super) struct Step {
     /// Objects to create, or to merge into the existing ones.
     #[serde(default)]
     pub(super) objects: Vec<Object>,
-    /// Statuses to merge.
     #[serde(default)]
     pub(super) status: BTreeMap<Named, Value>,
     #[serde(default)]
@@ -215,7 +212,6 @@ pub(super) fn is_cluster_scoped(kind: &str) -> bool {
 }
 
 impl Scenario {
-    /// Whether objects of a kind are shown.
     pub(super) fn shows(&self, kind: &str) -> bool {
         self.about
             .as_deref()
@@ -229,7 +225,6 @@ fn folder() -> PathBuf {
 }
 
 impl Scenario {
-    /// The golden file.
     pub(super) fn page(&self) -> PathBuf {
         folder().join(format!("{}.txt", self.name))
     }

@@ -76,7 +76,7 @@ fn deletion_follows_the_policy() {
             others.survey = Arc::new(survey);
         },
         "held: not deleted yet: ConfigMap/shop/a; may have moved to Kustomization/flux-system/other, which cannot be \
-         built at this revision. Pruning continues when that is repaired, suspended or deleted",
+         built at this revision. Pruning continues when that Kustomization is repaired, suspended or deleted",
     );
     what(
         json!({}),

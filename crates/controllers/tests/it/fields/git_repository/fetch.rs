@@ -203,7 +203,7 @@ async fn annotation_requested_at() {
     session.end().await;
 }
 
-/// Whoever has a shard's key is another process's.
+/// An object with a shard's key belongs to another process.
 #[tokio::test]
 async fn label_sharding_key() {
     let options = Options {
@@ -229,7 +229,7 @@ async fn label_sharding_key() {
     session.end().await;
 }
 
-/// What its events are annotated with.
+/// Annotations of its events.
 #[tokio::test]
 async fn annotation_event() {
     let session = Session::anywhere(&[("a.yaml", "a: 1\n")]).await;

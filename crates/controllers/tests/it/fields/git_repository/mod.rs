@@ -32,7 +32,6 @@ impl Session {
             .await;
     }
 
-    /// A Secret of the session.
     async fn secret(&self, name: &str, data: Value) {
         let text = super::manifest("Secret", name, json!({ "stringData": data }));
         self.create(serde_json::from_str(&text).unwrap()).await;

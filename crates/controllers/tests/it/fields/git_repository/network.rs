@@ -151,7 +151,6 @@ async fn spec_secret_ref_name_ssh_identity() {
     session.end().await;
 }
 
-/// The passphrase of the key.
 #[tokio::test]
 async fn spec_secret_ref_name_ssh_password() {
     let session = Session::anywhere(&[]).await;
