@@ -22,26 +22,17 @@ const SHARED_FOLDERS: [&str; 8] = [
 /// The files that name all controllers: the list of them, and the public API.
 const LISTS: [&str; 2] = ["lib.rs", "set.rs"];
 
-const IMPORTERS: &[&str] = &[];
-
 /// A type with more mutating methods has several tasks.
 const MUT_METHODS_MAX: usize = 15;
 
-/// Types with more, until they are split: the folder or file below `src/`, and the name.
-const LARGE_TYPES: &[(&str, &str)] = &[];
-
 pub(super) fn check(files: &[File]) -> Vec<String> {
-    check_with(files, IMPORTERS, LARGE_TYPES)
-}
-
-pub(super) fn check_with(files: &[File], importers: &[&str], large_types: &[(&str, &str)]) -> Vec<String> {
     let sources: Vec<(&str, &File)> = files
         .iter()
         .filter(|file| file.path.ends_with(".rs"))
         .filter_map(|file| Some((file.path.strip_prefix(SOURCES)?, file)))
         .collect();
-    let mut complaints = imports(&sources, importers);
-    complaints.extend(sizes(&sources, large_types));
+    let mut complaints = imports(&sources);
+    complaints.extend(sizes(&sources));
     complaints
 }
 
@@ -50,7 +41,7 @@ fn top(path: &str) -> &str {
     path.split('/').next().unwrap_or(path)
 }
 
-fn imports(sources: &[(&str, &File)], importers: &[&str]) -> Vec<String> {
+fn imports(sources: &[(&str, &File)]) -> Vec<String> {
     let folders = sources.iter().filter(|(path, _)| path.contains('/'));
     let controllers: BTreeSet<&str> = folders
         .map(|(path, _)| top(path))
@@ -70,38 +61,18 @@ fn imports(sources: &[(&str, &File)], importers: &[&str]) -> Vec<String> {
         });
         // one complaint per name and file
         let lines: BTreeMap<String, usize> = imports.map(|head| (head.name, head.line)).collect();
-        match (lines.is_empty(), importers.contains(path)) {
-            (true, true) => complaints.push(format!(
-                "{}: no longer imports a controller: remove it from the list in {}",
-                file.path,
-                file!()
-            )),
-            (false, false) => complaints.extend(lines.into_iter().map(|(name, line)| match own {
-                Some(own) => format!(
-                    "{}:{line}: the controller `{own}` imports the controller `{name}`: move what both \
-                         need to a shared module",
-                    file.path
-                ),
-                None => format!(
-                    "{}:{line}: imports the controller `{name}`, which shared modules do not",
-                    file.path
-                ),
-            })),
-            (true, false) | (false, true) => {}
-        }
+        complaints.extend(lines.into_iter().map(|(name, line)| match own {
+            Some(own) => format!(
+                "{}:{line}: the controller `{own}` imports the controller `{name}`: move what both need to a \
+                 shared module",
+                file.path
+            ),
+            None => format!(
+                "{}:{line}: imports the controller `{name}`, which shared modules do not",
+                file.path
+            ),
+        }));
     }
-    let there: BTreeSet<&str> = sources.iter().map(|(path, _)| *path).collect();
-    complaints.extend(
-        importers
-            .iter()
-            .filter(|path| !there.contains(*path))
-            .map(|path| {
-                format!(
-                    "{SOURCES}{path}: does not exist: remove it from the list in {}",
-                    file!()
-                )
-            }),
-    );
     complaints
 }
 
@@ -111,7 +82,7 @@ fn depth(path: &str) -> usize {
     modules.filter(|module| *module != "mod").count()
 }
 
-fn sizes(sources: &[(&str, &File)], large_types: &[(&str, &str)]) -> Vec<String> {
+fn sizes(sources: &[(&str, &File)]) -> Vec<String> {
     let mut counts: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for (path, file) in sources {
         if super::sources::is_test(file) {
@@ -121,24 +92,13 @@ fn sizes(sources: &[(&str, &File)], large_types: &[(&str, &str)]) -> Vec<String>
             *counts.entry((top(path), method.of)).or_default() += 1;
         }
     }
-    let mut complaints = Vec::new();
-    for ((place, name), count) in &counts {
-        let listed = large_types.contains(&(place, name));
-        if *count > MUT_METHODS_MAX && !listed {
-            complaints.push(format!(
+    let large = counts.into_iter().filter(|(_, count)| *count > MUT_METHODS_MAX);
+    large
+        .map(|((place, name), count)| {
+            format!(
                 "{SOURCES}{place}: `{name}` has {count} methods that take `&mut self`, more than \
                  {MUT_METHODS_MAX}: split it"
-            ));
-        }
-    }
-    for (place, name) in large_types {
-        let count = counts.get(&(*place, (*name).to_owned())).copied();
-        if count.unwrap_or_default() <= MUT_METHODS_MAX {
-            complaints.push(format!(
-                "{SOURCES}{place}: `{name}` is no longer a large type: remove it from the list in {}",
-                file!()
-            ));
-        }
-    }
-    complaints
+            )
+        })
+        .collect()
 }

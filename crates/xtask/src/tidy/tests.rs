@@ -160,19 +160,19 @@ fn edges() {
     }
 }
 
-fn controllers(shared: &str, importers: &[&str]) -> Vec<String> {
+fn controllers(shared: &str) -> Vec<String> {
     let files = [
         file("crates/controllers/src/lib.rs", "pub use kustomization::X;"),
         file("crates/controllers/src/set.rs", "use crate::kustomization::X;"),
         file("crates/controllers/src/kit/queue.rs", shared),
         file(
             "crates/controllers/src/kustomization/mod.rs",
-            "use crate::git_repository::X;",
+            "use crate::kustomization::X;",
         ),
         file("crates/controllers/src/git_repository/mod.rs", ""),
         file("crates/apply/src/kit/queue.rs", "use crate::kustomization::X;"),
     ];
-    controllers::check_with(&files, importers, &[])
+    controllers::check(&files)
 }
 
 #[test]
@@ -216,25 +216,25 @@ fn shared_modules_import_no_controller() {
             .into_iter()
             .map(|(line, name)| imports(line, name))
             .collect();
-        assert_eq!(controllers(text, &[]), expected, "{text}");
+        assert_eq!(controllers(text), expected, "{text}");
     }
 }
 
 #[test]
-fn the_list_of_importers_only_shrinks() {
-    let list = "crates/xtask/src/tidy/controllers.rs";
-    let listed = ["kit/queue.rs"];
-    check(&controllers("use crate::kustomization::X;", &listed), &[]);
+fn controllers_import_no_other_controller() {
+    let files = [
+        file(
+            "crates/controllers/src/kustomization/act/mod.rs",
+            "use crate::kit::X;\nuse super::decide::Y;\nuse crate::git_repository::Z;",
+        ),
+        file("crates/controllers/src/git_repository/mod.rs", ""),
+        file("crates/controllers/src/kit/mod.rs", ""),
+    ];
     check(
-        &controllers("use crate::Key;", &listed),
-        &[&format!(
-            "crates/controllers/src/kit/queue.rs: no longer imports a controller: remove it from the list in {list}"
-        )],
-    );
-    check(
-        &controllers("use crate::Key;", &["gone.rs"]),
-        &[&format!(
-            "crates/controllers/src/gone.rs: does not exist: remove it from the list in {list}"
+        &controllers::check(&files),
+        &[concat!(
+            "crates/controllers/src/kustomization/act/mod.rs:3: the controller `kustomization` imports the ",
+            "controller `git_repository`: move what both need to a shared module"
         )],
     );
 }
@@ -258,7 +258,7 @@ fn no_type_has_too_many_methods_that_change_it() {
         "#[cfg(test)]\nmod tests {{ impl Run<'_> {{ {} }} }}",
         methods(20, 30)
     );
-    let check = |second: usize, listed: &[(&str, &str)], expected: &[&str]| {
+    let check = |second: usize, expected: &[&str]| {
         let two = format!(
             "impl<'a, T> Step<T> for Run<'a> where T: X {{ {} fn make() -> impl Fn(&mut Y) {{}} }} {tests}",
             methods(8, second)
@@ -270,23 +270,13 @@ fn no_type_has_too_many_methods_that_change_it() {
             file("crates/controllers/src/two/mod.rs", &one),
             file("crates/controllers/src/one/tests.rs", &one),
         ];
-        let complaints = controllers::check_with(&files, &[], listed);
+        let complaints = controllers::check(&files);
         assert_eq!(complaints, expected);
     };
-    check(15, &[], &[]);
+    check(15, &[]);
     check(
         16,
-        &[],
         &["crates/controllers/src/one: `Run` has 16 methods that take `&mut self`, more than 15: split it"],
-    );
-    check(16, &[("one", "Run")], &[]);
-    check(
-        15,
-        &[("one", "Run")],
-        &[concat!(
-            "crates/controllers/src/one: `Run` is no longer a large type: remove it from the list in ",
-            "crates/xtask/src/tidy/controllers.rs"
-        )],
     );
 }
 
