@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 const ARCHIVE: &[u8] = include_bytes!("../../crates/helm/testdata/provenance/small-1.0.0.tgz");
 const NAME: &str = "small-1.0.0.tgz";
-/// What the holders of the keys have signed.
+/// Texts that the owners of the keys signed.
 const GOOD: &[u8] = include_bytes!("../../crates/helm/testdata/provenance/good.prov");
 
 static RING: LazyLock<KeyRing> = LazyLock::new(|| {

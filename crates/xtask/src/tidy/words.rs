@@ -6,9 +6,6 @@ use super::sources::is_generated;
 /// Comment words per 1,000 lines of code, at most. Lower it when comments go; do not raise it.
 const COMMENT_WORDS_MAX: usize = 851;
 
-/// Whether documentation may begin with one of [`QUESTION_WORDS`].
-const QUESTION_WORDS_ALLOWED: bool = true;
-
 /// A sentence that begins with one of these names neither actor nor object, unless it is a question.
 const QUESTION_WORDS: [&str; 4] = ["What", "Who", "Whom", "Whoever"];
 
@@ -17,9 +14,7 @@ const HELP: [&str; 4] = ["help = \"", "long_help = \"", "about = \"", "long_abou
 
 pub(super) fn check(files: &[File]) -> Vec<String> {
     let mut complaints = comments(files, COMMENT_WORDS_MAX);
-    if !QUESTION_WORDS_ALLOWED {
-        complaints.extend(beginnings(files));
-    }
+    complaints.extend(beginnings(files));
     complaints
 }
 
