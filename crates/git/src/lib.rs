@@ -5,7 +5,7 @@
 //! never written.
 //!
 //! * [`Mirrors`] resolves and fetches. It keeps one bare mirror per URL and credential, or reads a local
-//! directory in place of a URL.
+//!   directory in place of a URL.
 //! * [`Commit`] and [`Tree`] give access to fetched content.
 //! * [`Commit::verify`] and [`Tag::verify`] return the signer.
 //! * [`watch()`] reports moved refs of a local repository; [`LocalRepository`] describes it.

@@ -384,7 +384,7 @@ impl Session {
         };
         let mut objects = 0;
         let fetched = gix::protocol::fetch(
-            &mut Exactly { wants, haves },
+            &mut SingleRound { wants, haves },
             |pack, _progress, interrupt| {
                 objects = pack::receive(pack, repository, &self.limits, interrupt)?;
                 Ok(true)
@@ -445,12 +445,12 @@ fn listed(found: &Ref) -> Option<Listed> {
 }
 
 /// Negotiates in one round: the objects at hand are known without walking history.
-struct Exactly<'a> {
+struct SingleRound<'a> {
     wants: &'a [ObjectId],
     haves: &'a [ObjectId],
 }
 
-impl Negotiate for Exactly<'_> {
+impl Negotiate for SingleRound<'_> {
     fn mark_complete_and_common_ref(&mut self) -> gix::Result<negotiate::Action> {
         Ok(negotiate::Action::MustNegotiate {
             remote_ref_target_known: vec![false; self.wants.len()],

@@ -300,7 +300,7 @@ impl Kit {
             let mut ownership = self.ownership();
             (
                 !ownership.announcements.is_source_checked(&source),
-                ownership.source_checked(source),
+                ownership.source_checked(&source),
             )
         };
         self.waker.wake_all(wakes);
@@ -342,7 +342,7 @@ impl Kit {
             let source = ObjectRef::of(GitRepository::KIND.as_str(), &change.key);
             let wakes = match is {
                 // another process fetches it: its status is all there is to know
-                Some(false) => lock(&ownership).source_checked(source),
+                Some(false) => lock(&ownership).source_checked(&source),
                 Some(true) => {
                     lock(&ownership).announcements.forget_source(&source);
                     Vec::new()

@@ -259,11 +259,11 @@ impl OwnershipGraph {
 
     /// Notes that this process fetched a source, so its status is current. Returns the owners that
     /// waited for that.
-    pub fn source_checked(&mut self, source: ObjectRef) -> Vec<(ObjectRef, Reason)> {
-        if !self.announcements.source_checked(&source) {
+    pub fn source_checked(&mut self, source: &ObjectRef) -> Vec<(ObjectRef, Reason)> {
+        if !self.announcements.source_checked(source) {
             return Vec::new();
         }
-        let readers = self.relations.readers.of(&source);
+        let readers = self.relations.readers.of(source);
         readers
             .flat_map(|key| self.announcements.announced(key))
             .collect()

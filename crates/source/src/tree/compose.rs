@@ -316,7 +316,7 @@ impl Composing<'_> {
                 Item::Directory => building.directory(&path)?,
                 Item::Link => building.link(&path)?,
                 Item::File(FileContent::Git(blob), executable) => {
-                    building.git_file(&path, blob, executable)?
+                    building.git_file(&path, blob, executable)?;
                 }
                 Item::File(FileContent::Memory(content), executable) => {
                     building.file(&path, content, executable)?;

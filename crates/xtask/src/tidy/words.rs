@@ -4,7 +4,7 @@ use super::File;
 use super::sources::is_generated;
 
 /// Comment words per 1,000 lines of code, at most. Lower it when comments go; do not raise it.
-const COMMENT_WORDS_MAX: usize = 851;
+const COMMENT_WORDS_MAX: usize = 653;
 
 /// A sentence that begins with one of these names neither actor nor object, unless it is a question.
 const QUESTION_WORDS: [&str; 4] = ["What", "Who", "Whom", "Whoever"];

@@ -339,10 +339,8 @@ fn the_first_fetch_of_a_source_wakes_its_readers() {
     let graph = &mut fixture.graph;
     graph.announcements.watch(&apps("b"), watched);
     assert!(!graph.announcements.is_source_checked(&source));
-    assert_eq!(shown(&graph.source_checked(source.clone())), ["b dependency"]);
-    assert!(
-        graph.announcements.is_source_checked(&source) && graph.source_checked(source.clone()).is_empty()
-    );
+    assert_eq!(shown(&graph.source_checked(&source)), ["b dependency"]);
+    assert!(graph.announcements.is_source_checked(&source) && graph.source_checked(&source).is_empty());
     // another source of the same name is a new one
     graph.announcements.forget_source(&source);
     assert!(!graph.announcements.is_source_checked(&source));

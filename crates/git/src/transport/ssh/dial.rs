@@ -50,7 +50,7 @@ pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<T
         match proxy.protocol() {
             ProxyProtocol::Socks5 => connect_by_socks5(&mut stream, proxy, host, port).await?,
             ProxyProtocol::Http | ProxyProtocol::Https => {
-                connect_by_http(&mut stream, proxy, host, port).await?
+                connect_by_http(&mut stream, proxy, host, port).await?;
             }
         }
         Ok(stream)
