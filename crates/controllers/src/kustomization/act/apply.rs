@@ -12,7 +12,7 @@ use equate_apply::cluster::{Action, Applied, ApplyError, Execution, Retry as App
 use equate_apply::desired::Desired;
 use equate_apply::id::ObjectId;
 use equate_apply::owned::Digest;
-use equate_apply::plan::{KeepReason, PatchReason, Plan, Presence, Stage, Step};
+use equate_apply::plan::{KeepReason, Live, PatchReason, Plan, Presence, Stage, Step};
 use tokio::time::Instant;
 
 use super::announce::announce_record;
@@ -70,7 +70,7 @@ pub(super) async fn apply(
     let staged = stages(cx, run, ks, &application, &objects.desired, &execution).await;
     Ok(match staged {
         Staged::Done => {
-            passed(cx, run, ks, application.plan, Arc::clone(&objects.desired));
+            passed(cx, run, ks, application.plan, &objects);
             Acted::Again
         }
         Staged::Waits => Acted::Unreported(next(cx, run, ks)),
@@ -117,15 +117,15 @@ fn contest(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: &Plan) {
 }
 
 /// All stages are applied: the Kustomizations among the objects have their desired form.
-fn passed(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: Plan, desired: Arc<Vec<Desired>>) {
+fn passed(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: Plan, objects: &Objects) {
     if let Some(record) = &mut run.memory.record {
         record.applied = true;
     }
     announce_record(cx, &run.memory, ks);
-    let held = expected(cx, &run.memory, &plan, &desired);
+    let held = expected(&run.memory, &plan, objects);
     let passed = Passed {
         plan: Arc::new(plan),
-        desired,
+        desired: Arc::clone(&objects.desired),
     };
     run.memory.this_run.passed = Some((passed, held));
 }
@@ -301,7 +301,8 @@ fn take_in(
 }
 
 /// The condition under which each object counts as drifted from now on.
-fn expected(cx: &Kustomizations, memory: &Memory, plan: &Plan, desired: &[Desired]) -> Vec<Held> {
+fn expected(memory: &Memory, plan: &Plan, objects: &Objects) -> Vec<Held> {
+    let desired = &objects.desired;
     let digests: BTreeMap<&ObjectId, &Desired> =
         desired.iter().map(|desired| (&desired.id, desired)).collect();
     let none = BTreeSet::new();
@@ -316,7 +317,7 @@ fn expected(cx: &Kustomizations, memory: &Memory, plan: &Plan, desired: &[Desire
                 id: id.clone(),
                 expects: match left {
                     true => Expects::Nothing,
-                    false => expects(cx, memory, step, desired),
+                    false => expects(&objects.live, memory, step, desired),
                 },
                 leaves: desired.is_some_and(goes_by_itself),
                 counts: !left && counts(step),
@@ -325,7 +326,7 @@ fn expected(cx: &Kustomizations, memory: &Memory, plan: &Plan, desired: &[Desire
         .collect()
 }
 
-fn expects(cx: &Kustomizations, memory: &Memory, step: &Step, desired: Option<&Desired>) -> Expects {
+fn expects(live: &Live, memory: &Memory, step: &Step, desired: Option<&Desired>) -> Expects {
     let id = step.id();
     let remembered = memory.applies.get(id).map(|remembered| remembered.owned);
     let owned = remembered.or(desired.map(|desired| desired.digest));
@@ -338,14 +339,16 @@ fn expects(cx: &Kustomizations, memory: &Memory, step: &Step, desired: Option<&D
         Step::Keep(_, KeepReason::Ignored | KeepReason::OwnLoop | KeepReason::HeldBy(_)) => Expects::Nothing,
         Step::Keep(_, KeepReason::Present) => Expects::Presence,
         Step::Keep(_, KeepReason::Unchanged) => {
-            live_digest(cx, memory, id).map_or(Expects::Nothing, Expects::Owned)
+            live_digest(live, id).map_or(Expects::Nothing, Expects::Owned)
         }
         _ => owned.map_or(Expects::Presence, Expects::Owned),
     }
 }
 
-fn live_digest(cx: &Kustomizations, memory: &Memory, id: &ObjectId) -> Option<Digest> {
-    match cx.access(memory).view.get(id) {
+/// The digest by which the plan found an object unchanged. The watcher may have seen a change since: that
+/// is drift, and a digest read now would hide it for good.
+fn live_digest(live: &Live, id: &ObjectId) -> Option<Digest> {
+    match live.get(id) {
         Presence::Present(observed) => Some(observed.owned),
         Presence::Absent | Presence::Unknown => None,
     }
