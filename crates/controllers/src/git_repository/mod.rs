@@ -217,7 +217,7 @@ impl Controller for GitRepositories {
     }
 
     fn finished(&self, key: &Key) {
-        self.kit.source_checked(ObjectRef::of(Self::ABOUT.kind, key));
+        self.kit.source_checked(&ObjectRef::of(Self::ABOUT.kind, key));
     }
 
     /// Removes the artifacts of an object that was deleted without our finalizer. Artifacts of another

@@ -295,12 +295,12 @@ impl Kit {
     }
 
     /// Notes that this process fetched a source, so its status is current.
-    pub(crate) fn source_checked(&self, source: ObjectRef) {
+    pub(crate) fn source_checked(&self, source: &ObjectRef) {
         let (first, wakes) = {
             let mut ownership = self.ownership();
             (
-                !ownership.announcements.is_source_checked(&source),
-                ownership.source_checked(&source),
+                !ownership.announcements.is_source_checked(source),
+                ownership.source_checked(source),
             )
         };
         self.waker.wake_all(wakes);
