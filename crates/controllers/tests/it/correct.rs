@@ -51,29 +51,6 @@ async fn an_edited_object_is_corrected() {
     session.end().await;
 }
 
-/// An edit that arrives while the objects edited before are corrected is drift, too.
-#[tokio::test]
-async fn edits_during_a_correction_are_corrected() {
-    let names: Vec<String> = (0..60).map(|number| format!("a{number}")).collect();
-    let files: Vec<(String, String)> = names
-        .iter()
-        .map(|name| (format!("apps/{name}.yaml"), config_map(name, "one")))
-        .collect();
-    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
-    let session = Session::start(&files).await;
-    let revision = session.commit(&[]);
-    session.kustomize("apps", "apps", json!({})).await;
-    session.ready("apps", &revision).await;
-    for name in &names {
-        let edit = json!({ "data": { "value": "edited" } });
-        session.merge::<ConfigMap>("default", name, edit).await;
-    }
-    for name in &names {
-        session.value("default", name, Some("one")).await;
-    }
-    session.end().await;
-}
-
 #[tokio::test]
 async fn a_fight_ends_and_is_reported() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
