@@ -11,17 +11,23 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # Serve the API, and use it in a second terminal
+  equate api --kubeconfig api.kubeconfig
+  kubectl --kubeconfig api.kubeconfig get namespaces
+  # Keep the objects for the next start
+  equate api --persist cluster.redb")]
 pub(crate) struct Args {
-    /// Port to listen on; 0 picks a free one.
+    /// Port of the Kubernetes API; 0 selects a free port.
     #[arg(long, default_value_t = 6443)]
     port: u16,
-    /// Address to listen on.
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    /// IP address to listen on.
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     bind: IpAddr,
-    /// Write the kubeconfig to this file, unless another program wrote it (default: a temporary file).
+    /// Write the kubeconfig to this file; refuse to overwrite another program's file (default: a temporary file).
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Keep the state in this file across restarts.
+    /// Keep the objects in this file for the next start (default: keep nothing).
     #[arg(long, value_name = "FILE")]
     persist: Option<PathBuf>,
 }

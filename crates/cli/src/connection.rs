@@ -14,27 +14,30 @@ use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The heading in the help of the options that most commands accept.
+pub(crate) const GLOBAL_OPTIONS: &str = "Global options";
+
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Options {
-    /// Path to the kubeconfig (default: KUBECONFIG, then the `equate up` running here).
-    #[arg(long, value_name = "FILE")]
+    /// Path to the kubeconfig (default: `KUBECONFIG`, then that of the `equate up` in this directory or above it).
+    #[arg(long, value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use.
-    #[arg(long, alias = "kube-context", value_name = "NAME")]
+    /// Kubeconfig context to use (default: the current one); without `KUBECONFIG`, it is read from `~/.kube/config`.
+    #[arg(long, alias = "kube-context", value_name = "NAME", help_heading = GLOBAL_OPTIONS)]
     pub(crate) context: Option<String>,
 }
 
 /// The options of every command that reads a cluster, accepted before or after the command's name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterOptions {
-    /// Path to the kubeconfig (default: KUBECONFIG, then the `equate up` running here).
-    #[arg(long, value_name = "FILE", global = true)]
+    /// Path to the kubeconfig (default: `KUBECONFIG`, then that of the `equate up` in this directory or above it).
+    #[arg(long, value_name = "FILE", global = true, help_heading = GLOBAL_OPTIONS)]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig to use.
-    #[arg(long, value_name = "NAME", global = true)]
+    /// Kubeconfig context to use (default: the current one); without `KUBECONFIG`, it is read from `~/.kube/config`.
+    #[arg(long, value_name = "NAME", global = true, help_heading = GLOBAL_OPTIONS)]
     context: Option<String>,
-    /// Namespace to look in.
-    #[arg(short, long, value_name = "NAMESPACE", global = true)]
+    /// Namespace to use; the default depends on the command.
+    #[arg(short, long, value_name = "NAMESPACE", global = true, help_heading = GLOBAL_OPTIONS)]
     namespace: Option<String>,
 }
 

@@ -21,21 +21,28 @@ use std::collections::HashSet;
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # List the events of Flux objects, oldest first
+  equate events
+  # List the events of a Kustomization and its source
+  equate events --for Kustomization/apps
+  # Watch the warnings in all namespaces
+  equate events --all-namespaces --types Warning --watch")]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: connection::Options,
     #[command(flatten)]
     scope: Scope,
-    /// Show only events of this object and its source, such as Kustomization/apps.
+    /// Show only events of this object, such as `Kustomization/apps`, and of its source.
     #[arg(long = "for", value_name = "KIND/NAME")]
     object: Option<String>,
-    /// Show only events of these types: Normal, Warning.
-    #[arg(long, value_delimiter = ',', value_name = "TYPES")]
+    /// Show only events of these types: `Normal`, `Warning`.
+    #[arg(long, value_delimiter = ',', value_name = "TYPE,...")]
     types: Vec<String>,
-    /// Watch for new events until interrupted.
+    /// After listing, watch for new events until interrupted.
     #[arg(short, long)]
     watch: bool,
-    /// Output format (default: a table); with --watch, one document per event.
+    /// Output format (default: a table); with --watch, one document for each event.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Form>,
     /// Omit the table header.

@@ -44,6 +44,21 @@ const WIDTH_MAX: usize = 120;
 const EVENTS_MAX: usize = 5;
 
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "equate explain [OPTIONS] <KIND> <NAME>",
+    // one Kustomization is explained
+    mut_arg("all_namespaces", |arg| arg.hide(true)),
+    after_help = "Examples:
+  # Explain why a Kustomization is not ready
+  equate explain kustomization apps
+  # Print the steps as JSON
+  equate explain ks/apps -n shop -o json
+
+Exit codes:
+  0  the Kustomization is ready
+  1  the Kustomization is not ready
+  2  an error occurred"
+)]
 pub(crate) struct Args {
     /// Kustomization to explain, such as `kustomization apps` or `ks/apps`.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]

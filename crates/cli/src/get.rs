@@ -17,8 +17,20 @@ use serde_json::json;
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "equate get [OPTIONS] <KIND> [NAME]",
+    after_help = "Examples:
+  # List all Flux objects in all namespaces
+  equate get all --all-namespaces
+  # List the GitRepositories in one namespace
+  equate get sources git -n shop
+  # List the Kustomizations that are not ready
+  equate get kustomizations -A --status-selector ready=false
+  # Print one Kustomization as YAML
+  equate get kustomization apps -o yaml"
+)]
 pub(crate) struct Args {
-    /// Kind, and optionally a name: all, sources, sources git, kustomizations, ks, hr, images, ks/NAME.
+    /// Kind, such as `all`, `sources`, `sources git`, `ks` or `hr`; to get one object, add its name: `ks apps` or `ks/apps`.
     #[arg(value_name = "KIND", required = true, num_args = 1..=3)]
     what: Vec<String>,
     #[command(flatten)]
@@ -27,28 +39,28 @@ pub(crate) struct Args {
     scope: Scope,
     #[command(flatten)]
     form: Form,
-    /// Show only objects with these labels, such as app=web.
+    /// Show only objects that match this label selector, such as `app=web`.
     #[arg(
         short = 'l',
         long = "selector",
         visible_alias = "label-selector",
-        value_name = "LABELS"
+        value_name = "SELECTOR"
     )]
     selector: Option<String>,
-    /// Show only objects whose condition has this status, such as ready=false.
+    /// Show only objects with this status of a condition, such as `ready=false`.
     #[arg(long, value_name = "TYPE=STATUS", value_parser = status_selector)]
     status_selector: Option<(String, String)>,
-    /// Watch for changes until interrupted.
+    /// After listing, watch for changes until interrupted.
     #[arg(short, long)]
     watch: bool,
 }
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Scope {
-    /// Namespace to look in.
+    /// Namespace of the objects.
     #[arg(short, long, default_value = equate_api::meta::DEFAULT_NAMESPACE, value_name = "NAMESPACE")]
     namespace: String,
-    /// Look in all namespaces.
+    /// Select objects in all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
 }

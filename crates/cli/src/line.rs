@@ -5,7 +5,7 @@
 //! silently. The last value of a repeated option wins, as with kubectl, Helm and Flux: arguments that are
 //! appended to a Deployment override earlier ones.
 
-use crate::connection::ClusterOptions;
+use crate::connection::{self, ClusterOptions};
 use crate::{
     api, build, controllers, diff, events, explain, get, install, reconcile, suspend, template, tree, up,
     version,
@@ -16,18 +16,26 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use equate_controllers::ControllerSet;
 
-/// GitOps for Kubernetes: keep clusters equal to their git repositories.
+/// GitOps for Kubernetes: reconcile clusters with git repositories, as a replacement for Flux.
 #[derive(Debug, Parser)]
 #[command(
     name = "equate",
     version,
     propagate_version = true,
     args_override_self = true,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    after_help = "Examples:
+  # Run an embedded cluster with the git repository in this directory
+  equate up
+  # Show the changes that a commit would make in a cluster
+  equate diff --context staging
+  # List all Flux objects, and explain why a Kustomization is not ready
+  equate get all --all-namespaces
+  equate explain kustomization apps"
 )]
 pub(crate) struct Cli {
-    /// Log more to standard error (-v: info, -vv: debug); `RUST_LOG` overrides it.
-    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    /// Also log info (-v) or debug (-vv) messages to standard error; `RUST_LOG` overrides this.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true, help_heading = connection::GLOBAL_OPTIONS)]
     pub(crate) verbose: u8,
     #[command(flatten)]
     place: ClusterOptions,
@@ -37,41 +45,46 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Reconcile a git repository to an embedded cluster on this machine.
+    /// Run an embedded cluster on this machine and reconcile it with a git repository.
     Up(up::Args),
-    /// Run the controllers that reconcile the sources and Kustomizations of a cluster.
+    /// Run the controllers that reconcile GitRepositories and Kustomizations in a cluster.
     Controllers(Box<controllers::Args>),
-    /// Install Equate's controllers, replacing Flux's or beside them.
+    /// Install Equate's controllers in a cluster, in place of Flux's or beside them.
     Install(install::Args),
-    /// Build a directory and print its objects, like `kustomize build`.
+    /// Build a kustomization and print its objects, like `kustomize build`.
     Build(build::Args),
     /// Render a Helm chart and print its objects, like `helm template`.
     Template(Box<template::Args>),
-    /// Show what committing this working tree would change in the cluster.
+    /// Show the changes that a commit of this working tree would make in the cluster.
     Diff(Box<diff::Args>),
     /// List sources, Kustomizations and other Flux objects with their status.
     Get(get::Args),
-    /// Show the objects that a Kustomization applied, as a tree, with their health.
+    /// Show a tree of the objects that a Kustomization applied, with their health.
     Tree(tree::Args),
-    /// Explain why a Kustomization is ready or not, step by step.
-    #[command(
-        after_help = "EXIT CODES:\n  0  the Kustomization is ready\n  1  it is not ready\n  2  an error occurred"
-    )]
+    /// Explain step by step why a Kustomization is ready or not ready.
     Explain(explain::Args),
     /// List the events of sources, Kustomizations and other Flux objects.
     Events(events::Args),
-    /// Reconcile an object now and wait for the result.
+    /// Reconcile a Flux object now and wait for the result.
     Reconcile(reconcile::Args),
-    /// Suspend reconciliation of an object.
+    /// Suspend reconciliation of Flux objects.
     Suspend(suspend::Suspend),
-    /// Resume reconciliation of an object and wait until it is ready.
+    /// Resume reconciliation of Flux objects and wait until they are ready.
     Resume(suspend::Resume),
-    /// Serve the embedded Kubernetes API until interrupted.
+    /// Serve only the embedded Kubernetes API, without Equate's controllers, until interrupted.
     Api(api::Args),
-    /// Print the version.
+    /// Print the version of this program.
     Version(version::Args),
     /// Print a shell completion script.
-    #[command(visible_alias = "completions")]
+    #[command(
+        visible_alias = "completions",
+        after_help = "Examples:
+  # Load completion into the current shell
+  source <(equate completion bash)
+  # Install completion for zsh or fish
+  equate completion zsh > \"${fpath[1]}/_equate\"
+  equate completion fish > ~/.config/fish/completions/equate.fish"
+    )]
     Completion {
         /// Shell to generate the script for.
         shell: clap_complete::Shell,

@@ -18,6 +18,20 @@ use std::io::Write;
 const NO_ANSWER: &str = "no controller has answered yet";
 
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "equate reconcile [OPTIONS] <KIND> <NAME>",
+    // one object is reconciled
+    mut_arg("all_namespaces", |arg| arg.hide(true)),
+    after_help = "Examples:
+  # Reconcile a GitRepository
+  equate reconcile source git fleet
+  # Reconcile a Kustomization and its source
+  equate reconcile kustomization apps --with-source
+
+Exit codes:
+  0  the object is ready
+  1  the object is not ready, or an error occurred"
+)]
 pub(crate) struct Args {
     /// Kind and name, such as `kustomization apps`, `source git fleet` or `ks/apps`.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=3)]
@@ -29,7 +43,7 @@ pub(crate) struct Args {
     /// Reconcile the object's source first.
     #[arg(long)]
     with_source: bool,
-    /// Maximum time to wait.
+    /// Maximum time to wait for each object.
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     timeout: Duration,
 }

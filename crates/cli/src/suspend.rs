@@ -14,25 +14,41 @@ use std::io::Write;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Objects {
-    /// Kind and name, such as `kustomization apps` or `ks/apps`; or a kind with --all.
+    /// Kind and name, such as `kustomization apps` or `ks/apps`; with --all, only a kind.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=3)]
     what: Vec<String>,
     #[command(flatten)]
     cluster: connection::Options,
     #[command(flatten)]
     scope: Scope,
-    /// Select all objects of the kind in the namespace.
+    /// Select all objects of the kind in the namespace; with -A, in all namespaces.
     #[arg(long)]
     all: bool,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "equate suspend [OPTIONS] <KIND> [NAME]",
+    after_help = "Examples:
+  # Suspend one Kustomization
+  equate suspend kustomization apps
+  # Suspend all Kustomizations in a namespace
+  equate suspend kustomizations --all -n shop"
+)]
 pub(crate) struct Suspend {
     #[command(flatten)]
     objects: Objects,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "equate resume [OPTIONS] <KIND> [NAME]",
+    after_help = "Examples:
+  # Resume one Kustomization and wait until it is ready
+  equate resume kustomization apps
+  # Resume all Kustomizations in a namespace, without waiting
+  equate resume kustomizations --all -n shop --no-wait"
+)]
 pub(crate) struct Resume {
     #[command(flatten)]
     objects: Objects,

@@ -23,6 +23,16 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const READS_MAX: usize = 16;
 
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "equate tree [OPTIONS] <KIND> <NAME>",
+    // a tree has one root
+    mut_arg("all_namespaces", |arg| arg.hide(true)),
+    after_help = "Examples:
+  # Show all objects below a Kustomization
+  equate tree kustomization flux-system
+  # Show only the Flux objects below it
+  equate tree ks/flux-system --compact"
+)]
 pub(crate) struct Args {
     /// Kustomization to show, such as `kustomization apps` or `ks/apps`.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]
@@ -31,7 +41,7 @@ pub(crate) struct Args {
     cluster: connection::Options,
     #[command(flatten)]
     scope: Scope,
-    /// Show only objects of Flux's kinds.
+    /// Show only Flux objects, such as Kustomizations and HelmReleases.
     #[arg(long)]
     compact: bool,
     /// Output format (default: a tree).

@@ -17,13 +17,13 @@ const KEYS: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct FetchOptions {
-    /// Refuse bases, components and files that are not on this machine.
+    /// Refuse remote bases, components and files.
     #[arg(long)]
     pub(crate) no_remote_bases: bool,
-    /// Read this directory instead of the repository at this URL. Repeatable.
+    /// Read the local repository at PATH instead of the one at URL, such as `https://example.org/app.git=../app` (can be repeated).
     #[arg(long, value_name = "URL=PATH", value_parser = crate::up::substitution)]
     pub(crate) instead_of: Vec<(String, PathBuf)>,
-    /// Directory for mirrors of remote repositories (default: `equate` in the user's cache directory).
+    /// Directory for mirrors of remote repositories (default: `$XDG_CACHE_HOME/equate` or `~/.cache/equate`).
     #[arg(long, value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
 }

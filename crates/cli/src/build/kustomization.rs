@@ -36,20 +36,20 @@ pub(crate) struct Args {
     /// Namespace of the Kustomization.
     #[arg(short, long, default_value = equate_api::meta::DEFAULT_NAMESPACE)]
     pub(crate) namespace: String,
-    /// Read the Kustomization from this file.
+    /// Read the Kustomization from this file instead of the cluster.
     #[arg(long, value_name = "FILE", requires = "path")]
     pub(crate) kustomization_file: Option<PathBuf>,
-    /// Patterns of files to leave out of a generated kustomization file, as in .gitignore.
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', requires = "path")]
+    /// Files to ignore if the directory has no kustomization file, as in .gitignore, such as `docs/,*.tmp.yaml`.
+    #[arg(long, value_name = "PATTERN,...", value_delimiter = ',', requires = "path")]
     pub(crate) ignore_paths: Vec<String>,
-    /// Fail when a variable has neither a value nor a default.
+    /// Fail if a `postBuild` variable has neither a value nor a default.
     #[arg(long, requires = "path")]
     pub(crate) strict_substitute: bool,
-    /// Also process the Kustomizations among the objects.
+    /// Include the Kustomizations among the built objects; their sources need --local-sources.
     #[arg(short, long, requires = "path")]
     pub(crate) recursive: bool,
-    /// Directories to use as sources of these Kustomizations, as Kind/namespace/name=DIR.
-    #[arg(long, value_name = "SOURCE=DIR", value_delimiter = ',', value_parser = local_source, requires = "path")]
+    /// Local directory of a source, for --recursive, such as `GitRepository/flux-system/fleet=.`.
+    #[arg(long, value_name = "SOURCE=DIR,...", value_delimiter = ',', value_parser = local_source, requires = "path")]
     pub(crate) local_sources: Vec<(String, PathBuf)>,
     #[command(flatten)]
     pub(crate) cluster: connection::Options,
@@ -58,13 +58,21 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # Build a local directory with the Kustomization of the cluster
+  equate build kustomization apps --path apps/dev
+  # Build it without a cluster
+  equate build kustomization apps --path apps/dev --kustomization-file clusters/dev/apps.yaml --dry-run
+  # Include the Kustomizations that it contains
+  equate build kustomization flux-system --path clusters/dev \\
+    --recursive --local-sources GitRepository/flux-system/flux-system=.")]
 pub(crate) struct BuildArgs {
     #[command(flatten)]
     common: Args,
-    /// Directory to use as spec.path of the source.
+    /// Local directory to build instead of `spec.path` of the Kustomization.
     #[arg(long, value_name = "DIR")]
     path: PathBuf,
-    /// Use no cluster, and skip postBuild.substituteFrom.
+    /// Use no cluster, and ignore `postBuild.substituteFrom`; requires --kustomization-file.
     #[arg(long, requires = "kustomization_file")]
     dry_run: bool,
 }

@@ -28,11 +28,15 @@ use target::{Target, TargetError};
 use tokio::runtime::Runtime;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES:
+#[command(after_help = "Examples:
+  # Build a directory
   equate build clusters/dev
-  equate build .@v1.2.0:clusters/dev                  a commit of the repository here, as it is in git
+  # Build a commit, tag or branch of the repository in this directory, without a checkout
+  equate build .@v1.2.0:clusters/dev
+  # Build from a remote repository
   equate build 'https://example.org/fleet.git//clusters/dev?ref=main'
-  equate build kustomization apps --path apps/dev     a Flux Kustomization over a local directory")]
+  # Build a Flux Kustomization from a local directory
+  equate build kustomization apps --path apps/dev")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -49,14 +53,14 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Directory {
-    /// Directory with a kustomization file, REPO@REV:PATH of a local repository, or URL of a git repository.
+    /// Kustomization to build: a directory, REPO@REV:PATH in a local git repository, or the URL of a remote one.
     #[arg(value_name = "DIR", default_value = ".")]
     target: String,
-    /// Write to this file; to one file per object if it is a directory.
+    /// Write to this file; if it is a directory, write one file for each object.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Order of the objects, unless the kustomization sets it.
-    #[arg(long, value_enum)]
+    /// Order of the objects if the kustomization has no `sortOptions` (default: legacy).
+    #[arg(long, value_enum, value_name = "ORDER")]
     reorder: Option<Reorder>,
     /// Files that a kustomization may read.
     #[arg(
@@ -74,22 +78,22 @@ struct Directory {
 
 #[derive(Debug, clap::Args)]
 struct ChartArgs {
-    /// Render helmCharts.
+    /// Render the Helm charts of kustomizations, such as those in `helmCharts`.
     #[arg(long)]
     enable_helm: bool,
-    /// Kubernetes version to render charts for, unless the kustomization sets it.
+    /// Kubernetes version for charts without `kubeVersion`, such as `1.33`.
     #[arg(long, value_name = "VERSION")]
     helm_kube_version: Option<String>,
-    /// API version to render charts for besides the built-in ones, unless the kustomization sets them.
+    /// Additional API version for charts without `apiVersions`, such as `example.org/v1` (can be repeated).
     #[arg(long, value_name = "VERSION")]
     helm_api_versions: Vec<String>,
-    /// Print the output of a chart that fails.
+    /// Print the rendered text of a chart if it is not valid YAML.
     #[arg(long)]
     helm_debug: bool,
-    /// Maximum time for all charts together, such as `30s` or `5m0s`; 0 means no limit.
+    /// Maximum time to render all charts together, such as `30s`; 0 means no limit.
     #[arg(long, value_name = "DURATION", default_value = "5m0s")]
     helm_timeout: Duration,
-    /// Ignored: charts are rendered without the helm program.
+    /// Ignored: Equate renders charts without the helm program.
     #[arg(long, value_name = "PROGRAM")]
     helm_command: Option<String>,
 }
@@ -113,13 +117,13 @@ impl ChartArgs {
 enum Reorder {
     /// Namespaces first, webhooks last
     Legacy,
-    /// Order of appearance
+    /// Order of the files
     None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Restrictor {
-    /// Files in or below its own directory
+    /// Files in its own directory or below it
     #[value(name = "LoadRestrictionsRootOnly")]
     RootOnly,
     /// Any file

@@ -17,69 +17,90 @@ use super::value::{Listen, boolean};
 use crate::connection;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES:
-  equate controllers                                         in a pod, with its ServiceAccount
-  equate controllers --kubeconfig k --storage-path /tmp/data --storage-addr 127.0.0.1:9090
+#[command(
+    mut_arg("kubeconfig", |arg| arg.help(KUBECONFIG)),
+    after_help = "Examples:
+  # Run in a pod, with its ServiceAccount
+  equate controllers
+  # Run on this machine, for the cluster of a kubeconfig
+  equate controllers --kubeconfig cluster.yaml --storage-path /tmp/data --storage-addr 127.0.0.1:9090
+  # Reconcile only objects without the label of a Flux shard
   equate controllers --watch-label-selector '!sharding.fluxcd.io/key'
-  equate controllers --shard 0/3")]
+  # Reconcile the first of three parts of all objects
+  equate controllers --shard 0/3"
+)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) cluster: connection::Options,
-    /// Run only these controllers in this process.
+    /// Controllers to run in this process.
     // `crate::line` sets the possible values
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) controllers: Vec<String>,
     #[command(flatten)]
     pub(crate) scope: Scope,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Tenancy")]
     pub(crate) tenancy: TenancyFlags,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = SOURCES)]
     pub(crate) storage: StorageFlags,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = SOURCES)]
     pub(crate) ssh: SshFlags,
-    /// Maximum number of objects of a kind to reconcile at once; higher for kinds that mostly wait for the network.
-    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Maximum number of objects of each kind to reconcile at once; for GitRepositories, at least 64.
+    #[arg(long, help_heading = RECONCILIATION, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent: u16,
-    /// Number of times to retry the download of an artifact.
-    #[arg(long, value_name = "COUNT", default_value_t = 9)]
+    /// Number of times to retry a failed download of an artifact.
+    #[arg(long, help_heading = RECONCILIATION, value_name = "COUNT", default_value_t = 9)]
     pub(crate) http_retry: u32,
-    /// Feature gates to set, such as `StrictPostBuildSubstitutions=true`.
+    /// Feature gates of Flux, such as `ExternalArtifact=true`.
     #[arg(
         long,
+        help_heading = RECONCILIATION,
         value_name = "NAME=BOOL,...",
         default_value = "",
         hide_default_value = true
     )]
     pub(crate) feature_gates: String,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = RECONCILIATION)]
     pub(crate) retry: RetryFlags,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Events, metrics and probes")]
     pub(crate) endpoints: Endpoints,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Leader election")]
     pub(crate) election: ElectionFlags,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Logging")]
     pub(crate) log: log::Flags,
-    /// Read this directory instead of the repository at this URL, for clusters without a network. Repeatable.
-    #[arg(long, value_name = "URL=PATH", value_parser = crate::up::substitution)]
+    /// Read the local repository at PATH instead of the one at URL, such as `https://example.org/app.git=../app` (can be repeated).
+    #[arg(long, help_heading = SOURCES, value_name = "URL=PATH", value_parser = crate::up::substitution)]
     pub(crate) instead_of: Vec<(String, PathBuf)>,
     #[command(flatten)]
     pub(crate) ignored: IgnoredFluxFlags,
+    #[command(flatten)]
+    pub(crate) cluster: connection::Options,
 }
+
+/// Headings in the help, of options in several structs.
+const SOURCES: &str = "Artifacts and git";
+const RECONCILIATION: &str = "Reconciliation";
+
+/// The controllers use the ServiceAccount of their pod, and never the cluster of an `equate up`.
+const KUBECONFIG: &str =
+    "Path to the kubeconfig (default: `KUBECONFIG`, then the ServiceAccount of this pod)";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Scope {
-    /// Reconcile only objects with these labels, such as `sharding.fluxcd.io/key=shard1`.
+    /// Reconcile only objects that match this label selector, such as `sharding.fluxcd.io/key=shard1`.
     #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
     watch_label_selector: String,
-    /// Reconcile objects in all namespaces; if false, only in RUNTIME_NAMESPACE.
+    /// Reconcile objects in all namespaces; if false, only in --namespace.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     watch_all_namespaces: bool,
-    /// Reconcile shard I of N equal shards, by a hash of the objects' names: 0/3, 1/3 and 2/3 together are all.
-    #[arg(long, value_name = "I/N", default_value = "0/1", hide_default_value = true)]
+    /// Reconcile one of COUNT equal parts of all objects, such as `0/3`, `1/3` or `2/3`; a hash of the name selects the part.
+    #[arg(
+        long,
+        value_name = "INDEX/COUNT",
+        default_value = "0/1",
+        hide_default_value = true
+    )]
     shard: Slice,
-    /// Namespace of this process, and of its Leases.
-    #[arg(short, long, env = "RUNTIME_NAMESPACE", value_name = "NAMESPACE", default_value = equate_api::meta::DEFAULT_NAMESPACE)]
+    /// Namespace that the controllers run in; it contains their Leases.
+    #[arg(short, long, env = "RUNTIME_NAMESPACE", hide_env_values = true, value_name = "NAMESPACE", default_value = equate_api::meta::DEFAULT_NAMESPACE)]
     pub(crate) namespace: String,
 }
 
@@ -104,11 +125,11 @@ impl Scope {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TenancyFlags {
-    /// Refuse sources in other namespaces.
+    /// Refuse Kustomizations whose source is in another namespace.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     no_cross_namespace_refs: bool,
-    /// Refuse kustomize bases outside the source.
+    /// Refuse kustomizations that use bases outside their source.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     no_remote_bases: bool,
@@ -119,23 +140,23 @@ pub(crate) struct TenancyFlags {
 /// Default identities of Kustomizations, and restrictions of kubeconfigs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Identity {
-    /// ServiceAccount to impersonate when a Kustomization names none.
+    /// ServiceAccount to impersonate for Kustomizations without `spec.serviceAccountName`.
     #[arg(long, value_name = "NAME")]
     default_service_account: Option<String>,
-    /// ServiceAccount to decrypt with when a Kustomization names none.
+    /// No effect: Equate uses no ServiceAccount for decryption.
     #[arg(long, value_name = "NAME")]
     default_decryption_service_account: Option<String>,
-    /// ServiceAccount to authenticate as on another cluster when the ConfigMap of its kubeconfig names none.
+    /// ServiceAccount for remote clusters, if the ConfigMap of `spec.kubeConfig` has no `serviceAccountName`.
     #[arg(long, value_name = "NAME")]
     default_kubeconfig_service_account: Option<String>,
-    /// Secret in RUNTIME_NAMESPACE with age keys for Kustomizations that decrypt and name no Secret.
+    /// Secret with age keys, in the namespace of the controllers, for a `spec.decryption` without `secretRef`.
     #[arg(long, value_name = "NAME")]
     sops_age_secret: Option<String>,
-    /// Allow kubeconfigs from Secrets to run programs.
+    /// Allow kubeconfigs in Secrets to run programs (`exec`).
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     insecure_kubeconfig_exec: bool,
-    /// Allow kubeconfigs from Secrets to skip verification of TLS certificates.
+    /// Allow kubeconfigs in Secrets to skip verification of TLS certificates (`insecure-skip-tls-verify`).
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     insecure_kubeconfig_tls: bool,
@@ -171,17 +192,30 @@ impl Identity {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StorageFlags {
-    /// Keep artifacts and git mirrors in this directory.
-    #[arg(long, env = "STORAGE_PATH", value_name = "DIR", default_value = "/data")]
+    /// Directory for artifacts and git mirrors.
+    #[arg(
+        long,
+        env = "STORAGE_PATH",
+        hide_env_values = true,
+        value_name = "DIR",
+        default_value = "/data"
+    )]
     pub(crate) storage_path: PathBuf,
     /// Address to serve artifacts on.
-    #[arg(long, env = "STORAGE_ADDR", value_name = "ADDRESS", default_value = ":9090")]
+    #[arg(
+        long,
+        env = "STORAGE_ADDR",
+        hide_env_values = true,
+        value_name = "HOST:PORT",
+        default_value = ":9090"
+    )]
     pub(crate) storage_addr: Listen,
-    /// Host, and optionally port, at which others reach the artifacts (default: the name of this machine).
+    /// Address in the URLs of artifacts (default: the name of this machine and the port of --storage-addr).
     #[arg(
         long,
         env = "STORAGE_ADV_ADDR",
-        value_name = "HOST",
+        hide_env_values = true,
+        value_name = "HOST[:PORT]",
         default_value = "",
         hide_default_value = true
     )]
@@ -189,7 +223,7 @@ pub(crate) struct StorageFlags {
     /// Time to keep an artifact after a newer one replaces it.
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     artifact_retention_ttl: Duration,
-    /// Maximum number of artifacts to keep per source.
+    /// Maximum number of artifacts to keep for each source, including the newest.
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     artifact_retention_records: u16,
     /// Digest algorithm of artifacts.
@@ -208,10 +242,10 @@ impl StorageFlags {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SshFlags {
-    /// Accepted SSH key exchange algorithms, preferred first (default: those of OpenSSH).
+    /// SSH key exchange algorithms to accept, preferred first (default: those of OpenSSH).
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     ssh_kex_algos: Vec<String>,
-    /// Accepted SSH host key algorithms, preferred first (default: those of OpenSSH).
+    /// SSH host key algorithms to accept, preferred first (default: those of OpenSSH).
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     ssh_hostkey_algos: Vec<String>,
 }
@@ -224,13 +258,13 @@ impl SshFlags {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryFlags {
-    /// Interval at which to check dependencies that are not ready; their changes are noticed at once.
+    /// Interval between checks of dependencies that are not ready, in addition to watching them.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     pub(crate) requeue_dependency: Duration,
-    /// Percentage by which to vary intervals, so that objects do not all reconcile at the same time.
+    /// Percentage by which to vary intervals at random, so that objects do not all reconcile at once.
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) interval_jitter_percentage: u8,
-    /// Delay before the first retry after a failure.
+    /// Delay before the first retry after a failure; each further failure doubles it.
     #[arg(long, value_name = "DURATION", default_value = "750ms")]
     min_retry_delay: Duration,
     /// Maximum delay between retries.
@@ -249,37 +283,44 @@ impl RetryFlags {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Endpoints {
-    /// Post events to this URL, such as `http://notification-controller.flux-system.svc.cluster.local./`.
+    /// URL to post events to, such as `http://notification-controller.flux-system.svc.cluster.local./`.
     #[arg(
         long,
         env = "EVENTS_ADDR",
+        hide_env_values = true,
         value_name = "URL",
         default_value = "",
         hide_default_value = true
     )]
     pub(crate) events_addr: String,
-    /// Address to serve metrics on.
-    #[arg(long, env = "METRICS_ADDR", value_name = "ADDRESS", default_value = ":8080")]
+    /// Address to serve `/metrics` on; `0` disables it.
+    #[arg(
+        long,
+        env = "METRICS_ADDR",
+        hide_env_values = true,
+        value_name = "HOST:PORT",
+        default_value = ":8080"
+    )]
     pub(crate) metrics_addr: Listen,
-    /// Address to serve health probes on.
-    #[arg(long, value_name = "ADDRESS", default_value = ":9440")]
+    /// Address to serve `/healthz` and `/readyz` on; `0` disables them.
+    #[arg(long, value_name = "HOST:PORT", default_value = ":9440")]
     pub(crate) health_addr: Listen,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ElectionFlags {
-    /// Work only while holding the Leases of the controllers, which have Flux's names.
+    /// Reconcile only while holding the Leases of Flux's controllers, so that only one process reconciles.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     pub(crate) enable_leader_election: bool,
-    /// Release the Leases when the process ends.
+    /// Release the Leases when this process ends, so that another one can start at once.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     pub(crate) leader_election_release_on_cancel: bool,
-    /// Time after the last renewal until another process may take a Lease.
+    /// Time without renewal after which another process may take a Lease.
     #[arg(long, value_name = "DURATION", default_value = "35s")]
     leader_election_lease_duration: Duration,
-    /// Time after the last renewal until this process stops working.
+    /// Time without renewal after which this process stops reconciling and exits.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     leader_election_renew_deadline: Duration,
     /// Interval between attempts to acquire or renew a Lease.

@@ -15,7 +15,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flags {
-    /// Log level.
+    /// Most detailed level to log; `RUST_LOG` overrides it.
     #[arg(long, value_enum, default_value = "info", value_name = "LEVEL")]
     log_level: Verbosity,
     /// Log format.
@@ -25,9 +25,9 @@ pub(crate) struct Flags {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Verbosity {
-    /// Everything
+    /// All messages
     Trace,
-    /// Decisions and reconciliations
+    /// Decisions, reconciliations and failures
     Debug,
     /// Reconciliations and failures
     Info,
@@ -39,7 +39,7 @@ enum Verbosity {
 enum Encoding {
     /// One JSON object per line
     Json,
-    /// Text for people
+    /// Plain text
     Console,
 }
 

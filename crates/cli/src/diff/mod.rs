@@ -30,20 +30,28 @@ use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXIT CODES:
+#[command(after_help = "Examples:
+  # Compare the repository in this directory with a cluster
+  equate diff --context staging
+  # Compare one Kustomization
+  equate diff --kustomization apps
+  # Print the changes as JSON
+  equate diff -o json
+
+Exit codes:
   0  nothing would change
   1  something would change
-  2  an error occurred, or an object would be refused")]
+  2  an error occurred, or Equate or the API server would refuse a change")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Directory in the git repository to render from.
+    /// Directory in the git repository to compare with the cluster.
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// Compare only this Kustomization. Repeatable.
+    /// Compare only this Kustomization (can be repeated).
     #[arg(short, long = "kustomization", value_name = "NAME")]
     kustomizations: Vec<String>,
-    /// Compare only Kustomizations in this namespace.
+    /// Compare only Kustomizations in this namespace (default: all namespaces).
     #[arg(short, long)]
     namespace: Option<String>,
     /// Output format (default: text).
@@ -56,20 +64,30 @@ pub(crate) struct Args {
 }
 
 /// The result depends on these options of the cluster's controllers.
-const CONTROLLERS: &str = "Options of the cluster's controllers";
+const CONTROLLERS: &str = "Options that the controllers of the cluster run with (set the same values)";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show what one Kustomization would change: built from a local directory, like `flux diff kustomization`; without --path from this repository.
+    /// Show the changes that one Kustomization would make in the cluster, like `flux diff kustomization`.
     #[command(visible_alias = "ks")]
     Kustomization(One),
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # Compare one Kustomization, from the repository in this directory
+  equate diff kustomization apps
+  # Compare it, built from another directory
+  equate diff kustomization apps --path ../fleet/apps/dev
+
+Exit codes:
+  0  nothing would change
+  1  something would change
+  2  an error occurred, or Equate or the API server would refuse a change")]
 struct One {
     #[command(flatten)]
     common: crate::build::kustomization::Args,
-    /// Directory to use as spec.path of the source (default: read this repository, like `equate diff -k NAME`).
+    /// Local directory to build instead of `spec.path` (default: read this repository, like `equate diff -k NAME`).
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     #[command(flatten, next_help_heading = CONTROLLERS)]

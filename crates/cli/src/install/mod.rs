@@ -36,66 +36,69 @@ use crate::connection;
 use crate::controllers::boolean;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES:
+#[command(after_help = "Examples:
+  # Write the manifests to a file
   equate install --export --image registry.example/equate:0.1.0 > equate.yaml
+  # Install the controllers in the cluster of a context
   equate install --image registry.example/equate:0.1.0 --context production
-  equate install --beside-flux --dry-run")]
+  # Show the changes in a cluster that keeps Flux installed
+  equate install --beside-flux --dry-run --image registry.example/equate:0.1.0")]
 pub(crate) struct Args {
     #[command(flatten)]
     cluster: connection::Options,
     /// Print the manifests instead of applying them.
     #[arg(long)]
     export: bool,
-    /// Show what would change without changing it.
+    /// Show the changes without making them; the only value is `server`.
     #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true,
           default_missing_value = "server", value_parser = dry_run, conflicts_with = "export")]
     dry_run: Option<()>,
     /// Namespace of the controllers; created if missing.
     #[arg(short, long, value_name = "NAMESPACE", default_value = equate_api::meta::DEFAULT_NAMESPACE)]
     namespace: String,
-    /// Image of the controllers (default: `equate` of this version, from --registry).
+    /// Image of the controllers (default: `equate:VERSION` in --registry, with the version of this program).
     #[arg(long, value_name = "IMAGE", conflicts_with = "registry")]
     image: Option<String>,
-    /// Registry of the image, such as `registry.example/team`.
+    /// Registry of the default image, such as `registry.example/team`.
     #[arg(long, value_name = "REGISTRY")]
     registry: Option<String>,
-    /// Controllers to run.
+    /// Controllers to install.
     // `crate::line` sets the possible values
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     components: Vec<String>,
-    /// Install only Equate's own objects, and use those of an installed Flux.
+    /// Keep the installed Flux: add only objects that its manifests do not contain.
     #[arg(long)]
     beside_flux: bool,
     /// Reconcile objects in all namespaces; if false, only in --namespace.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     watch_all_namespaces: bool,
-    /// Deny traffic from other namespaces to the controllers, except for metrics scrapes.
+    /// Create NetworkPolicies that deny traffic from other namespaces, except metrics scrapes.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     network_policy: bool,
-    /// Post events to this URL, such as `http://notification-controller.flux-system.svc.cluster.local./`.
+    /// URL to post events to, such as `http://notification-controller.flux-system.svc.cluster.local./`.
     #[arg(long, value_name = "URL")]
     events_addr: Option<String>,
-    /// Keys of taints that the controllers tolerate.
+    /// Taint keys that the pod of the controllers tolerates.
     #[arg(long, value_name = "KEY,...", value_delimiter = ',')]
     toleration_keys: Vec<String>,
-    /// Secret to pull the image with.
+    /// Secret in --namespace to pull the image with.
     #[arg(long, value_name = "NAME")]
     image_pull_secret: Option<String>,
     /// DNS domain of the cluster.
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     cluster_domain: String,
-    /// Log level of the controllers.
+    /// Most detailed level that the controllers log.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["trace", "debug", "info", "error"])]
     log_level: String,
-    /// Install even if git or another tool manages Flux's objects, or Flux runs in another namespace.
+    /// Install even if git or Helm manages Flux's objects, or if Flux runs in another namespace.
     #[arg(long, conflicts_with = "export")]
     force: bool,
-    /// Do not wait until the controllers run.
+    /// Do not wait until the controllers are ready.
     #[arg(long, conflicts_with = "export")]
     no_wait: bool,
-    /// Maximum time to wait until the controllers run.
+    /// Maximum time to wait until the controllers are ready.
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     timeout: Duration,
     #[arg(long, hide = true, value_parser = components_extra)]

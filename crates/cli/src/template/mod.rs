@@ -45,46 +45,51 @@ const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
 #[derive(Debug, clap::Args)]
 #[command(
     disable_version_flag = true,
-    after_help = "EXAMPLES:
+    override_usage = "equate template [OPTIONS] [NAME] <CHART>",
+    after_help = "Examples:
+  # Render a chart directory with its default values
   equate template ./charts/web
+  # Render an archive as release web in the namespace shop
   equate template web ./web-1.2.0.tgz -n shop -f prod.yaml --set image.tag=v7
+  # Print one template
   equate template web ./charts/web -s templates/deployment.yaml
-  equate template web ./charts/web --dry-run=server      with the API versions and `lookup` of a cluster"
+  # Use the API versions of a cluster, and let `lookup` read it
+  equate template web ./charts/web --dry-run=server"
 )]
 pub(crate) struct Args {
-    /// Release name and chart, a directory or archive; a single argument is the chart.
+    /// Release name, which is optional, and chart: a local directory or .tgz archive.
     #[arg(value_name = "[NAME] CHART", required = true, num_args = 1..)]
     names: Vec<String>,
-    /// Read values from a YAML file, `-` for standard input; the last file wins.
-    #[arg(short = 'f', long, value_name = "FILE", value_delimiter = ',')]
+    /// Read values from YAML files, or from standard input (`-`); the last file wins (can be repeated).
+    #[arg(short = 'f', long, value_name = "FILE,...", value_delimiter = ',')]
     values: Vec<String>,
-    /// Set values: `key=value`, `list={a,b}`, `outer.inner=1,other=2`.
+    /// Set values, such as `key=value`, `list={a,b}` or `outer.inner=1,other=2` (can be repeated).
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Set a value as a string.
+    /// Set values as strings, such as `version=1.20` (can be repeated).
     #[arg(long, value_name = "KEY=TEXT")]
     set_string: Vec<String>,
-    /// Set a JSON value: `key={"a":1}`, or a whole object.
+    /// Set values as JSON, such as `key={"a":1}`, or as a whole object (can be repeated).
     #[arg(long, value_name = "KEY=JSON")]
     set_json: Vec<String>,
-    /// Set a value to the content of a file.
+    /// Set values to the content of files, such as `config=app.conf` (can be repeated).
     #[arg(long, value_name = "KEY=FILE")]
     set_file: Vec<String>,
-    /// Set a value to this literal string.
+    /// Set a value to a string, and do not parse commas or braces in it (can be repeated).
     #[arg(long, value_name = "KEY=TEXT")]
     set_literal: Vec<String>,
     #[command(flatten)]
     cluster: Options,
-    /// Namespace of the release (default: `HELM_NAMESPACE`, then that of the kubeconfig's context).
+    /// Namespace of the release (default: `HELM_NAMESPACE`, then that of the kubeconfig's context, then `default`).
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// API versions to render for besides the built-in ones: `example.org/v1`, `example.org/v1/Thing`.
-    #[arg(short, long, value_name = "VERSION", value_delimiter = ',')]
+    /// Additional API versions for the chart, such as `example.org/v1` or `example.org/v1/Thing` (can be repeated).
+    #[arg(short, long, value_name = "VERSION,...", value_delimiter = ',')]
     api_versions: Vec<String>,
-    /// Kubernetes version to render for.
+    /// Kubernetes version for the chart, such as `1.33` (default: that of Helm).
     #[arg(long, value_name = "VERSION")]
     kube_version: Option<String>,
-    /// Also print the chart's CRDs (crds/).
+    /// Also print the CRDs in `crds/` of the chart.
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     include_crds: Switch,
@@ -96,24 +101,24 @@ pub(crate) struct Args {
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     skip_tests: Switch,
-    /// Render for an upgrade: set `.Release.IsUpgrade`.
+    /// Render for an upgrade: set `.Release.IsUpgrade` instead of `.Release.IsInstall`.
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     is_upgrade: Switch,
-    /// Print only the output of this template. Accepts patterns. Repeatable.
+    /// Print only these templates, such as `templates/deployment.yaml` or `templates/*.yaml` (can be repeated).
     #[arg(short, long, value_name = "TEMPLATE")]
     show_only: Vec<String>,
-    /// Template of the release name.
+    /// Go template of the release name, such as `web-{{ randNumeric 3 }}`.
     #[arg(long, value_name = "TEMPLATE")]
     name_template: Option<String>,
-    /// No effect, as unnamed releases get a default name; accepted like in Helm.
+    /// No effect: a release without a name gets a default name.
     #[arg(short, long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     generate_name: Switch,
-    /// Write one file per template into this directory.
-    #[arg(long, value_name = "DIRECTORY", value_parser = options::path())]
+    /// Write one file for each template into this directory.
+    #[arg(long, value_name = "DIR", value_parser = options::path())]
     output_dir: Option<PathBuf>,
-    /// Write the files below the release name.
+    /// With --output-dir, write the files into a subdirectory with the name of the release.
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     release_name: Switch,
@@ -121,7 +126,7 @@ pub(crate) struct Args {
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     skip_schema_validation: Switch,
-    /// Render with the version, API versions and `lookup` of a cluster: `server`.
+    /// Source of the Kubernetes version, of the API versions and of `lookup`.
     #[arg(long, value_enum, value_name = "WHERE", num_args = 0..=1, require_equals = true,
           default_value = "client", default_missing_value = "client")]
     dry_run: DryRun,
@@ -129,24 +134,24 @@ pub(crate) struct Args {
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", conflicts_with = "dry_run")]
     validate: Switch,
-    /// Print the output of a chart that fails.
+    /// Print the rendered text if it is not valid YAML.
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     debug: Switch,
     /// Version of a chart to fetch; no effect on local charts.
     #[arg(long, value_name = "VERSION", hide = true)]
     version: Option<String>,
-    /// Verify the signature of the archive (CHART.prov) before using it.
+    /// Verify the archive with its signature file (CHART.tgz.prov) before use.
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     verify: Switch,
-    /// Public keys that --verify trusts (default: GnuPG's keyring).
+    /// File with the public keys that --verify trusts (default: the keyring in `~/.gnupg`).
     #[arg(long, value_name = "FILE", value_parser = options::path())]
     keyring: Option<PathBuf>,
     /// Repository to fetch the chart from; not supported yet.
     #[arg(long, value_name = "URL", hide = true)]
     repo: Option<String>,
-    /// Maximum time to render, such as `30s` or `5m0s`; 0 means no limit.
+    /// Maximum time to render, such as `30s`; 0 means no limit.
     #[arg(long, value_name = "DURATION", default_value = "5m0s")]
     timeout: Duration,
     /// Options of an installation, which have no effect on a render.
@@ -156,10 +161,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum DryRun {
-    /// Use no cluster
+    /// No cluster; `lookup` finds nothing
     #[value(alias = "true", alias = "unset")]
     Client,
-    /// Use a cluster
+    /// The cluster of the kubeconfig
     Server,
 }
 

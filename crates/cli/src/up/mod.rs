@@ -18,37 +18,43 @@ pub(crate) use run::run;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES:
-  equate up                                            the repository here, branch of HEAD, path ./
+#[command(after_help = "Examples:
+  # Follow the current branch of the repository in this directory
+  equate up
+  # Apply one directory of another local repository
   equate up ~/fleet --path clusters/dev
+  # Check a remote repository for commits every 5 seconds
   equate up https://example.org/fleet.git --path clusters/dev --poll 5s
-  equate up --path clusters/dev --once                 wait until ready, or explain why not, and exit")]
+  # Exit when everything is ready, as in CI
+  equate up --path clusters/dev --once
+  # Use the cluster in a second terminal
+  kubectl --kubeconfig .equate/kubeconfig get pods --all-namespaces")]
 pub(crate) struct Args {
-    /// Directory in a git repository, or an http, https or ssh URL.
+    /// Git repository: a local directory, or a URL (https, http, ssh or `git@HOST:PATH`).
     #[arg(value_name = "REPO", default_value = ".")]
     repository: String,
-    /// Branch to follow (default: the branch of HEAD).
+    /// Branch to follow (default: the current branch; for a URL, the default branch of the remote).
     #[arg(long)]
     branch: Option<String>,
-    /// Directory in the repository with the manifests of this cluster.
+    /// Path in the repository of the manifests to apply, such as `clusters/dev`.
     #[arg(long, default_value = "./")]
     path: String,
-    /// Wait until everything is ready, then exit; exit code 1, with the reasons, if it does not become ready.
+    /// Exit with code 0 when everything is ready; otherwise print the reasons and exit with code 1.
     #[arg(long)]
     once: bool,
-    /// Maximum time to wait with --once.
+    /// Maximum time that --once waits.
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     timeout: equate_api::meta::Duration,
-    /// Port of the Kubernetes API on loopback; 0 picks a free one.
+    /// Port of the Kubernetes API on 127.0.0.1; 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Keep state, mirrors and artifacts in this directory across restarts.
+    /// Keep the cluster, git mirrors and artifacts in this directory for the next start (default: keep nothing).
     #[arg(long, value_name = "DIR")]
     persist: Option<PathBuf>,
-    /// Interval at which to poll a remote repository; a local one is watched.
+    /// Interval between checks of a remote repository for commits; Equate watches a local one.
     #[arg(long, default_value = "1m", value_name = "DURATION")]
     poll: equate_api::meta::Duration,
-    /// Read this directory instead of the repository at this URL. Repeatable.
+    /// Read the local repository at PATH instead of the one at URL, such as `https://example.org/app.git=../app` (can be repeated).
     #[arg(long, value_name = "URL=PATH", value_parser = substitution)]
     instead_of: Vec<(String, PathBuf)>,
 }
