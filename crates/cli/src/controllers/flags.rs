@@ -11,6 +11,7 @@ use equate_controllers::{Key, Shards};
 use equate_git::{SshAlgorithmError, SshAlgorithms};
 use equate_source::Retention;
 
+use super::egress::EgressFlags;
 use super::ignored_flux_flags::IgnoredFluxFlags;
 use super::log;
 use super::value::{Listen, boolean};
@@ -33,6 +34,8 @@ pub(crate) struct Args {
     pub(crate) scope: Scope,
     #[command(flatten)]
     pub(crate) tenancy: TenancyFlags,
+    #[command(flatten)]
+    pub(crate) egress: EgressFlags,
     #[command(flatten)]
     pub(crate) storage: StorageFlags,
     #[command(flatten)]
