@@ -37,5 +37,5 @@ pub mod store;
 mod table;
 
 pub use auth::{Identity, Token};
-pub use cluster::EmbeddedCluster;
+pub use cluster::{EmbeddedCluster, serve_http};
 pub use controllers::{Profile, Simulation};

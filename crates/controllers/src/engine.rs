@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use equate_apply::id::ObjectId;
 use equate_apply::plan::Presence;
+use equate_egress::Egress;
 use equate_git::Mirrors;
 use equate_source::Storage;
 use kube::{Client, Resource};
@@ -187,6 +188,15 @@ impl Builder {
         self
     }
 
+    /// The way out to hosts that tenants name; by default all addresses may be dialled.
+    ///
+    /// Give the [`Mirrors`] the same.
+    #[must_use]
+    pub fn egress(mut self, egress: Egress) -> Self {
+        self.settings.egress = egress;
+        self
+    }
+
     /// The controllers to run; all by default.
     #[must_use]
     pub fn controllers(mut self, controllers: ControllerSet) -> Self {
@@ -305,6 +315,7 @@ impl Engine {
                 dependency_retry: DEPENDENCY_RETRY,
                 policy: Policy::default(),
                 shards: Shards::default(),
+                egress: Egress::default(),
             },
             concurrency: 8,
             backoff: Backoff::RECONCILE,

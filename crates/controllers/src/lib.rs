@@ -28,3 +28,4 @@ pub use own_loop::OwnLoop;
 pub use policy::Policy;
 pub use set::{ControllerSet, all};
 pub use shards::Shards;
+pub use targets::client::{AnswerError, AnswerLimits, LimitLayer, Limited, LimitedBody};

@@ -38,7 +38,7 @@ pub use limits::Limits;
 pub use local::{Head, LocalRepository, OpenError, TreeishError};
 pub use mirrors::Mirrors;
 pub use reference::{DEFAULT_BRANCH, InvalidReference, ParseRevisionError, Reference, Revision};
-pub use remote::{ByteBudget, Credentials, Proxy, ProxyError, Remote, TIMEOUT, UrlError};
+pub use remote::{ByteBudget, Credentials, Proxy, ProxyError, Remote, TIMEOUT, UrlError, host};
 pub use resolve::ResolveError;
 pub use secret::Secret;
 pub use signature::{SignatureError, Signers, Tag};

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use equate_egress::Egress;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
@@ -59,10 +60,15 @@ impl Mirrors {
 
     /// Like [`Mirrors::new`], with these ssh algorithms.
     pub fn with_ssh(root: impl Into<PathBuf>, limits: Limits, ssh: SshAlgorithms) -> Self {
+        Self::with_egress(root, limits, ssh, Egress::default())
+    }
+
+    /// Like [`Mirrors::with_ssh`]; all connections are made by `egress`.
+    pub fn with_egress(root: impl Into<PathBuf>, limits: Limits, ssh: SshAlgorithms, egress: Egress) -> Self {
         let shared = Shared {
             root: root.into(),
             limits: Arc::new(limits),
-            clients: Clients::with_ssh(ssh),
+            clients: Clients::new(ssh, egress),
             mirrors: Mutex::new(HashMap::new()),
             tokens: Tokens::default(),
         };

@@ -41,6 +41,11 @@ pub struct Remote {
     pub principal: Option<Secret>,
 }
 
+/// The host of a URL and its port, if it is not the default; none if the URL is not that of a remote.
+pub fn host(url: &str) -> Option<String> {
+    Endpoint::parse(url).ok().map(|endpoint| endpoint.authority())
+}
+
 /// A number of bytes that several fetches share. It does not distinguish remotes.
 #[derive(Debug, Clone)]
 pub struct ByteBudget(Arc<AtomicU64>);

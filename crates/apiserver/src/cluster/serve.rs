@@ -1,5 +1,5 @@
-//! Serving on a loopback port, over TLS with a certificate authority made for this run. TLS is required:
-//! kubectl sends no credentials over plain http.
+//! Serving the API on a loopback port, over TLS with a certificate authority made for this run: kubectl
+//! sends no credentials over plain http. And serving any routes over plain http, with the same limits.
 
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -15,6 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -146,11 +147,23 @@ pub(super) async fn serve(
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let acceptor = TlsAcceptor::from(Arc::new(authority.server_config(address)?));
-    let task = tokio::spawn(accept(listener, acceptor, router, stop.clone()));
+    let task = tokio::spawn(accept(listener, Some(acceptor), router, stop.clone()));
     Ok(Serving { address, stop, task })
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, router: Router, stop: CancellationToken) {
+/// Serves routes over plain http until it is stopped, then closes all connections.
+///
+/// A head of a request has 30 s, and there are at most 4,096 connections: further ones wait.
+pub async fn serve_http(listener: TcpListener, router: Router, stop: CancellationToken) {
+    accept(listener, None, router, stop).await;
+}
+
+async fn accept(
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    router: Router,
+    stop: CancellationToken,
+) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let connections = TaskTracker::new();
     loop {
@@ -184,11 +197,14 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, router: Router, st
     connections.wait().await;
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, router: Router) {
+async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: Option<TlsAcceptor>, router: Router) {
     // Small answers must not wait for the next segment.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "could not set TCP_NODELAY");
     }
+    let Some(acceptor) = acceptor else {
+        return requests(stream, peer, false, router).await;
+    };
     let tls = match tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)).await {
         Ok(Ok(tls)) => tls,
         Ok(Err(error)) => return tracing::debug!(%error, %peer, "TLS handshake failed"),
@@ -196,6 +212,15 @@ async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, 
     };
     // From the handshake: guessing it from the first bytes could wait forever.
     let second = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+    requests(tls, peer, second, router).await;
+}
+
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+    second: bool,
+    router: Router,
+) {
     let builder = auto::Builder::new(TokioExecutor::new());
     let mut builder = if second {
         builder.http2_only()
@@ -213,7 +238,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor, 
         .max_header_list_size(HEAD_BYTES_MAX)
         .max_concurrent_streams(STREAMS_MAX);
     let service = TowerToHyperService::new(router);
-    if let Err(error) = builder.serve_connection(TokioIo::new(tls), service).await {
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
         tracing::debug!(%error, %peer, "a connection failed");
     }
 }

@@ -110,7 +110,7 @@ impl Cluster {
             }
             Ok(done) => {
                 if &*desired.id.kind == "CustomResourceDefinition" {
-                    self.expect_change(group_of(&desired.object)).await;
+                    self.expect_change(group_of(&desired.object));
                 }
                 Ok(done)
             }

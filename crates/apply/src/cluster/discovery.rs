@@ -3,17 +3,25 @@
 //! Everything is read once, with the two requests of aggregated discovery. A missing kind is looked up
 //! again by its group and version, at most once a second for all callers: kinds appear when their
 //! CustomResourceDefinition is established, often one applied just before.
+//!
+//! Callers that need the same answer share one request, which has a deadline. No lock is held during it.
 
-use super::error::ResolveError;
+use super::error::{DiscoveryError, ResolveError};
 use equate_manifest::object::GroupVersionKind;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
 use kube::core::discovery::ApiResource;
 use kube::discovery::{ApiCapabilities, Discovery, Scope, verbs};
 use kube::{Client, Error};
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+
+/// The time limit of a discovery request.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// Lookups that are remembered; older ones than [`REFRESH_AFTER`] are dropped beyond.
+const LOOKUPS_MAX: usize = 1024;
 
 /// The pause between two lookups of a missing kind's group and version.
 const REFRESH_AFTER: Duration = Duration::from_secs(1);
@@ -36,22 +44,44 @@ pub struct Kind {
 
 type Kinds = HashMap<String, Kind>;
 
+type Found = Result<Arc<Vec<(GroupVersion, Kinds)>>, DiscoveryError>;
+type GroupVersion = (String, String);
+
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     /// By group and version. Readers never wait for a request.
-    known: RwLock<HashMap<(String, String), Arc<Kinds>>>,
-    /// Locked during a request: later callers find its answer.
-    asking: Mutex<Asked>,
+    known: RwLock<HashMap<GroupVersion, Arc<Kinds>>>,
+    // held for a map operation
+    asked: Mutex<Asked>,
 }
 
 #[derive(Debug, Default)]
 struct Asked {
     /// Whether everything was read once.
     all: bool,
+    /// The requests under way.
+    under_way: HashMap<Lookup, Shared<BoxFuture<'static, Found>>>,
     /// The last lookup of a group version.
-    last: HashMap<(String, String), Instant>,
+    last: HashMap<GroupVersion, Instant>,
     /// The last write of a definition, by group.
     expected: HashMap<String, Instant>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Lookup {
+    All,
+    One(GroupVersion),
+}
+
+impl Asked {
+    fn bound(&mut self) {
+        if self.last.len() > LOOKUPS_MAX {
+            self.last.retain(|_, at| at.elapsed() < REFRESH_AFTER);
+        }
+        if self.expected.len() > LOOKUPS_MAX {
+            self.expected.retain(|_, at| at.elapsed() < EXPECTED_FOR);
+        }
+    }
 }
 
 impl Cache {
@@ -79,23 +109,63 @@ impl Cache {
     /// Looks up the group version of a kind, unless that was done just now. Returns whether the kind is
     /// expected.
     async fn ask(&self, client: &Client, gvk: &GroupVersionKind) -> Result<bool, ResolveError> {
-        let mut asked = self.asking.lock().await;
-        if !asked.all {
-            self.read_all(client).await?;
-            asked.all = true;
-        }
-        let written = asked.expected.get(&gvk.group);
-        let expected = written.is_some_and(|at| at.elapsed() < EXPECTED_FOR);
-        let distance = if expected { EXPECTED_AFTER } else { REFRESH_AFTER };
+        self.ask_all(client).await?;
         let key = (gvk.group.clone(), gvk.version.clone());
-        let recent = asked.last.get(&key).is_some_and(|at| at.elapsed() < distance);
-        // the previous holder of the lock may have found it
+        let (expected, recent) = {
+            let asked = self.asked();
+            let written = asked.expected.get(&gvk.group);
+            let expected = written.is_some_and(|at| at.elapsed() < EXPECTED_FOR);
+            let distance = if expected { EXPECTED_AFTER } else { REFRESH_AFTER };
+            (
+                expected,
+                asked.last.get(&key).is_some_and(|at| at.elapsed() < distance),
+            )
+        };
+        // the answer to everything may have it
         if self.get(gvk).is_none() && !recent {
-            let kinds = read_one(client, gvk).await?;
-            asked.last.insert(key, Instant::now());
-            self.put(&gvk.group, &gvk.version, kinds);
+            self.look_up(client, Lookup::One(key)).await?;
         }
         Ok(expected)
+    }
+
+    async fn ask_all(&self, client: &Client) -> Result<(), ResolveError> {
+        if !self.asked().all {
+            self.look_up(client, Lookup::All).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a request, or waits for the one that is under way.
+    async fn look_up(&self, client: &Client, lookup: Lookup) -> Result<(), ResolveError> {
+        let request = {
+            let mut asked = self.asked();
+            let under_way = asked.under_way.entry(lookup.clone());
+            under_way
+                .or_insert_with(|| read(client.clone(), lookup.clone()).boxed().shared())
+                .clone()
+        };
+        let found = request.clone().await;
+        let mut asked = self.asked();
+        // the first of those that waited notes the answer
+        if asked
+            .under_way
+            .get(&lookup)
+            .is_some_and(|own| own.ptr_eq(&request))
+        {
+            asked.under_way.remove(&lookup);
+            if let Ok(found) = &found {
+                match lookup {
+                    Lookup::All => asked.all = true,
+                    Lookup::One(key) => {
+                        asked.last.insert(key, Instant::now());
+                        asked.bound();
+                    }
+                }
+                self.put(found);
+            }
+        }
+        drop(asked);
+        found.map(drop).map_err(ResolveError::Unreachable)
     }
 
     /// The kind in any served version, preferably the given one; an empty version has no preference.
@@ -105,11 +175,7 @@ impl Cache {
         gvk: &GroupVersionKind,
     ) -> Result<Kind, ResolveError> {
         let missing = if gvk.version.is_empty() {
-            let mut asked = self.asking.lock().await;
-            if !asked.all {
-                self.read_all(client).await?;
-                asked.all = true;
-            }
+            self.ask_all(client).await?;
             ResolveError::NoSuchKind { gvk: gvk.clone() }
         } else {
             match self.resolve(client, gvk).await {
@@ -117,10 +183,7 @@ impl Cache {
                 other => return other,
             }
         };
-        let known = self
-            .known
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let mut versions: Vec<_> = known
             .iter()
             .filter(|((group, _), _)| *group == gvk.group)
@@ -133,53 +196,75 @@ impl Cache {
     }
 
     /// Expects new kinds of the group: a definition was written.
-    pub(super) async fn expect_change(&self, group: &str) {
-        let mut asked = self.asking.lock().await;
+    pub(super) fn expect_change(&self, group: &str) {
+        let mut asked = self.asked();
         asked.expected.insert(group.to_owned(), Instant::now());
+        asked.bound();
     }
 
     pub(super) fn forget(&self, gvk: &GroupVersionKind) {
         let key = (gvk.group.clone(), gvk.version.clone());
         self.known
             .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner)
             .remove(&key);
     }
 
     fn get(&self, gvk: &GroupVersionKind) -> Option<Kind> {
-        let known = self
-            .known
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         // a lookup by pair needs owned strings; this runs once per object and apply
         let kinds = known.get(&(gvk.group.clone(), gvk.version.clone()))?;
         kinds.get(&gvk.kind).cloned()
     }
 
-    fn put(&self, group: &str, version: &str, kinds: Kinds) {
-        self.known
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .insert((group.to_owned(), version.to_owned()), Arc::new(kinds));
+    fn put(&self, found: &[(GroupVersion, Kinds)]) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        for (key, kinds) in found {
+            // a group version that is not served takes no memory
+            match kinds.is_empty() {
+                true => known.remove(key),
+                false => known.insert(key.clone(), Arc::new(kinds.clone())),
+            };
+        }
     }
 
-    async fn read_all(&self, client: &Client) -> Result<(), ResolveError> {
-        let discovery = Discovery::new(client.clone())
-            .run_aggregated()
-            .await
-            .map_err(ResolveError::Unreachable)?;
-        for group in discovery.groups() {
-            for version in group.versions() {
-                let kinds = group
-                    .versioned_resources(version)
-                    .into_iter()
-                    .filter_map(applicable)
-                    .collect();
-                self.put(group.name(), version, kinds);
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn read(client: Client, lookup: Lookup) -> Found {
+    let reading = async {
+        match lookup {
+            Lookup::All => read_all(&client).await,
+            Lookup::One(key) => {
+                let kinds = read_one(&client, &key.0, &key.1).await?;
+                Ok(vec![(key, kinds)])
             }
         }
-        Ok(())
+    };
+    match timeout(ANSWER_MAX, reading).await {
+        Ok(found) => found
+            .map(Arc::new)
+            .map_err(|error| DiscoveryError::Failed(Arc::new(error))),
+        Err(_) => Err(DiscoveryError::Late(ANSWER_MAX)),
     }
+}
+
+async fn read_all(client: &Client) -> Result<Vec<(GroupVersion, Kinds)>, Error> {
+    let discovery = Discovery::new(client.clone()).run_aggregated().await?;
+    let mut found = Vec::new();
+    for group in discovery.groups() {
+        for version in group.versions() {
+            let kinds = group
+                .versioned_resources(version)
+                .into_iter()
+                .filter_map(applicable)
+                .collect();
+            found.push(((group.name().to_owned(), version.to_owned()), kinds));
+        }
+    }
+    Ok(found)
 }
 
 fn applicable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Option<(String, Kind)> {
@@ -191,19 +276,21 @@ fn applicable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Optio
     can.then(|| (kind.resource.kind.clone(), kind))
 }
 
-async fn read_one(client: &Client, gvk: &GroupVersionKind) -> Result<Kinds, ResolveError> {
-    let answer = if gvk.group.is_empty() {
-        client.list_core_api_resources(&gvk.version).await
+async fn read_one(client: &Client, group: &str, version: &str) -> Result<Kinds, Error> {
+    let api_version = match group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
+    };
+    let answer = if group.is_empty() {
+        client.list_core_api_resources(version).await
     } else {
-        let group_version = format!("{}/{}", gvk.group, gvk.version);
-        client.list_api_group_resources(&group_version).await
+        client.list_api_group_resources(&api_version).await
     };
     let list = match answer {
         Ok(list) => list,
         Err(Error::Api(status)) if status.code == 404 => return Ok(Kinds::new()),
-        Err(error) => return Err(ResolveError::Unreachable(error)),
+        Err(error) => return Err(error),
     };
-    let group_version = gvk.group_version();
     let kinds = list
         .resources
         .into_iter()
@@ -211,9 +298,9 @@ async fn read_one(client: &Client, gvk: &GroupVersionKind) -> Result<Kinds, Reso
     Ok(kinds
         .map(|found| {
             let resource = ApiResource {
-                group: gvk.group.clone(),
-                version: gvk.version.clone(),
-                api_version: group_version.to_string(),
+                group: group.to_owned(),
+                version: version.to_owned(),
+                api_version: api_version.clone(),
                 kind: found.kind.clone(),
                 plural: found.name,
             };

@@ -4,6 +4,7 @@ use crate::id::ObjectId;
 use crate::segment::SegmentError;
 use equate_manifest::object::GroupVersionKind;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A kind was not resolved.
@@ -17,7 +18,18 @@ pub enum ResolveError {
     },
     /// Discovery failed.
     #[error("cannot discover the kinds of the cluster")]
-    Unreachable(#[source] kube::Error),
+    Unreachable(#[source] DiscoveryError),
+}
+
+/// A discovery request has no answer. Several callers may wait for one request.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DiscoveryError {
+    /// It failed.
+    #[error(transparent)]
+    Failed(Arc<kube::Error>),
+    /// It took too long.
+    #[error("no answer within {}s", .0.as_secs())]
+    Late(Duration),
 }
 
 /// A failed object; displays its id and file.
@@ -273,7 +285,7 @@ impl From<ResolveError> for ApplyError {
     fn from(error: ResolveError) -> Self {
         match error {
             ResolveError::NoSuchKind { gvk } => Self::NoSuchKind { gvk },
-            ResolveError::Unreachable(error) => Self::Unreachable(error),
+            ResolveError::Unreachable(error) => Self::Unreachable(kube::Error::Service(Box::new(error))),
         }
     }
 }

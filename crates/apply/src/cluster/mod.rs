@@ -25,7 +25,7 @@ mod request;
 pub use applied::{Action, Applied, Done, Outcome};
 pub use caller::InvalidUserName;
 pub use discovery::Kind;
-pub use error::{ApplyError, Failure, FieldCause, ResolveError, Retry};
+pub use error::{ApplyError, DiscoveryError, Failure, FieldCause, ResolveError, Retry};
 pub use namespaces::NamespaceError;
 pub use preview::Preview;
 
@@ -137,8 +137,8 @@ impl Cluster {
 
     /// Expects new kinds of a group, because a CustomResourceDefinition was written or established. A
     /// lookup of a missing kind in the next seconds waits for it, for two seconds at most.
-    pub async fn expect_change(&self, group: &str) {
-        self.kinds.expect_change(group).await;
+    pub fn expect_change(&self, group: &str) {
+        self.kinds.expect_change(group);
     }
 
     /// Whether the authorizer allows writing an object: it is asked with a dry run of an empty patch,

@@ -16,6 +16,7 @@ enum Fault {
     Status(u16, &'static str, &'static str),
     RetryAfter(&'static str),
     Dropped,
+    Silent,
 }
 
 /// Answers the first requests to a path with faults, then passes requests on. Counts all.
@@ -52,6 +53,7 @@ fn faulty(world: &World, faults: Vec<Fault>, path: &'static str) -> (Cluster, Ar
                         .insert("retry-after", seconds.parse().unwrap());
                     Ok(response)
                 }
+                Some(Fault::Silent) => std::future::pending().await,
                 Some(Fault::Dropped) => Err(std::io::Error::other("connection reset")),
             }
         }
@@ -227,7 +229,7 @@ async fn a_missing_kind_is_asked_for_once_a_second_at_most() {
     tokio::time::advance(Duration::from_millis(200)).await;
     assert_eq!(miss().await, 2);
     // an expected kind is waited for, but not for ever
-    cluster.expect_change("example.org").await;
+    cluster.expect_change("example.org");
     let before = tokio::time::Instant::now();
     assert!(cluster.resolve(&gvk).await.is_err());
     let waited = before.elapsed();
@@ -235,6 +237,24 @@ async fn a_missing_kind_is_asked_for_once_a_second_at_most() {
         Duration::from_secs(2) < waited && waited < Duration::from_secs(3),
         "{waited:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_discovery_ends_for_all_callers_at_once_and_heals() {
+    let world = World::start().await;
+    let (cluster, requests) = faulty(&world, vec![Fault::Silent], "/apis");
+    let gvk = GroupVersionKind::new("apps", "v1", "Deployment");
+    let before = tokio::time::Instant::now();
+    let callers = (0..20).map(|_| cluster.resolve(&gvk));
+    for answer in futures::future::join_all(callers).await {
+        let error = std::error::Error::source(&answer.unwrap_err())
+            .unwrap()
+            .to_string();
+        assert_eq!(error, "no answer within 10s");
+    }
+    assert_eq!(before.elapsed().as_secs(), 10);
+    assert_eq!(*requests.lock().unwrap(), 1, "all wait for one request");
+    assert!(cluster.resolve(&gvk).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

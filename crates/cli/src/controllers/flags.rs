@@ -11,6 +11,7 @@ use equate_controllers::{Key, Shards};
 use equate_git::{SshAlgorithmError, SshAlgorithms};
 use equate_source::Retention;
 
+use super::egress::EgressFlags;
 use super::ignored_flux_flags::IgnoredFluxFlags;
 use super::log;
 use super::value::{Listen, boolean};
@@ -38,6 +39,8 @@ pub(crate) struct Args {
     pub(crate) scope: Scope,
     #[command(flatten, next_help_heading = "Tenancy")]
     pub(crate) tenancy: TenancyFlags,
+    #[command(flatten, next_help_heading = "Tenancy")]
+    pub(crate) egress: EgressFlags,
     #[command(flatten, next_help_heading = SOURCES)]
     pub(crate) storage: StorageFlags,
     #[command(flatten, next_help_heading = SOURCES)]

@@ -12,7 +12,8 @@ use equate_controllers::engine::{Builder, StartError};
 use equate_controllers::kit::lease::{self, Held, LeaseConfig, LeaseConfigError};
 use equate_controllers::kit::notify::{Notifier, NotifyError};
 use equate_controllers::shards::SelectorError;
-use equate_controllers::{ControllerSet, Engine, Policy};
+use equate_controllers::{AnswerLimits, ControllerSet, Engine, LimitLayer, Policy};
+use equate_egress::Egress;
 use equate_git::{Limits, Mirrors, SshAlgorithmError};
 use equate_source::{Storage, StorageError};
 use futures::StreamExt as _;
@@ -118,7 +119,12 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     let shards = args.scope.shards()?;
     let controllers = controllers.only(&args.controllers);
     let configs = lease_configs(&args, &controllers.components())?;
-    let mirrors = mirrors(&args)?;
+    let transit = crate::transit::settings()?;
+    let named = transit.addresses.iter().map(String::as_str);
+    let egress = args
+        .egress
+        .egress(named.chain([args.storage.storage_adv_addr.as_str()]));
+    let mirrors = mirrors(&args, egress.clone())?;
     let mut interrupts = Interrupts::listen().map_err(ControllersError::Signal)?;
     let metrics = Metrics::new(&controllers, args.concurrent);
     let client = client(&args, metrics.requests()).await?;
@@ -148,6 +154,8 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
         .storage(storage)
         .policy(policy)
         .shards(shards)
+        .egress(egress)
+        .configure(transit)
         .observer(metrics.observer());
     // the start sends requests, and the API server may not answer
     let engine = tokio::select! {
@@ -221,7 +229,6 @@ async fn start(args: &Args, engine: Builder) -> Result<Engine, ControllersError>
     let engine = engine
         .concurrency(args.concurrent.into())
         .http_retries(args.http_retry)
-        .configure(crate::transit::settings()?)
         .notifier(notifier)
         .backoff(args.retry.backoff())
         .interval_jitter(f64::from(args.retry.interval_jitter_percentage) / 100.0)
@@ -337,12 +344,9 @@ impl Listeners {
             Ok(address) => tracing::info!(what, %address, "listening"),
             Err(error) => tracing::warn!(what, %error, "listening on an unknown address"),
         }
-        let stopped = self.stop.clone().cancelled_owned();
+        let stopped = self.stop.clone();
         self.tasks.spawn(async move {
-            let served = axum::serve(listener, router).with_graceful_shutdown(stopped);
-            if let Err(error) = served.await {
-                tracing::error!(%error, what, "the listener stopped");
-            }
+            equate_apiserver::serve_http(listener, router, stopped).await;
         });
     }
 
@@ -365,7 +369,11 @@ fn host() -> String {
 
 /// The client for the kubeconfig, or for the cluster of this pod.
 async fn client(args: &Args, requests: &Requests) -> Result<Client, ControllersError> {
-    let make = |config| Ok(ClientBuilder::try_from(config)?.with_layer(requests).build());
+    let make = |config| {
+        let builder = ClientBuilder::try_from(config)?;
+        let limits = LimitLayer(AnswerLimits::OWN);
+        Ok(builder.with_layer(&limits).with_layer(requests).build())
+    };
     let named = args.cluster.kubeconfig.is_some()
         || args.cluster.context.is_some()
         || std::env::var_os("KUBECONFIG").is_some_and(|files| !files.is_empty());
@@ -414,9 +422,9 @@ fn advertised(configured: &str, at: &Listen, listener: Option<&TcpListener>) -> 
     }
 }
 
-fn mirrors(args: &Args) -> Result<Mirrors, SshAlgorithmError> {
+fn mirrors(args: &Args, egress: Egress) -> Result<Mirrors, SshAlgorithmError> {
     let root = args.storage.storage_path.join("git");
-    let mirrors = Mirrors::with_ssh(root, Limits::default(), args.ssh.algorithms()?);
+    let mirrors = Mirrors::with_egress(root, Limits::default(), args.ssh.algorithms()?, egress);
     let substitutes = args.instead_of.iter();
     Ok(substitutes.fold(mirrors, |mirrors, (url, path)| mirrors.instead_of(url, path)))
 }

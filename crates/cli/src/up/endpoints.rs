@@ -57,21 +57,14 @@ impl Endpoints {
         format!("{description:#}\n")
     }
 
-    pub(crate) async fn serve(
-        self,
-        artifacts: Router,
-        engine: Arc<dyn Loop>,
-        stop: CancellationToken,
-    ) -> std::io::Result<()> {
+    pub(crate) async fn serve(self, artifacts: Router, engine: Arc<dyn Loop>, stop: CancellationToken) {
         let routes = Router::new()
             .route("/healthz", get(async || "ok"))
             .route("/metrics", get(metrics))
             .with_state(Arc::clone(&engine))
             .route("/hook/{token}", post(hook).with_state((self.token, engine)))
             .merge(artifacts);
-        axum::serve(self.listener, routes)
-            .with_graceful_shutdown(stop.cancelled_owned())
-            .await
+        equate_apiserver::serve_http(self.listener, routes, stop).await;
     }
 }
 
@@ -149,6 +142,6 @@ mod tests {
             .unwrap();
         assert_eq!(text, "woken 1\n");
         stop.cancel();
-        serving.await.unwrap().unwrap();
+        serving.await.unwrap();
     }
 }

@@ -186,7 +186,7 @@ struct Session {
     cluster: EmbeddedCluster,
     serving: Serving,
     engine: Arc<Running>,
-    endpoints: JoinHandle<std::io::Result<()>>,
+    endpoints: JoinHandle<()>,
     stop: CancellationToken,
     title: String,
     hints: Vec<String>,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use equate_api::source::Artifact;
-use equate_git::{Commit, Remote, Revision};
+use equate_git::{Commit, Remote, Revision, Signers};
 use equate_source::{Ignore, Limits, Parts, Stored, Submodule, Tree};
-use tokio::task::spawn_blocking;
 
 use super::Context;
 use super::declared::Declared;
 use super::failure::Failure;
+use super::host::outcome;
 use super::{includes, verify};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,36 +50,49 @@ pub(crate) async fn publish(
     revision: Revision,
     included: Vec<Artifact>,
 ) -> Result<Published, Failure> {
-    let key = declared.key.clone();
     let signers = match &declared.verify {
         Some(verify) => Some(verify::signers(&cx, &declared, verify).await?),
         None => None,
     };
-    let work = spawn_blocking(move || {
-        let commit = cx
-            .git
-            .fetch(&remote, &revision)
-            .map_err(|error| Failure::fetch(&error))?;
-        let verified = match (&declared.verify, &signers) {
-            (Some(asked), Some(signers)) => {
-                let now = SystemTime::now();
-                Some(verify::verify(&cx.git, &remote, &commit, asked, signers, now)?)
-            }
-            _ => None,
+    let (own, context) = (Arc::clone(&declared), Arc::clone(&cx));
+    let session = move || {
+        let commit = match cx.git.fetch(&remote, &revision) {
+            Ok(commit) => commit,
+            Err(error) => return (Err(Failure::fetch(&error)), outcome(Some(error.kind()))),
         };
-        let tree = tree(&cx, &declared, &remote, &commit, &included)?;
-        let stored = cx
-            .storage
-            .publish(&declared.place, &revision.to_string(), &tree)
-            .map_err(|error| Failure::storage(&error))?;
-        Ok(Published {
-            stored,
-            summary: commit.summary(),
-            verified,
-            included,
-        })
-    });
-    work.await.unwrap_or_else(|_| Err(Failure::broken(&key)))
+        let published = publish_commit(&cx, &own, &remote, &revision, &commit, signers.as_ref(), included);
+        (published, outcome(None))
+    };
+    context.at_host(&declared, session).await
+}
+
+fn publish_commit(
+    cx: &Context,
+    declared: &Declared,
+    remote: &Remote,
+    revision: &Revision,
+    commit: &Commit,
+    signers: Option<&Signers>,
+    included: Vec<Artifact>,
+) -> Result<Published, Failure> {
+    let verified = match (&declared.verify, signers) {
+        (Some(asked), Some(signers)) => {
+            let now = SystemTime::now();
+            Some(verify::verify(&cx.git, remote, commit, asked, signers, now)?)
+        }
+        _ => None,
+    };
+    let tree = tree(cx, declared, remote, commit, &included)?;
+    let stored = cx
+        .storage
+        .publish(&declared.place, &revision.to_string(), &tree)
+        .map_err(|error| Failure::storage(&error))?;
+    Ok(Published {
+        stored,
+        summary: commit.summary(),
+        verified,
+        included,
+    })
 }
 
 /// The files of the artifact. If they come from one commit only, files are shared with the previous

@@ -4,6 +4,7 @@
 use std::error::Error;
 
 use equate_api::meta::{ConditionType, Reason};
+use equate_egress::Refusal;
 use equate_git::{FetchError, GithubError, Kind, ResolveError, SubmoduleError};
 use equate_source::{ComposeError, PlaceError, StorageError, TreeError};
 
@@ -74,6 +75,16 @@ impl Failure {
             reason: error.reason(),
             message: chain(error),
             retry: passing(!error.is_final()),
+        }
+    }
+
+    /// The host does not answer this namespace, and is not asked.
+    pub(crate) fn closed(refusal: &Refusal) -> Self {
+        Self {
+            condition: Some(ConditionType::FetchFailed),
+            reason: Reason::GitOperationFailed,
+            message: format!("failed to checkout and determine revision: {refusal}"),
+            retry: Retry::Backoff,
         }
     }
 

@@ -26,6 +26,7 @@ mod credentials;
 mod decide;
 mod declared;
 mod failure;
+mod host;
 mod includes;
 mod observe;
 mod report;
@@ -39,6 +40,7 @@ use std::time::Duration;
 
 use equate_api::meta::{FINALIZER, SOURCE_MANAGER, SOURCE_STATUS_MANAGER};
 use equate_api::source::{GitRepository, GitRepositoryStatus};
+use equate_egress::Egress;
 use equate_git::Mirrors;
 use equate_source::{Place, Storage};
 use jiff::Timestamp;
@@ -100,6 +102,7 @@ struct Context {
     storage: Storage,
     watches: Watches,
     waker: Waker,
+    egress: Egress,
 }
 
 type Run<'a> = Reconciliation<'a, GitRepositories>;
@@ -123,6 +126,7 @@ impl Controller for GitRepositories {
                 storage: kit.storage.clone(),
                 watches: Watches::default(),
                 waker: kit.waker.clone(),
+                egress: kit.settings.egress.clone(),
             }),
             includers: Includers::default(),
             kit: Arc::clone(kit),

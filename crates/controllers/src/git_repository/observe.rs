@@ -15,6 +15,7 @@ use super::credentials::{self, SecretError};
 use super::decide::{Artifact, Observed};
 use super::declared::Declared;
 use super::failure::Failure;
+use super::host::outcome;
 use super::includes;
 use crate::kit::read::{chain, read};
 
@@ -42,11 +43,14 @@ pub(super) async fn observe(
         Err(failure) => return seen(Err(failure), Vec::new(), None),
     };
     let (own, asked) = (Arc::clone(&declared), remote.clone());
-    let resolved = spawn_blocking(move || cx.git.resolve(&asked, &own.reference)).await;
-    let resolved = match resolved {
-        Ok(resolved) => resolved.map_err(|error| Failure::resolve(&error)),
-        Err(_) => Err(Failure::broken(&declared.key)),
-    };
+    let resolving = Arc::clone(&cx);
+    let resolved = cx
+        .at_host(&declared, move || {
+            let resolved = resolving.git.resolve(&asked, &own.reference);
+            let outcome = outcome(resolved.as_ref().err().map(equate_git::ResolveError::kind));
+            (resolved.map_err(|error| Failure::resolve(&error)), outcome)
+        })
+        .await;
     seen(resolved, included, Some(remote))
 }
 
@@ -103,11 +107,11 @@ async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, F
         return Ok(remote);
     };
     let own = Arc::clone(cx);
-    let opened = spawn_blocking(move || own.git.with_github_app(remote, &app)).await;
-    match opened {
-        Ok(opened) => opened.map_err(|error| Failure::github(&error)),
-        Err(_) => Err(Failure::broken(&declared.key)),
-    }
+    let opening = move || {
+        let opened = own.git.with_github_app(remote, &app);
+        (opened.map_err(|error| Failure::github(&error)), None)
+    };
+    cx.at_host(declared, opening).await
 }
 
 pub(super) async fn secret(

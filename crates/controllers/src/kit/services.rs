@@ -17,6 +17,7 @@ use equate_api::source::GitRepository;
 use equate_apply::cluster::Cluster;
 use equate_apply::owner::OwnerKind;
 use equate_apply::rules::OwnerRules;
+use equate_egress::Egress;
 use equate_git::Mirrors;
 use equate_source::Storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -54,6 +55,7 @@ pub(crate) struct Settings {
     pub(crate) dependency_retry: Duration,
     pub(crate) policy: Policy,
     pub(crate) shards: Shards,
+    pub(crate) egress: Egress,
 }
 
 /// Counters of a process, for kinds that apply objects. Relaxed: no logic depends on their order.
@@ -199,6 +201,7 @@ impl Kit {
                 retries: settings.http_retries,
                 jitter: settings.jitter.clone(),
                 processors: Arc::clone(&processors),
+                egress: settings.egress.clone(),
             };
             let waker = waker.clone();
             Artifacts::new(fetching, move |reader| {

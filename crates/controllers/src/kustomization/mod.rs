@@ -165,7 +165,10 @@ impl Controller for Kustomizations {
             rules,
             here: kit.here(&KUSTOMIZATION),
             nowhere: Access::none(kit.settings.pace.clone(), &KUSTOMIZATION),
-            transits: Transits::new(kit.configuration::<TransitSettings>()),
+            transits: Transits::new(
+                kit.configuration::<TransitSettings>(),
+                kit.settings.egress.clone(),
+            ),
             kit: Arc::clone(kit),
         }
     }

@@ -17,6 +17,7 @@ use equate_apply::inventory::Inventory;
 use equate_apply::observed::Observed;
 use equate_apply::owner::Owner;
 use equate_apply::plan::{self, Live, Presence, PruneBudgetCheck};
+use equate_egress::Egress;
 use equate_kustomize::{Inputs, Resource};
 use equate_source::Tree;
 use serde_json::Value;
@@ -244,7 +245,7 @@ impl Fleet {
                         blocking: &Arc::new(Semaphore::new(1)),
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
-                        transits: &Transits::new(settings.transit.clone()),
+                        transits: &Transits::new(settings.transit.clone(), Egress::default()),
                         rules: &self.rules,
                     };
                     let read = substitute_from::read(
@@ -348,7 +349,7 @@ impl Fleet {
             blocking: &Arc::new(Semaphore::new(1)),
             root: settings.root.as_ref(),
             default_namespace: settings.default_namespace.as_deref(),
-            transits: &Transits::new(settings.transit.clone()),
+            transits: &Transits::new(settings.transit.clone(), Egress::default()),
             rules: &self.rules,
         };
         let digest = digest(&objects);
@@ -624,7 +625,11 @@ fn hide(preview: &mut Preview, opened: &Masks) {
 async fn reached(here: &Cluster, declared: &Declared, policy: &Policy) -> (Reached, Option<Failure>) {
     let full = match &declared.kube_config {
         None => Ok((TargetCluster::Local, here.clone())),
-        Some(secret) => remote::open_once(here.client(), &declared.key.namespace, secret, policy).await,
+        Some(secret) => {
+            // the preview runs with the rights of its user, who chose the commit
+            let egress = Egress::default();
+            remote::open_once(here.client(), &declared.key.namespace, secret, policy, &egress).await
+        }
     };
     let (target, cluster) = match full {
         Ok(full) => full,

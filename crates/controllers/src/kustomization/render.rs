@@ -143,7 +143,7 @@ impl Rendering<'_> {
             (Some(_), None) => {}
         }
         let keys = values.and_then(Values::keys);
-        let (built, digest, opened) = self.build_opened(ks.timeout, content, spec, keys).await?;
+        let (built, digest, opened) = self.build_opened(ks, content, spec, keys).await?;
         let Built {
             objects,
             inputs,
@@ -172,12 +172,13 @@ impl Rendering<'_> {
     /// decrypted text.
     async fn build_opened(
         &self,
-        timeout: Duration,
+        ks: &Declared,
         content: Content,
         spec: equate_kustomize::Spec,
         keys: Option<&KeyRing>,
     ) -> Result<(Built, String, Masks), Failure> {
         let (content, spec, keys) = (Arc::new(content), Arc::new(spec), keys.cloned().map(Arc::new));
+        let timeout = ks.timeout;
         let (until, mut answers) = (Instant::now() + timeout, Arc::new(Answers::new()));
         loop {
             let stop = equate_kustomize::Stop::default();
@@ -199,7 +200,9 @@ impl Rendering<'_> {
                 )));
             }
             // each round has new questions, so it ends
-            let asking = self.transits.ask(ring, questions, Arc::make_mut(&mut answers));
+            let asking = self
+                .transits
+                .ask(ring, &ks.key.namespace, questions, Arc::make_mut(&mut answers));
             let asked = tokio::time::timeout_at(until, asking).await;
             asked.map_err(|_elapsed| Failure::BuildTimeout(timeout))?;
         }

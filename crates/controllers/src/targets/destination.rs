@@ -73,9 +73,13 @@ impl Kit {
                 return Ok(held.clone());
             }
         }
-        let opened = self
-            .remote_clusters
-            .open(&self.client, namespace, opener, &self.settings.policy);
+        let opened = self.remote_clusters.open(
+            &self.client,
+            namespace,
+            opener,
+            &self.settings.policy,
+            &self.settings.egress,
+        );
         match (opened.await, held) {
             // it existed a moment ago, and there is no sign of a change
             (Err(error), Some(held)) if error.is_passing() => Ok(held.clone()),

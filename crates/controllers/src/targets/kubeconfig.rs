@@ -5,22 +5,20 @@
 //! would be opened with less than requested. The [`Policy`] can allow the first and the last. Errors
 //! contain nothing of its content.
 
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use equate_egress::Egress;
 use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
 };
 use kube::{Client, Config};
 use sha2::{Digest as _, Sha256};
 
+use super::client;
 use crate::policy::Policy;
 
 /// A kubeconfig of one cluster is not longer.
 pub(crate) const BYTES_MAX: usize = 256 << 10;
-/// The time limit of a connection; requests set their own.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// Why a kubeconfig is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,14 +54,25 @@ pub(crate) struct Opened {
     pub(crate) fingerprint: [u8; 32],
 }
 
-pub(crate) async fn open(bytes: &[u8], policy: &Policy) -> Result<Opened, KubeConfigError> {
+/// Opens the cluster of a kubeconfig for a namespace.
+pub(crate) async fn open(
+    bytes: &[u8],
+    policy: &Policy,
+    egress: &Egress,
+    namespace: &str,
+) -> Result<Opened, KubeConfigError> {
     let (kubeconfig, fingerprint) = read(bytes, policy)?;
-    let client = client(kubeconfig).await?;
+    let client = client(kubeconfig, egress, namespace).await?;
     Ok(Opened { client, fingerprint })
 }
 
 /// Opens a cluster by its address and certificates, without credentials.
-pub(crate) async fn open_cluster(server: &str, ca: Option<&str>) -> Result<Opened, KubeConfigError> {
+pub(crate) async fn open_cluster(
+    server: &str,
+    ca: Option<&str>,
+    egress: &Egress,
+    namespace: &str,
+) -> Result<Opened, KubeConfigError> {
     const NAME: &str = "cluster";
     let cluster = Cluster {
         server: Some(server.to_owned()),
@@ -95,16 +104,15 @@ pub(crate) async fn open_cluster(server: &str, ca: Option<&str>) -> Result<Opene
         }],
         ..Kubeconfig::default()
     };
-    let client = client(kubeconfig).await?;
+    let client = client(kubeconfig, egress, namespace).await?;
     Ok(Opened { client, fingerprint })
 }
 
-async fn client(kubeconfig: Kubeconfig) -> Result<Client, KubeConfigError> {
+async fn client(kubeconfig: Kubeconfig, egress: &Egress, namespace: &str) -> Result<Client, KubeConfigError> {
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let mut config = config.map_err(|_| KubeConfigError::Unusable)?;
-    config.connect_timeout = Some(CONNECT);
-    Client::try_from(config).map_err(|_| KubeConfigError::Unusable)
+    let config = config.map_err(|_| KubeConfigError::Unusable)?;
+    client::foreign(&config, egress, namespace).map_err(|_| KubeConfigError::Unusable)
 }
 
 fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeConfigError> {

@@ -7,8 +7,10 @@
 //! | `target` | a cluster, with the rights to use |
 //! | `remote` | the other clusters in use |
 //! | `kube_config_source` | the object that a `spec.kubeConfig` refers to |
+//! | `client` | its HTTP client, with deadlines and limits |
 //! | `kubeconfig`, `workload_identity` | the two ways to open another cluster |
 
+pub(crate) mod client;
 pub(crate) mod destination;
 pub(crate) mod kube_config_source;
 pub(crate) mod kubeconfig;

@@ -1,7 +1,7 @@
 //! The clusters of `kubeConfig` references.
 //!
-//! Each kubeconfig has its own client, discovery and watcher, shared by all its users. It is identified
-//! by its content, so a changed Secret is a new one. If a ConfigMap names the account whose token opens
+//! Each kubeconfig of a namespace has its own client, discovery and watcher, shared by all its users. It is
+//! identified by its content, so a changed Secret is a new one. If a ConfigMap names the account whose token opens
 //! the cluster, the account is part of the identity: tenants never share an access. The last user ends
 //! it, with its watches.
 //!
@@ -16,6 +16,7 @@ use equate_api::meta::SecretKeyReference;
 use equate_apply::cluster::Cluster;
 use equate_apply::owner::OwnerKind;
 use equate_apply::rules::OwnerRules;
+use equate_egress::Egress;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use sha2::{Digest as _, Sha256};
@@ -170,6 +171,7 @@ impl RemoteClusters {
         namespace: &str,
         opener: &KubeConfigSource,
         policy: &Policy,
+        egress: &Egress,
     ) -> Result<RemoteHandle, RemoteClusterError> {
         let credentials = Credentials::read(client, namespace, opener, policy).await?;
         let (config, version) = (credentials.config(), credentials.version);
@@ -181,7 +183,7 @@ impl RemoteClusters {
         if let Some(remote) = self.known(&config) {
             return Ok(held(remote));
         }
-        let opened = credentials.open(client, policy).await?;
+        let opened = credentials.open(client, policy, egress).await?;
         let wake = Arc::clone(&self.wake);
         let watcher = ObjectWatcher::new(
             opened.client.clone(),
@@ -217,9 +219,10 @@ pub(crate) async fn open_once(
     namespace: &str,
     opener: &KubeConfigSource,
     policy: &Policy,
+    egress: &Egress,
 ) -> Result<(TargetCluster, Cluster), RemoteClusterError> {
     let credentials = Credentials::read(client, namespace, opener, policy).await?;
-    let opened = credentials.open(client, policy).await?;
+    let opened = credentials.open(client, policy, egress).await?;
     Ok((
         TargetCluster::Remote(opened.fingerprint),
         Cluster::new(opened.client),
@@ -263,23 +266,34 @@ impl Credentials {
         Ok(Self { from, kind, version })
     }
 
-    /// The identity: equal credentials share one client and its watches.
+    /// The identity: equal credentials of a namespace share one client, its watches and its share of the
+    /// connections.
     fn config(&self) -> ConfigDigest {
         match &self.kind {
-            CredentialKind::Kubeconfig(bytes) => Sha256::digest(bytes).into(),
+            CredentialKind::Kubeconfig(bytes) => Sha256::new()
+                .chain_update(self.from.namespace.len().to_le_bytes())
+                .chain_update(&self.from.namespace)
+                .chain_update(bytes)
+                .finalize()
+                .into(),
             CredentialKind::WorkloadIdentity(identity) => identity.digest(),
         }
     }
 
-    async fn open(self, client: &Client, policy: &Policy) -> Result<kubeconfig::Opened, RemoteClusterError> {
+    async fn open(
+        self,
+        client: &Client,
+        policy: &Policy,
+        egress: &Egress,
+    ) -> Result<kubeconfig::Opened, RemoteClusterError> {
         let from = self.from;
         match self.kind {
             CredentialKind::Kubeconfig(bytes) => {
-                let opened = kubeconfig::open(&bytes, policy).await;
+                let opened = kubeconfig::open(&bytes, policy, egress, &from.namespace).await;
                 opened.map_err(|source| RemoteClusterError::Refused { secret: from, source })
             }
             CredentialKind::WorkloadIdentity(identity) => {
-                let opened = identity.open(client).await;
+                let opened = identity.open(client, egress).await;
                 opened.map_err(|source| RemoteClusterError::WorkloadIdentity {
                     config_map: from,
                     source,

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use equate_egress::Egress;
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{StatusCode, Uri};
 use jiff::Timestamp;
@@ -160,11 +161,15 @@ impl WorkloadIdentity {
     }
 
     /// Opens the cluster. `client` gives the tokens.
-    pub(crate) async fn open(self, client: &Client) -> Result<Opened, WorkloadIdentityError> {
+    pub(crate) async fn open(
+        self,
+        client: &Client,
+        egress: &Egress,
+    ) -> Result<Opened, WorkloadIdentityError> {
         let Opened {
             client: bare,
             fingerprint,
-        } = kubeconfig::open_cluster(&self.server, self.ca.as_deref())
+        } = kubeconfig::open_cluster(&self.server, self.ca.as_deref(), egress, &self.account.namespace)
             .await
             .map_err(WorkloadIdentityError::Unusable)?;
         let tokens = Arc::new(Tokens {

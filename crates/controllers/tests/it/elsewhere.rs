@@ -13,7 +13,7 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::session::{DEADLINE, HOME, Options, Session, config_map, inventory};
+use crate::session::{DEADLINE, HOME, Options, Session, config_map, inventory, kustomization};
 use crate::tenancy::create;
 
 /// Another cluster, served over TLS, and its kubeconfig.
@@ -139,6 +139,60 @@ async fn spec_kube_config_secret_ref_applies_corrects_and_prunes_there() {
     session.value("default", "a", Some("here")).await;
     session.end().await;
     other.cluster.stop().await;
+}
+
+/// Accepts connections, and never sends a byte.
+async fn silent() -> (String, tokio::task::JoinHandle<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepting = tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            held.push(stream);
+        }
+    });
+    let kubeconfig = format!(
+        "{{apiVersion: v1, kind: Config, current-context: a, contexts: [{{name: a, context: {{cluster: a, user: \
+         a}}}}], clusters: [{{name: a, cluster: {{server: 'https://{address}'}}}}], users: [{{name: a, user: \
+         {{token: t}}}}]}}"
+    );
+    (kubeconfig, accepting)
+}
+
+#[tokio::test]
+async fn silent_clusters_of_a_tenant_delay_nobody_else() {
+    let options = Options {
+        concurrency: Some(2),
+        ..Options::default()
+    };
+    let files = [
+        ("there/a.yaml", &*config_map("a", "there")),
+        ("here/a.yaml", &*config_map("a", "one")),
+    ];
+    let session = Session::with(&files, options).await;
+    let (kubeconfig, accepting) = silent().await;
+    session.namespace("tenant").await;
+    for name in 0..10 {
+        let own =
+            json!({ "metadata": { "name": format!("k{name}") }, "stringData": { "value": kubeconfig } });
+        create::<Secret>(&session, "tenant", own).await;
+        let spec = json!({
+            "kubeConfig": { "secretRef": { "name": format!("k{name}") } },
+            "sourceRef": { "kind": "GitRepository", "name": "fleet", "namespace": HOME },
+        });
+        let mut attacker = kustomization(&format!("k{name}"), "there", spec);
+        attacker.metadata.namespace = Some("tenant".to_owned());
+        create::<Kustomization>(&session, "tenant", serde_json::to_value(&attacker).unwrap()).await;
+    }
+    session.kustomize("here", "here", json!({})).await;
+    let change = config_map("a", "two");
+    session.ready("here", &session.commit(&[])).await;
+    session
+        .ready("here", &session.commit(&[("here/a.yaml", Some(&*change))]))
+        .await;
+    session.value("default", "a", Some("two")).await;
+    session.end().await;
+    accepting.abort();
 }
 
 #[tokio::test]

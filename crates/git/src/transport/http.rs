@@ -11,6 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use equate_egress::Egress;
 use gix::protocol::transport::{
     Protocol,
     client::blocking_io::{
@@ -48,6 +49,7 @@ pub(super) fn connect(
 ) -> Result<Box<dyn Transport + Send>, Failure> {
     let (runtime, client) = clients.get(remote)?;
     let wire = Arc::new(Wire {
+        egress: clients.egress().clone(),
         runtime,
         client,
         shared: shared.clone(),
@@ -105,6 +107,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 struct Wire {
+    egress: Egress,
     runtime: Arc<Runtime>,
     client: reqwest::Client,
     shared: Shared,
@@ -150,10 +153,14 @@ impl Wire {
     }
 
     fn url(&self, text: &str) -> io::Result<Url> {
-        Url::parse(text).map_err(|error| {
+        let url = Url::parse(text).map_err(|error| {
             self.shared
                 .fail(Failure::new(Kind::UrlInvalid, "the url is malformed").because(error))
-        })
+        })?;
+        // a redirect changes no host
+        let checked = self.egress.check(&url);
+        checked.map_err(|error| self.shared.fail(clients::refused(error)))?;
+        Ok(url)
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn connect(
     let preferred = clients.ssh().preferred(&known);
     let runtime = clients.runtime()?;
     let conversation = async {
-        let open = host::open(endpoint, proxy, known, preferred, key).await?;
+        let open = host::open(clients.egress(), endpoint, proxy, known, preferred, key).await?;
         let ended = |error| Failure::new(Kind::RemoteFailure, "the host ended the session").because(error);
         // Most hosts refuse environment variables, except git's own; the session then uses protocol version
         // 1.

@@ -3,12 +3,13 @@
 use super::File;
 
 /// A crate and its allowed dependencies. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("manifest", &[]),
     ("apiserver", &["manifest"]),
     ("api", &[]),
     ("openpgp", &[]),
-    ("git", &["openpgp"]),
+    ("egress", &[]),
+    ("git", &["egress", "openpgp"]),
     ("source", &["git"]),
     ("kustomize", &["manifest"]),
     ("sops", &["manifest"]),
@@ -17,7 +18,16 @@ const EDGES: [(&str, &[&str]); 15] = [
     ("apply", &["manifest"]),
     (
         "controllers",
-        &["api", "apply", "git", "kustomize", "manifest", "sops", "source"],
+        &[
+            "api",
+            "apply",
+            "egress",
+            "git",
+            "kustomize",
+            "manifest",
+            "sops",
+            "source",
+        ],
     ),
     ("testkit", &["apiserver", "manifest"]),
     (
@@ -27,6 +37,7 @@ const EDGES: [(&str, &[&str]); 15] = [
             "apiserver",
             "apply",
             "controllers",
+            "egress",
             "git",
             "helm",
             "kustomize",

@@ -10,6 +10,7 @@ use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::wake::{Reason, Reasons};
 
 use super::line::{Line, Place};
+use super::seat::AWAY_MAX;
 use super::{Counts, Namespaced, Requeue, RunInfo};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub(super) struct Core<K> {
     timers: BTreeMap<(Instant, u64), K>,
     tickets: u64,
     running: usize,
+    /// Runs without a worker, by namespace.
+    away: HashMap<String, usize>,
     backoff: Backoff,
     jitter: Jitter,
     counts: Counts,
@@ -67,6 +70,7 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
             timers: BTreeMap::new(),
             tickets: 0,
             running: 0,
+            away: HashMap::new(),
             backoff,
             jitter,
             counts: Counts::default(),
@@ -134,7 +138,9 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
 
     /// Starts the key whose turn it is. Its timer is dropped: the run decides when the next one is.
     pub(super) fn take(&mut self, now: Instant) -> Option<(K, RunInfo)> {
-        let key = self.line.pop()?;
+        let away = &self.away;
+        let may_run = |namespace: &str| away.get(namespace).is_none_or(|runs| *runs < AWAY_MAX);
+        let key = self.line.pop(may_run)?;
         let entry = self.entries.get_mut(&key)?;
         if let Some((at, ticket, _)) = entry.due.take() {
             self.timers.remove(&(at, ticket));
@@ -216,6 +222,25 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         }
     }
 
+    /// A run of the namespace waits without a worker.
+    pub(super) fn leave(&mut self, namespace: &str) {
+        *self.away.entry(namespace.to_owned()).or_default() += 1;
+    }
+
+    pub(super) fn come_back(&mut self, namespace: &str) {
+        if let Some(runs) = self.away.get_mut(namespace) {
+            *runs -= 1;
+            if *runs == 0 {
+                self.away.remove(namespace);
+            }
+        }
+    }
+
+    /// The runs that have a worker.
+    pub(super) fn at_work(&self) -> usize {
+        self.running.saturating_sub(self.away.values().sum())
+    }
+
     pub(super) fn panicked(&mut self) {
         self.counts.panicked += 1;
     }
@@ -229,6 +254,7 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
             ready: self.line.len(),
             running: self.running,
             waiting: self.timers.len(),
+            away: self.away.values().sum(),
             ..self.counts
         }
     }

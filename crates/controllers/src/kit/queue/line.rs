@@ -119,8 +119,11 @@ impl<K: Namespaced> Line<K> {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<K> {
-        let (_, namespace) = self.turns.pop_first()?;
+    /// Takes the next key, of a namespace that may run. Costs the number of namespaces before it that
+    /// may not.
+    pub(super) fn pop(&mut self, may_run: impl Fn(&str) -> bool) -> Option<K> {
+        let turn = *self.turns.iter().find(|(_, namespace)| may_run(namespace))?.0;
+        let namespace = self.turns.remove(&turn)?;
         let line = self.namespaces.get_mut(&namespace)?;
         let (_, key) = line.keys.pop_first()?;
         self.len -= 1;

@@ -5,12 +5,14 @@
 //! - a key that is woken while it runs, runs again afterwards, at the end of the queue;
 //! - a failed run is retried with exponential backoff, or later if the run asks for that; a wake in
 //!   between runs at once;
-//! - a waiting key costs no worker and no task, only an entry in a map.
+//! - a waiting key costs no worker and no task, only an entry in a map;
+//! - a run that waits for a host outside the cluster has no worker meanwhile ([`without_worker`]).
 //!
 //! `core` and `line` have the rules, without time or tasks. This file adds a clock and workers.
 
 mod core;
 mod line;
+mod seat;
 #[cfg(test)]
 mod tests;
 
@@ -26,8 +28,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::core::Core;
+use self::seat::{Seat, Workers};
 use super::backoff::{Backoff, Jitter};
 use super::wake::{Reason, Reasons};
+
+pub use self::seat::without_worker;
 
 /// A key whose namespace has a share of the runs.
 pub trait Namespaced {
@@ -111,6 +116,8 @@ pub struct Counts {
     pub ready: usize,
     /// Running keys.
     pub running: usize,
+    /// The running keys that wait for hosts outside the cluster, without a worker.
+    pub away: usize,
     /// Keys that are due later.
     pub waiting: usize,
 }
@@ -240,18 +247,41 @@ where
         let mut core = self.core();
         let now = Instant::now();
         core.expire(now);
-        while runs.tasks.len() < self.inner.workers {
+        while core.at_work() < self.inner.workers {
             let Some((key, run)) = core.take(now) else { break };
             tracing::debug!(%key, reasons = %run.reasons, waited = ?run.waited, "run");
-            let task = runs.tasks.spawn(handler(key.clone(), run));
+            let seat = Seat::new(Arc::clone(&self.inner) as Arc<dyn Workers>, key.namespace());
+            let task = runs.tasks.spawn(seat.taken_by(handler(key.clone(), run)));
             runs.keys.insert(task.id(), key);
         }
         core.next_due()
     }
 
     fn core(&self) -> MutexGuard<'_, Core<K>> {
+        self.inner.core()
+    }
+}
+
+impl<K> Workers for Inner<K>
+where
+    K: Namespaced + Clone + Eq + Hash + Send,
+{
+    fn leave(&self, namespace: &str) {
+        self.core().leave(namespace);
+        self.changed.notify_one();
+    }
+
+    fn come_back(&self, namespace: &str) {
+        self.core().come_back(namespace);
+        // another key of the namespace may run
+        self.changed.notify_one();
+    }
+}
+
+impl<K> Inner<K> {
+    fn core(&self) -> MutexGuard<'_, Core<K>> {
         // a panic leaves no half-done state in the core: its calls are total
-        self.inner.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

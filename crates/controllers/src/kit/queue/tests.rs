@@ -53,6 +53,8 @@ fn play(script: &str) -> String {
                 waited.as_secs(),
                 core.counts().waited.as_secs()
             )),
+            ["leave", namespace] => core.leave(namespace),
+            ["back", namespace] => core.come_back(namespace),
             ["forget", key] => core.forget(&key),
             ["end", key, ref how @ ..] => {
                 let requeue = match how {
@@ -482,6 +484,65 @@ async fn one_run_per_key_and_no_more_than_there_are_workers() {
     stop.cancel();
     running.await.unwrap();
     assert!(queue.counts().idle());
+}
+
+#[test]
+fn a_namespace_with_too_many_runs_away_waits_and_others_do_not() {
+    let mut script = String::new();
+    for key in 0..=seat::AWAY_MAX {
+        script += &format!("wake x/{key} changed\n");
+    }
+    script += "wake y/1 changed\n";
+    for _ in 0..seat::AWAY_MAX {
+        script += "leave x\n";
+    }
+    check(&format!("{script}take\ntake"), "y/1(changed) -");
+    check(
+        &format!("{script}take\nback x\ntake\ntake"),
+        "y/1(changed) x/0(changed) x/1(changed)",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_a_host_has_no_worker() {
+    let queue = queue(1);
+    let stop = CancellationToken::new();
+    let (ended, mut runs) = mpsc::unbounded_channel();
+    let running = tokio::spawn({
+        let (queue, stop) = (queue.clone(), stop.clone());
+        async move {
+            queue
+                .run(stop, move |key: String, _| {
+                    let ended = ended.clone();
+                    async move {
+                        if key.starts_with("silent") {
+                            let silent = tokio::time::sleep(Duration::from_secs(3600));
+                            // two requests at once are one absence
+                            tokio::join!(without_worker(silent), without_worker(async {}));
+                        }
+                        ended.send((key, Instant::now())).unwrap();
+                        Requeue::Wait
+                    }
+                })
+                .await;
+        }
+    });
+    let start = Instant::now();
+    for key in 0..100 {
+        queue.wake(format!("silent/{key}"), Reason::Changed);
+    }
+    queue.wake("honest/1".to_owned(), Reason::Changed);
+    let (key, at) = runs.recv().await.unwrap();
+    assert_eq!((key.as_str(), at), ("honest/1", start));
+    let counts = queue.counts();
+    assert_eq!((counts.away, counts.running), (seat::AWAY_MAX, seat::AWAY_MAX));
+    // all come back, in turns
+    for _ in 0..100 {
+        assert!(runs.recv().await.unwrap().0.starts_with("silent"));
+    }
+    stop.cancel();
+    running.await.unwrap();
+    assert_eq!(queue.counts().away, 0);
 }
 
 #[tokio::test(start_paused = true)]

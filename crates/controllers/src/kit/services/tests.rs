@@ -38,6 +38,8 @@ fn kit(folder: &std::path::Path) -> Kit {
             dependency_retry: Duration::from_secs(1),
             policy: Policy::default(),
             shards: Shards::default(),
+
+            egress: equate_egress::Egress::default(),
         },
         configuration: HashMap::new(),
         kinds: BTreeSet::new(),

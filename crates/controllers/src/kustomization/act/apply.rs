@@ -172,7 +172,7 @@ async fn stages(
         }
         if !unserved.is_empty() {
             for group in unserved {
-                cluster.expect_change(group).await;
+                cluster.expect_change(group);
             }
             return Staged::Defined;
         }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use equate_egress::{Egress, Outcome};
 use equate_sops::{TRANSIT_ANSWER_BYTES_MAX, TransitError, TransitRequest};
 use futures::StreamExt as _;
 use reqwest::Url;
@@ -19,6 +20,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use zeroize::Zeroizing;
 
 use super::decryption::{Answers, KeyRing};
+use crate::kit::queue::without_worker;
 use crate::kit::read::chain;
 
 /// Limit for one answer.
@@ -41,6 +43,7 @@ pub struct TransitSettings {
 #[derive(Clone, Default)]
 pub(crate) struct Transits {
     settings: Arc<TransitSettings>,
+    egress: Egress,
     client: Arc<OnceLock<Result<reqwest::Client, String>>>,
 }
 
@@ -53,9 +56,11 @@ impl fmt::Debug for Transits {
 }
 
 impl Transits {
-    pub(crate) fn new(settings: TransitSettings) -> Self {
+    /// `egress` must exempt the hosts of the settings.
+    pub(crate) fn new(settings: TransitSettings, egress: Egress) -> Self {
         Self {
             settings: Arc::new(settings),
+            egress,
             client: Arc::default(),
         }
     }
@@ -78,6 +83,7 @@ impl Transits {
     pub(in crate::kustomization) async fn ask(
         &self,
         ring: &KeyRing,
+        namespace: &str,
         questions: Vec<TransitRequest>,
         answers: &mut Answers,
     ) {
@@ -85,29 +91,36 @@ impl Transits {
         let mut distinct: HashSet<_> = questions.into_iter().collect();
         distinct.retain(|question| !answers.contains_key(question));
         let asked = futures::stream::iter(distinct).map(async |question| {
-            let answer = self.answer(token, &question).await;
+            let answer = self.answer(token, namespace, &question).await;
             (question, answer)
         });
-        let answered: Vec<_> = asked.buffer_unordered(AT_ONCE).collect().await;
+        let answered: Vec<_> = without_worker(asked.buffer_unordered(AT_ONCE).collect()).await;
         answers.extend(answered);
     }
 
     async fn answer(
         &self,
         token: &str,
+        namespace: &str,
         question: &TransitRequest,
     ) -> Result<Zeroizing<Vec<u8>>, TransitError> {
         let no_answer = |why: String| TransitError::NoAnswer {
             address: origin(&question.url),
             source: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(why)),
         };
-        let client = self.client.get_or_init(|| client(&self.settings));
+        let client = self.client.get_or_init(|| client(&self.settings, &self.egress));
         let client = client.as_ref().map_err(|why| no_answer(why.clone()))?;
         let mut token = HeaderValue::from_str(token)
             .map_err(|_| no_answer("the token has characters that an HTTP header cannot have".to_owned()))?;
         token.set_sensitive(true);
+        let url = Url::parse(&question.url).map_err(|_| no_answer("the address is malformed".to_owned()))?;
+        self.egress
+            .check(&url)
+            .map_err(|error| no_answer(chain(&error)))?;
+        let admission = self.egress.enter(namespace, &origin(&question.url)).await;
+        let mut admission = admission.map_err(|refusal| no_answer(refusal.to_string()))?;
         let request = client
-            .post(&question.url)
+            .post(url)
             .header("X-Vault-Token", token)
             .header("X-Vault-Request", "true")
             .header(CONTENT_TYPE, "application/json")
@@ -123,7 +136,12 @@ impl Transits {
             }
             Ok::<_, reqwest::Error>((response.status().as_u16(), body))
         };
-        match tokio::time::timeout(TIMEOUT, exchange).await {
+        let exchanged = tokio::time::timeout(TIMEOUT, exchange).await;
+        admission.report(match &exchanged {
+            Ok(Ok(_)) => Outcome::Answered,
+            _ => Outcome::Silent,
+        });
+        match exchanged {
             Ok(Ok((status, body))) => question.read(status, &body),
             // the error's text would repeat the URL
             Ok(Err(error)) => Err(no_answer(chain(&error.without_url()))),
@@ -152,14 +170,13 @@ fn origin(url: &str) -> String {
     )
 }
 
-fn client(settings: &TransitSettings) -> Result<reqwest::Client, String> {
+fn client(settings: &TransitSettings, egress: &Egress) -> Result<reqwest::Client, String> {
     // reqwest panics without a default provider; this changes nothing where there is one
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         rustls::crypto::ring::default_provider().install_default().ok();
     }
-    let mut builder = reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(TIMEOUT)
+    let mut builder = egress
+        .http()
         .user_agent(concat!("equate/", env!("CARGO_PKG_VERSION")));
     if let Some(pem) = &settings.ca {
         let certificates = reqwest::Certificate::from_pem_bundle(pem)

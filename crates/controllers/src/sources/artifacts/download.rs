@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use equate_egress::{Egress, HttpRefusal, Outcome, Refusal};
 use equate_source::{Cache, CacheError, Digest, ReceiveError, Receiving, Tree};
 use reqwest::{StatusCode, Url, header, redirect};
 use tokio::sync::mpsc;
@@ -15,8 +16,7 @@ use tokio::time::timeout;
 
 use crate::kit::read::chain;
 
-/// A host that does not accept a connection in this time is unreachable.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// A host that sends nothing for this long is unreachable.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// The longest time of one attempt, however slowly its bytes come.
 const ATTEMPT_MAX: Duration = Duration::from_secs(600);
@@ -50,6 +50,16 @@ pub(crate) enum DownloadError {
         "failed to download archive from {url}: it redirects to {to}; only redirects on the same host are allowed"
     )]
     Redirected { url: String, to: String },
+    /// The address may not be dialled.
+    #[error("failed to download archive: GET {url}")]
+    Forbidden {
+        url: String,
+        #[source]
+        source: HttpRefusal,
+    },
+    /// The host does not answer the namespace, and is not asked.
+    #[error("failed to download archive")]
+    Closed(#[source] Refusal),
     #[error("failed to verify archive: {0}")]
     Digest(#[source] ReceiveError),
     #[error("failed to download archive from {url}")]
@@ -73,6 +83,8 @@ impl DownloadError {
                     || (status.is_server_error() && *status != StatusCode::NOT_IMPLEMENTED)
             }
             DownloadError::Address { .. }
+            | DownloadError::Forbidden { .. }
+            | DownloadError::Closed(_)
             | DownloadError::NotFound { .. }
             | DownloadError::Redirected { .. }
             | DownloadError::Digest(_)
@@ -106,61 +118,81 @@ impl DownloadError {
             DownloadError::Digest(_) => {
                 "the archive does not match the digest in the source's status and was not unpacked; reconcile the source"
             }
-            DownloadError::Address { .. } | DownloadError::Redirected { .. } => {
-                "check status.artifact.url of the source"
-            }
+            DownloadError::Address { .. }
+            | DownloadError::Forbidden { .. }
+            | DownloadError::Redirected { .. } => "check status.artifact.url of the source",
             DownloadError::Refused {
                 source: ReceiveError::Limit(_) | ReceiveError::Archive(_),
                 ..
             } => "exclude files from the artifact, or repair its producer",
             DownloadError::Refused { .. } => "check the disk of the storage path",
-            DownloadError::Status { .. } | DownloadError::Aborted => return chain(self),
+            DownloadError::Status { .. } | DownloadError::Closed(_) | DownloadError::Aborted => {
+                return chain(self);
+            }
         };
         format!("{}; {hint}", chain(self))
     }
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Http(reqwest::Client);
+pub(crate) struct Http {
+    client: reqwest::Client,
+    egress: Egress,
+}
 
 impl Http {
-    pub(crate) fn new() -> Result<Http, reqwest::Error> {
+    pub(crate) fn new(egress: Egress) -> Result<Http, reqwest::Error> {
         // reqwest panics in a process without a default provider. If there is one, this changes nothing.
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             rustls::crypto::ring::default_provider().install_default().ok();
         }
-        let same_host = redirect::Policy::custom(|attempt| {
+        let checked = egress.clone();
+        let same_host = redirect::Policy::custom(move |attempt| {
             let origin = |url: &Url| {
                 let port = url.port_or_known_default();
                 (url.scheme().to_owned(), url.host_str().map(str::to_owned), port)
             };
             let first = attempt.previous().first().map(origin);
             let stays = first.is_some_and(|first| first == origin(attempt.url()));
-            match stays && attempt.previous().len() <= REDIRECTS_MAX {
+            let is_allowed = checked.check(attempt.url()).is_ok();
+            match stays && is_allowed && attempt.previous().len() <= REDIRECTS_MAX {
                 true => attempt.follow(),
                 false => attempt.stop(),
             }
         });
-        let client = reqwest::Client::builder()
+        let client = egress
+            .http()
             .redirect(same_host)
-            .connect_timeout(CONNECT_MAX)
             .read_timeout(SILENCE_MAX)
             .user_agent(concat!("equate/", env!("CARGO_PKG_VERSION")))
             .build()?;
-        Ok(Http(client))
+        Ok(Http { client, egress })
     }
 
+    /// Downloads an archive for a namespace, when the namespace may have one more request to the host.
     pub(crate) async fn fetch(
         &self,
+        namespace: &str,
         url: &str,
         digest: &Digest,
         cache: &Cache,
     ) -> Result<Receiving, DownloadError> {
         let address = address(url)?;
         let shown = shown(&address);
+        let host = match (address.host_str(), address.port()) {
+            (Some(host), Some(port)) => format!("{host}:{port}"),
+            (host, _) => host.unwrap_or_default().to_owned(),
+        };
+        let admission = self.egress.enter(namespace, &host).await;
+        let mut admission = admission.map_err(DownloadError::Closed)?;
         let late = || DownloadError::Late { url: shown.clone() };
         let fetched = timeout(ATTEMPT_MAX, self.take(address, &shown, digest, cache)).await;
-        fetched.map_err(|_| late())?
+        let fetched = fetched.unwrap_or_else(|_| Err(late()));
+        admission.report(match &fetched {
+            Err(DownloadError::Unreachable { .. } | DownloadError::Late { .. }) => Outcome::Silent,
+            _ => Outcome::Answered,
+        });
+        fetched
     }
 
     async fn take(
@@ -175,7 +207,10 @@ impl Http {
             url: url(),
             source: source.without_url(),
         };
-        let mut response = self.0.get(address).send().await.map_err(unreachable)?;
+        self.egress
+            .check(&address)
+            .map_err(|source| DownloadError::Forbidden { url: url(), source })?;
+        let mut response = self.client.get(address).send().await.map_err(unreachable)?;
         let status = response.status();
         let named = |name| response.headers().get(name)?.to_str().ok();
         match status {

@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use equate_egress::Egress;
 use equate_source::{Cache, Digest, Tree};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -27,8 +28,6 @@ use crate::kit::backoff::{Backoff, Jitter};
 
 /// Flux's `--http-retry`.
 pub(crate) const RETRIES: u32 = 9;
-/// Concurrent downloads: they share one link, and each has a file.
-const DOWNLOADS_MAX: usize = 8;
 const PAUSE: Backoff = Backoff {
     first: Duration::from_secs(1),
     max: Duration::from_secs(30),
@@ -68,7 +67,6 @@ struct Shared {
     retries: u32,
     pause: Backoff,
     jitter: Jitter,
-    downloads: Semaphore,
     /// Bounds work that keeps a processor busy, in the whole process.
     processors: Arc<Semaphore>,
     state: Mutex<State>,
@@ -128,6 +126,7 @@ pub(crate) struct Settings {
     pub(crate) retries: u32,
     pub(crate) jitter: Jitter,
     pub(crate) processors: Arc<Semaphore>,
+    pub(crate) egress: Egress,
 }
 
 impl Artifacts {
@@ -141,15 +140,15 @@ impl Artifacts {
             retries,
             jitter,
             processors,
+            egress,
         } = settings;
         Ok(Artifacts {
             shared: Arc::new(Shared {
                 cache,
-                http: Http::new()?,
+                http: Http::new(egress)?,
                 retries,
                 pause: PAUSE,
                 jitter,
-                downloads: Semaphore::new(DOWNLOADS_MAX),
                 processors,
                 state: Mutex::default(),
                 arrived: Box::new(arrived),
@@ -184,7 +183,7 @@ impl Artifacts {
         let entry = state
             .entries
             .entry(digest.clone())
-            .or_insert_with(|| self.begun(&digest, ask.url));
+            .or_insert_with(|| self.begun(&digest, ask.url, &reader.namespace));
         entry.readers.insert(reader.clone());
         let again = match &entry.stage {
             Stage::Here(_) => false,
@@ -204,7 +203,7 @@ impl Artifacts {
             }
         };
         if again {
-            let begun = self.begun(&digest, ask.url);
+            let begun = self.begun(&digest, ask.url, &reader.namespace);
             let url = std::mem::replace(&mut entry.url, begun.url);
             entry.stage = begun.stage;
             entry.tried.retain(|_, at| at.elapsed() < TRIED);
@@ -225,10 +224,12 @@ impl Artifacts {
         self.forget(let_go);
     }
 
-    fn begun(&self, digest: &Digest, url: &str) -> Entry {
+    /// Begins a download on account of the namespace of its first reader.
+    fn begun(&self, digest: &Digest, url: &str, namespace: &str) -> Entry {
         let (own, digest, address) = (Arc::clone(&self.shared), digest.clone(), url.to_owned());
+        let namespace = namespace.to_owned();
         let task = tokio::spawn(async move {
-            let ended = own.fetch(&digest, &address).await;
+            let ended = own.fetch(&namespace, &digest, &address).await;
             own.end(&digest, ended);
         });
         Entry {
@@ -299,14 +300,14 @@ impl Shared {
     }
 
     /// From disk, or over the network with the allowed attempts.
-    async fn fetch(&self, digest: &Digest, url: &str) -> Result<Tree, DownloadError> {
+    async fn fetch(&self, namespace: &str, digest: &Digest, url: &str) -> Result<Tree, DownloadError> {
         let (cache, own) = (self.cache.clone(), digest.clone());
         if let Ok(Some(tree)) = self.on_a_processor(move || cache.load(&own)).await {
             return Ok(tree);
         }
         let mut failures = 0;
         loop {
-            let error = match self.attempt(digest, url).await {
+            let error = match self.attempt(namespace, digest, url).await {
                 Ok(tree) => return Ok(tree),
                 Err(error) => error,
             };
@@ -326,10 +327,8 @@ impl Shared {
         }
     }
 
-    async fn attempt(&self, digest: &Digest, url: &str) -> Result<Tree, DownloadError> {
-        // never closed
-        let _permit = self.downloads.acquire().await;
-        let received = self.http.fetch(url, digest, &self.cache).await?;
+    async fn attempt(&self, namespace: &str, digest: &Digest, url: &str) -> Result<Tree, DownloadError> {
+        let received = self.http.fetch(namespace, url, digest, &self.cache).await?;
         let address = url.to_owned();
         self.on_a_processor(move || finished(&address, received)).await?
     }

@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::extract::{Path, State as Given};
 use axum::http::{Response, StatusCode, header};
 use axum::routing::get;
+use equate_egress::Egress;
 use equate_source::Limits;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
@@ -120,6 +121,7 @@ impl Fetching {
             retries,
             jitter: Jitter::none(),
             processors: Arc::new(Semaphore::new(2)),
+            egress: Egress::default(),
         };
         let (send, arrived) = mpsc::unbounded_channel();
         let mut artifacts = Artifacts::new(settings, move |key| drop(send.send(key))).unwrap();

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use equate_egress::{Egress, HttpRefusal};
 use reqwest::{
     Url,
     header::{ACCEPT, AUTHORIZATION},
@@ -23,7 +24,6 @@ use crate::{
 };
 
 const IDLE: Duration = Duration::from_secs(90);
-const CONNECT_MAX: Duration = Duration::from_secs(20);
 const UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
 /// The editor of one Secret can request any number.
 const CLIENTS_MAX: usize = 256;
@@ -32,6 +32,7 @@ const CLIENTS_MAX: usize = 256;
 pub(crate) struct Clients {
     inner: Mutex<Inner>,
     ssh: SshAlgorithms,
+    egress: Egress,
 }
 
 #[derive(Debug, Default)]
@@ -118,11 +119,16 @@ impl Drop for Runtime {
 }
 
 impl Clients {
-    pub(crate) fn with_ssh(ssh: SshAlgorithms) -> Self {
+    pub(crate) fn new(ssh: SshAlgorithms, egress: Egress) -> Self {
         Self {
             ssh,
+            egress,
             ..Self::default()
         }
+    }
+
+    pub(in crate::transport) fn egress(&self) -> &Egress {
+        &self.egress
     }
 
     pub(in crate::transport) fn ssh(&self) -> &SshAlgorithms {
@@ -159,7 +165,7 @@ impl Clients {
         }
         drop(inner);
         // reading certificates is slow, and other remotes must not wait for it
-        let client = client(remote)?;
+        let client = client(remote, &self.egress)?;
         let mut inner = look();
         make_room(&mut inner.clients, now);
         let kept = CachedClient {
@@ -181,6 +187,7 @@ impl Clients {
             return Err(Failure::new(Kind::Storage, "the network thread has stopped"));
         };
         let url = Url::parse(ask.url).map_err(|_| Failure::new(Kind::UrlInvalid, "the url is malformed"))?;
+        self.egress.check(&url).map_err(refused)?;
         let request = match ask.post {
             true => client.post(url),
             false => client.get(url),
@@ -213,16 +220,16 @@ impl Clients {
     }
 }
 
-fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
+pub(super) fn refused(error: HttpRefusal) -> Failure {
+    Failure::new(Kind::UrlInvalid, "the host may not be dialled").because(error)
+}
+
+fn client(remote: &Remote, egress: &Egress) -> Result<reqwest::Client, Failure> {
     // reqwest panics in a process without a default provider. If there is one, this changes nothing.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         rustls::crypto::ring::default_provider().install_default().ok();
     }
-    let mut builder = reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(CONNECT_MAX)
-        .pool_idle_timeout(IDLE)
-        .user_agent(AGENT);
+    let mut builder = egress.http().pool_idle_timeout(IDLE).user_agent(AGENT);
     if let Some(pem) = &remote.ca {
         let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|error| {
             Failure::new(Kind::Tls, "the given ca is not a PEM certificate").because(error)
@@ -236,16 +243,17 @@ fn client(remote: &Remote) -> Result<reqwest::Client, Failure> {
     }
     if let Some(proxy) = &remote.proxy {
         // a proxy given for this remote overrides the environment's exceptions
-        builder = builder.proxy(reqwest_proxy(proxy)?);
+        builder = builder.proxy(reqwest_proxy(proxy, egress)?);
     }
     builder
         .build()
         .map_err(|error| Failure::new(Kind::Tls, "cannot build an http client").because(error))
 }
 
-fn reqwest_proxy(proxy: &Proxy) -> Result<reqwest::Proxy, Failure> {
+fn reqwest_proxy(proxy: &Proxy, egress: &Egress) -> Result<reqwest::Proxy, Failure> {
     let unusable = || Failure::new(Kind::UrlInvalid, "the proxy's address is invalid");
     let mut address = Url::parse(proxy.address()).map_err(|_| unusable())?;
+    egress.check(&address).map_err(refused)?;
     let mut header = None;
     if let Some((username, password)) = proxy.credentials() {
         let password = std::str::from_utf8(password)
@@ -273,7 +281,7 @@ mod tests {
     #[test]
     fn unused_clients_are_dropped() {
         let begun = Instant::now();
-        let made = client(&Remote::new("https://h/x")).unwrap();
+        let made = client(&Remote::new("https://h/x"), &Egress::default()).unwrap();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut clients = HashMap::new();
         let fill = |clients: &mut HashMap<ClientKey, CachedClient>, names: std::ops::Range<u16>, seconds| {

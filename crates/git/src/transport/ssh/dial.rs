@@ -5,13 +5,13 @@
 //! `CONNECT` of HTTP/1.1 and SOCKS version 5, both with optional passwords. A proxy that is reached over
 //! TLS is refused.
 
-use std::{io, net::IpAddr, net::SocketAddr, time::Duration};
+use std::{io, net::IpAddr, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use equate_egress::{ConnectError, Egress};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    task::JoinSet,
 };
 use zeroize::Zeroizing;
 
@@ -22,9 +22,6 @@ use crate::{
 };
 
 const CONNECT_MAX: Duration = Duration::from_secs(20);
-/// The delay before the next address is tried in parallel.
-const NEXT_ADDRESS: Duration = Duration::from_millis(300);
-const ADDRESSES_MAX: usize = 16;
 const HEAD_BYTES_MAX: usize = 8 << 10;
 
 const SOCKS: u8 = 5;
@@ -33,11 +30,15 @@ const OPEN: u8 = 0;
 const PASSWORD: u8 = 2;
 const NEITHER: u8 = 0xff;
 
-pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<TcpStream, Failure> {
+pub(super) async fn dial(
+    egress: &Egress,
+    endpoint: &Endpoint,
+    proxy: Option<&Proxy>,
+) -> Result<TcpStream, Failure> {
     let (host, port) = (endpoint.bare_host(), endpoint.ssh_port());
     let dialled = tokio::time::timeout(CONNECT_MAX, async {
         let Some(proxy) = proxy else {
-            return direct(host, port).await.map_err(not_connected);
+            return egress.connect(host, port).await.map_err(not_connected);
         };
         if proxy.protocol() == ProxyProtocol::Https {
             let problem = "an ssh host is not reached through a proxy of scheme \"https\": give the proxy an http \
@@ -45,8 +46,10 @@ pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<T
             return Err(Failure::new(Kind::UrlInvalid, problem));
         }
         let (at, its_port) = proxy.place();
-        let no_proxy = |error| Failure::new(Kind::Unreachable, "the proxy cannot be reached").because(error);
-        let mut stream = direct(at, its_port).await.map_err(no_proxy)?;
+        let no_proxy = |error: ConnectError| {
+            Failure::new(Kind::Unreachable, "the proxy cannot be reached").because(error)
+        };
+        let mut stream = egress.connect(at, its_port).await.map_err(no_proxy)?;
         match proxy.protocol() {
             ProxyProtocol::Socks5 => connect_by_socks5(&mut stream, proxy, host, port).await?,
             ProxyProtocol::Http | ProxyProtocol::Https => {
@@ -59,47 +62,15 @@ pub(super) async fn dial(endpoint: &Endpoint, proxy: Option<&Proxy>) -> Result<T
     dialled.await.map_err(late)?
 }
 
-fn not_connected(error: io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::TimedOut => Failure::new(Kind::Timeout, "connecting took too long"),
-        _ => Failure::new(Kind::Unreachable, "no connection"),
+fn not_connected(error: ConnectError) -> Failure {
+    match error {
+        ConnectError::Late { .. } => Failure::new(Kind::Timeout, "connecting took too long"),
+        ConnectError::Refused { .. } => Failure::new(Kind::UrlInvalid, "the host may not be dialled"),
+        ConnectError::Unresolved { .. } | ConnectError::Unreachable { .. } | ConnectError::NoHost => {
+            Failure::new(Kind::Unreachable, "no connection")
+        }
     }
     .because(error)
-}
-
-async fn direct(host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses = tokio::net::lookup_host((host, port)).await?;
-    first(addresses.take(ADDRESSES_MAX).collect()).await
-}
-
-async fn first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
-    let mut left = addresses.into_iter();
-    let mut tries = JoinSet::new();
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    loop {
-        match left.next() {
-            Some(address) => {
-                tries.spawn(TcpStream::connect(address));
-            }
-            None if tries.is_empty() => return Err(failed),
-            None => {}
-        }
-        let patience = async {
-            match left.len() {
-                0 => std::future::pending().await,
-                _ => tokio::time::sleep(NEXT_ADDRESS).await,
-            }
-        };
-        tokio::select! {
-            tried = tries.join_next() => match tried {
-                Some(Ok(Ok(stream))) => return Ok(stream),
-                Some(Ok(Err(error))) => failed = error,
-                Some(Err(error)) => failed = io::Error::other(error),
-                None => {}
-            },
-            () = patience => {}
-        }
-    }
 }
 
 fn broken(error: io::Error) -> Failure {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use equate_egress::Egress;
 use russh::{
     AlgorithmKind, Channel, Names, SshId,
     client::{
@@ -207,13 +208,14 @@ pub(super) struct Open {
 
 /// Dropping the future closes the connection.
 pub(super) async fn open(
+    egress: &Egress,
     endpoint: &Endpoint,
     proxy: Option<&Proxy>,
     known: Known,
     preferred: russh::Preferred,
     key: PrivateKey,
 ) -> Result<Open, Failure> {
-    let stream = dial(endpoint, proxy).await?;
+    let stream = dial(egress, endpoint, proxy).await?;
     let unusable = |error| Failure::new(Kind::Unreachable, "no connection").because(error);
     let stream = stream.into_std().map_err(unusable)?;
     let line = Arc::new(Line(stream.try_clone().map_err(unusable)?));

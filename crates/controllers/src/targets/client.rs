@@ -1,0 +1,423 @@
+//! The HTTP client of an API server, with deadlines and limits.
+//!
+//! Every answer has a deadline for its head. The body of an answer that ends by itself has a deadline and a
+//! limit of bytes; the body of a watch has a limit per event. An API server that is silent, slow or endless
+//! costs a request its deadline and nobody else anything.
+//!
+//! A cluster of a tenant is dialled by [`Egress`]: at a checked address, with a share of the connections
+//! per namespace, and without a worker.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use equate_egress::{Egress, Outcome};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use kube::{Client, Config};
+use tokio::time::{Sleep, sleep, timeout};
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt as _};
+
+use crate::kit::queue::without_worker;
+
+/// The deadlines and limits of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerLimits {
+    /// From the request to the head of the answer. Admission webhooks have up to 30 s.
+    pub head: Duration,
+    /// The same for a discovery request, which waits for no webhook.
+    pub discovery_head: Duration,
+    /// From the head of an answer to its end, unless it is a watch.
+    pub body: Duration,
+    /// The largest answer.
+    pub bytes: usize,
+    /// The largest answer to a discovery request.
+    pub discovery_bytes: usize,
+    /// The largest event of a watch.
+    pub event_bytes: usize,
+}
+
+impl AnswerLimits {
+    /// For the cluster of this process, which is trusted to be finite.
+    pub const OWN: AnswerLimits = AnswerLimits {
+        head: Duration::from_secs(40),
+        discovery_head: Duration::from_secs(8),
+        body: Duration::from_secs(60),
+        bytes: 512 << 20,
+        discovery_bytes: 64 << 20,
+        event_bytes: 16 << 20,
+    };
+
+    /// For clusters that tenants name.
+    pub const FOREIGN: AnswerLimits = AnswerLimits {
+        head: Duration::from_secs(40),
+        discovery_head: Duration::from_secs(8),
+        body: Duration::from_secs(60),
+        bytes: 64 << 20,
+        discovery_bytes: 16 << 20,
+        event_bytes: 4 << 20,
+    };
+}
+
+/// Why an answer is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// There is no head in time.
+    #[error("the API server did not answer within {}s", .0.as_secs())]
+    NoHead(Duration),
+    /// The body is not complete in time.
+    #[error("the API server's answer is not complete after {}s", .0.as_secs())]
+    Slow(Duration),
+    /// The body is too long.
+    #[error("the API server's answer is larger than {0} bytes")]
+    Large(usize),
+    /// An event of a watch is too long.
+    #[error("an event of the API server is larger than {0} bytes")]
+    LargeEvent(usize),
+}
+
+/// Adds [`AnswerLimits`] to a client.
+#[derive(Debug, Clone, Copy)]
+pub struct LimitLayer(pub AnswerLimits);
+
+impl<S> Layer<S> for LimitLayer {
+    type Service = Limited<S>;
+
+    fn layer(&self, inner: S) -> Limited<S> {
+        Limited {
+            inner,
+            limits: self.0,
+        }
+    }
+}
+
+/// A client with limits.
+#[derive(Debug, Clone)]
+pub struct Limited<S> {
+    inner: S,
+    limits: AnswerLimits,
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<LimitedBody>, BoxError>> + Send>>;
+
+impl<S, B> Service<Request<Body>> for Limited<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<LimitedBody>;
+    type Error = BoxError;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Answering {
+        let limits = self.limits;
+        let expected = Expected::of(&request);
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let limit = match expected {
+                Expected::Discovery => limits.discovery_head,
+                Expected::Whole | Expected::Watch => limits.head,
+            };
+            let answer = timeout(limit, answer).await;
+            let answer = answer.map_err(|_| AnswerError::NoHead(limit))?;
+            Ok(answer
+                .map_err(Into::into)?
+                .map(|body| expected.limit(body, &limits)))
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Whole,
+    Discovery,
+    Watch,
+}
+
+impl Expected {
+    fn of(request: &Request<Body>) -> Self {
+        let uri = request.uri();
+        let is_watch = |pair: &str| matches!(pair, "watch=true" | "watch=1");
+        if request.method() == Method::GET && uri.query().unwrap_or_default().split('&').any(is_watch) {
+            return Self::Watch;
+        }
+        let mut parts = uri.path().trim_matches('/').rsplit('/');
+        let (last, before) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        // /api, /apis, /api/v1, /apis/GROUP, /apis/GROUP/VERSION; a server may have a path of its own
+        let is_root = |part: &str| matches!(part, "api" | "apis");
+        let is_group = parts.next().is_some_and(|root| root == "apis");
+        match is_root(last) || is_root(before) || is_group {
+            true => Self::Discovery,
+            false => Self::Whole,
+        }
+    }
+
+    fn limit<B>(self, body: B, limits: &AnswerLimits) -> LimitedBody
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let (deadline, limit) = match self {
+            Self::Watch => (None, limits.event_bytes),
+            Self::Whole => (Some(limits.body), limits.bytes),
+            Self::Discovery => (Some(limits.body), limits.discovery_bytes),
+        };
+        LimitedBody {
+            body: body.map_err(Into::into).boxed_unsync(),
+            deadline: deadline.map(|time| (Box::pin(sleep(time)), time)),
+            limit,
+            taken: 0,
+            is_watch: self == Self::Watch,
+        }
+    }
+}
+
+/// The body of an answer, within its limits.
+pub struct LimitedBody {
+    body: http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>,
+    deadline: Option<(Pin<Box<Sleep>>, Duration)>,
+    limit: usize,
+    /// Bytes so far; of a watch, those since the last line ended.
+    taken: usize,
+    is_watch: bool,
+}
+
+impl std::fmt::Debug for LimitedBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LimitedBody")
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+impl http_body::Body for LimitedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
+        if let Some((deadline, time)) = &mut self.deadline
+            && deadline.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Some(Err(AnswerError::Slow(*time).into())));
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            let before = self.taken;
+            self.taken = match data.iter().rposition(|byte| self.is_watch && *byte == b'\n') {
+                Some(at) => data.len() - at - 1,
+                None => before.saturating_add(data.len()),
+            };
+            // the longest line may be one that ended in this frame, but a frame is small
+            if before.max(self.taken) > self.limit {
+                let error = match self.is_watch {
+                    true => AnswerError::LargeEvent(self.limit),
+                    false => AnswerError::Large(self.limit),
+                };
+                return Poll::Ready(Some(Err(error.into())));
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A client of a cluster that a tenant of this namespace names.
+///
+/// # Errors
+///
+/// If the certificates or credentials are invalid.
+pub(crate) fn foreign(config: &Config, egress: &Egress, namespace: &str) -> Result<Client, kube::Error> {
+    let connector = config.rustls_https_connector_with_connector(egress.connector())?;
+    let hyper: HyperClient<_, Body> = HyperClient::builder(TokioExecutor::new()).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .layer(LimitLayer(AnswerLimits::FOREIGN))
+        .service(hyper);
+    let share = Share {
+        egress: egress.clone(),
+        namespace: namespace.into(),
+        host: host_of(&config.cluster_url).into(),
+    };
+    let service = ServiceBuilder::new().map_err(BoxError::from).service(service);
+    let shared = tower::service_fn(move |request: Request<Body>| {
+        let (share, service) = (share.clone(), service.clone());
+        let is_watch = Expected::of(&request) == Expected::Watch;
+        let answer: Answering = Box::pin(service.oneshot(request));
+        async move { share.send(answer, is_watch).await }
+    });
+    Ok(ClientBuilder::new(shared, config.default_namespace.clone()).build())
+}
+
+async fn whole(answer: Response<LimitedBody>) -> Result<Response<LimitedBody>, BoxError> {
+    let (head, body) = answer.into_parts();
+    let bytes = body.collect().await?.to_bytes();
+    let body = LimitedBody {
+        limit: bytes.len(),
+        body: Full::new(bytes).map_err(Into::into).boxed_unsync(),
+        deadline: None,
+        taken: 0,
+        is_watch: false,
+    };
+    Ok(Response::from_parts(head, body))
+}
+
+/// `host:port`, for two servers at one host fail separately.
+fn host_of(url: &http::Uri) -> String {
+    let port = url.port_u16().unwrap_or(443);
+    format!("{}:{port}", url.host().unwrap_or_default())
+}
+
+/// A namespace's share of the requests to a cluster.
+#[derive(Clone)]
+struct Share {
+    egress: Egress,
+    namespace: Arc<str>,
+    host: Arc<str>,
+}
+
+impl Share {
+    /// Sends a request when the namespace may, and waits for the whole answer without a worker.
+    async fn send(&self, request: Answering, is_watch: bool) -> Result<Response<LimitedBody>, BoxError> {
+        without_worker(async {
+            let mut admission = self.egress.enter(&self.namespace, &self.host).await?;
+            let answer = async {
+                let answer = request.await?;
+                match is_watch {
+                    true => Ok(answer),
+                    false => whole(answer).await,
+                }
+            };
+            let answer = answer.await;
+            // an error is a connection, TLS or a deadline: answers with error codes are answers
+            admission.report(match &answer {
+                Ok(_) => Outcome::Answered,
+                Err(_) => Outcome::Silent,
+            });
+            answer
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{StreamExt as _, stream};
+    use http_body_util::StreamBody;
+    use std::future;
+
+    const LIMITS: AnswerLimits = AnswerLimits {
+        head: Duration::from_secs(40),
+        discovery_head: Duration::from_secs(8),
+        body: Duration::from_secs(60),
+        bytes: 1000,
+        discovery_bytes: 100,
+        event_bytes: 10,
+    };
+
+    type Part = Result<http_body::Frame<Bytes>, BoxError>;
+
+    /// Reads the answer to `path`, whose body is these parts.
+    async fn read(
+        path: &str,
+        parts: impl futures::Stream<Item = Bytes> + Send + 'static,
+    ) -> Result<usize, String> {
+        let body = StreamBody::new(parts.map(|part| Part::Ok(http_body::Frame::data(part))));
+        let mut body = Some(body);
+        let server = tower::service_fn(move |_: Request<Body>| {
+            let body = body.take().unwrap();
+            async move { Ok::<_, BoxError>(Response::new(body)) }
+        });
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answer = LimitLayer(LIMITS).layer(server).oneshot(request).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        let whole = answer
+            .into_body()
+            .collect()
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(whole.to_bytes().len())
+    }
+
+    fn parts(count: usize, text: &'static str) -> impl futures::Stream<Item = Bytes> {
+        stream::iter((0..count).map(move |_| Bytes::from_static(text.as_bytes())))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_have_limits_by_their_kind() {
+        let list = "/api/v1/pods?limit=500";
+        assert_eq!(read(list, parts(10, "0123456789")).await, Ok(100));
+        let large = read(list, parts(1000, "0123456789")).await.unwrap_err();
+        assert_eq!(large, "the API server's answer is larger than 1000 bytes");
+        for path in [
+            "/api",
+            "/apis",
+            "/api/v1",
+            "/apis/apps/v1",
+            "/k8s/clusters/c/apis/apps/v1",
+        ] {
+            let large = read(path, parts(11, "0123456789")).await.unwrap_err();
+            assert_eq!(
+                large, "the API server's answer is larger than 100 bytes",
+                "{path}"
+            );
+        }
+        let watch = "/api/v1/pods?watch=true&resourceVersion=1";
+        assert_eq!(
+            read(watch, parts(10_000, "0123\n")).await,
+            Ok(50_000),
+            "a watch has no end"
+        );
+        let large = read(watch, parts(3, "01234567")).await.unwrap_err();
+        assert_eq!(large, "an event of the API server is larger than 10 bytes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_have_deadlines() {
+        let slow = || {
+            stream::unfold((), |()| async {
+                sleep(Duration::from_secs(1)).await;
+                Some((Bytes::from_static(b"\n"), ()))
+            })
+        };
+        let late = read("/api/v1/pods", slow()).await.unwrap_err();
+        assert_eq!(late, "the API server's answer is not complete after 60s");
+        assert_eq!(read("/api/v1/pods?watch=true", slow().take(500)).await, Ok(500));
+        let silent =
+            tower::service_fn(|_: Request<Body>| future::pending::<Result<Response<Body>, BoxError>>());
+        let request = Request::get("/api").body(Body::empty()).unwrap();
+        let error = LimitLayer(LIMITS)
+            .layer(silent)
+            .oneshot(request)
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), "the API server did not answer within 40s");
+    }
+}

@@ -1,0 +1,399 @@
+//! The requests of each namespace to each host.
+//!
+//! A host that does not answer must not collect the requests of a namespace, and one namespace must not
+//! collect the connections of the process. So a namespace has a number of requests under way, in all and
+//! per host, and the others wait. A host that did not answer several times in a row is closed for the
+//! namespace that asked, and only for it: a tenant's failures close nothing to others. What counts are
+//! connections, TLS and the process's own deadlines, never a time limit that the tenant chose.
+//!
+//! Memory is proportional to the pairs that are in use or closed.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// Requests of a namespace to one host at once.
+const PER_HOST: usize = 8;
+/// Requests of a namespace at once.
+const PER_NAMESPACE: usize = 16;
+/// Silent answers in a row that close a host.
+const FAILURES_MAX: u32 = 3;
+/// How long a host is closed, first and at most; it doubles with each failed trial.
+const CLOSED_FIRST: Duration = Duration::from_secs(10);
+const CLOSED_MAX: Duration = Duration::from_secs(300);
+/// Closed hosts that are remembered per namespace; the one that opens first is dropped.
+const CLOSED_HOSTS_MAX: usize = 256;
+
+/// A host is closed for a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{host} did not answer {failures} times in a row; requests of namespace {namespace} to it wait for {}s more",
+    after.as_secs().max(1)
+)]
+pub struct Refusal {
+    /// The host.
+    pub host: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The failures.
+    pub failures: u32,
+    /// When the host is tried again.
+    pub after: Duration,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The host answered.
+    Answered,
+    /// No connection, no TLS, or no answer within the process's own deadline.
+    Silent,
+}
+
+/// A namespace's requests to a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostShare {
+    /// The namespace.
+    pub namespace: String,
+    /// The host.
+    pub host: String,
+    /// Requests under way or waiting.
+    pub requests: usize,
+    /// Until when the host is closed.
+    pub closed: Option<Duration>,
+}
+
+/// All namespaces and hosts.
+#[derive(Debug, Default)]
+pub struct Hosts {
+    // held for a map operation
+    namespaces: Arc<Mutex<HashMap<String, Namespace>>>,
+}
+
+#[derive(Debug)]
+struct Namespace {
+    slots: Arc<Semaphore>,
+    hosts: HashMap<String, Host>,
+}
+
+#[derive(Debug)]
+struct Host {
+    slots: Arc<Semaphore>,
+    /// Requests under way or waiting.
+    users: usize,
+    failures: u32,
+    /// The host is closed until then.
+    closed: Option<Instant>,
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self {
+            slots: Arc::new(Semaphore::new(PER_NAMESPACE)),
+            hosts: HashMap::new(),
+        }
+    }
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            slots: Arc::new(Semaphore::new(PER_HOST)),
+            users: 0,
+            failures: 0,
+            closed: None,
+        }
+    }
+}
+
+/// The permission for one request, until it is dropped. Without a reported outcome, the host stays as it
+/// was.
+pub struct Admission {
+    user: User,
+    outcome: Option<Outcome>,
+    _slots: [OwnedSemaphorePermit; 2],
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admission")
+            .field("namespace", &self.user.namespace)
+            .field("host", &self.user.host)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Admission {
+    /// Reports how the request ended. The first report counts.
+    pub fn report(&mut self, outcome: Outcome) {
+        self.outcome.get_or_insert(outcome);
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        if let Some(outcome) = self.outcome {
+            self.user.ended(outcome);
+        }
+    }
+}
+
+/// One user of a pair, counted while it waits, too.
+struct User {
+    namespaces: Arc<Mutex<HashMap<String, Namespace>>>,
+    namespace: String,
+    host: String,
+}
+
+impl User {
+    fn ended(&self, outcome: Outcome) {
+        let mut namespaces = lock(&self.namespaces);
+        let Some(namespace) = namespaces.get_mut(&self.namespace) else {
+            return;
+        };
+        let Some(host) = namespace.hosts.get_mut(&self.host) else {
+            return;
+        };
+        match outcome {
+            Outcome::Answered => (host.failures, host.closed) = (0, None),
+            Outcome::Silent => {
+                host.failures = host.failures.saturating_add(1);
+                if let Some(doublings) = host.failures.checked_sub(FAILURES_MAX) {
+                    let delay = CLOSED_FIRST.saturating_mul(1 << doublings.min(8)).min(CLOSED_MAX);
+                    host.closed = Some(Instant::now() + delay);
+                    namespace.bound();
+                }
+            }
+        }
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let mut namespaces = lock(&self.namespaces);
+        let Some(namespace) = namespaces.get_mut(&self.namespace) else {
+            return;
+        };
+        if let Some(host) = namespace.hosts.get_mut(&self.host) {
+            host.users = host.users.saturating_sub(1);
+            if host.users == 0 && host.failures == 0 {
+                namespace.hosts.remove(&self.host);
+            }
+        }
+        if namespace.hosts.is_empty() {
+            namespaces.remove(&self.namespace);
+        }
+    }
+}
+
+impl Namespace {
+    /// Drops the unused host that opens first while there are too many.
+    fn bound(&mut self) {
+        while self.hosts.len() > CLOSED_HOSTS_MAX {
+            let unused = self.hosts.iter().filter(|(_, host)| host.users == 0);
+            let Some(first) = unused
+                .min_by_key(|(_, host)| host.closed)
+                .map(|(name, _)| name.clone())
+            else {
+                return;
+            };
+            self.hosts.remove(&first);
+        }
+    }
+}
+
+/// Those of the host, then those of the namespace.
+type Slots = [Arc<Semaphore>; 2];
+
+impl Hosts {
+    pub(crate) async fn enter(&self, namespace: &str, host: &str) -> Result<Admission, Refusal> {
+        let host = host.to_ascii_lowercase();
+        let (user, [of_host, of_namespace], is_trial) = self.join(namespace, &host)?;
+        // the host's first: requests that wait for a silent host take no place of the namespace
+        let first = Arc::clone(&of_host).acquire_owned().await;
+        // it may have been closed meanwhile
+        if !is_trial {
+            self.check(namespace, &host)?;
+        }
+        let second = of_namespace.acquire_owned().await;
+        match (first, second) {
+            (Ok(first), Ok(second)) => Ok(Admission {
+                user,
+                outcome: None,
+                _slots: [first, second],
+            }),
+            // never closed, but the type allows it
+            _ => Err(Refusal {
+                host,
+                namespace: namespace.to_owned(),
+                failures: 0,
+                after: CLOSED_FIRST,
+            }),
+        }
+    }
+
+    fn join(&self, namespace: &str, host: &str) -> Result<(User, Slots, bool), Refusal> {
+        let is_trial = self.check(namespace, host)?;
+        let mut namespaces = lock(&self.namespaces);
+        let own = namespaces.entry(namespace.to_owned()).or_default();
+        let of_namespace = Arc::clone(&own.slots);
+        let pair = own.hosts.entry(host.to_owned()).or_default();
+        pair.users += 1;
+        let of_host = Arc::clone(&pair.slots);
+        drop(namespaces);
+        let user = User {
+            namespaces: Arc::clone(&self.namespaces),
+            namespace: namespace.to_owned(),
+            host: host.to_owned(),
+        };
+        Ok((user, [of_host, of_namespace], is_trial))
+    }
+
+    /// Refuses a request to a closed host. One whose time is over lets one request pass, the trial, and is
+    /// closed for the others until that one ends. Returns whether this is the trial.
+    fn check(&self, namespace: &str, host: &str) -> Result<bool, Refusal> {
+        let mut namespaces = lock(&self.namespaces);
+        let own = namespaces.get_mut(namespace);
+        let Some(pair) = own.and_then(|own| own.hosts.get_mut(host)) else {
+            return Ok(false);
+        };
+        let Some(closed) = pair.closed else {
+            return Ok(false);
+        };
+        let now = Instant::now();
+        if closed <= now {
+            pair.closed = Some(now + CLOSED_FIRST);
+            return Ok(true);
+        }
+        Err(Refusal {
+            host: host.to_owned(),
+            namespace: namespace.to_owned(),
+            failures: pair.failures,
+            after: closed - now,
+        })
+    }
+
+    /// The pairs in use or closed, by namespace and host.
+    #[must_use]
+    pub fn shares(&self) -> Vec<HostShare> {
+        let now = Instant::now();
+        let namespaces = lock(&self.namespaces);
+        let pairs = namespaces
+            .iter()
+            .flat_map(|(name, own)| own.hosts.iter().map(move |(host, pair)| (name, host, pair)));
+        let mut shares: Vec<_> = pairs
+            .map(|(namespace, host, pair)| HostShare {
+                namespace: namespace.clone(),
+                host: host.clone(),
+                requests: pair.users,
+                closed: pair.closed.and_then(|at| at.checked_duration_since(now)),
+            })
+            .collect();
+        drop(namespaces);
+        shares.sort_by(|a, b| (&a.namespace, &a.host).cmp(&(&b.namespace, &b.host)));
+        shares
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn fail(hosts: &Hosts, namespace: &str, host: &str, times: u32) {
+        for _ in 0..times {
+            hosts
+                .enter(namespace, host)
+                .await
+                .unwrap()
+                .report(Outcome::Silent);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_host_is_closed_for_the_namespace_that_asked() {
+        let hosts = Hosts::default();
+        fail(&hosts, "a", "Silent:443", FAILURES_MAX).await;
+        let refusal = hosts.enter("a", "silent:443").await.unwrap_err();
+        assert_eq!((refusal.failures, refusal.after), (FAILURES_MAX, CLOSED_FIRST));
+        assert!(hosts.enter("b", "silent:443").await.is_ok());
+        assert!(hosts.enter("a", "other:443").await.is_ok());
+        // one trial after the pause, and the others wait for its outcome
+        tokio::time::advance(CLOSED_FIRST).await;
+        let mut trial = hosts.enter("a", "silent:443").await.unwrap();
+        assert!(hosts.enter("a", "silent:443").await.is_err());
+        trial.report(Outcome::Silent);
+        drop(trial);
+        let refusal = hosts.enter("a", "silent:443").await.unwrap_err();
+        assert_eq!(refusal.after, 2 * CLOSED_FIRST);
+        tokio::time::advance(2 * CLOSED_FIRST).await;
+        hosts
+            .enter("a", "silent:443")
+            .await
+            .unwrap()
+            .report(Outcome::Answered);
+        assert!(hosts.enter("a", "silent:443").await.is_ok());
+        assert_eq!(hosts.shares(), [], "nothing is kept of hosts that answer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_has_a_number_of_requests_at_once() {
+        let hosts = Hosts::default();
+        let enter = async |namespace: &str, host: &str| {
+            tokio::time::timeout(Duration::from_secs(1), hosts.enter(namespace, host))
+                .await
+                .ok()
+        };
+        let mut held = Vec::new();
+        for _ in 0..PER_HOST {
+            held.push(enter("a", "one").await.unwrap().unwrap());
+        }
+        assert!(enter("a", "one").await.is_none(), "the host's share is used");
+        assert!(enter("b", "one").await.is_some());
+        for _ in PER_HOST..PER_NAMESPACE {
+            held.push(enter("a", "two").await.unwrap().unwrap());
+        }
+        assert!(
+            enter("a", "three").await.is_none(),
+            "the namespace's share is used"
+        );
+        held.pop();
+        assert!(enter("a", "three").await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn closed_hosts_are_bounded() {
+        let hosts = Hosts::default();
+        for host in 0..CLOSED_HOSTS_MAX + 50 {
+            fail(&hosts, "a", &format!("host-{host}"), FAILURES_MAX).await;
+        }
+        assert!(hosts.shares().len() <= CLOSED_HOSTS_MAX + 1);
+        let newest = format!("host-{}", CLOSED_HOSTS_MAX + 49);
+        assert!(hosts.enter("a", &newest).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_waited_for_a_closed_host_are_refused() {
+        let hosts = Arc::new(Hosts::default());
+        let mut held = Vec::new();
+        for _ in 0..PER_HOST {
+            held.push(hosts.enter("a", "silent").await.unwrap());
+        }
+        let waiting = tokio::spawn({
+            let hosts = Arc::clone(&hosts);
+            async move { hosts.enter("a", "silent").await.map(drop) }
+        });
+        tokio::task::yield_now().await;
+        for mut admission in held {
+            admission.report(Outcome::Silent);
+        }
+        assert!(waiting.await.unwrap().is_err());
+    }
+}
