@@ -58,6 +58,8 @@ pub enum LimitExceeded {
     Expansion(u64),
     /// [`Limits::ignore_bytes_max`].
     IgnoreBytes(u64),
+    /// The extended header of an archive's entry.
+    HeaderBytes(u64),
 }
 
 impl fmt::Display for LimitExceeded {
@@ -71,6 +73,7 @@ impl fmt::Display for LimitExceeded {
             LimitExceeded::ArchiveBytes(max) => write!(f, "an archive larger than {max} bytes"),
             LimitExceeded::Expansion(max) => write!(f, "an archive that expands more than {max} times"),
             LimitExceeded::IgnoreBytes(max) => write!(f, "a file of ignore patterns larger than {max} bytes"),
+            LimitExceeded::HeaderBytes(max) => write!(f, "an extended header larger than {max} bytes"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Evaluates `spec.dependsOn` for any controller. Pure. The [ownership graph](crate::ownership) wakes
 //! dependents.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -96,25 +96,27 @@ pub fn evaluate(expression: &Expression, dependency: &Value, dependent: &Value) 
     }
 }
 
-/// The shortest cycle from an object back to itself.
+/// The shortest cycle from an object back to itself. Costs the dependencies that it reaches, each once.
 pub fn cycle<'a, F, D>(start: &ObjectRef, depends_on: F) -> Option<Vec<ObjectRef>>
 where
     F: Fn(&ObjectRef) -> D,
     D: IntoIterator<Item = &'a ObjectRef>,
 {
-    let mut seen = BTreeSet::from([start.clone()]);
-    // entries: an object and the path to it; breadth first, so that the path is the shortest
-    let mut ways = VecDeque::from([vec![start.clone()]]);
-    while let Some(way) = ways.pop_front() {
-        let here = way.last().unwrap_or(start);
-        for next in depends_on(here) {
-            let mut longer = way.clone();
-            longer.push(next.clone());
+    // breadth first, so that the cycle is the shortest; each object has the one that led to it
+    let mut reached_from: BTreeMap<ObjectRef, ObjectRef> = BTreeMap::new();
+    let mut open = VecDeque::from([start.clone()]);
+    while let Some(here) = open.pop_front() {
+        for next in depends_on(&here) {
             if next == start {
-                return Some(longer);
+                // back to the start, whose predecessor is unknown
+                let mut way = vec![start.clone()];
+                way.extend(std::iter::successors(Some(&here), |object| reached_from.get(object)).cloned());
+                way.reverse();
+                return Some(way);
             }
-            if seen.insert(next.clone()) {
-                ways.push_back(longer);
+            if !reached_from.contains_key(next) {
+                reached_from.insert(next.clone(), here.clone());
+                open.push_back(next.clone());
             }
         }
     }
@@ -152,6 +154,17 @@ mod tests {
         check(&[("apps", "b"), ("b", "c"), ("c", "apps")], Some("apps b c apps"));
         // a cycle among others is theirs to report
         check(&[("apps", "b"), ("b", "c"), ("c", "b")], None);
+    }
+
+    #[test]
+    fn a_long_chain_is_searched_in_linear_time() {
+        let chain: Vec<ObjectRef> = (0..20_000)
+            .map(|at| object("Kustomization", &format!("k{at:05}")))
+            .collect();
+        let at = |from: &ObjectRef| from.name[1..].parse::<usize>().unwrap();
+        assert_eq!(cycle(&chain[0], |from| chain.get(at(from) + 1)), None);
+        let next = |from: &ObjectRef| chain.get(at(from) + 1).or(chain.first());
+        assert_eq!(cycle(&chain[0], next).map(|way| way.len()), Some(chain.len() + 1));
     }
 
     #[test]

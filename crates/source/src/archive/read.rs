@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
-use tar::{Archive, Entry, EntryType};
+use tar::{Archive, Entry, EntryType, PaxExtensions};
 
 use super::ArchiveError;
 use super::bounded::{Bounded, Expanding, ReachedLimit};
@@ -15,6 +15,8 @@ use crate::tree::{Building, Content, Packing, Tree};
 
 /// The overhead of an entry: a header, padding, a long name.
 const OVERHEAD_BYTES: u64 = 4 * 512;
+/// The largest extended header: a long name, or PAX records. As in Go's archive/tar.
+const HEADER_BYTES_MAX: u64 = 1 << 20;
 
 impl Tree {
     /// Reads a `tar.gz`, whole or not at all. As in Flux, symbolic links are skipped, and of a file given
@@ -87,9 +89,14 @@ fn entries(
 ) -> Result<Tree, ArchiveError> {
     let mut building = Building::new(limits);
     let mut archive = Archive::new(archive);
-    for entry in archive.entries().map_err(ArchiveError::Malformed)? {
+    let mut extended = Extended::default();
+    // the library reads extended headers of any size: they are read here, within a limit
+    for entry in archive.entries().map_err(ArchiveError::Malformed)?.raw(true) {
         let mut entry = entry.map_err(ArchiveError::Malformed)?;
-        *path = self::path(&entry)?;
+        if extended.take(&mut entry)? {
+            continue;
+        }
+        *path = self::path(&entry, &std::mem::take(&mut extended))?;
         match entry.header().entry_type() {
             EntryType::Regular | EntryType::Continuous => {
                 let content = content(&mut entry, path, limits, &building)?;
@@ -119,9 +126,84 @@ fn entries(
     Ok(building.finish())
 }
 
+/// The extended headers before an entry.
+#[derive(Debug, Default)]
+struct Extended {
+    /// GNU's long name.
+    name: Option<Vec<u8>>,
+    /// The PAX record `path`.
+    pax_path: Option<Vec<u8>>,
+    /// The PAX record `size`.
+    pax_size: Option<u64>,
+}
+
+impl Extended {
+    /// Reads an extended header; any other entry is left as it is.
+    fn take(&mut self, entry: &mut Entry<'_, impl Read>) -> Result<bool, ArchiveError> {
+        let kind = entry.header().entry_type();
+        if !matches!(
+            kind,
+            EntryType::GNULongName | EntryType::GNULongLink | EntryType::XHeader
+        ) {
+            return Ok(false);
+        }
+        let limit = LimitExceeded::HeaderBytes(HEADER_BYTES_MAX);
+        if entry.size() > HEADER_BYTES_MAX {
+            let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+            return Err(ArchiveError::Limit { path, limit });
+        }
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).map_err(ArchiveError::Malformed)?;
+        match kind {
+            EntryType::GNULongName => {
+                // it ends with a zero byte
+                let end = content
+                    .iter()
+                    .position(|byte| *byte == 0)
+                    .unwrap_or(content.len());
+                content.truncate(end);
+                self.name = Some(content);
+            }
+            EntryType::XHeader => self.records(&content)?,
+            // links are skipped or refused
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn records(&mut self, content: &[u8]) -> Result<(), ArchiveError> {
+        for record in PaxExtensions::new(content) {
+            let record = record.map_err(ArchiveError::Malformed)?;
+            match record.key_bytes() {
+                b"path" => self.pax_path = Some(record.value_bytes().to_vec()),
+                b"size" => {
+                    let size = record.value().ok().and_then(|size| size.parse().ok());
+                    let unreadable = || ArchiveError::Malformed(io::ErrorKind::InvalidData.into());
+                    self.pax_size = Some(size.ok_or_else(unreadable)?);
+                }
+                // the content of a sparse file is a map and pieces
+                key if key.starts_with(b"GNU.sparse.") => {
+                    return Err(ArchiveError::Kind {
+                        path: String::from_utf8_lossy(self.pax_path.as_deref().unwrap_or_default())
+                            .into_owned(),
+                        kind: kind(EntryType::GNUSparse),
+                    });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The path in a tree: `./a/` is `a`, `.` the root.
-fn path(entry: &Entry<'_, impl Read>) -> Result<String, ArchiveError> {
-    let bytes = entry.path_bytes();
+fn path(entry: &Entry<'_, impl Read>, extended: &Extended) -> Result<String, ArchiveError> {
+    // only files of 8 GiB and more need another size than their header has
+    if extended.pax_size.is_some_and(|size| size != entry.size()) {
+        return Err(ArchiveError::Malformed(io::ErrorKind::InvalidData.into()));
+    }
+    let long = extended.name.as_deref().or(extended.pax_path.as_deref());
+    let bytes = long.map_or_else(|| entry.path_bytes(), Into::into);
     let text = std::str::from_utf8(&bytes).map_err(|_| ArchiveError::Path {
         path: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
         why: "its name is not UTF-8",

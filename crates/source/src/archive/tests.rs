@@ -439,3 +439,36 @@ proptest! {
         }
     }
 }
+
+/// A file after an extended header with this content.
+fn extended(kind: EntryType, content: &[u8]) -> Vec<u8> {
+    raw(&[(kind, "header", content), (EntryType::Regular, "short", b"x")])
+}
+
+#[test]
+fn extended_headers_are_read_within_a_limit() {
+    let check = |archive: &[u8], expected: Result<&str, &str>| {
+        let read = Tree::from_archive(archive, &Limits::default());
+        match (read, expected) {
+            (Ok(tree), Ok(path)) => assert_eq!(paths(&tree), [path]),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+            (read, _) => panic!("{:?}, not {expected:?}", read.map(|tree| paths(&tree))),
+        }
+    };
+    check(&extended(EntryType::GNULongName, b"long\0"), Ok("long"));
+    check(&extended(EntryType::XHeader, b"13 path=long\n"), Ok("long"));
+    check(&extended(EntryType::XHeader, b"10 size=1\n"), Ok("short"));
+    check(
+        &extended(EntryType::XHeader, b"12 size=999\n"),
+        Err("not a complete tar.gz"),
+    );
+    check(
+        &extended(EntryType::XHeader, b"22 GNU.sparse.major=1\n"),
+        Err("sparse file"),
+    );
+    // a name and records that expand to far more than the archive's own size
+    for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
+        let large = extended(kind, &vec![b'a'; (1 << 20) + 1]);
+        check(&large, Err("an extended header larger than 1048576 bytes"));
+    }
+}

@@ -19,6 +19,22 @@ pub(super) fn expressions(ks: &Declared) -> Result<Vec<Option<Expression>>, Stri
     dependencies::compile(each.map(|(text, key)| (text.as_deref(), key.name.as_str())))
 }
 
+/// The object of another namespace as an expression sees it, if references to other namespaces are denied:
+/// its author may not learn the rest from the answers of an expression.
+fn shown_elsewhere(object: &Kustomization) -> Value {
+    let metadata = &object.metadata;
+    serde_json::json!({
+        "apiVersion": Kustomization::api_version(&()),
+        "kind": Kustomization::kind(&()),
+        "metadata": {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "generation": metadata.generation,
+        },
+        "status": object.status,
+    })
+}
+
 /// The object as an expression sees it.
 fn shown(object: &Kustomization) -> Value {
     let mut object = object.clone();
@@ -43,7 +59,12 @@ pub(super) fn look(
             return DependencySeen::Absent;
         };
         if let Some(Some(expression)) = expressions.get(at) {
-            return dependencies::evaluate(expression, &shown(&dependency), &shown(object));
+            let is_elsewhere = key.namespace != ks.key.namespace;
+            let dependency = match is_elsewhere && cx.kit.settings.policy.no_cross_namespace_refs {
+                true => shown_elsewhere(&dependency),
+                false => shown(&dependency),
+            };
+            return dependencies::evaluate(expression, &dependency, &shown(object));
         }
         let status = dependency.status.as_ref();
         let dependency = Dependency {
