@@ -33,6 +33,7 @@ mod transit;
 mod tree;
 mod up;
 mod version;
+mod watch;
 mod workspace;
 
 use equate_controllers::ControllerSet;
