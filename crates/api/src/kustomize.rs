@@ -4,7 +4,7 @@ use crate::meta::{
     CommonMetadata, Condition, DependencyReference, Duration, Image, KubeConfigReference, LocalReference,
     Patch, Selector,
 };
-use crate::schema::{conditions, unobserved};
+use crate::schema::{conditions, time, unobserved};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -360,8 +360,10 @@ pub struct HistoryRecord {
     /// The digest of the built objects.
     pub digest: String,
     /// When it first occurred.
+    #[schemars(schema_with = "time")]
     pub first_reconciled: Time,
     /// When it last occurred.
+    #[schemars(schema_with = "time")]
     pub last_reconciled: Time,
     /// The duration of the last reconciliation.
     #[schemars(with = "String")]

@@ -15,7 +15,7 @@ pub mod image;
 pub mod kustomize;
 pub mod meta;
 pub mod notification;
-mod schema;
+pub mod schema;
 pub mod source;
 
 pub use definitions::{Definition, definitions};

@@ -1,4 +1,5 @@
 //! Schema parts that cannot be derived: shared patterns, and Kubernetes' own types as Flux publishes them.
+//! [`conditions`] is public for the kinds of other programs.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::json;
@@ -19,8 +20,13 @@ pub(crate) fn any(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// Kubernetes' `[]Condition`, with the limits its Go type declares.
-pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
+/// Kubernetes' `Time`.
+pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "format": "date-time" })
+}
+
+/// Kubernetes' `[]Condition`, with the limits of its Go type: for `#[schemars(schema_with)]`.
+pub fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "items": {

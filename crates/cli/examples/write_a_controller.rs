@@ -34,6 +34,7 @@ struct GreetingSpec {
 #[serde(rename_all = "camelCase", default)]
 struct GreetingStatus {
     greeting: String,
+    #[schemars(schema_with = "equate_api::schema::conditions")]
     conditions: Vec<Condition>,
     observed_generation: Option<i64>,
     last_handled_reconcile_at: Option<String>,

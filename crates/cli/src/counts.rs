@@ -1,10 +1,7 @@
 //! The counters of an engine and of API requests, for `/metrics` of `equate controllers` and `equate up`.
 //! Names are those of client-go and controller-runtime where these have the metric.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use equate_controllers::Stats;
@@ -12,6 +9,12 @@ use equate_controllers::kit::about::About;
 use equate_controllers::kit::queue::Counts;
 use http::{Request, Response};
 use kube::client::Body;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use tower::{Layer, Service};
 
 /// The name that controller-runtime gives to the controller of a kind, and client-go to its queue.
@@ -19,7 +22,13 @@ pub(crate) fn queue_name(about: &About) -> String {
     about.kind.to_lowercase()
 }
 
-pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About, Counts)]) {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+}
+
+/// Registers the counters of an engine with their values now: for a registry of one page.
+pub(crate) fn engine(registry: &mut Registry, stats: &Stats, queues: &[(&'static About, Counts)]) {
     let Stats {
         runs,
         builds,
@@ -70,42 +79,47 @@ pub(crate) fn engine(text: &mut String, stats: &Stats, queues: &[(&'static About
             "Total number of checks whether other Kustomizations want an object that would be pruned",
         ),
     ] {
-        describe(text, name, "counter", help);
-        let _infallible = writeln!(text, "{name}_total {value}");
+        registry.register(name, help, ConstCounter::new(value));
+    }
+    let depths = Family::<Named, Gauge>::default();
+    for (about, counts) in queues {
+        let name = queue_name(about);
+        let depth = i64::try_from(counts.ready + counts.running).unwrap_or(i64::MAX);
+        depths.get_or_create(&Named { name }).set(depth);
     }
     // client-go's text
-    describe(text, "workqueue_depth", "gauge", "Current depth of workqueue");
-    for (about, counts) in queues {
-        let (name, depth) = (queue_name(about), counts.ready + counts.running);
-        let _infallible = writeln!(text, "workqueue_depth{{name=\"{name}\"}} {depth}");
-    }
+    registry.register("workqueue_depth", "Current depth of workqueue", depths);
 }
 
-/// Writes the metadata of a metric, with the full stop that the registry's encoder adds to the help.
-pub(crate) fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _infallible = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
+/// The page of `/metrics` with the metrics of these registries.
+pub(crate) fn page(registries: &[&Registry]) -> String {
+    let mut text = String::new();
+    for registry in registries {
+        // writing to a String cannot fail
+        let _infallible = encode_registry(&mut text, registry);
+    }
+    let _infallible = encode_eof(&mut text);
+    text
 }
 
 /// Requests to the API server by method and status code. Clones share the counts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Requests(Arc<Mutex<BTreeMap<(String, u16), u64>>>);
+pub(crate) struct Requests(Family<Answer, Counter>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answer {
+    method: String,
+    code: u16,
+}
 
 impl Requests {
-    pub(crate) fn count(&self, method: String, status: u16) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry((method, status)).or_default() += 1;
+    pub(crate) fn count(&self, method: String, code: u16) {
+        self.0.get_or_create(&Answer { method, code }).inc();
     }
 
-    pub(crate) fn write(&self, text: &mut String) {
+    pub(crate) fn register(&self, registry: &mut Registry) {
         let help = "Total number of requests to the API server, by method and status code";
-        describe(text, "rest_client_requests", "counter", help);
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((method, status), count) in counts.iter() {
-            let _infallible = writeln!(
-                text,
-                "rest_client_requests_total{{method=\"{method}\",code=\"{status}\"}} {count}"
-            );
-        }
+        registry.register("rest_client_requests", help, self.0.clone());
     }
 }
 
@@ -161,7 +175,7 @@ mod tests {
         for (method, status) in [("GET", 200), ("GET", 200), ("PATCH", 409)] {
             requests.count(method.to_owned(), status);
         }
-        let mut text = String::new();
+        let mut registry = Registry::default();
         let stats = Stats {
             builds: 3,
             ..Stats::default()
@@ -173,8 +187,9 @@ mod tests {
         };
         let controllers = equate_controllers::all();
         let queues: Vec<_> = controllers.iter().zip([counts(4, 0), counts(1, 1)]).collect();
-        engine(&mut text, &stats, &queues);
-        requests.write(&mut text);
+        engine(&mut registry, &stats, &queues);
+        requests.register(&mut registry);
+        let text = page(&[&registry]);
         for line in [
             "equate_builds_total 3",
             "workqueue_depth{name=\"gitrepository\"} 4",

@@ -9,12 +9,11 @@ use crate::kinds::{KindError, Kinds};
 use crate::objects::{self, Namespaces, RequestError};
 use crate::reconcile::source;
 use crate::table::{self, Table, Value};
+use crate::watch::{self, Event as Change, Selectors};
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event as Change, watcher};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use std::collections::HashSet;
@@ -168,23 +167,28 @@ async fn events(
     if !args.watch {
         return Ok(());
     }
-    let mut changes = watcher(api, watcher::Config::default()).default_backoff().boxed();
+    let mut changes = watch::watch(&api, Selectors::default()).boxed();
     tokio::pin!(end);
     loop {
         let change = tokio::select! {
             () = &mut end => return Ok(()),
             change = changes.next() => change,
         };
-        match change {
-            Some(Ok(Change::Apply(event) | Change::InitApply(event))) => {
-                // the watch begins with the listed events
-                if filter.admits(&event) && seen.insert(version(&event)) {
-                    print(vec![event])?;
-                }
+        let items = match change {
+            Some(Ok(Change::Applied(item))) => vec![item],
+            Some(Ok(Change::Listed(items))) => items,
+            Some(Ok(Change::Deleted(_))) => continue,
+            Some(Err(error)) => {
+                eprintln!("watch of events interrupted, retrying: {}", error.line());
+                continue;
             }
-            Some(Ok(Change::Init | Change::InitDone | Change::Delete(_))) => {}
-            Some(Err(error)) => eprintln!("watch of events interrupted, retrying: {error}"),
             None => return Ok(()),
+        };
+        for event in items.into_iter().map(|item| item.value) {
+            // the watch begins with the listed events
+            if filter.admits(&event) && seen.insert(version(&event)) {
+                print(vec![event])?;
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Commands define the hint and the exit code beside the error, and do not print it.
 
 use std::error::Error;
+use std::fmt::Write;
 use std::io;
 use std::process::ExitCode;
 
@@ -30,6 +31,20 @@ impl<F: Failure + 'static> From<F> for Box<dyn Failure> {
 
 pub(crate) fn is_broken_pipe(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
+}
+
+/// An error and its causes in one line. Leaves out a cause that the line has already.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            let _infallible = write!(text, ": {more}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 #[derive(Debug, thiserror::Error)]

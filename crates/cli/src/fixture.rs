@@ -2,12 +2,12 @@
 
 use crate::connection::{self, Connection, Options};
 use crate::kinds::Kinds;
+use crate::watch::{is_established, wait_until};
 use equate_apiserver::EmbeddedCluster;
 use equate_apiserver::cluster::Serving;
 use equate_manifest::yaml;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -63,8 +63,7 @@ impl Fixture {
             api.create(&PostParams::default(), &crd).await.unwrap();
         }
         for definition in equate_api::definitions() {
-            let established = await_condition(api.clone(), definition.name, conditions::is_crd_established());
-            established.await.unwrap();
+            wait_until(&api, definition.name, is_established).await.unwrap();
         }
     }
 

@@ -6,14 +6,14 @@ use crate::interrupt::interrupted;
 use crate::kinds::{Kind, KindError, Kinds};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
 use crate::table::{self, Table, Value};
+use crate::watch::{self, Event, Selectors};
 use equate_manifest::yaml;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use kube::Client;
 use kube::api::DynamicObject;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Client, ResourceExt};
 use serde_json::json;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
@@ -281,20 +281,21 @@ impl Query<'_> {
         end: impl Future<Output = ()>,
     ) -> Result<(), GetError> {
         let several = self.kinds.len() > 1;
-        let config = watcher::Config {
-            label_selector: self.args.selector.clone(),
-            field_selector: self.object.as_ref().map(|name| format!("metadata.name={name}")),
-            ..watcher::Config::default()
-        };
         let streams = kinds.iter().map(|kind| {
+            let selectors = Selectors {
+                labels: self.args.selector.clone(),
+                ..self.object.as_deref().map(Selectors::named).unwrap_or_default()
+            };
             let api = objects::api(self.client, kind, &self.namespaces);
-            let stream = watcher(api, config.clone()).default_backoff();
+            let stream = watch::watch(&api, selectors);
             stream.map(move |event| (*kind, event)).boxed()
         });
         let mut changes = stream::select_all(streams);
         let columns = columns(&kinds);
         let mut table = self.table(&columns, colour);
-        let mut initial = kinds.len();
+        let mut unlisted: HashSet<&str> = kinds.iter().map(|kind| kind.plural).collect();
+        // a list after a gap repeats objects that did not change
+        let mut versions: HashMap<Option<String>, u64> = HashMap::new();
         tokio::pin!(end);
         loop {
             let (kind, event) = tokio::select! {
@@ -304,47 +305,49 @@ impl Query<'_> {
                     None => return Ok(()),
                 },
             };
-            let object = match event {
-                Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) => object,
-                Ok(Event::Init) => continue,
-                Ok(Event::InitDone) => {
-                    initial = initial.saturating_sub(1);
-                    self.flush(&mut table, out, initial)?;
-                    continue;
+            let items = match event {
+                Ok(Event::Applied(item) | Event::Deleted(item)) => vec![item],
+                Ok(Event::Listed(items)) => {
+                    unlisted.remove(kind.plural);
+                    items
                 }
                 Err(error) => {
+                    let error = error.line();
                     eprintln!("watch of {} interrupted, retrying: {error}", kind.plural);
                     continue;
                 }
             };
-            if !self.selects(&object) {
-                continue;
+            for item in items {
+                let is_new = versions.insert(item.value.uid(), item.version) != Some(item.version);
+                let object = item.value;
+                if !is_new || !self.selects(&object) {
+                    continue;
+                }
+                match self.args.form.output {
+                    None | Some(Output::Wide) => table.row(self.row(&kind, &object, &columns, several)),
+                    Some(Output::Name) => {
+                        let line = name_line(&kind, &object);
+                        out.write_all(line.as_bytes()).map_err(GetError::Output)?;
+                    }
+                    Some(form) => {
+                        let text = document(&shown(object)?, form)?;
+                        let text = if form == Output::Yaml {
+                            format!("---\n{text}")
+                        } else {
+                            text
+                        };
+                        out.write_all(text.as_bytes()).map_err(GetError::Output)?;
+                    }
+                }
             }
-            match self.args.form.output {
-                None | Some(Output::Wide) => {
-                    table.row(self.row(&kind, &object, &columns, several));
-                    self.flush(&mut table, out, initial)?;
-                }
-                Some(Output::Name) => {
-                    let line = name_line(&kind, &object);
-                    out.write_all(line.as_bytes()).map_err(GetError::Output)?;
-                }
-                Some(form) => {
-                    let text = document(&shown(object)?, form)?;
-                    let text = if form == Output::Yaml {
-                        format!("---\n{text}")
-                    } else {
-                        text
-                    };
-                    out.write_all(text.as_bytes()).map_err(GetError::Output)?;
-                }
+            if unlisted.is_empty() {
+                self.flush(&mut table, out)?;
             }
         }
     }
 
-    /// Prints the rows once the initial lists are complete.
-    fn flush(&self, table: &mut Table, out: &mut impl Write, initial: usize) -> Result<(), GetError> {
-        if initial > 0 || !matches!(self.args.form.output, None | Some(Output::Wide)) {
+    fn flush(&self, table: &mut Table, out: &mut impl Write) -> Result<(), GetError> {
+        if !matches!(self.args.form.output, None | Some(Output::Wide)) {
             return Ok(());
         }
         let text = table.take();

@@ -33,6 +33,7 @@ mod transit;
 mod tree;
 mod up;
 mod version;
+mod watch;
 mod workspace;
 
 use equate_controllers::ControllerSet;
@@ -42,6 +43,10 @@ use line::Command;
 use std::io::Write;
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 #[derive(Debug, thiserror::Error)]
 #[error("could not start the runtime")]
@@ -116,21 +121,27 @@ impl App {
 
 fn start_logging(verbose: u8) {
     let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        _ => "debug",
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
+    let filter = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_targets([("equate", level), ("equate_apiserver", level)])
         // the commands show events themselves
-        tracing_subscriber::EnvFilter::new(format!(
-            "warn,equate={level},equate::told=off,equate_apiserver={level}"
-        ))
-    });
+        .with_target("equate::told", LevelFilter::OFF);
     let colour =
         std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(std::io::stderr)
         .with_ansi(colour)
+        .finish()
+        .with(environment_filter().unwrap_or(filter))
         .init();
+}
+
+/// The filter in `RUST_LOG`, if it is valid.
+fn environment_filter() -> Option<Targets> {
+    std::env::var("RUST_LOG").ok()?.parse().ok()
 }

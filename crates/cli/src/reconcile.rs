@@ -5,13 +5,12 @@ use crate::failure::{Failure, is_broken_pipe};
 use crate::get::{Scope, revision};
 use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
+use crate::watch::watch_object;
 use equate_api::meta::{Duration, REQUESTED_AT};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::DynamicObject;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::watch_object;
 use serde_json::json;
 use std::io::Write;
 
@@ -183,7 +182,7 @@ pub(crate) async fn wait_until_ready(
     timeout: Duration,
 ) -> Result<DynamicObject, ReconcileError> {
     let api = objects::api(client, kind, &Namespaces::One(namespace.to_owned()));
-    let mut states = watch_object(api, name).default_backoff().boxed();
+    let mut states = watch_object(&api, name).boxed();
     let what = what(kind, namespace, name);
     let mut last = NO_ANSWER.to_owned();
     let wait = async {
@@ -192,7 +191,7 @@ pub(crate) async fn wait_until_ready(
                 Ok(Some(object)) => object,
                 Ok(None) => return Err(ReconcileError::Deleted { what: what.clone() }),
                 Err(error) => {
-                    last = error.to_string();
+                    last = error.line();
                     continue;
                 }
             };

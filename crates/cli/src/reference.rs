@@ -12,6 +12,7 @@ use clap::Arg;
 use equate_controllers::kit::queue::Counts;
 use equate_controllers::kit::runner::ReconcileEvent;
 use equate_controllers::{Key, Stats};
+use prometheus_client::registry::Registry;
 
 use crate::controllers::metrics::Metrics;
 use crate::{counts, line};
@@ -134,8 +135,9 @@ fn metrics_page_is_current() {
     });
     metrics.leads("source-controller-leader-election", true);
     metrics.requests().count("GET".to_owned(), 200);
-    let mut text = metrics.text(None);
-    counts::engine(&mut text, &Stats::default(), &[(about, Counts::default())]);
+    let mut engine = Registry::default();
+    counts::engine(&mut engine, &Stats::default(), &[(about, Counts::default())]);
+    let text = metrics.text(None) + &counts::page(&[&engine]);
     let mut page = format!(
         "# Metrics\n\n{NOTE}\n\n`equate controllers` serves these at `/metrics` of `--metrics-addr`.\n\n\
          | metric | type | labels | meaning |\n|---|---|---|---|\n"

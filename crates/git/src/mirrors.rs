@@ -14,6 +14,7 @@ use std::{
 };
 
 use equate_egress::Egress;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
@@ -271,8 +272,9 @@ fn key(root: &Path) -> io::Result<[u8; 32]> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    key[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    key[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    SystemRandom::new()
+        .fill(&mut key)
+        .map_err(|_| io::Error::other("the operating system has no random numbers"))?;
     // A temporary file has mode 0600, and persisting it never overwrites another process's key.
     let mut file = tempfile::NamedTempFile::new_in(root)?;
     io::Write::write_all(&mut file, &key)?;

@@ -2,7 +2,7 @@
 
 use super::Inventory;
 use crate::meta::{Condition, Duration};
-use crate::schema::{conditions, unobserved};
+use crate::schema::{conditions, time, unobserved};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -116,13 +116,16 @@ pub struct Snapshot {
     /// The digest of the values.
     pub config_digest: String,
     /// When it was uninstalled.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "time")]
     pub deleted: Option<Time>,
     /// The digest of the release.
     pub digest: String,
     /// When the release was first deployed.
+    #[schemars(schema_with = "time")]
     pub first_deployed: Time,
     /// When this revision was deployed.
+    #[schemars(schema_with = "time")]
     pub last_deployed: Time,
     /// The release's name.
     pub name: String,
@@ -146,10 +149,12 @@ pub struct Snapshot {
 #[serde(rename_all = "camelCase")]
 pub struct TestHook {
     /// When it completed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "time")]
     pub last_completed: Option<Time>,
     /// When it started.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "time")]
     pub last_started: Option<Time>,
     /// Its final phase.
     #[serde(skip_serializing_if = "Option::is_none")]

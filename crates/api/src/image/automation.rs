@@ -2,7 +2,7 @@
 
 use super::ImageReference;
 use crate::meta::{Condition, Duration, LocalReference};
-use crate::schema::{conditions, label_selector, unobserved};
+use crate::schema::{conditions, label_selector, time, unobserved};
 use crate::source::GitReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use kube::CustomResource;
@@ -201,7 +201,8 @@ pub struct ImageUpdateAutomationStatus {
     #[schemars(schema_with = "conditions")]
     pub conditions: Vec<Condition>,
     /// When it last ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "time")]
     pub last_automation_run_time: Option<Time>,
     /// The token of the last requested reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,7 +211,8 @@ pub struct ImageUpdateAutomationStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_push_commit: Option<String>,
     /// When it was pushed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "time")]
     pub last_push_time: Option<Time>,
     /// The last observed generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
 //! Image repositories whose tags are scanned.
 
 use crate::meta::{AccessFrom, Condition, Duration, LocalReference};
-use crate::schema::{TIMEOUT, conditions, unobserved};
+use crate::schema::{TIMEOUT, conditions, time, unobserved};
 use crate::source::OciProvider;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -108,7 +108,8 @@ pub struct ScanResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// When the tags were scanned.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "time")]
     pub scan_time: Option<Time>,
     /// The number of tags.
     #[schemars(schema_with = "crate::schema::int")]

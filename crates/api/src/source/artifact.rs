@@ -1,6 +1,6 @@
 //! Artifacts of sources.
 
-use crate::schema::DIGEST;
+use crate::schema::{DIGEST, time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ pub struct Artifact {
     #[schemars(extend("pattern" = DIGEST))]
     pub digest: String,
     /// When this artifact was stored.
+    #[schemars(schema_with = "time")]
     pub last_update_time: Time,
     /// Metadata of the revision, such as an image's annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -4,9 +4,9 @@ use equate_api::kustomize::{Kustomization, KustomizationSpec, KustomizationStatu
 use equate_api::meta::{ConditionStatus, ConditionType, Duration, Reason, set_condition};
 use equate_api::source::{GitRepository, GitRepositorySpec};
 use equate_manifest::yaml::{self, Options};
+use equate_testkit::eventually::established;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
 use serde_json::json;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -23,10 +23,7 @@ async fn cluster() -> Result<(equate_testkit::cluster::Cluster, kube::Client), B
         api.create(&PostParams::default(), &crd).await?;
     }
     for definition in equate_api::definitions() {
-        let established = await_condition(api.clone(), definition.name, conditions::is_crd_established());
-        tokio::time::timeout(std::time::Duration::from_secs(120), established)
-            .await
-            .map_err(|_| format!("{} is not established after 120s", definition.name))??;
+        established(&client, definition.name, std::time::Duration::from_secs(120)).await;
     }
     Ok((cluster, client))
 }

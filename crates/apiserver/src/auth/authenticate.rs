@@ -10,6 +10,8 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use subtle::ConstantTimeEq;
 
+use crate::random::{self, NoRandomNumbers};
+
 /// A bearer token. `Debug` hides it; [`Token::expose`] is the only way to the text.
 #[derive(Clone)]
 pub struct Token(String);
@@ -20,10 +22,13 @@ impl Token {
         Self(text.into())
     }
 
-    /// Generates a token of 244 random bits.
-    pub fn random() -> Self {
-        let (a, b) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
-        Self(format!("{}{}", a.simple(), b.simple()))
+    /// Generates a token of 256 random bits.
+    ///
+    /// # Errors
+    /// When the operating system has no random numbers.
+    pub fn random() -> Result<Self, NoRandomNumbers> {
+        let bytes: [u8; 32] = random::bytes()?;
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
     /// The text, for a kubeconfig.

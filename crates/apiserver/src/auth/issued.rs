@@ -6,6 +6,7 @@
 
 use super::authenticate::Token;
 use super::identity::Identity;
+use crate::random::NoRandomNumbers;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -36,17 +37,17 @@ impl fmt::Debug for IssuedTokens {
 }
 
 impl IssuedTokens {
-    pub(crate) fn issue(&self, grant: TokenGrant, now: Timestamp) -> Option<Token> {
+    pub(crate) fn issue(&self, grant: TokenGrant, now: Timestamp) -> Result<Option<Token>, NoRandomNumbers> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= TOKENS_MAX {
             known.retain(|_, grant| grant.expires > now);
         }
         if known.len() >= TOKENS_MAX {
-            return None;
+            return Ok(None);
         }
-        let token = Token::random();
+        let token = Token::random()?;
         known.insert(digest(token.expose()), grant);
-        Some(token)
+        Ok(Some(token))
     }
 
     pub(crate) fn find(&self, presented: &str, now: Timestamp) -> Option<TokenGrant> {
@@ -97,6 +98,7 @@ mod tests {
             issued
                 .issue(TokenGrant::new("n", "a", "1", audiences, (now, seconds)), now)
                 .unwrap()
+                .unwrap()
         };
         let check = |token: &str, after: i64, expected: Option<&str>| {
             let found = issued.find(token, now + SignedDuration::from_secs(after));
@@ -114,7 +116,8 @@ mod tests {
         }
         let one_more = |after| {
             let now = now + SignedDuration::from_secs(after);
-            issued.issue(TokenGrant::new("n", "a", "1", Vec::new(), (now, 600)), now)
+            let grant = TokenGrant::new("n", "a", "1", Vec::new(), (now, 600));
+            issued.issue(grant, now).unwrap()
         };
         assert!(one_more(0).is_none());
         assert!(one_more(600).is_some());

@@ -135,7 +135,9 @@ fn a_token_never_prints() {
     let authenticator = Authenticator::new().token(&token, Identity::admin());
     let printed = format!("{token:?} {authenticator:?}");
     assert!(!printed.contains("s3cret"), "{printed}");
-    assert_ne!(Token::random().expose(), Token::random().expose());
+    let (one, other) = (Token::random().unwrap(), Token::random().unwrap());
+    assert_eq!(one.expose().len(), 64);
+    assert_ne!(one.expose(), other.expose());
 }
 
 #[test]

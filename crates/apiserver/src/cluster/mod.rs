@@ -51,6 +51,9 @@ pub enum BuildError {
     /// Creating the certificates failed.
     #[error("cannot create the cluster's certificate authority")]
     Certificates(#[from] rcgen::Error),
+    /// Creating the administrator's token failed.
+    #[error("cannot create the administrator's token")]
+    Token(#[from] crate::NoRandomNumbers),
 }
 
 /// The settings of a cluster to build.
@@ -167,7 +170,7 @@ impl Builder {
             None => Store::open(self.options.clone())?,
         };
         let authority = serve::Authority::new()?;
-        let admin = Token::random();
+        let admin = Token::random()?;
         let mut authenticator = Authenticator::new()
             .anonymous(self.anonymous)
             .token(&admin, Identity::admin());

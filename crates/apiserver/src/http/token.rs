@@ -65,7 +65,7 @@ impl Call<'_> {
         request["spec"]["expirationSeconds"] = json!(seconds);
         if !cx.dry_run() {
             let expires = grant.expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-            let token = self.api().auth.issued().issue(grant, now);
+            let token = self.api().auth.issued().issue(grant, now)?;
             let token = token.ok_or_else(|| {
                 let why = "more tokens are in use than this server keeps; ask again when some have expired";
                 ApiError::new(429, "TooManyRequests", why, Some(Details::default()))

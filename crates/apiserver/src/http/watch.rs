@@ -11,6 +11,7 @@ use super::options::{At, ListOptions};
 use super::respond::Reply;
 use crate::crd;
 use crate::pipeline::{Api, Clock, View};
+use crate::random::{self, NoRandomNumbers};
 use crate::registry::Resource;
 use crate::status::ApiError;
 use crate::store::{AtError, BATCH_BYTES_MAX, Entry, Event, EventKind, ResourceId, Snapshot, Subscription};
@@ -44,9 +45,10 @@ pub(crate) async fn respond(
     let selection = Selection::parse(&resource, options)?;
     let begun = begin(api, view, &resource, options).await?;
     let definition = Definition::of(api, view, &resource);
-    let lifetime = options.timeout_seconds.map_or_else(random_lifetime, |seconds| {
-        Duration::from_secs(seconds).min(LIFETIME_MAX)
-    });
+    let lifetime = match options.timeout_seconds {
+        Some(seconds) => Duration::from_secs(seconds).min(LIFETIME_MAX),
+        None => random_lifetime()?,
+    };
     let end = Instant::now() + lifetime;
     let stream = Stream {
         lines: Lines {
@@ -90,13 +92,9 @@ pub(crate) async fn respond(
     Ok(response)
 }
 
-fn random_lifetime() -> Duration {
-    let random = u64::from(u32::from_le_bytes(first_four(uuid::Uuid::new_v4().as_bytes())));
-    LIFETIME_MIN + Duration::from_secs(random % LIFETIME_MIN.as_secs())
-}
-
-fn first_four(bytes: &[u8; 16]) -> [u8; 4] {
-    [bytes[0], bytes[1], bytes[2], bytes[3]]
+fn random_lifetime() -> Result<Duration, NoRandomNumbers> {
+    let random = u64::from_le_bytes(random::bytes()?);
+    Ok(LIFETIME_MIN + Duration::from_secs(random % LIFETIME_MIN.as_secs()))
 }
 
 fn next_bookmark(end: Instant) -> Option<Instant> {

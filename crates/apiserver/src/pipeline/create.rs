@@ -4,6 +4,7 @@ use super::meta::{meta_mut, meta_text, set_generation, set_text};
 use super::{Api, Body, Cx, Endpoint, Object, Target, Written, admission, body};
 use crate::field::FieldError;
 use crate::managed_fields;
+use crate::random::{self, NoRandomNumbers};
 use crate::registry::Generation;
 use crate::status::{ApiError, Details};
 use crate::store::{Change, CommitError, Expect};
@@ -67,7 +68,7 @@ impl Api {
                     .chars()
                     .take(GENERATE_NAME_MAX)
                     .collect();
-                set_text(&mut new, "name", &format!("{prefix}{}", random_suffix()));
+                set_text(&mut new, "name", &format!("{prefix}{}", random_suffix()?));
             }
             if track {
                 new = managed_fields::update(None, new, &self.manager(target, cx, &now));
@@ -221,12 +222,10 @@ fn exists(target: &Target, name: &str, deleting: bool, generated: bool) -> ApiEr
 }
 
 /// Five characters of upstream's alphabet, which spells no words.
-fn random_suffix() -> String {
-    let random = uuid::Uuid::new_v4();
-    random
-        .as_bytes()
+fn random_suffix() -> Result<String, NoRandomNumbers> {
+    let random: [u8; SUFFIX_LENGTH] = random::bytes()?;
+    Ok(random
         .iter()
-        .take(SUFFIX_LENGTH)
         .map(|b| char::from(SUFFIX_ALPHABET[usize::from(*b) % SUFFIX_ALPHABET.len()]))
-        .collect()
+        .collect())
 }

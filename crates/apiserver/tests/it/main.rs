@@ -23,13 +23,3 @@ use std::time::Duration;
 
 /// Long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
-
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + DEADLINE;
-    while !holds() {
-        assert!(tokio::time::Instant::now() < deadline, "in vain: {what}");
-        tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>())
-            .await
-            .unwrap_err();
-    }
-}

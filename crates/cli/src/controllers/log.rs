@@ -7,11 +7,14 @@ use std::fmt;
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flags {
@@ -46,29 +49,29 @@ enum Encoding {
 /// Starts to log to standard error. `RUST_LOG` overrides the level.
 pub(crate) fn start(flags: &Flags) {
     let level = match flags.log_level {
-        Verbosity::Trace => "trace",
-        Verbosity::Debug => "debug",
-        Verbosity::Info => "info",
+        Verbosity::Trace => LevelFilter::TRACE,
+        Verbosity::Debug => LevelFilter::DEBUG,
+        Verbosity::Info => LevelFilter::INFO,
         // Equate's warnings are errors in Flux, which has no level between
-        Verbosity::Error => "warn",
+        Verbosity::Error => LevelFilter::WARN,
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        let directives = [
-            "equate",
-            "equate_controllers",
-            "equate_git",
-            "equate_source",
-            "equate_apply",
-        ];
-        let ours = directives.map(|target| format!(",{target}={level}")).concat();
-        EnvFilter::new(format!("warn{ours}"))
-    });
+    let ours = [
+        "equate",
+        "equate_controllers",
+        "equate_git",
+        "equate_source",
+        "equate_apply",
+    ];
+    let filter = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_targets(ours.map(|target| (target, level)));
+    let filter = crate::environment_filter().unwrap_or(filter);
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(std::io::stderr);
     match flags.log_encoding {
-        Encoding::Json => builder.event_format(Json).init(),
-        Encoding::Console => builder.with_ansi(false).init(),
+        Encoding::Json => builder.event_format(Json).finish().with(filter).init(),
+        Encoding::Console => builder.with_ansi(false).finish().with(filter).init(),
     }
 }
 

@@ -9,15 +9,14 @@ use std::time::Duration;
 
 use equate_controllers::kit::runner::{Observer, ReconcileEvent};
 use equate_controllers::{ControllerSet, Engine};
-use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets, exponential_buckets_range};
 use prometheus_client::registry::Registry;
 
-use crate::counts::{self, Requests};
+use crate::counts::{self, Named, Requests};
 
 pub(crate) struct Metrics {
     registry: Registry,
@@ -58,11 +57,6 @@ struct Controller {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Line {
     controller: String,
-    name: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Named {
     name: String,
 }
 
@@ -154,6 +148,8 @@ impl Metrics {
             "Whether this process holds the Lease: 1 if it does, 0 while it waits",
             leads.clone(),
         );
+        let requests = Requests::default();
+        requests.register(&mut registry);
         Arc::new(Self {
             registry,
             durations,
@@ -161,7 +157,7 @@ impl Metrics {
             times,
             work,
             waits,
-            requests: Requests::default(),
+            requests,
             leads,
         })
     }
@@ -218,33 +214,26 @@ impl Metrics {
 
     /// All metrics as text, including those of an engine.
     pub(crate) fn text(&self, engine: Option<&Engine>) -> String {
-        let mut text = String::new();
-        // writing to a String cannot fail
-        let _infallible = encode(&mut text, &self.registry);
-        let end = text.rfind("# EOF").unwrap_or(text.len());
-        text.truncate(end);
+        let mut now = Registry::default();
         if let Some(engine) = engine {
-            counts::engine(&mut text, &engine.stats(), &engine.queues());
+            counts::engine(&mut now, &engine.stats(), &engine.queues());
         }
-        self.requests.write(&mut text);
-        process(&mut text);
-        text.push_str("# EOF\n");
-        text
+        process(&mut now);
+        counts::page(&[&self.registry, &now])
     }
 }
 
-/// Writes the metrics of this process from Linux's `/proc`, if there is one.
-fn process(text: &mut String) {
+/// Registers the metrics of this process from Linux's `/proc`, if there is one.
+fn process(registry: &mut Registry) {
     let read_proc = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).ok();
     if let Some(cpu) = read_proc("stat").and_then(|stat| cpu(&stat)) {
         let help = "Total user and system CPU time spent in seconds";
-        counts::describe(text, "process_cpu_seconds", "counter", help);
-        text.push_str(&format!("process_cpu_seconds_total {}\n", cpu.as_secs_f64()));
+        let seconds = ConstCounter::new(cpu.as_secs_f64());
+        registry.register("process_cpu_seconds", help, seconds);
     }
     if let Some(bytes) = read_proc("status").and_then(|status| resident_bytes(&status)) {
         let help = "Resident memory size in bytes";
-        counts::describe(text, "process_resident_memory_bytes", "gauge", help);
-        text.push_str(&format!("process_resident_memory_bytes {bytes}\n"));
+        registry.register("process_resident_memory_bytes", help, ConstGauge::new(bytes));
     }
 }
 
@@ -320,8 +309,9 @@ mod tests {
         let status = "Name:\tequate\nVmPeak:\t  300 kB\nVmRSS:\t     100 kB\nThreads:\t4\n";
         assert_eq!(resident_bytes(status), Some(102_400));
         assert_eq!(resident_bytes("VmRSS:\t100\n"), None);
-        let mut text = String::new();
-        process(&mut text);
+        let mut registry = Registry::default();
+        process(&mut registry);
+        let text = counts::page(&[&registry]);
         #[cfg(target_os = "linux")]
         for series in ["process_cpu_seconds_total ", "process_resident_memory_bytes "] {
             assert!(text.contains(series), "{text}");

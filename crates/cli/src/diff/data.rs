@@ -4,6 +4,7 @@
 //! that is absent before or after has no field.
 
 use super::{Compared, text};
+use crate::failure::chain;
 use equate_apply::difference::{Difference, Shown};
 use equate_apply::id::ObjectId;
 use equate_apply::plan::{Guard, Step};
@@ -16,7 +17,7 @@ pub(super) fn list(all: &[Compared]) -> Value {
 fn kustomization(compared: &Compared) -> Value {
     let mut value = json!({ "kustomization": compared.name, "path": compared.path });
     match &compared.outcome {
-        Err(error) => value["error"] = text::chain(error).into(),
+        Err(error) => value["error"] = chain(error).into(),
         Ok(preview) => {
             value["differences"] = text::steps(preview).filter_map(difference).collect();
             if let Some(guard) = &preview.plan.guard {
@@ -35,7 +36,7 @@ fn kustomization(compared: &Compared) -> Value {
                 }
             }
             if !preview.failures.is_empty() {
-                let failures = preview.failures.iter().map(|failure| text::chain(failure).into());
+                let failures = preview.failures.iter().map(|failure| chain(failure).into());
                 value["refused"] = Value::Array(failures.collect());
             }
         }

@@ -8,6 +8,7 @@ use super::{Compared, ControllerSettings, DiffError, all_kustomizations};
 use crate::build::RenderError;
 use crate::build::kustomization::{Args, Renderer, mask_secrets};
 use crate::controllers::flags::Identity;
+use crate::failure::chain;
 use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::{Cluster, Preview};
 use equate_apply::difference::Shown;
@@ -15,7 +16,6 @@ use equate_apply::plan::{KeepReason, Step};
 use equate_controllers::kustomization::preview::{Fleet, PreviewError};
 use equate_kustomize::Resource;
 use std::collections::{HashMap, HashSet};
-use std::error::Error;
 use std::path::Path;
 use tokio::runtime::Runtime;
 
@@ -137,15 +137,4 @@ fn without_apply_settings(mut kustomization: Kustomization) -> Kustomization {
     spec.service_account_name = None;
     spec.decryption = None;
     kustomization
-}
-
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -1,10 +1,10 @@
 //! A comparison as text. Pure.
 
 use super::Compared;
+use crate::failure::chain;
 use equate_apply::cluster::Preview;
 use equate_apply::plan::{Guard, KeepReason, Step};
 use equate_controllers::ObjectRef;
-use std::error::Error;
 use std::fmt::Write;
 
 /// 0: no changes, 1: changes, 2: an error, or an object would be refused.
@@ -146,16 +146,6 @@ fn is_over_budget(step: &Step) -> bool {
 
 pub(super) fn steps(preview: &Preview) -> impl Iterator<Item = &Step> {
     preview.plan.steps()
-}
-
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let _infallible = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 fn indented(text: &str) -> String {

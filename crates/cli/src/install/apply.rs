@@ -15,13 +15,13 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
-use kube::runtime::wait;
 use kube::{Api, Client};
 use serde_json::Value;
 
 use super::manifests::{DefinitionError, NAME, Settings};
 use crate::connection::ConnectError;
 use crate::failure::{Failure, is_broken_pipe};
+use crate::watch::{WatchError, is_established, wait_until};
 
 const MANAGER: &str = "equate";
 /// Maximum number of concurrent writes of one kind.
@@ -87,7 +87,7 @@ pub(crate) enum InstallError {
     Watch {
         what: String,
         #[source]
-        source: wait::Error,
+        source: WatchError,
     },
     #[error("the controllers are not available after {after:?}: {pod_status}")]
     Timeout { after: Duration, pod_status: String },
@@ -271,9 +271,9 @@ async fn established(client: &Client, objects: &[Object]) -> Result<(), InstallE
         .filter(|object| object.kind() == "CustomResourceDefinition");
     for definition in definitions {
         let name = definition.name();
-        let waiting = wait::await_condition(api.clone(), name, wait::conditions::is_crd_established());
+        let waiting = wait_until(&api, name, is_established);
         match tokio::time::timeout(ESTABLISHED, waiting).await {
-            Ok(Ok(_)) => {}
+            Ok(Ok(())) => {}
             Ok(Err(source)) => {
                 return Err(InstallError::Watch {
                     what: format!("CustomResourceDefinition/{name}"),
@@ -300,11 +300,9 @@ pub(super) async fn wait(
 ) -> Result<(), InstallError> {
     let api: Api<Deployment> = Api::namespaced(client.clone(), &settings.namespace);
     eprintln!("waiting until Deployment/{NAME} is available");
-    let waiting = wait::await_condition(api.clone(), NAME, |object: Option<&Deployment>| {
-        object.is_some_and(runs)
-    });
+    let waiting = wait_until(&api, NAME, runs);
     match tokio::time::timeout(patience, waiting).await {
-        Ok(Ok(_)) => writeln!(out, "the controllers are running").map_err(InstallError::Output),
+        Ok(Ok(())) => writeln!(out, "the controllers are running").map_err(InstallError::Output),
         Ok(Err(source)) => Err(InstallError::Watch {
             what: format!("Deployment/{NAME}"),
             source,

@@ -1,11 +1,11 @@
 use super::{Args, Goal, RunState, reconcile, run_state};
 use crate::fixture::{FLEET, Fixture};
 use crate::objects::{self, Namespaces};
+use crate::watch::watch_object;
 use clap::Parser;
 use equate_api::meta::REQUESTED_AT;
 use futures::StreamExt;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::runtime::watcher::watch_object;
 use serde_json::json;
 
 #[derive(Debug, Parser)]
@@ -36,7 +36,7 @@ async fn printed(fixture: &Fixture, line: &str) -> String {
 
 /// Answers a request like a controller: handles its token and sets a condition.
 async fn controller(api: Api<DynamicObject>, name: &str, status: &str, message: &str) {
-    let mut states = watch_object(api.clone(), name).boxed();
+    let mut states = watch_object(&api, name).boxed();
     while let Some(state) = states.next().await {
         let Ok(Some(object)) = state else { continue };
         let Some(token) = object

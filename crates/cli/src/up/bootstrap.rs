@@ -3,13 +3,13 @@
 //! Both are named `flux-system`, in the namespace of that name, as in clusters bootstrapped by Flux: fleet
 //! repositories refer to them. Applying them again on persisted state changes nothing.
 
+use crate::watch::{WatchError, is_established, wait_until};
 use equate_git::Reference;
 use equate_manifest::yaml;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::runtime::wait;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(crate) enum BootstrapError {
     Establish {
         name: &'static str,
         #[source]
-        source: wait::Error,
+        source: WatchError,
     },
 }
 
@@ -79,10 +79,9 @@ async fn establish(
             source,
         })?;
     }
-    wait::await_condition(api.clone(), name, wait::conditions::is_crd_established())
+    wait_until(api, name, is_established)
         .await
-        .map_err(|source| BootstrapError::Establish { name, source })?;
-    Ok(())
+        .map_err(|source| BootstrapError::Establish { name, source })
 }
 
 pub(crate) async fn root(client: &Client, root: &Root) -> Result<(), BootstrapError> {

@@ -13,6 +13,7 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use http::StatusCode;
+use ring::rand::SystemRandom;
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -23,6 +24,14 @@ use tokio_util::sync::CancellationToken;
 pub(crate) trait Loop: Send + Sync + 'static {
     fn wake_sources(&self);
     fn metrics(&self) -> String;
+}
+
+/// 128 random bits in hexadecimal digits.
+fn token() -> std::io::Result<String> {
+    let bytes: [u8; 16] = ring::rand::generate(&SystemRandom::new())
+        .map_err(|_| std::io::Error::other("the operating system has no random numbers"))?
+        .expose();
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// A bound address that is not served yet: artifact URLs contain it before anything is served.
@@ -39,7 +48,7 @@ impl Endpoints {
         Ok(Self {
             address: listener.local_addr()?,
             listener,
-            token: uuid::Uuid::new_v4().simple().to_string(),
+            token: token()?,
         })
     }
 

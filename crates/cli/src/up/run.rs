@@ -24,6 +24,7 @@ use equate_source::{Retention, Storage, StorageError};
 use http::Request;
 use kube::Client;
 use kube::client::Body;
+use prometheus_client::registry::Registry;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -363,10 +364,10 @@ impl Loop for Running {
     }
 
     fn metrics(&self) -> String {
-        let mut text = String::new();
-        counts::engine(&mut text, &self.engine.stats(), &self.engine.queues());
-        self.requests.write(&mut text);
-        text
+        let mut registry = Registry::default();
+        counts::engine(&mut registry, &self.engine.stats(), &self.engine.queues());
+        self.requests.register(&mut registry);
+        counts::page(&[&registry])
     }
 }
 

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use equate_controllers::kit::lease::name as lease_name;
 use equate_testkit::cluster::Cluster;
-use equate_testkit::eventually::eventually;
+use equate_testkit::eventually::{established, eventually};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
     Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
 };
-use kube::runtime::wait::{await_condition, conditions};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -62,11 +61,7 @@ impl Place {
             .await
             .unwrap();
         let name = definition.metadata.name.unwrap();
-        let established = await_condition(definitions, &name, conditions::is_crd_established());
-        tokio::time::timeout(DEADLINE, established)
-            .await
-            .unwrap()
-            .unwrap();
+        established(&place.client, &name, DEADLINE).await;
         place
     }
 

@@ -302,13 +302,20 @@ async fn an_object_without_a_spec_blocks_no_other() {
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
     // it changes the CRD: only on a cluster of its own
     let session = Session::start(&files).await;
-    // as in Flux's own CRD
-    let without = json!([{ "op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/required" }]);
     let definitions: Api<CustomResourceDefinition> = Api::all(session.client.clone());
-    let patch: Patch<Value> = Patch::Json(serde_json::from_value(without).unwrap());
     let name = "kustomizations.kustomize.toolkit.fluxcd.io";
+    let mut definition = definitions.get(name).await.unwrap();
+    let schema = definition.spec.versions[0].schema.as_mut().unwrap();
+    // as in Flux's own CRD
+    schema
+        .open_api_v3_schema
+        .as_mut()
+        .unwrap()
+        .required
+        .take()
+        .unwrap();
     definitions
-        .patch(name, &PatchParams::default(), &patch)
+        .replace(name, &PostParams::default(), &definition)
         .await
         .unwrap();
     let revision = session.commit(&[]);

@@ -1,26 +1,38 @@
 //! SSH signatures, as made by `ssh-keygen -Y sign -n git`.
 //!
 //! Options of an `authorized_keys` line restrict logins and are ignored. A line with `cert-authority` or
-//! `expiry-time` is skipped: its key is not a signer, or not forever.
+//! `expiry-time` is skipped: its key is not a signer, or not forever. Certificates are not supported. The
+//! library must not read one, because it follows certificates of certificates without a limit.
 
-use ssh_key::{Algorithm, HashAlg, PublicKey, SshSig, authorized_keys::Entry, public::KeyData};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use russh::keys::ssh_key::{
+    Algorithm, HashAlg, PublicKey, SshSig, authorized_keys::Entry, encoding::Decode as _, public::KeyData,
+};
 
 use super::{KeyFile, SignatureError};
 
 const NAMESPACE: &str = "git";
-const RSA_BITS_MIN: usize = 2048;
+const RSA_BITS_MIN: u32 = 2048;
+const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
+const END: &str = "-----END SSH SIGNATURE-----";
+/// Part of the name of every type of certificate.
+const CERTIFICATE: &[u8] = b"-cert-v01@";
 /// The flag of a touched hardware key.
 const USER_PRESENT: u8 = 1;
 
 pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<String, SignatureError> {
-    let signature = SshSig::from_pem(normalize_lines(armor)).map_err(|error| SignatureError::Malformed {
-        kind: "SSH",
-        problem: error.to_string(),
-    })?;
+    let signature = read(armor)?;
     acceptable(&signature)?;
     let mut notes = Vec::new();
     for file in files {
         for line in lines(&file.text) {
+            if has_certificate(line) {
+                notes.push(format!(
+                    "{:?} has a line with a certificate, which is not supported",
+                    file.name
+                ));
+                continue;
+            }
             let entry: Entry = match line.parse() {
                 Ok(entry) => entry,
                 Err(error) => {
@@ -55,10 +67,41 @@ pub(super) fn verify(payload: &[u8], armor: &str, files: &[KeyFile]) -> Result<S
     })
 }
 
-fn normalize_lines(armor: &str) -> String {
-    let mut text = armor.replace("\r\n", "\n");
-    text.push('\n');
-    text
+fn read(armor: &str) -> Result<SshSig, SignatureError> {
+    let malformed = |problem: String| SignatureError::Malformed { kind: "SSH", problem };
+    let body = armor
+        .trim()
+        .strip_prefix(BEGIN)
+        .and_then(|rest| rest.strip_suffix(END));
+    let body = body.ok_or_else(|| malformed(format!("it is not between {BEGIN} and {END}")))?;
+    let body: String = body.split_ascii_whitespace().collect();
+    let body = STANDARD
+        .decode(body)
+        .map_err(|error| malformed(error.to_string()))?;
+    if names_certificate(&body) {
+        return Err(SignatureError::Refused {
+            kind: "SSH",
+            problem: "it was made with a certificate, which is not supported".to_owned(),
+        });
+    }
+    let mut rest = body.as_slice();
+    let signature = SshSig::decode(&mut rest).map_err(|error| malformed(error.to_string()))?;
+    match rest.len() {
+        0 => Ok(signature),
+        more => Err(malformed(format!("{more} bytes follow it"))),
+    }
+}
+
+fn names_certificate(bytes: &[u8]) -> bool {
+    bytes.windows(CERTIFICATE.len()).any(|part| part == CERTIFICATE)
+}
+
+/// Whether a word of the line is or encodes a certificate.
+fn has_certificate(line: &str) -> bool {
+    line.split_whitespace().any(|word| {
+        let decoded = STANDARD.decode(word);
+        names_certificate(word.as_bytes()) || decoded.is_ok_and(|bytes| names_certificate(&bytes))
+    })
 }
 
 fn acceptable(signature: &SshSig) -> Result<(), SignatureError> {
@@ -76,7 +119,7 @@ fn acceptable(signature: &SshSig) -> Result<(), SignatureError> {
     }
     match signature.public_key() {
         KeyData::Rsa(key) => {
-            let bits = key.n.as_positive_bytes().map_or(0, |bytes| bytes.len() * 8);
+            let bits = key.key_size();
             if bits < RSA_BITS_MIN {
                 return refused(format!(
                     "an RSA key of {bits} bits is too short: at least {RSA_BITS_MIN} are required"

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
 use super::{KeyFile, SignatureError, Signers, openpgp, ssh};
 use crate::{Limits, Mirrors, Reference, Remote};
 
@@ -513,5 +515,69 @@ fn commits_and_tags_of_git_are_verified() {
         &pgp,
         "no SSH public keys found",
         "no SSH public keys found",
+    );
+}
+
+/// A public key with the deepest nesting of certificates in this many bytes.
+fn nested_certificates(bytes: usize) -> Vec<u8> {
+    let field = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes(), bytes].concat();
+    let head = [
+        field(b"ssh-ed25519-cert-v01@openssh.com"),
+        field(&[0; 32]),
+        field(&[0; 32]),
+    ]
+    .concat();
+    // serial, type, id, principals, from, until, options, extensions, reserved; then the signer
+    let rest = [[0; 8].as_slice(), &[0, 0, 0, 2], &[0; 8], &[0; 16], &[0; 12]].concat();
+    let mut public = field(b"ssh-ed25519");
+    while public.len() < bytes {
+        public = [head.as_slice(), &rest, &field(&public), &field(&[])].concat();
+    }
+    public
+}
+
+#[test]
+fn nested_certificates_are_refused_before_the_library_reads_them() {
+    let key = nested_certificates(256 << 10);
+    let field = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes(), bytes].concat();
+    let signature = [b"SSHSIG\0\0\0\x01".as_slice(), &field(&key), &field(b"git")].concat();
+    let armor = |bytes: &[u8]| {
+        let body = STANDARD.encode(bytes);
+        format!("-----BEGIN SSH SIGNATURE-----\n{body}\n-----END SSH SIGNATURE-----\n")
+    };
+    assert_eq!(
+        shown(ssh::verify(PAYLOAD, &armor(&signature), &[])),
+        "error: the SSH signature is refused: it was made with a certificate, which is not supported"
+    );
+
+    // the fields of an ed25519 signature of zeros
+    let zeros = [field(b"ssh-ed25519"), field(&[0; 32])].concat();
+    let signed = [field(b"ssh-ed25519"), field(&[0; 64])].concat();
+    let fields = [
+        field(&zeros),
+        field(b"git"),
+        field(&[]),
+        field(b"sha256"),
+        field(&signed),
+    ]
+    .concat();
+    let signature = [b"SSHSIG\0\0\0\x01".as_slice(), &fields].concat();
+    let line = format!("ssh-ed25519-cert-v01@openssh.com {}", STANDARD.encode(&key));
+    let renamed = format!("ssh-ed25519 {}", STANDARD.encode(&key));
+    for line in [line, renamed] {
+        let got = shown(ssh::verify(
+            PAYLOAD,
+            &armor(&signature),
+            &[file("a.sshpub", &line)],
+        ));
+        assert!(
+            got.contains("has a line with a certificate, which is not supported"),
+            "{got}"
+        );
+    }
+    let longer = [signature.as_slice(), &[0]].concat();
+    assert_eq!(
+        shown(ssh::verify(PAYLOAD, &armor(&longer), &[])),
+        "error: the SSH signature is malformed: 1 bytes follow it"
     );
 }

@@ -4,6 +4,8 @@
 //! come from the injected random source and clock, so a seeded render repeats them. Refused: DSA keys, and
 //! signing with keys that are not RSA.
 
+mod issuer;
+
 use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;
@@ -23,6 +25,7 @@ use rsa::pkcs8::{DecodePrivateKey as _, EncodePrivateKey as _};
 use rsa::rand_core::{CryptoRng, RngCore};
 use std::convert::Infallible;
 use std::rc::Rc;
+use std::time::Duration;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
     "genPrivateKey" (Str) "random" => private_key;
@@ -64,6 +67,9 @@ const NO_KEY: &str = "error generating random key";
 const KEY_STEPS: u64 = 640_000;
 const SIGN_STEPS: u64 = 20_000;
 const CURVE_STEPS: u64 = 5_000;
+/// The years 0 to 9999, in seconds after 1970: a certificate has four digits for a year.
+const FIRST_SECOND: i128 = -62_167_219_200;
+const LAST_SECOND: i128 = 253_402_300_799;
 /// The cost of parsing a key up to this PEM length.
 const READ_STEPS: u64 = 50_000;
 const KEY_PEM_BYTES: usize = 2 << 10;
@@ -253,9 +259,13 @@ fn params(call: &mut Call<'_, '_>, days: i64) -> Result<CertificateParams, Fault
     params.serial_number = Some(SerialNumber::from_slice(&serial));
     let now = session.world.now().div_euclid(1_000_000_000);
     let date = |seconds: i128| {
-        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-        time::OffsetDateTime::from_unix_timestamp(seconds)
-            .map_err(|error| failed("error in validity")(&error))
+        let epoch = rcgen::date_time_ymd(1970, 1, 1);
+        let distance = u64::try_from(seconds.unsigned_abs()).map(Duration::from_secs);
+        match distance {
+            Ok(distance) if (0..=LAST_SECOND).contains(&seconds) => Ok(epoch + distance),
+            Ok(distance) if (FIRST_SECOND..0).contains(&seconds) => Ok(epoch - distance),
+            _ => Err(failed("error in validity")(&"a year is not between 0 and 9999")),
+        }
     };
     params.not_before = date(now)?;
     params.not_after = date(now + DAY * i128::from(days))?;
@@ -340,8 +350,10 @@ fn signed(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
         return call.fail("unable to decode certificate");
     };
     let issuer_key = signer(&read_key(call, &authority.key)?)?;
-    let issuer = Issuer::from_ca_cert_pem(&authority.cert, issuer_key)
-        .map_err(|error| failed("error parsing certificate")(&error))?;
+    let mut issuer = CertificateParams::default();
+    issuer.distinguished_name =
+        issuer::subject(&authority.cert).map_err(|error| failed("error parsing certificate")(&error))?;
+    let issuer = Issuer::new(issuer, issuer_key);
     let certificate = named(call)?.signed_by(&signer(key)?, &issuer);
     made(
         &certificate.map_err(|error| failed("error creating certificate")(&error))?,

@@ -156,7 +156,7 @@ fn derive(call: &mut Call<'_, '_>) -> Outcome {
         |error: &dyn std::fmt::Display| Fault::message(format!("failed to derive password: {error}"));
     let mut key = [0; 64];
     let (log_n, r, p) = PARAMS;
-    let params = scrypt::Params::new(log_n, r, p, key.len()).map_err(|error| failed(&error))?;
+    let params = scrypt::Params::new(log_n, r, p).map_err(|error| failed(&error))?;
     let salt = [SCOPE, &length(user), user].concat();
     scrypt::scrypt(password, &salt, &params, &mut key).map_err(|error| failed(&error))?;
     let seed = <hmac::Hmac<sha2::Sha256> as Mac>::new_from_slice(&key);

@@ -43,3 +43,22 @@ fn seed_determines_output_and_functions_are_named() {
         assert_eq!(first.0 != render(template, b"two").0, by_chance, "{template}");
     }
 }
+
+#[test]
+fn certificates_are_valid_until_the_year_9999_at_most() {
+    let check = |days: i64, want: &str| {
+        let mut set = TemplateSet::new(Library::Helm);
+        let template = format!("{{{{ (genCA \"ca\" {days}).Cert | trunc 27 }}}}");
+        set.parse("t", &template).unwrap();
+        let now = 1_700_000_000_000_000_000;
+        let mut session = Session::new(Options::helm(), Box::new(Seeded::new(b"one", now)));
+        let got = match session.execute(&set, "t", Value::Nil) {
+            Ok(text) => text.to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(got.ends_with(want), "{days} days: {got}");
+    };
+    check(365, "-----BEGIN CERTIFICATE-----");
+    check(-30_000, "-----BEGIN CERTIFICATE-----");
+    check(4_000_000, "error in validity: a year is not between 0 and 9999");
+}
