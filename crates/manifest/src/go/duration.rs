@@ -178,6 +178,31 @@ pub fn format_std(duration: Duration) -> String {
     format(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
 }
 
+/// An age in `kubectl get`: `5s`, `3m20s`, `5h`, `2d3h`, `1y30d`. A second of clock skew counts as now, more
+/// is `<invalid>`.
+#[must_use]
+pub fn human(seconds: i64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let (days, years) = (hours / 24, hours / 24 / 365);
+    let two = |large: i64, unit: &str, small: i64, small_unit: &str| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit}{small}{small_unit}"),
+    };
+    match () {
+        () if seconds < -1 => "<invalid>".to_owned(),
+        () if seconds < 0 => "0s".to_owned(),
+        () if seconds < 120 => format!("{seconds}s"),
+        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
+        () if minutes < 180 => format!("{minutes}m"),
+        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
+        () if hours < 48 => format!("{hours}h"),
+        () if hours < 24 * 8 => two(days, "d", hours % 24, "h"),
+        () if hours < 24 * 365 * 2 => format!("{days}d"),
+        () if hours < 24 * 365 * 8 => two(years, "y", days % 365, "d"),
+        () => format!("{years}y"),
+    }
+}
+
 /// Omits trailing zeros.
 fn fractional(size: u64, unit: u64) -> String {
     let digits = unit.ilog10() as usize;
@@ -293,5 +318,30 @@ mod tests {
             "time: unknown unit \"s\\xd9\\xa1\" in duration \"1s\\xd9\\xa1\"",
         );
         check("0.000000000000000000000000001h", "0 0s");
+    }
+
+    #[test]
+    fn ages_are_those_of_kubectl() {
+        #[track_caller]
+        fn check(seconds: i64, expected: &str) {
+            assert_eq!(human(seconds), expected);
+        }
+        check(-2, "<invalid>");
+        check(-1, "0s");
+        check(119, "119s");
+        check(120, "2m");
+        check(200, "3m20s");
+        check(599, "9m59s");
+        check(601, "10m");
+        check(3 * 3600 - 1, "179m");
+        check(3 * 3600, "3h");
+        check(7 * 3600 + 120, "7h2m");
+        check(8 * 3600 + 120, "8h");
+        check(48 * 3600, "2d");
+        check(49 * 3600, "2d1h");
+        check(8 * 86400 + 3600, "8d");
+        check(729 * 86400, "729d");
+        check(731 * 86400, "2y1d");
+        check(8 * 365 * 86400 + 86400, "8y");
     }
 }
