@@ -2,7 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Width};
-use std::time::Duration;
+use equate_manifest::go::duration;
 
 /// Rows under a header. Remembers column widths, so that later rows align.
 #[derive(Debug)]
@@ -120,31 +120,9 @@ impl Table {
     }
 }
 
-/// A duration like kubectl's ages: at most two units, and the smaller one only if it matters.
-pub(crate) fn age(duration: Duration) -> String {
-    const MINUTE: u64 = 60;
-    const HOUR: u64 = 60 * MINUTE;
-    const DAY: u64 = 24 * HOUR;
-    let seconds = duration.as_secs();
-    let pair =
-        |big: u64, big_unit: &str, small: u64, small_unit: &str| match (seconds / big, seconds % big / small)
-        {
-            (whole, 0) => format!("{whole}{big_unit}"),
-            (whole, rest) => format!("{whole}{big_unit}{rest}{small_unit}"),
-        };
-    match seconds {
-        0..=119 => format!("{seconds}s"),
-        120..600 => pair(MINUTE, "m", 1, "s"),
-        600..10_800 => format!("{}m", seconds / MINUTE),
-        10_800..28_800 => pair(HOUR, "h", MINUTE, "m"),
-        28_800..172_800 => format!("{}h", seconds / HOUR),
-        172_800..691_200 => pair(DAY, "d", HOUR, "h"),
-        _ => format!("{}d", seconds / DAY),
-    }
-}
-
+/// The time since a moment, or until it, as `kubectl get` shows ages.
 pub(crate) fn since(time: jiff::Timestamp, now: jiff::Timestamp) -> String {
-    age(now.duration_since(time).unsigned_abs())
+    duration::human(now.duration_since(time).abs().as_secs())
 }
 
 #[cfg(test)]
@@ -172,19 +150,5 @@ mod tests {
         let mut table = Table::new(vec!["READY"], true);
         table.row(vec![Value::status("True")]);
         assert!(table.take().contains("\u{1b}["));
-    }
-
-    #[test]
-    fn ages() {
-        let check = |seconds: u64, expected: &str| assert_eq!(age(Duration::from_secs(seconds)), expected);
-        check(5, "5s");
-        check(119, "119s");
-        check(120, "2m");
-        check(330, "5m30s");
-        check(900, "15m");
-        check(3 * 3600 + 1200, "3h20m");
-        check(9 * 3600, "9h");
-        check(50 * 3600, "2d2h");
-        check(30 * 86_400, "30d");
     }
 }

@@ -27,7 +27,6 @@ mod store;
 mod submodule;
 mod transport;
 mod tree;
-mod versions;
 mod watch;
 
 pub use commit::{Commit, Signature};

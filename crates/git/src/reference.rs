@@ -5,6 +5,7 @@
 
 use std::{fmt, str::FromStr};
 
+use equate_manifest::go::version::ConstraintError;
 use gix::ObjectId;
 
 /// The branch of an empty reference.
@@ -151,12 +152,12 @@ pub enum InvalidReference {
         name: String,
     },
     /// Not a version range.
-    #[error("semver {range:?} is not a range of versions: {problem}")]
+    #[error("semver {range:?} is not a range of versions such as >=1.2 <2: {problem}")]
     Semver {
         /// The given text.
         range: String,
-        /// The part that cannot be parsed.
-        problem: String,
+        /// The reason.
+        problem: ConstraintError,
     },
 }
 

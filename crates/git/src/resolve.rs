@@ -2,6 +2,7 @@
 //!
 //! Remote and local repositories share this code through [`Refs`]. Nothing is fetched.
 
+use equate_manifest::go::version::{Constraint, Version};
 use gix::ObjectId;
 
 use crate::{
@@ -10,7 +11,6 @@ use crate::{
     remote::UrlError,
     store::{OpenStoreError, Store},
     transport::RemoteError,
-    versions::Range,
 };
 
 const NEAR_MAX: usize = 3;
@@ -179,7 +179,7 @@ fn exact(
 
 fn newest(refs: &mut dyn Refs, text: &str) -> Result<Revision, ResolveError> {
     const TAGS: &str = "refs/tags/";
-    let range = Range::parse(text).map_err(|problem| InvalidReference::Semver {
+    let range = Constraint::parse(text).map_err(|problem| InvalidReference::Semver {
         range: text.to_owned(),
         problem,
     })?;
@@ -188,7 +188,7 @@ fn newest(refs: &mut dyn Refs, text: &str) -> Result<Revision, ResolveError> {
         .iter()
         .filter_map(|listed| listed.name.strip_prefix(TAGS))
         .collect();
-    if let Some(tag) = range.highest(tags.iter().copied()) {
+    if let Some(tag) = highest(&tags, |version| range.matches(version)) {
         let name = format!("{TAGS}{tag}");
         if let Some(found) = listed.iter().find(|listed| listed.name == name) {
             return Ok(Revision {
@@ -198,16 +198,24 @@ fn newest(refs: &mut dyn Refs, text: &str) -> Result<Revision, ResolveError> {
             });
         }
     }
-    let highest = tags
-        .iter()
-        .filter_map(|tag| Some((crate::versions::version(tag)?, *tag)))
-        .max();
     Err(ResolveError::NoVersion {
         range: text.to_owned(),
         place: refs.place(),
         tags: tags.len(),
-        highest: highest.map(|(_, tag)| tag.to_owned()),
+        highest: highest(&tags, |_| true).map(str::to_owned),
     })
+}
+
+/// Tags that differ only in spelling or build metadata are ordered by that text, because commit dates are
+/// unknown before a fetch.
+fn highest<'a>(tags: &[&'a str], is_wanted: impl Fn(&Version) -> bool) -> Option<&'a str> {
+    let versions = tags
+        .iter()
+        .filter_map(|tag| Some((Version::parse_tag(tag).ok()?, *tag)));
+    versions
+        .filter(|(version, _)| is_wanted(version))
+        .max_by(|(left, one), (right, other)| left.order_with_metadata(right).then_with(|| one.cmp(other)))
+        .map(|(_, tag)| tag)
 }
 
 /// The most similar names; if none is similar, all of a few.

@@ -9,7 +9,7 @@ use crate::chart::{Chart, Values};
 use crate::metadata::{Dependency, Metadata};
 use crate::values::coalesce::{CoalesceError, Nulls, Warning, coalesced, tables};
 use crate::values::memory::{MemoryBudget, weight_of_map, weight_of_metadata, weight_of_nest};
-use equate_template::{Constraint, Version};
+use equate_manifest::go::version::{Constraint, Version};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ pub fn check_installable(chart: &Chart) -> Result<(), NotInstallable> {
 /// Whether a version meets a constraint; false if either does not parse.
 pub fn is_compatible(constraint: &str, version: &str) -> bool {
     match (Constraint::parse(constraint), Version::parse(version)) {
-        (Ok(constraint), Ok(version)) => constraint.allows(&version),
+        (Ok(constraint), Ok(version)) => constraint.matches(&version),
         _ => false,
     }
 }

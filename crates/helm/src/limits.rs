@@ -73,7 +73,7 @@ pub enum LimitExceeded {
     /// [`Limits::file_bytes_max`], in Helm's words for an archive entry.
     #[error(
         "decompressed chart file {} is larger than the maximum file size {max}",
-        equate_template::quote(name)
+        equate_manifest::go::quote(name)
     )]
     ArchivedFileBytes {
         /// The entry's name.
@@ -84,7 +84,7 @@ pub enum LimitExceeded {
     /// [`Limits::file_bytes_max`], in Helm's words for a file in a directory.
     #[error(
         "chart file {} is larger than the maximum file size {max}",
-        equate_template::quote(name)
+        equate_manifest::go::quote(name)
     )]
     FileBytes {
         /// The file's name.

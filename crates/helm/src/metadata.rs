@@ -1,6 +1,7 @@
 //! The fields of `Chart.yaml` and `Chart.lock`.
 
-use equate_template::{Version, is_printable, quote};
+use equate_manifest::go::version::Version;
+use equate_manifest::go::{is_printable, quote};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,9 +15,11 @@
 //! | [`typed`] | values with a merge schema: compare, merge, remove |
 //! | [`merge`] | server-side apply: field owners after an update or an apply |
 //! | [`calendar`] | lengths of months, for texts that may be dates |
+//! | [`go`] | texts as Go programs read and print them: durations, quotes, versions |
 
 pub mod calendar;
 pub mod fieldpath;
+pub mod go;
 pub mod json;
 pub mod merge;
 pub mod object;

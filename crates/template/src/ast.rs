@@ -4,7 +4,7 @@
 //! looked up for a message.
 
 use crate::functions::FunctionId;
-use crate::literal::{self, Number};
+use crate::literal::Number;
 use crate::value::Str;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -213,7 +213,7 @@ impl Node {
             Self::Range(branch) => branch.write("range", out),
             Self::Template(_, name, pipe) => {
                 out.push_str("{{template ");
-                out.push_str(&literal::quote(name));
+                out.push_str(&equate_manifest::go::quote(name));
                 if let Some(pipe) = pipe {
                     out.push(' ');
                     pipe.write(out);

@@ -3,8 +3,6 @@
 //! Read on demand: the parser stops at the first error, and a token depends only on whether it is in an
 //! action and on the open parentheses.
 
-use crate::literal;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Error,
@@ -61,9 +59,9 @@ impl Token<'_> {
             Kind::Dot => "<.>".into(),
             _ if self.text.len() > SHOWN_CHARS => {
                 let start: String = self.text.chars().take(SHOWN_CHARS).collect();
-                format!("{}...", literal::quote(&start))
+                format!("{}...", equate_manifest::go::quote(&start))
             }
-            _ => literal::quote(self.text),
+            _ => equate_manifest::go::quote(self.text),
         }
     }
 }
@@ -98,7 +96,7 @@ fn is_word(character: char) -> bool {
 /// Go's `%#U`.
 fn code_point(character: char) -> String {
     let code = u32::from(character);
-    if literal::is_printable(character) {
+    if equate_manifest::go::is_printable(character) {
         format!("U+{code:04X} '{character}'")
     } else {
         format!("U+{code:04X}")
@@ -373,7 +371,7 @@ impl<'a> Lexer<'a> {
 
     fn number(&mut self, start: usize) -> Token<'a> {
         let bad = |lexer: &mut Self| {
-            let written = literal::quote(&lexer.input[start..lexer.pos]);
+            let written = equate_manifest::go::quote(&lexer.input[start..lexer.pos]);
             lexer.fail(start, format!("bad number syntax: {written}"))
         };
         if !self.scan_number() {

@@ -1,6 +1,6 @@
 //! Go's literals: quoted texts, characters, numbers; and quoting.
 
-use std::fmt::Write as _;
+use equate_manifest::go::quote;
 
 /// A numeric constant, with every type it fits without loss.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -223,75 +223,4 @@ fn hexadecimal(text: &str) -> Option<f64> {
     let digits = u64::from_str_radix(&format!("{whole}{fraction}"), 16).ok()?;
     let exponent: i32 = exponent.parse().ok()?;
     Some(digits as f64 * 2f64.powi(exponent.checked_sub(4 * fraction.len() as i32)?))
-}
-
-/// A text in double quotes as Go's `strconv.Quote` writes it.
-pub fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quote_into(&mut quoted, text.as_bytes(), '"', false);
-    quoted
-}
-
-/// Appends quoted bytes, optionally as ASCII only.
-pub(crate) fn quote_into(out: &mut String, bytes: &[u8], quote: char, ascii: bool) {
-    out.push(quote);
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let valid = match std::str::from_utf8(rest) {
-            Ok(text) => text,
-            Err(error) => std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default(),
-        };
-        for character in valid.chars() {
-            quote_char(out, character, quote, ascii);
-        }
-        rest = &rest[valid.len()..];
-        if let Some((byte, after)) = rest.split_first() {
-            let _ = write!(out, "\\x{byte:02x}");
-            rest = after;
-        }
-    }
-    out.push(quote);
-}
-
-fn quote_char(out: &mut String, character: char, quote: char, ascii: bool) {
-    match character {
-        '\\' => out.push_str("\\\\"),
-        _ if character == quote => {
-            out.push('\\');
-            out.push(character);
-        }
-        '\x07' => out.push_str("\\a"),
-        '\x08' => out.push_str("\\b"),
-        '\x0c' => out.push_str("\\f"),
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        '\x0b' => out.push_str("\\v"),
-        '\0'..='\x1f' | '\x7f' => {
-            let _ = write!(out, "\\x{:02x}", u32::from(character));
-        }
-        _ if is_printable(character) && (!ascii || character.is_ascii()) => out.push(character),
-        _ if u32::from(character) < 0x1_0000 => {
-            let _ = write!(out, "\\u{:04x}", u32::from(character));
-        }
-        _ => {
-            let _ = write!(out, "\\U{:08x}", u32::from(character));
-        }
-    }
-}
-
-/// Go's `unicode.IsPrint`. Rust's escaping uses the same categories but also escapes combining characters.
-pub fn is_printable(character: char) -> bool {
-    if character.is_ascii() {
-        return (' '..='~').contains(&character);
-    }
-    if character.is_whitespace() || character.is_control() {
-        return false;
-    }
-    let mut escaped = character.escape_debug();
-    escaped.len() == 1 || {
-        // grapheme extenders are marks, which print
-        let code = u32::from(character);
-        escaped.next().is_some() && (0x300..0x2000).contains(&code)
-    }
 }

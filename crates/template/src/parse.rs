@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
             Some(at) if self.trees[at].is_empty => self.trees[at] = Arc::new(tree),
             Some(_) if tree.is_empty => {}
             Some(_) => {
-                let name = literal::quote(&tree.name);
+                let name = equate_manifest::go::quote(&tree.name);
                 return Err(self.error(&format!("template: multiple definition of template {name}")));
             }
         }
@@ -511,7 +511,7 @@ impl<'a> Parser<'a> {
                 ExprKind::Variable(var, first.iter().cloned().chain(fields).collect())
             }
             ExprKind::Bool(_) | ExprKind::Text(..) | ExprKind::Number(_) | ExprKind::Nil | ExprKind::Dot => {
-                let shown = literal::quote(&term.text());
+                let shown = equate_manifest::go::quote(&term.text());
                 return Err(self.error(&format!("unexpected . after term {shown}")));
             }
             _ => ExprKind::Chain(Box::new(term), fields.into()),
@@ -526,7 +526,7 @@ impl<'a> Parser<'a> {
             Kind::Identifier => match FunctionId::find(token.text, self.library) {
                 Some(function) => ExprKind::Function(function),
                 None => {
-                    let name = literal::quote(token.text);
+                    let name = equate_manifest::go::quote(token.text);
                     return Err(self.error(&format!("function {name} not defined")));
                 }
             },
@@ -534,7 +534,7 @@ impl<'a> Parser<'a> {
             Kind::Nil => ExprKind::Nil,
             Kind::Variable => {
                 if !self.own.knows(token.text) {
-                    let name = literal::quote(token.text);
+                    let name = equate_manifest::go::quote(token.text);
                     return Err(self.error(&format!("undefined variable {name}")));
                 }
                 ExprKind::Variable(self.var(token.text), Box::default())

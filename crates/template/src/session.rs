@@ -238,7 +238,7 @@ impl Drop for Session {
 }
 
 pub(crate) fn no_template(name: &str) -> Box<Error> {
-    let quote = crate::literal::quote;
+    let quote = equate_manifest::go::quote;
     let reason = format!(
         "no template {} associated with template {}",
         quote(name),

@@ -1,5 +1,7 @@
 //! Validation of cron schedules, with the messages of `robfig/cron` v3. Five fields or a descriptor.
 
+use equate_manifest::go::duration;
+
 struct Field {
     low: u32,
     high: u32,
@@ -73,39 +75,12 @@ fn descriptor(text: &str) -> Result<(), String> {
         return Ok(());
     }
     match text.strip_prefix("@every ") {
-        Some(duration) if go_duration(duration) => Ok(()),
-        Some(duration) => Err(format!(
-            "failed to parse duration {text}: time: invalid duration \"{duration}\""
-        )),
+        Some(every) => match duration::parse(every) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("failed to parse duration {text}: {error}")),
+        },
         None => Err(format!("unrecognized descriptor: {text}")),
     }
-}
-
-fn go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
-        if digits == 0 {
-            return false;
-        }
-        rest = &rest[digits..];
-        let Some(unit) = ["ns", "us", "µs", "ms", "s", "m", "h"]
-            .iter()
-            .find(|u| rest.starts_with(**u))
-        else {
-            return false;
-        };
-        rest = &rest[unit.len()..];
-    }
-    true
 }
 
 fn range(text: &str, field: &Field) -> Result<(), String> {

@@ -18,7 +18,7 @@ mod tests;
 
 use crate::status::ApiError;
 use entries::{Identity, Managed, Operation};
-use equate_manifest::fieldpath::{Path, Set};
+use equate_manifest::fieldpath::{Path, Set, UNOWNED_METADATA};
 use equate_manifest::merge::{self, Request};
 use equate_manifest::typed::{Duplicates, Type};
 use serde_json::{Map, Value};
@@ -293,18 +293,7 @@ fn reset_set(manager: &Manager<'_>) -> Set {
 fn strip(managed: &mut Managed, identity: &Identity) {
     static NOBODYS: LazyLock<Set> = LazyLock::new(|| {
         let roots = ["apiVersion", "kind", "metadata"].map(|name| Path::fields(&[name]));
-        let inner = [
-            "name",
-            "namespace",
-            "creationTimestamp",
-            "selfLink",
-            "uid",
-            "clusterName",
-            "generation",
-            "managedFields",
-            "resourceVersion",
-        ]
-        .map(|name| Path::fields(&["metadata", name]));
+        let inner = UNOWNED_METADATA.map(|name| Path::fields(&["metadata", name]));
         Set::of(roots.iter().chain(&inner))
     });
     if let Some(owned) = managed.owners.get_mut(identity) {

@@ -1,8 +1,9 @@
 //! The cells of built-in kinds.
 
-use super::duration::{human_duration, since};
+use super::duration::since;
 use super::{network, pods, scaling, storage, workloads};
-use jiff::{SignedDuration, Timestamp};
+use equate_manifest::go::duration;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 /// An object in normal form; absent fields have Go's zero value.
@@ -417,10 +418,7 @@ fn signing_request(view: &View<'_>) -> Vec<Value> {
         status.push_str(",Issued");
     }
     let duration = view.get("/spec/expirationSeconds").and_then(Value::as_i64);
-    let duration = duration.map_or_else(
-        || "<none>".to_owned(),
-        |s| human_duration(SignedDuration::from_secs(s)),
-    );
+    let duration = duration.map_or_else(|| "<none>".to_owned(), duration::human);
     let signer = view.text_or("/spec/signerName", "<none>");
     cells![
         view.name(),

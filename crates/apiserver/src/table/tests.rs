@@ -1,9 +1,6 @@
-use super::{
-    Column, IncludeObject, Rendering, cells, columns, custom, duration::human_duration, jsonpath::JsonPath,
-    render,
-};
+use super::{Column, IncludeObject, Rendering, cells, columns, custom, jsonpath::JsonPath, render};
 use crate::registry::{Resource, SchemaSource, Strategy};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 fn lines(text: &str) -> impl Iterator<Item = Value> {
@@ -64,31 +61,6 @@ fn printer_columns_equal_those_of_the_real_server() {
         failures.len(),
         failures.join("\n")
     );
-}
-
-#[test]
-fn durations() {
-    #[track_caller]
-    fn check(seconds: i64, expected: &str) {
-        assert_eq!(human_duration(SignedDuration::from_secs(seconds)), expected);
-    }
-    check(-2, "<invalid>");
-    check(-1, "0s");
-    check(119, "119s");
-    check(120, "2m");
-    check(200, "3m20s");
-    check(599, "9m59s");
-    check(601, "10m");
-    check(3 * 3600 - 1, "179m");
-    check(3 * 3600, "3h");
-    check(7 * 3600 + 120, "7h2m");
-    check(8 * 3600 + 120, "8h");
-    check(48 * 3600, "2d");
-    check(49 * 3600, "2d1h");
-    check(8 * 86400 + 3600, "8d");
-    check(729 * 86400, "729d");
-    check(731 * 86400, "2y1d");
-    check(8 * 365 * 86400 + 86400, "8y");
 }
 
 /// Compares with the recordings of a real server, if present.

@@ -1,8 +1,8 @@
 //! Cells of workloads.
 
 use super::cells::{View, cells, labels, selector_or_none};
-use super::duration::human_duration;
 use crate::selector::text_of as selector;
+use equate_manifest::go::duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -128,7 +128,7 @@ pub(super) fn job(view: &View<'_>) -> Vec<Value> {
     };
     let duration = time("/status/startTime").map(|start| {
         let end = time("/status/completionTime").unwrap_or(view.now);
-        human_duration(end.duration_since(start))
+        duration::human(end.duration_since(start).as_secs())
     });
     let is = |kind: &str| view.condition("/status/conditions", kind) == Some("True");
     let status = if is("Complete") {

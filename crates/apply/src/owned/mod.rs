@@ -22,21 +22,9 @@ pub use canonical::Digest;
 pub(crate) use walk::is_apply_of;
 
 use crate::pointer::{self, Pointer};
+use equate_manifest::fieldpath::UNOWNED_METADATA;
 use equate_manifest::object::Object;
 use serde_json::{Map, Value};
-
-/// Metadata that the API server never records in `managedFields`.
-const UNBOOKED: [&str; 9] = [
-    "name",
-    "namespace",
-    "creationTimestamp",
-    "selfLink",
-    "uid",
-    "clusterName",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-];
 
 /// The digest of the fields a manager owns by apply; of nothing if it owns none.
 pub fn owned(live: &Object, manager: &str) -> Digest {
@@ -91,5 +79,5 @@ pub fn desired(object: &Object) -> Digest {
 }
 
 fn booked(key: &str) -> bool {
-    !UNBOOKED.contains(&key)
+    !UNOWNED_METADATA.contains(&key)
 }

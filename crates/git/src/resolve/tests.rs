@@ -1,6 +1,7 @@
+use equate_manifest::go::version::Constraint;
 use gix::ObjectId;
 
-use super::{Listed, Refs, ResolveError, choose};
+use super::{Listed, Refs, ResolveError, choose, highest};
 use crate::reference::Reference;
 
 /// A fixed list of refs; the nth points to the commit with n in its last byte.
@@ -87,7 +88,7 @@ fn references_are_resolved_by_precedence() {
     );
     check(
         Reference::semver("two"),
-        "semver \"two\" is not a range of versions: \"two\" is not a version",
+        "semver \"two\" is not a range of versions such as >=1.2 <2: improper constraint: \"two\"",
     );
     check(
         Reference::commit("f".repeat(40)),
@@ -108,4 +109,25 @@ fn an_empty_repository_has_its_own_error() {
     check(vec!["refs/tags/v1"], Reference::branch("main"), missing);
     let missing = "tag \"v1\" does not exist in https://h/x";
     check(vec![], Reference::tag("v1"), missing);
+}
+
+#[test]
+fn the_highest_tag_is_selected() {
+    #[track_caller]
+    fn check(range: &str, tags: &[&str], want: Option<&str>) {
+        let range = Constraint::parse(range).unwrap();
+        assert_eq!(highest(tags, |version| range.matches(version)), want, "{tags:?}");
+    }
+    check("*", &["v1.0.0", "v1.10.0", "v1.9.0"], Some("v1.10.0"));
+    check("*", &["latest", "v2", "v1.2", "release-3.0.0"], None);
+    check("*", &["1.0.0", "2.0.0-rc.1"], Some("1.0.0"));
+    check(
+        ">=2.0.0-0",
+        &["1.0.0", "2.0.0-rc.1", "2.0.0-alpha"],
+        Some("2.0.0-rc.1"),
+    );
+    check("*", &["v2025.02.03", "2024.12.31"], Some("v2025.02.03"));
+    check("*", &["1.0.0+9", "1.0.0+10"], Some("1.0.0+10"));
+    check("*", &["v1.0.0", "1.0.0"], Some("v1.0.0"));
+    check("^3", &["1.0.0"], None);
 }

@@ -129,7 +129,7 @@ pub enum ArchiveError {
     #[error("chart illegally contains absolute paths")]
     Absolute,
     /// An entry is not in a directory.
-    #[error("chart illegally contains content outside the base directory: {}", equate_template::quote(.0))]
+    #[error("chart illegally contains content outside the base directory: {}", equate_manifest::go::quote(.0))]
     Outside(String),
     /// An entry is below a directory named like a chart file.
     #[error("chart yaml not in base directory")]

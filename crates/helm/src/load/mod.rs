@@ -1,14 +1,5 @@
 //! Charts from archives, directories and lists of files.
 //!
-//! | file | task |
-//! |---|---|
-//! | `archive.rs` | lists the files of a `.tgz` |
-//! | `directory.rs` | lists the files of a directory |
-//! | `ignore.rs` | applies `.helmignore` |
-//! | `assemble.rs` | sorts files into the parts of a chart and its subcharts |
-//! | `decode.rs` | decodes `Chart.yaml` and locks with Go's types |
-//! | `error.rs` | errors |
-//!
 //! Charts are untrusted: everything has a limit ([`Limits`]), no name in an archive is opened, and a link
 //! in an archive is an empty file. Only [`Chart::from_directory`] reads files, and follows links as Helm
 //! does: the directory is the caller's own. Use [`Chart::from_tree`] for untrusted trees such as a

@@ -13,12 +13,12 @@ mod message;
 #[cfg(test)]
 mod tests;
 
+use equate_manifest::go::quote;
 use equate_manifest::json::type_name;
 use equate_manifest::yaml::{self, YamlError};
 use equate_openpgp::{
     Certificate, InvalidSignature, KeyFlaw, MalformedSignature, Signature, SignatureValidity,
 };
-use equate_template::quote;
 use message::Message;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};

@@ -10,8 +10,8 @@ use crate::json_weight;
 use crate::load::{FileError, index_entry};
 use crate::metadata::{Metadata, ValidationError};
 use crate::values;
+use equate_manifest::go::version::{Constraint, ConstraintError, Version, VersionError};
 use equate_manifest::yaml::{self, YamlError};
-use equate_template::{Constraint, ConstraintError, Version, VersionError};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -299,7 +299,7 @@ impl Index {
         let constraint = Constraint::parse(asked)?;
         let exact = versions.iter().find(|entry| entry.metadata.version == version);
         let allowed = |entry: &&Entry| {
-            Version::parse(&entry.metadata.version).is_ok_and(|version| constraint.allows(&version))
+            Version::parse(&entry.metadata.version).is_ok_and(|version| constraint.matches(&version))
         };
         exact
             .or_else(|| versions.iter().find(allowed))

@@ -3,7 +3,7 @@
 //! A `+` in a version is a `_` in its tag. Only tags with complete versions (`1.2.0`, not `v1.2.0` or
 //! `1.2`) are versions of a chart. Others can be requested by name.
 
-use equate_template::{Constraint, ConstraintError, Version};
+use equate_manifest::go::version::{Constraint, ConstraintError, Version};
 
 /// The media type of a chart's metadata, the config of its manifest.
 pub const CONFIG_MEDIA_TYPE: &str = "application/vnd.cncf.helm.config.v1+json";
@@ -169,7 +169,7 @@ pub fn choose<'v>(versions: &'v [String], asked: &str) -> Result<&'v str, Choose
     }
     let constraint = if asked.is_empty() { "*" } else { asked };
     let constraint = Constraint::parse(constraint)?;
-    let allowed = |text: &&String| Version::parse(text).is_ok_and(|version| constraint.allows(&version));
+    let allowed = |text: &&String| Version::parse(text).is_ok_and(|version| constraint.matches(&version));
     let found = versions.iter().find(allowed);
     found
         .map(String::as_str)

@@ -2,7 +2,8 @@
 
 use super::address::{ROOT, pointer, resolved, scheme, split};
 use super::number::Decimal;
-use equate_template::{go_pattern, quote};
+use equate_manifest::go::quote;
+use equate_template::go_pattern;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};

@@ -1,7 +1,7 @@
 //! Validation errors, in the words of Helm's validator.
 
+use equate_manifest::go::quote as go_quote;
 use equate_manifest::json::go_float;
-use equate_template::quote as go_quote;
 use serde_json::Value;
 use std::cell::Cell;
 

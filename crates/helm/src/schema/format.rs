@@ -39,7 +39,7 @@ fn ipv4(text: &str) -> Checked {
         unless(group.len() <= 1 || !group.starts_with('0'), "leading zeros")?;
         let digits = group.strip_prefix(['-', '+']).unwrap_or(group);
         if number(Some(digits)).is_none() || digits.is_empty() {
-            let shown = equate_template::quote(group);
+            let shown = equate_manifest::go::quote(group);
             return Err(format!("strconv.Atoi: parsing {shown}: invalid syntax"));
         }
         unless(group.parse::<u8>().is_ok(), "decimal must be between 0 and 255")?;
@@ -53,13 +53,16 @@ fn ipv6(text: &str) -> Checked {
         Some((address, zone)) => (address, Some(zone)),
         None => (text, None),
     };
-    let shown = equate_template::quote(text);
+    let shown = equate_manifest::go::quote(text);
     if zone == Some("") {
         return Err(format!("ParseAddr({shown}): zone must be a non-empty string"));
     }
     let parsed = address::ipv6(address).map_err(|(why, at)| match at {
         "" => format!("ParseAddr({shown}): {why}"),
-        at => format!("ParseAddr({shown}): {why} (at {})", equate_template::quote(at)),
+        at => format!(
+            "ParseAddr({shown}): {why} (at {})",
+            equate_manifest::go::quote(at)
+        ),
     });
     parsed?;
     unless(zone.is_none(), "zone id is not a part of ipv6 address")
@@ -276,7 +279,7 @@ fn uri(text: &str) -> Checked {
 }
 
 fn uri_reference(text: &str) -> Checked {
-    let shown = || equate_template::quote(text);
+    let shown = || equate_manifest::go::quote(text);
     if text.chars().any(|c| c.is_ascii_control()) {
         return Err(format!(
             "parse {}: net/url: invalid control character in URL",
@@ -287,7 +290,7 @@ fn uri_reference(text: &str) -> Checked {
         return Err("contains \\".into());
     }
     if let Some(escape) = bad_escape(text) {
-        let escape = equate_template::quote(escape);
+        let escape = equate_manifest::go::quote(escape);
         return Err(format!("parse {}: invalid URL escape {escape}", shown()));
     }
     let host = text

@@ -1,15 +1,5 @@
 //! `values.schema.json`: validation of a chart's and its subcharts' values.
 //!
-//! | file | task |
-//! |---|---|
-//! | `compile.rs` | compiles a schema, resolves references |
-//! | `address.rs` | addresses of schemas |
-//! | `check.rs` | validates values |
-//! | `equal.rs` | equality and its budget |
-//! | `failure.rs` | errors, in the words of Helm's validator |
-//! | `number.rs` | exact numbers |
-//! | `format.rs` | string formats: dates, addresses, … |
-//!
 //! `$schema` selects one of the drafts 4, 6, 7, 2019-09 and 2020-12; the default is 2020-12. Formats are
 //! checked before 2019-09 only. Helm lists several errors of a map in random order; ours are in key
 //! order.

@@ -96,7 +96,7 @@ impl fmt::Display for Warning {
                 f.write_str("warning: skipping globals because source global is not a table.")
             }
             Self::GlobalConflict { key } => {
-                let key = equate_template::quote(key);
+                let key = equate_manifest::go::quote(key);
                 write!(f, "Conflict: cannot merge map onto non-map for {key}. Skipping.")
             }
             Self::GlobalTable { key } => write!(f, "key {key} is table. Skipping"),
@@ -105,11 +105,11 @@ impl fmt::Display for Warning {
             }
             Self::Tag { tag, chart } => write!(f, "returned non-bool value tag={tag} chart={chart}"),
             Self::NoExport { key } => {
-                let key = equate_template::quote(key);
+                let key = equate_manifest::go::quote(key);
                 write!(f, "ImportValues missing table error={key} is not a table")
             }
             Self::NoImport { chart, key } => {
-                let key = equate_template::quote(key);
+                let key = equate_manifest::go::quote(key);
                 write!(
                     f,
                     "ImportValues missing table from chart chart={chart} error={key} is not a table"

@@ -1,14 +1,5 @@
 //! Reading, setting, merging and coalescing of values.
 //!
-//! | file | task |
-//! |---|---|
-//! | `read.rs` | parses YAML |
-//! | `set.rs` | parses `--set` and its variants |
-//! | `user.rs` | precedence of a user's values |
-//! | `coalesce.rs` | the values of a chart's and its subcharts' templates |
-//! | `memory.rs` | memory limits |
-//! | `print.rs` | values in messages |
-//!
 //! Everything here is a function from values to values. A null is kept until values are coalesced.
 
 pub(crate) mod coalesce;

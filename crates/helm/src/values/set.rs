@@ -9,7 +9,7 @@
 use super::floats;
 use crate::chart::Values;
 use crate::limits::Limits;
-use equate_template::quote;
+use equate_manifest::go::quote;
 use serde_json::{Map, Value};
 use std::{fmt, io};
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use equate_manifest::go::duration;
+
 /// kustomize's default for cloning.
 const TIMEOUT: Duration = Duration::from_secs(27);
 const KNOWN: [&str; 4] = ["ref", "version", "timeout", "submodules"];
@@ -69,36 +71,11 @@ fn decoded(text: &str) -> Option<String> {
 
 /// Whole seconds or a Go duration; `None` unless positive.
 fn timeout(text: &str) -> Option<Duration> {
-    let duration = match text.parse::<i64>() {
+    let timeout = match text.parse::<i64>() {
         Ok(seconds) => Duration::from_secs(u64::try_from(seconds).ok()?),
-        Err(_) => go_duration(text)?,
+        Err(_) => Duration::from_nanos(u64::try_from(duration::parse(text).ok()?).ok()?),
     };
-    (!duration.is_zero()).then_some(duration)
-}
-
-fn go_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let end = rest
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(rest.len());
-        seconds += number
-            * match &rest[..end] {
-                "ns" => 1e-9,
-                "us" | "µs" | "μs" => 1e-6,
-                "ms" => 1e-3,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                _ => return None,
-            };
-        rest = &rest[end..];
-    }
-    Duration::try_from_secs_f64(seconds).ok()
+    (!timeout.is_zero()).then_some(timeout)
 }
 
 fn boolean(text: &str) -> Option<bool> {

@@ -19,3 +19,16 @@ pub use element::{KeyField, ParseElementError, PathElement};
 pub use order::{compare, equal};
 pub use path::Path;
 pub use set::Set;
+
+/// Metadata that the API server writes itself. It never records an owner of it.
+pub const UNOWNED_METADATA: [&str; 9] = [
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+];

@@ -1,6 +1,7 @@
 //! Decodes JSON with Go's errors and a list of repeated keys.
 
 use super::DEPTH_MAX;
+use crate::go::quote_char;
 use serde_json::{Map, Number, Value};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -404,19 +405,5 @@ const NULL: [(u8, &str); 3] = [
 
 /// The byte as a Latin-1 character in Go's single quotes.
 fn quote(byte: u8) -> String {
-    match byte {
-        b'\'' => "'\\''".to_owned(),
-        b'"' => "'\"'".to_owned(),
-        b'\\' => "'\\\\'".to_owned(),
-        0x07 => "'\\a'".to_owned(),
-        0x08 => "'\\b'".to_owned(),
-        0x0b => "'\\v'".to_owned(),
-        0x0c => "'\\f'".to_owned(),
-        b'\n' => "'\\n'".to_owned(),
-        b'\r' => "'\\r'".to_owned(),
-        b'\t' => "'\\t'".to_owned(),
-        0x00..0x20 | 0x7f => format!("'\\x{byte:02x}'"),
-        0x80..=0xa0 | 0xad => format!("'\\u{:04x}'", u32::from(byte)),
-        _ => format!("'{}'", char::from(byte)),
-    }
+    quote_char(char::from(byte), false)
 }

@@ -4,6 +4,7 @@
 //! offsets, but no time zones and no clock.
 
 use crate::calendar::days_in_month;
+use crate::go::quote_time as quote;
 
 /// The two layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,27 +250,4 @@ pub fn format(seconds: i64, nanos: u32, precision: Precision) -> String {
         Precision::Micros => format!(".{:06}", nanos / 1000),
     };
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
-}
-
-/// Quotes a text like Go's `time` package: bytes outside ASCII as `\x..`.
-fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => {
-                quoted.push('\\');
-                quoted.push(c);
-            }
-            ' '..='\u{7f}' => quoted.push(c),
-            _ => {
-                let mut buffer = [0; 4];
-                for byte in c.encode_utf8(&mut buffer).bytes() {
-                    quoted.push_str(&format!("\\x{byte:02x}"));
-                }
-            }
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -11,7 +11,6 @@ use crate::cache::{Layer, RenderCache};
 use crate::fault::{Chain, Error, ErrorKind, Fault};
 use crate::format;
 use crate::limits::{Limit, Limits, Meter};
-use crate::literal;
 use crate::parse;
 use crate::session::{SET_NAME, Session, TemplateSet, no_template, without_no_value};
 use crate::value::{Entries, Str, Value};
@@ -170,7 +169,7 @@ impl<'e> Exec<'e> {
             return Ok(without_no_value(text.clone()));
         }
         let failed = |prefix: &str, error| {
-            let shown = literal::quote(&text.lossy());
+            let shown = equate_manifest::go::quote(&text.lossy());
             Fault::Template {
                 prefix: format!("{prefix} {shown}: "),
                 error,
@@ -257,7 +256,7 @@ impl<'e> Exec<'e> {
 
     fn error(&self, tree: &Tree, kind: ErrorKind, reason: String) -> Box<Error> {
         let (line, column, context) = tree.context(self.at);
-        let (source, name) = (&tree.source, literal::quote(&tree.name));
+        let (source, name) = (&tree.source, equate_manifest::go::quote(&tree.name));
         Box::new(Error {
             kind,
             message: format!("template: {source}:{line}:{column}: executing {name} at <{context}>: {reason}"),
@@ -345,7 +344,10 @@ impl<'e> Exec<'e> {
                 self.at = at.id;
                 self.limited(tree, Self::looked_up)?;
                 let Some(callee) = self.lookup(name) else {
-                    return self.fail(tree, format!("template {} not defined", literal::quote(name)));
+                    return self.fail(
+                        tree,
+                        format!("template {} not defined", equate_manifest::go::quote(name)),
+                    );
                 };
                 let dot = match pipe {
                     Some(pipe) => self.pipe(tree, dot, pipe)?,

@@ -5,7 +5,7 @@ use crate::ast::{Command, Expr, ExprKind, Tree};
 use crate::call::{Args, Call, Ty};
 use crate::fault::Fault;
 use crate::functions::{Body, FunctionId};
-use crate::literal::{self, Number};
+use crate::literal::Number;
 use crate::session::MissingKey;
 use crate::value::{Entries, Int, Map, Str, Value};
 
@@ -76,7 +76,10 @@ impl Exec<'_> {
             },
             _ => self.fail(
                 tree,
-                format!("can't evaluate command {}", literal::quote(&expr.text())),
+                format!(
+                    "can't evaluate command {}",
+                    equate_manifest::go::quote(&expr.text())
+                ),
             ),
         }
     }
@@ -106,7 +109,10 @@ impl Exec<'_> {
             }
             _ => self.fail(
                 tree,
-                format!("can't evaluate command {}", literal::quote(&expr.text())),
+                format!(
+                    "can't evaluate command {}",
+                    equate_manifest::go::quote(&expr.text())
+                ),
             ),
         }
     }
@@ -145,7 +151,7 @@ impl Exec<'_> {
         match &seen.value {
             Value::Absent => {
                 if self.session.options.missing_key == MissingKey::Error {
-                    let name = literal::quote(&name.lossy());
+                    let name = equate_manifest::go::quote(&name.lossy());
                     return self.fail(tree, format!("nil data; no entry for key {name}"));
                 }
                 Ok(Evaluated::bare(Value::Absent))
@@ -222,7 +228,7 @@ impl Exec<'_> {
             (None, MissingKey::Zero) if is_text => Ok(Evaluated::bare("".into())),
             (None, MissingKey::Zero) => Ok(Evaluated::boxed(Value::Nil)),
             (None, MissingKey::Error) => {
-                let name = literal::quote(&name.lossy());
+                let name = equate_manifest::go::quote(&name.lossy());
                 self.fail(tree, format!("map has no entry for key {name}"))
             }
         }

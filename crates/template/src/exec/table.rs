@@ -4,7 +4,6 @@ use super::Exec;
 use crate::call::{Args, Call, Ty};
 use crate::fault::Fault;
 use crate::functions::{Body, FunctionId, Library};
-use crate::literal;
 use crate::value::{Entries, Map, Method, Str, Value};
 
 /// The method, if maps of this type have it.
@@ -38,7 +37,7 @@ fn table(map: &Map, path: &str) -> Result<Value, Fault> {
         match found.get(key.as_bytes()) {
             Some(Value::Map(below)) => found = below,
             _ => {
-                let key = literal::quote(key);
+                let key = equate_manifest::go::quote(key);
                 return Err(Fault::message(format!("{key} is not a table")));
             }
         }

@@ -167,12 +167,5 @@ pub(crate) fn quote_char(code: i64, ascii: bool) -> String {
         .ok()
         .and_then(char::from_u32)
         .unwrap_or(char::REPLACEMENT_CHARACTER);
-    let mut text = String::new();
-    crate::literal::quote_into(
-        &mut text,
-        character.encode_utf8(&mut [0; 4]).as_bytes(),
-        '\'',
-        ascii,
-    );
-    text
+    equate_manifest::go::quote_char(character, ascii)
 }

@@ -2,8 +2,8 @@
 
 use super::number;
 use crate::limits::{Limit, Limits};
-use crate::literal::quote_into;
 use crate::value::{Elements, Entries, Int, Kind, List, Map, Uint, Value};
+use equate_manifest::go::quote_into;
 use std::fmt::Write as _;
 
 /// Greater widths and precisions are ignored.
@@ -454,7 +454,7 @@ impl<'l> Printer<'l> {
                 let mut text = format!("U+{code:04X}");
                 if flags.sharp
                     && let Some(character) = u32::try_from(code).ok().and_then(char::from_u32)
-                    && crate::literal::is_printable(character)
+                    && equate_manifest::go::is_printable(character)
                 {
                     let _ = write!(text, " '{character}'");
                 }

@@ -314,7 +314,7 @@ fn js(text: &str) -> String {
             '<' | '>' | '&' | '=' | '\0'..='\x1f' => {
                 let _ = write!(out, "\\u{:04X}", u32::from(character));
             }
-            _ if crate::literal::is_printable(character) => out.push(character),
+            _ if equate_manifest::go::is_printable(character) => out.push(character),
             _ => {
                 let _ = write!(out, "\\u{:04X}", u32::from(character));
             }

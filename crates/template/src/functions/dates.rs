@@ -1,10 +1,10 @@
 //! Times and durations; the clock is the caller's.
 
-use super::duration::{duration_text, parse_duration};
 use super::{Function, layout, table};
 use crate::call::{Call, Outcome, Ty};
 use crate::fault::Fault;
 use crate::value::{Host, Int, Method, Value};
+use equate_manifest::go::duration::{self, SECOND};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
 use std::rc::Rc;
@@ -44,7 +44,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
         let second = i128::from(SECOND);
         let seconds = (passed + passed.signum() * second / 2) / second;
         let passed = i64::try_from(seconds.saturating_mul(second)).unwrap_or(i64::MAX);
-        Ok(duration_text(passed).into())
+        Ok(duration::format(passed).into())
     };
     "duration" (Any) => |call| {
         // other numbers are ignored
@@ -53,7 +53,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
             text @ Value::String(_) => super::cast::int(text),
             _ => 0,
         };
-        Ok(duration_text(seconds.saturating_mul(SECOND)).into())
+        Ok(duration::format(seconds.saturating_mul(SECOND)).into())
     };
     "durationRound" (Any) "clock" => rounded;
     "toDate" (Str, Str) => |call| {
@@ -66,7 +66,6 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
 };
 
-const SECOND: i64 = 1_000_000_000;
 /// The cost of converting to a time zone.
 const NOW_STEPS: u64 = 4;
 
@@ -154,13 +153,13 @@ fn modify(call: &mut Call<'_, '_>, lenient: bool) -> Outcome {
     let Some(at) = instant(call.arg(1)) else {
         return call.fail("not a time");
     };
-    match parse_duration(&call.text(0)) {
+    match duration::parse(&call.text(0)) {
         Ok(by) => match at.checked_add(SignedDuration::from_nanos(by)) {
             Ok(at) => Ok(time(at)),
             Err(error) => call.fail(error.to_string()),
         },
         Err(_) if lenient => Ok(call.arg(1).clone()),
-        Err(message) => call.fail(message),
+        Err(error) => call.fail(error.to_string()),
     }
 }
 
@@ -240,7 +239,7 @@ fn rounded(call: &mut Call<'_, '_>) -> Outcome {
         (HOURS / 3_600, "s"),
     ];
     let nanoseconds = match call.arg(0) {
-        Value::String(text) => parse_duration(&text.lossy()).unwrap_or(0),
+        Value::String(text) => duration::parse(&text.lossy()).unwrap_or(0),
         Value::Int(nanoseconds, Int::Int64) => *nanoseconds,
         value => match instant(value) {
             Some(then) => {

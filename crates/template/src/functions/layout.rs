@@ -1,6 +1,7 @@
 //! Go's time layouts: formatting and parsing by the example of 2006-01-02 15:04:05.
 
 use super::duration::{MONTHS, WEEKDAYS};
+use equate_manifest::go::quote_time as quote;
 use jiff::Zoned;
 use jiff::civil::Date;
 
@@ -541,26 +542,4 @@ fn signed_hours(text: &str) -> usize {
         Ok(0..=23) => 1 + count,
         _ => 0,
     }
-}
-
-/// Quotes a text like the errors of Go's times: other bytes as `\xNN`.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => {
-                quoted.push('\\');
-                quoted.push(character);
-            }
-            ' '..='~' => quoted.push(character),
-            other => {
-                let mut bytes = [0; 4];
-                for byte in other.encode_utf8(&mut bytes).bytes() {
-                    quoted.push_str(&format!("\\x{byte:02x}"));
-                }
-            }
-        }
-    }
-    quoted.push('"');
-    quoted
 }

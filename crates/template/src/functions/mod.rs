@@ -31,7 +31,6 @@ pub use layout::parse_time;
 pub use paths::clean_path;
 pub(crate) use patterns::Pattern;
 pub use patterns::go_pattern;
-pub use versions::{Constraint, ConstraintError, Version, VersionError};
 
 use crate::call::{Call, Outcome, Ty};
 use std::collections::HashMap;

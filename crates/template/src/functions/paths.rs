@@ -91,7 +91,7 @@ struct Url<'a> {
 
 fn parse(text: &str) -> Result<Url<'_>, String> {
     let failed = |why: &str| {
-        let quoted = crate::literal::quote(text);
+        let quoted = equate_manifest::go::quote(text);
         format!("unable to parse url: parse {quoted}: {why}")
     };
     if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
@@ -145,7 +145,7 @@ fn parse(text: &str) -> Result<Url<'_>, String> {
         if let Some((_, port)) = port
             && !port.bytes().all(|byte| byte.is_ascii_digit())
         {
-            let shown = crate::literal::quote(&format!(":{port}"));
+            let shown = equate_manifest::go::quote(&format!(":{port}"));
             return Err(failed(&format!("invalid port {shown} after host")));
         }
     }
@@ -156,7 +156,7 @@ fn parse(text: &str) -> Result<Url<'_>, String> {
             let shown: String = part[at..].chars().take(3).collect();
             return Err(failed(&format!(
                 "invalid URL escape {}",
-                crate::literal::quote(&shown)
+                equate_manifest::go::quote(&shown)
             )));
         }
     }

@@ -136,7 +136,7 @@ fn compiled(call: &mut Call<'_, '_>, panics: bool) -> Result<Pattern, Fault> {
         Fault::Message(message) if panics => {
             let text = call.text(0);
             let shown = if text.contains('`') {
-                crate::literal::quote(&text)
+                equate_manifest::go::quote(&text)
             } else {
                 format!("`{text}`")
             };

@@ -59,7 +59,7 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     "hasSuffix" (Str, Str) => |call| Ok(Value::Bool(call.bytes(1).ends_with(call.bytes(0))));
     "quote" (;Any) => |call| quoted(call, |text| {
         let mut quoted = String::with_capacity(text.len() + 2);
-        crate::literal::quote_into(&mut quoted, text.as_bytes(), '"', false);
+        equate_manifest::go::quote_into(&mut quoted, text.as_bytes(), '"', false);
         quoted.into_bytes()
     });
     "squote" (;Any) => |call| quoted(call, |text| [b"'", text.as_bytes(), b"'"].concat());

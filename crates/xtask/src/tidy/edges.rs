@@ -6,10 +6,10 @@ use super::File;
 const EDGES: [(&str, &[&str]); 16] = [
     ("manifest", &[]),
     ("apiserver", &["manifest"]),
-    ("api", &[]),
+    ("api", &["manifest"]),
     ("openpgp", &[]),
     ("egress", &[]),
-    ("git", &["egress", "openpgp"]),
+    ("git", &["egress", "manifest", "openpgp"]),
     ("source", &["git"]),
     ("kustomize", &["manifest"]),
     ("sops", &["manifest"]),
@@ -53,7 +53,7 @@ const EDGES: [(&str, &[&str]); 16] = [
 const TEST_ONLY: &str = "testkit";
 
 /// More dependencies allowed in the tests of one crate.
-const TEST_EDGES: [(&str, &str); 3] = [("api", "manifest"), ("testkit", "helm"), ("testkit", "template")];
+const TEST_EDGES: [(&str, &str); 2] = [("testkit", "helm"), ("testkit", "template")];
 
 pub(super) fn check(files: &[File]) -> Vec<String> {
     let mut complaints = Vec::new();

@@ -7,6 +7,7 @@ use super::context::{Context, EventSource, condition, digest};
 use super::fault::{self, Fault};
 use crate::builtin::tree::{flag, get, int, items, text};
 use crate::controllers::object::{deleting, finalizers, meta, uid};
+use equate_manifest::go::duration;
 use serde_json::{Value, json};
 use tokio::time::Duration;
 
@@ -88,14 +89,6 @@ pub(super) fn restart_count(pod: &Value) -> i64 {
 fn back_off(restarts: i64) -> Duration {
     let doublings = u32::try_from(restarts - 1).unwrap_or(0).min(8);
     (BACK_OFF_FIRST * 2_u32.pow(doublings)).min(BACK_OFF_MAX)
-}
-
-/// As Go prints durations of whole seconds.
-fn go_duration(duration: Duration) -> String {
-    match (duration.as_secs() / 60, duration.as_secs() % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
-    }
 }
 
 fn failure_event(cx: &mut Context<'_>, pod: &Value, stage: Stage) -> Option<crate::controllers::Action> {
@@ -297,7 +290,7 @@ fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage
             }
             let message = format!(
                 "back-off {} restarting failed container={name} pod={}",
-                go_duration(back_off(count)),
+                duration::format_std(back_off(count)),
                 full_name(pod)
             );
             json!({ "waiting": { "reason": "CrashLoopBackOff", "message": message } })
