@@ -266,9 +266,7 @@ mod tests {
             .send()
             .await
             .unwrap_err();
-        let mut causes =
-            std::iter::successors(Some(&error as &dyn std::error::Error), std::error::Error::source);
-        assert!(causes.any(|cause| cause.is::<RefusedAddress>()), "{error:?}");
+        assert!(format!("{error:?}").contains("RefusedAddress"), "{error:?}");
         let check = |url: &str, allowed: bool| {
             assert_eq!(guarded.check(&Url::parse(url).unwrap()).is_ok(), allowed, "{url}");
         };
