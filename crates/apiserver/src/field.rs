@@ -1,6 +1,7 @@
 //! Validation errors of fields. The texts are those of apimachinery's `field.Error` (1.36): `kubectl` shows
 //! them, and tools match on them.
 
+pub(crate) use equate_manifest::json::go_quote;
 use serde_json::Value;
 use std::fmt;
 
@@ -171,28 +172,4 @@ pub(crate) fn go_struct(value: &Value, fields: &[(&str, &str)]) -> String {
         .map(|(name, wire)| format!("\"{name}\":{}", value.get(wire).unwrap_or(&Value::Null)))
         .collect();
     format!("{{{}}}", shown.join(","))
-}
-
-/// Go's `%q`.
-pub(crate) fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{b}' => out.push_str("\\v"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -61,9 +61,7 @@ mod value;
 pub use cache::RenderCache;
 pub use call::Ty;
 pub use fault::{Error, ErrorKind, Fault};
-pub use functions::{
-    Constraint, ConstraintError, Library, Version, VersionError, clean_path, go_pattern, parse_time,
-};
+pub use functions::{Constraint, ConstraintError, Library, Version, VersionError, clean_path, parse_time};
 pub use limits::{Limit, Limits};
 pub use literal::{is_printable, quote};
 pub use session::{MissingKey, Options, Seeded, Session, TemplateSet, World};

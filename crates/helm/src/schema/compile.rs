@@ -2,7 +2,8 @@
 
 use super::address::{ROOT, pointer, resolved, scheme, split};
 use super::number::Decimal;
-use equate_template::{go_pattern, quote};
+use equate_manifest::regexp;
+use equate_template::quote;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -502,7 +503,7 @@ impl<'d> Keywords<'_, 'd> {
             why,
         };
         for (bytes, slowness) in PATTERN_BYTES {
-            let Some(regex) = go_pattern(source, bytes).map_err(failed)? else {
+            let Some(regex) = regexp::compile(source, bytes).map_err(failed)? else {
                 continue;
             };
             self.compiler.patterns_bytes_left = self

@@ -18,7 +18,7 @@ use serde_json::Value;
 pub use read::{Decoded, JsonError, decode};
 pub use write::go_float;
 pub(crate) use write::go_float32;
-pub use write::{to_go_string, write_go};
+pub use write::{go_quote, to_go_string, write_go};
 
 /// The deepest nesting [`decode`] accepts.
 pub const DEPTH_MAX: usize = 512;
