@@ -1,6 +1,7 @@
 //! The string and number formats of schemas (kube-openapi's `strfmt`, as of 1.36). Unknown formats, and
 //! formats on another type, are ignored.
 
+use equate_cel::parse_go_duration;
 use equate_manifest::schema::SchemaType;
 use regex::Regex;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -319,57 +320,6 @@ fn is_date_time(text: &str) -> bool {
 /// A duration in nanoseconds: Go's `1h30m`, or the loose form `3 days`.
 pub(super) fn parse_duration(text: &str) -> Option<i64> {
     parse_go_duration(text).or_else(|| parse_loose_duration(text))
-}
-
-/// Go's `time.ParseDuration`, in nanoseconds.
-pub(super) fn parse_go_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total: i128 = 0;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
-        let (amount, after) = rest.split_at(digits);
-        let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
-        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
-            return None;
-        }
-        let unit_end = after
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(after.len());
-        let (unit, next) = after.split_at(unit_end);
-        let nanos: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        total = total.checked_add(whole.checked_mul(nanos)?)?;
-        if !fraction.is_empty() {
-            let digits = &fraction[..fraction.len().min(18)];
-            let scale = 10_i128.checked_pow(u32::try_from(digits.len()).ok()?)?;
-            total = total.checked_add(digits.parse::<i128>().ok()?.checked_mul(nanos)? / scale)?;
-        }
-        if total > i128::from(i64::MAX) {
-            return None;
-        }
-        rest = next;
-    }
-    i64::try_from(if negative { -total } else { total }).ok()
 }
 
 fn parse_loose_duration(text: &str) -> Option<i64> {

@@ -3,9 +3,10 @@
 use super::File;
 
 /// A crate and its allowed dependencies. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("manifest", &[]),
-    ("apiserver", &["manifest"]),
+    ("cel", &["manifest"]),
+    ("apiserver", &["cel", "manifest"]),
     ("api", &[]),
     ("openpgp", &[]),
     ("git", &["openpgp"]),
@@ -17,7 +18,16 @@ const EDGES: [(&str, &[&str]); 15] = [
     ("apply", &["manifest"]),
     (
         "controllers",
-        &["api", "apply", "git", "kustomize", "manifest", "sops", "source"],
+        &[
+            "api",
+            "apply",
+            "cel",
+            "git",
+            "kustomize",
+            "manifest",
+            "sops",
+            "source",
+        ],
     ),
     ("testkit", &["apiserver", "manifest"]),
     (

@@ -1,0 +1,132 @@
+//! Durations and the parts of times.
+
+use super::Function;
+use crate::error::Fail;
+use crate::eval::Run;
+use crate::value::{Evaluated, Val};
+use jiff::Zoned;
+use jiff::tz::{Offset, TimeZone};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("getFullYear", |_, args| part(args, |at| i64::from(at.year()))),
+    Function::new("getMonth", |_, args| part(args, |at| i64::from(at.month()) - 1)),
+    Function::new("getDayOfYear", |_, args| {
+        part(args, |at| i64::from(at.day_of_year()) - 1)
+    }),
+    Function::new("getDayOfMonth", |_, args| {
+        part(args, |at| i64::from(at.day()) - 1)
+    }),
+    Function::new("getDate", |_, args| part(args, |at| i64::from(at.day()))),
+    Function::new("getDayOfWeek", |_, args| {
+        part(args, |at| i64::from(at.weekday().to_sunday_zero_offset()))
+    }),
+    Function::new("getHours", |_, args| {
+        part_or_unit(args, 3_600_000_000_000, |at| i64::from(at.hour()))
+    }),
+    Function::new("getMinutes", |_, args| {
+        part_or_unit(args, 60_000_000_000, |at| i64::from(at.minute()))
+    }),
+    Function::new("getSeconds", |_, args| {
+        part_or_unit(args, 1_000_000_000, |at| i64::from(at.second()))
+    }),
+    Function::new("getMilliseconds", milliseconds),
+];
+
+fn milliseconds<'a>(_run: &mut Run<'a, '_, '_>, args: &[Val<'a>]) -> Evaluated<'a> {
+    part_or_unit(args, 1_000_000, |at| i64::from(at.millisecond()))
+}
+
+fn part_or_unit<'a>(args: &[Val<'a>], unit: i64, part_of: fn(&Zoned) -> i64) -> Evaluated<'a> {
+    match args {
+        [Val::Duration(nanos)] => Ok(Val::Int(nanos / unit)),
+        _ => part(args, part_of),
+    }
+}
+
+fn part<'a>(args: &[Val<'a>], part_of: fn(&Zoned) -> i64) -> Evaluated<'a> {
+    let (time, zone) = match args {
+        [Val::Time(time)] => (*time, TimeZone::UTC),
+        [Val::Time(time), Val::Text(name)] => (*time, time_zone(name.as_str())?),
+        _ => return Err(Fail::no_overload()),
+    };
+    Ok(Val::Int(part_of(&time.to_zoned(zone))))
+}
+
+fn time_zone(name: &str) -> Result<TimeZone, Fail> {
+    let unknown = || Fail::new(format!("unknown time zone {name}"));
+    let (sign, rest) = match name.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, name.strip_prefix('+').unwrap_or(name)),
+    };
+    if let Some((hours, minutes)) = rest.split_once(':')
+        && let (Ok(hours), Ok(minutes)) = (hours.parse::<u16>(), minutes.parse::<u16>())
+    {
+        let seconds = i32::from(hours) * 3600 + i32::from(minutes) * 60;
+        let offset = Offset::from_seconds(sign * seconds);
+        return offset.map(TimeZone::fixed).map_err(|_| unknown());
+    }
+    TimeZone::get(name).map_err(|_| unknown())
+}
+
+/// Seconds, as `string()` shows them.
+pub(super) fn show_duration(nanos: i64) -> String {
+    let whole = nanos / 1_000_000_000;
+    let rest = (nanos % 1_000_000_000).abs();
+    let sign = if nanos < 0 && whole == 0 { "-" } else { "" };
+    if rest == 0 {
+        return format!("{whole}s");
+    }
+    let digits = format!("{rest:09}");
+    format!("{sign}{whole}.{}s", digits.trim_end_matches('0'))
+}
+
+/// Go's `time.ParseDuration`, in nanoseconds.
+pub fn parse_go_duration(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let (amount, after) = rest.split_at(digits);
+        let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
+        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+            return None;
+        }
+        let unit_end = after
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(after.len());
+        let (unit, next) = after.split_at(unit_end);
+        let nanos: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        total = total.checked_add(whole.checked_mul(nanos)?)?;
+        if !fraction.is_empty() {
+            let digits = &fraction[..fraction.len().min(18)];
+            let scale = 10_i128.checked_pow(u32::try_from(digits.len()).ok()?)?;
+            total = total.checked_add(digits.parse::<i128>().ok()?.checked_mul(nanos)? / scale)?;
+        }
+        if total > i128::from(i64::MAX) {
+            return None;
+        }
+        rest = next;
+    }
+    i64::try_from(if negative { -total } else { total }).ok()
+}
