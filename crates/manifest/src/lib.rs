@@ -14,6 +14,7 @@
 //! | [`fieldpath`] | sets of field paths and their wire form, `FieldsV1` |
 //! | [`typed`] | values with a merge schema: compare, merge, remove |
 //! | [`merge`] | server-side apply: field owners after an update or an apply |
+//! | [`regexp`] | regular expressions in Go's syntax |
 //! | [`calendar`] | lengths of months, for texts that may be dates |
 //! | [`go`] | texts as Go programs read and print them: durations, quotes, versions |
 
@@ -24,6 +25,7 @@ pub mod json;
 pub mod merge;
 pub mod object;
 pub mod patch;
+pub mod regexp;
 pub mod schema;
 pub mod typed;
 pub mod yaml;

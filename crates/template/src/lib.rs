@@ -61,7 +61,7 @@ mod value;
 pub use cache::RenderCache;
 pub use call::Ty;
 pub use fault::{Error, ErrorKind, Fault};
-pub use functions::{Library, clean_path, go_pattern, parse_time};
+pub use functions::{Library, clean_path, parse_time};
 pub use limits::{Limit, Limits};
 pub use session::{MissingKey, Options, Seeded, Session, TemplateSet, World};
 pub use value::{Elements, Entries, Host, Int, Kind, List, Map, Method, Str, Uint, Value};

@@ -21,7 +21,7 @@ mod core;
 mod cron;
 mod events;
 pub(crate) mod meta;
-mod names;
+pub(crate) mod names;
 mod networking;
 mod pod;
 mod pod_checks;

@@ -55,14 +55,17 @@ impl<'a> Pair<'a> {
     }
 }
 
+/// Whether two items of a keyed list have the same keys.
+pub(super) fn is_same_item(list: &Node, one: &Value, other: &Value) -> bool {
+    let keys = &list.list_map_keys;
+    list.list_type == Some(ListType::Map)
+        && !keys.is_empty()
+        && other.is_object()
+        && keys.iter().all(|key| one.get(key) == other.get(key))
+}
+
 pub(super) fn counterpart<'a>(list: &Node, old: &'a [Value], new: &Value) -> Option<&'a Value> {
-    if list.list_type != Some(ListType::Map) || list.list_map_keys.is_empty() {
-        return None;
-    }
-    let new = new.as_object()?;
-    old.iter().rev().find(|candidate| {
-        list.list_map_keys
-            .iter()
-            .all(|key| candidate.get(key) == new.get(key))
-    })
+    old.iter()
+        .rev()
+        .find(|candidate| is_same_item(list, candidate, new))
 }

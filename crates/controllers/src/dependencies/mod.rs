@@ -89,7 +89,7 @@ pub fn compile<'a>(
 
 /// Evaluates a `readyExpr` with the manifests of both objects.
 pub fn evaluate(expression: &Expression, dependency: &Value, dependent: &Value) -> DependencySeen {
-    match expression.holds(&[("dep", dependency), ("self", dependent)]) {
+    match expression.holds(&[dependency, dependent]) {
         Ok(true) => DependencySeen::Ready,
         Ok(false) => DependencySeen::Unmet,
         Err(error) => DependencySeen::Unanswered(error.to_string()),

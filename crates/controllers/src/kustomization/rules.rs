@@ -348,7 +348,7 @@ mod tests {
             json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" } }),
             Some(
                 "Unknown: failed to evaluate the CEL expression 'status.phase == 'Wait'': no such attribute(s): \
-                 status",
+                 status.phase",
             ),
         );
         check(

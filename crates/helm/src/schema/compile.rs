@@ -3,7 +3,7 @@
 use super::address::{ROOT, pointer, resolved, scheme, split};
 use super::number::Decimal;
 use equate_manifest::go::quote;
-use equate_template::go_pattern;
+use equate_manifest::regexp;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -503,7 +503,7 @@ impl<'d> Keywords<'_, 'd> {
             why,
         };
         for (bytes, slowness) in PATTERN_BYTES {
-            let Some(regex) = go_pattern(source, bytes).map_err(failed)? else {
+            let Some(regex) = regexp::compile(source, bytes).map_err(failed)? else {
                 continue;
             };
             self.compiler.patterns_bytes_left = self

@@ -18,7 +18,7 @@ pub(super) fn wrong(format: &str, text: &str) -> Option<String> {
         "uri-template" => uri_template(text),
         "period" => period(text),
         "uuid" => uuid(text),
-        "regex" => equate_template::go_pattern(text, 1 << 20).map(|_| ()),
+        "regex" => equate_manifest::regexp::compile(text, 1 << 20).map(|_| ()),
         "duration" => duration(text),
         "semver" => semver(text),
         _ => Ok(()),

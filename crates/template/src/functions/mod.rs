@@ -21,7 +21,6 @@ mod paths;
 mod patterns;
 mod pretty;
 mod random;
-mod regexp;
 mod strings;
 mod toml;
 mod versions;
@@ -30,7 +29,6 @@ pub(crate) use duration::{number_method, number_text};
 pub use layout::parse_time;
 pub use paths::clean_path;
 pub(crate) use patterns::Pattern;
-pub use patterns::go_pattern;
 
 use crate::call::{Call, Outcome, Ty};
 use std::collections::HashMap;

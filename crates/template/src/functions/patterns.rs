@@ -1,14 +1,14 @@
 //! Regular expressions in Go's syntax.
 //!
-//! `regexp` rewrites differences to the regex crate's syntax.
+//! [`equate_manifest::regexp`] rewrites differences to the regex crate's syntax.
 
-use super::regexp::rewrite;
 use super::{Function, table};
 use crate::call::{Call, Outcome};
 use crate::fault::Fault;
 use crate::limits::Limit;
 use crate::value::{Elements, List, Str, Value};
-use regex::{Regex, RegexBuilder};
+use equate_manifest::regexp::{build, rewrite};
+use regex::Regex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -24,7 +24,6 @@ const SIZES: [(usize, usize); 4] = [
 ];
 /// Compiling costs as much as searching this many times its size.
 const COMPILED_AS_BYTES: usize = 12;
-const STATES_BYTES_MAX: usize = 256 << 10;
 
 pub(super) const FUNCTIONS: &[Function] = table! {
     "regexMatch" (Str, Str) => |call| match pattern(call) {
@@ -84,17 +83,13 @@ fn new_pattern(call: &mut Call<'_, '_>, text: &Str) -> Result<Pattern, Fault> {
         Ok(rewritten) => rewritten,
         Err(reason) => return call.fail(format!("error parsing regexp: {reason}")),
     };
-    let mut failed = None;
     for (size_max, cost) in SIZES {
         if size_max > SMALL_BYTES_MAX {
             call.exec.meter().work(size_max * COMPILED_AS_BYTES)?;
         }
-        let built = RegexBuilder::new(&rewritten.text)
-            .size_limit(size_max)
-            .dfa_size_limit(STATES_BYTES_MAX)
-            .build();
-        match built {
-            Ok(regex) => {
+        match build(&source, &rewritten, size_max) {
+            Ok(None) => {}
+            Ok(Some(regex)) => {
                 let names = rewritten.names.into();
                 let pattern = Pattern { regex, names, cost };
                 if size_max <= SMALL_BYTES_MAX {
@@ -102,32 +97,10 @@ fn new_pattern(call: &mut Call<'_, '_>, text: &Str) -> Result<Pattern, Fault> {
                 }
                 return Ok(pattern);
             }
-            Err(error) => {
-                let is_too_big = matches!(error, regex::Error::CompiledTooBig(_));
-                failed = Some(error);
-                if !is_too_big {
-                    break;
-                }
-            }
+            Err(reason) => return call.fail(format!("error parsing regexp: {reason}")),
         }
     }
-    let reason = failed.map_or_else(String::new, |error| reason(&source, &error));
-    call.fail(format!("error parsing regexp: {reason}"))
-}
-
-/// Compiles a regular expression with Go's meaning; `None` if it exceeds the size. The error is Go's text.
-pub fn go_pattern(source: &str, bytes_max: usize) -> Result<Option<Regex>, String> {
-    let failed = |reason| format!("error parsing regexp: {reason}");
-    let rewritten = rewrite(source).map_err(failed)?;
-    let built = RegexBuilder::new(&rewritten.text)
-        .size_limit(bytes_max)
-        .dfa_size_limit(STATES_BYTES_MAX)
-        .build();
-    match built {
-        Ok(regex) => Ok(Some(regex)),
-        Err(regex::Error::CompiledTooBig(_)) => Ok(None),
-        Err(error) => Err(failed(reason(source, &error))),
-    }
+    call.fail(format!("error parsing regexp: expression too large: `{source}`"))
 }
 
 /// [`pattern`] with the text of a panic where the function returns no error.
@@ -144,13 +117,6 @@ fn compiled(call: &mut Call<'_, '_>, panics: bool) -> Result<Pattern, Fault> {
         }
         other => other,
     })
-}
-
-/// The regex crate's error for syntax that only Go supports.
-fn reason(source: &str, error: &regex::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default();
-    format!("{}: `{source}`", last.trim_start_matches("error: "))
 }
 
 fn find(call: &mut Call<'_, '_>, panics: bool) -> Outcome {

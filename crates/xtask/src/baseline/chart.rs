@@ -16,6 +16,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     template::rewrite(
         &Reference {
             cases: "../helm/tests/golden/chart",
+            module: "template",
             program: "./chart",
             answers: &["output", "error", "warnings"],
             command: "chart",

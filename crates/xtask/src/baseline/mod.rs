@@ -1,5 +1,6 @@
 //! `cargo xtask baseline`: recorded answers of the real tools.
 
+pub(crate) mod cel;
 pub(crate) mod chart;
 #[path = "../../../helm/tests/it/chart_case.rs"]
 mod chart_case;
@@ -45,6 +46,8 @@ enum Tool {
     Template(template::Args),
     /// Load the charts of `crates/helm/tests/golden/chart` and coalesce their values with Helm
     Chart(chart::Args),
+    /// Ask the questions of `crates/cel/tests/golden` of cel-go
+    Cel(cel::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
@@ -56,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Tool::Helm(args) => helm::run(args),
         Tool::Template(args) => template::run(args),
         Tool::Chart(args) => chart::run(args),
+        Tool::Cel(args) => cel::run(args),
     }
 }
 

@@ -12,7 +12,9 @@ use serde_json::Value;
 
 pub(super) struct Reference {
     pub(super) cases: &'static str,
-    /// The Go package of the program, below `peers/template`.
+    /// The Go module below `peers`.
+    pub(super) module: &'static str,
+    /// The Go package of the program in the module.
     pub(super) program: &'static str,
     pub(super) answers: &'static [&'static str],
     /// Its subcommand of `baseline`.
@@ -31,6 +33,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let asked = Reference {
         cases: "../template/tests/golden",
+        module: "template",
         program: ".",
         answers: &["output", "bytes", "rendered", "error"],
         command: "template",
@@ -53,7 +56,11 @@ pub(super) fn rewrite(asked: &Reference, names: &[String], check: bool) -> Resul
     let (mut count, mut stale) = (0, 0);
     for file in files {
         let recorded = std::fs::read_to_string(&file)?;
-        let answers = ask(&crate_dir.join("peers/template"), asked.program, &recorded)?;
+        let answers = ask(
+            &crate_dir.join("peers").join(asked.module),
+            asked.program,
+            &recorded,
+        )?;
         let mut answered = String::new();
         for (line, answer) in recorded.lines().zip(answers.lines()) {
             let (mut case, answer): (Value, Value) =
@@ -102,7 +109,7 @@ fn ask(module: &Path, program: &str, cases: &str) -> Result<String, Box<dyn Erro
     let output = child.wait_with_output()?;
     writer.join().map_err(|_| "the cases could not be written")??;
     if !output.status.success() {
-        return Err(format!("the Go program of the templates failed: {}", output.status).into());
+        return Err(format!("the Go program in {} failed: {}", module.display(), output.status).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }

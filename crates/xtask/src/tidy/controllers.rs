@@ -8,8 +8,7 @@ use super::rust::Tokens;
 const SOURCES: &str = "crates/controllers/src/";
 
 /// The shared folders. Every other folder is a controller's own.
-const SHARED_FOLDERS: [&str; 8] = [
-    "cel",
+const SHARED_FOLDERS: [&str; 7] = [
     "dependencies",
     "engine",
     "kit",

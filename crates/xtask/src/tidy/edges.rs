@@ -3,9 +3,10 @@
 use super::File;
 
 /// A crate and its allowed dependencies. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 17] = [
     ("manifest", &[]),
-    ("apiserver", &["manifest"]),
+    ("cel", &["manifest"]),
+    ("apiserver", &["cel", "manifest"]),
     ("api", &["manifest"]),
     ("openpgp", &[]),
     ("egress", &[]),
@@ -21,6 +22,7 @@ const EDGES: [(&str, &[&str]); 16] = [
         &[
             "api",
             "apply",
+            "cel",
             "egress",
             "git",
             "kustomize",

@@ -4,13 +4,14 @@
 //! they run. Values without a declared type match anything.
 
 use super::escape;
-use super::program::{Binary, Each, EachKind, Fold, Ir, at_offset, find_word};
-use super::value::{field_schema, is_struct, parse_time};
-use crate::crd::formats::parse_go_duration;
-use crate::crd::node::Node;
+use super::types::{field_schema, is_struct};
+use crate::crd::node::Node as Schema;
+use equate_cel::{
+    Binary, Call, CompileError, Each, EachKind, Issues, Node, Op, Program, is_pattern, parse_timestamp,
+    undeclared_text,
+};
+use equate_manifest::go::duration;
 use equate_manifest::schema::SchemaType;
-use regex::Regex;
-use std::collections::HashMap;
 
 #[derive(Debug, Clone)]
 pub(super) enum Type<'a> {
@@ -27,7 +28,7 @@ pub(super) enum Type<'a> {
     List(Box<Type<'a>>),
     Map(Box<Type<'a>>, Box<Type<'a>>),
     /// A declared object, and whether it is a whole one.
-    Object(&'a Node, bool),
+    Object(&'a Schema, bool),
     Optional(Box<Type<'a>>),
     /// The type of types.
     Meta,
@@ -86,7 +87,7 @@ impl Type<'_> {
 }
 
 /// The type of values of a schema; `Dyn` where a rule cannot see into them.
-pub(super) fn declared(node: &Node, whole: bool) -> Type<'_> {
+pub(super) fn declared(node: &Schema, whole: bool) -> Type<'_> {
     if node.int_or_string {
         return Type::Dyn;
     }
@@ -118,95 +119,47 @@ pub(super) fn declared(node: &Node, whole: bool) -> Type<'_> {
     }
 }
 
+/// The type of a program's result, for values of a schema.
 pub(super) fn type_of<'a>(
     source: &str,
-    root: &Ir,
-    node: &'a Node,
+    program: &Program,
+    schema: &'a Schema,
     whole: bool,
     optional_old: bool,
-) -> Result<Type<'a>, String> {
-    let this = declared(node, whole);
+) -> Result<Type<'a>, CompileError> {
+    let this = declared(schema, whole);
     let old = if optional_old {
         Type::Optional(Box::new(this.clone()))
     } else {
         this.clone()
     };
     let mut checker = Checker {
-        source,
-        scope: vec![this, old],
-        errors: Vec::new(),
-        seen: HashMap::new(),
+        issues: Issues::new(source),
+        variables: [this, old],
+        scope: Vec::new(),
     };
-    let found = checker.expr(root);
-    if checker.errors.is_empty() {
-        return Ok(found);
-    }
-    checker.errors.sort_by_key(|(offset, _)| *offset);
-    let texts: Vec<String> = checker
-        .errors
-        .iter()
-        .map(|(at, why)| at_offset(source, *at, why))
-        .collect();
-    Err(texts.join("\n"))
-}
-
-enum Place<'p> {
-    At(&'p str),
-    /// At the parenthesis that opens a function's arguments.
-    Call(&'p str),
-    /// At its first argument.
-    Argument(&'p str),
-    /// At the last operator of an expression.
-    Of(&'p Ir),
+    let found = checker.expr(program.root());
+    checker.issues.finish().map(|()| found)
 }
 
 struct Checker<'s, 'a> {
-    source: &'s str,
+    issues: Issues<'s>,
+    /// `self` and `oldSelf`.
+    variables: [Type<'a>; 2],
+    /// The variables of macros.
     scope: Vec<Type<'a>>,
-    errors: Vec<(usize, String)>,
-    seen: HashMap<String, usize>,
 }
 
 impl<'a> Checker<'_, 'a> {
-    fn offset(&self, place: &Place<'_>) -> usize {
-        let call = |name: &str| find_word(self.source, &format!("{name}("), 0).map(|at| at + name.len());
-        match place {
-            Place::At(needle) => find_word(self.source, needle, 0),
-            Place::Call(name) => call(name),
-            Place::Argument(name) => call(name).map(|at| at + 1),
-            Place::Of(ir) => match ir {
-                Ir::Select { field, .. } => find_word(self.source, &format!(".{field}"), 0),
-                Ir::Index(..) => find_word(self.source, "[", 0),
-                Ir::Call { name, .. } => call(name),
-                Ir::Binary(operator, ..) => find_word(self.source, symbol(*operator), 0),
-                Ir::Var(1) => find_word(self.source, "oldSelf", 0),
-                _ => Some(0),
-            },
-        }
-        .unwrap_or(0)
-    }
-
-    fn fail(&mut self, place: &Place<'_>, message: String) -> Type<'a> {
-        let offset = self.offset(place);
-        self.errors.push((offset, message));
+    fn fail(&mut self, at: usize, message: String) -> Type<'a> {
+        self.issues.add(at, message);
         Type::Dyn
     }
 
-    fn undeclared(&mut self, name: &str) -> Type<'a> {
-        let nth = self.seen.entry(name.to_owned()).or_insert(0);
-        let offset = find_word(self.source, name, *nth).unwrap_or(0);
-        *nth += 1;
-        self.errors.push((
-            offset,
-            format!("undeclared reference to '{name}' (in container '')"),
-        ));
-        Type::Dyn
-    }
-
-    fn no_overload(&mut self, place: &Place<'_>, name: &str, types: &[&Type<'_>]) -> Type<'a> {
+    fn no_overload(&mut self, at: usize, name: &str, types: &[&Type<'_>]) -> Type<'a> {
         let types: Vec<String> = types.iter().map(|t| t.name()).collect();
         self.fail(
-            place,
+            at,
             format!(
                 "found no matching overload for '{name}' applied to '({})'",
                 types.join(", ")
@@ -222,67 +175,66 @@ impl<'a> Checker<'_, 'a> {
         out
     }
 
-    fn expr(&mut self, ir: &Ir) -> Type<'a> {
-        match ir {
-            Ir::Null => Type::Null,
-            Ir::Bool(_) => Type::Bool,
-            Ir::Int(_) => Type::Int,
-            Ir::UInt(_) => Type::UInt,
-            Ir::Double(_) => Type::Double,
-            Ir::Text(_) => Type::Text,
-            Ir::Bytes(_) => Type::Bytes,
-            Ir::Var(place) => self.scope.get(*place).cloned().unwrap_or(Type::Dyn),
-            Ir::Name(name) => {
-                if super::functions::type_value(name).is_none() {
-                    return self.undeclared(name);
-                }
-                Type::Meta
-            }
-            Ir::Select { operand, field, test } => {
+    fn expr(&mut self, node: &Node) -> Type<'a> {
+        let at = node.at;
+        match &node.op {
+            Op::Null => Type::Null,
+            Op::Bool(_) => Type::Bool,
+            Op::Int(_) => Type::Int,
+            Op::UInt(_) => Type::UInt,
+            Op::Double(_) => Type::Double,
+            Op::Text(_) => Type::Text,
+            Op::Bytes(_) => Type::Bytes,
+            Op::Variable(place) => self.variables.get(*place).cloned().unwrap_or(Type::Dyn),
+            Op::Local(place) => self.scope.get(*place).cloned().unwrap_or(Type::Dyn),
+            Op::Type(_) => Type::Meta,
+            Op::Format(_) => Type::Library("kubernetes.NamedFormat"),
+            Op::Undeclared(name) | Op::Message(name) => self.fail(at, undeclared_text(name)),
+            Op::Select { operand, field, test } => {
                 let operand = self.expr(operand);
-                let found = self.select(&operand, ".", field);
+                let found = self.select(&operand, at, field);
                 if *test { Type::Bool } else { found }
             }
-            Ir::OptSelect { operand, field } => {
+            Op::OptSelect { operand, field } => {
                 let operand = self.expr(operand);
-                match self.select(&operand, ".?", field) {
+                match self.select(&operand, at, field) {
                     optional @ Type::Optional(_) => optional,
                     found => Type::Optional(Box::new(found)),
                 }
             }
-            Ir::Index(operand, index) => {
+            Op::Index(operand, index) => {
                 let operand = self.expr(operand);
                 let index = self.expr(index);
-                self.index(&operand, &index, "[", "_[_]")
+                self.index(&operand, &index, at, "_[_]")
             }
-            Ir::OptIndex(operand, index) => {
+            Op::OptIndex(operand, index) => {
                 let operand = self.expr(operand);
                 let index = self.expr(index);
-                match self.index(&operand, &index, "[?", "_[?_]") {
+                match self.index(&operand, &index, at, "_[?_]") {
                     optional @ Type::Optional(_) => optional,
                     found => Type::Optional(Box::new(found)),
                 }
             }
-            Ir::And(a, b) => self.logic(a, b),
-            Ir::Or(a, b) => self.logic(a, b),
-            Ir::Not(a) => match self.expr(a) {
-                t if t.may_be(&Type::Bool) => Type::Bool,
-                t => self.no_overload(&Place::At("!"), "!_", &[&t]),
-            },
-            Ir::Negate(a) => match self.expr(a) {
-                t @ (Type::Int | Type::Double | Type::Dyn) => t,
-                t => self.no_overload(&Place::At("-"), "-_", &[&t]),
-            },
-            Ir::NotStrictlyFalse(a) => {
-                self.expr(a);
+            Op::And(all) | Op::Or(all) => {
+                for operand in all {
+                    self.boolean(operand);
+                }
                 Type::Bool
             }
-            Ir::If(condition, yes, no) => {
+            Op::Not(a) => match self.expr(a) {
+                t if t.may_be(&Type::Bool) => Type::Bool,
+                t => self.no_overload(at, "!_", &[&t]),
+            },
+            Op::Negate(a) => match self.expr(a) {
+                t @ (Type::Int | Type::Double | Type::Duration | Type::Dyn) => t,
+                t => self.no_overload(at, "-_", &[&t]),
+            },
+            Op::If(condition, yes, no) => {
                 let condition = self.expr(condition);
                 let yes = self.expr(yes);
                 let no = self.expr(no);
                 if !condition.may_be(&Type::Bool) || !yes.may_be(&no) {
-                    return self.no_overload(&Place::At("?"), "_?_:_", &[&condition, &yes, &no]);
+                    return self.no_overload(at, "_?_:_", &[&condition, &yes, &no]);
                 }
                 if matches!(yes, Type::Dyn | Type::Null) {
                     no
@@ -290,12 +242,12 @@ impl<'a> Checker<'_, 'a> {
                     yes
                 }
             }
-            Ir::Binary(operator, a, b) => {
+            Op::Binary(operator, a, b) => {
                 let a = self.expr(a);
                 let b = self.expr(b);
-                self.binary(*operator, &a, &b)
+                self.binary(*operator, at, &a, &b)
             }
-            Ir::List(items) => {
+            Op::List(items) => {
                 let mut item = None;
                 for (element, _) in items {
                     let found = self.expr(element);
@@ -303,7 +255,7 @@ impl<'a> Checker<'_, 'a> {
                 }
                 Type::List(Box::new(item.unwrap_or(Type::Dyn)))
             }
-            Ir::Map(entries) => {
+            Op::Map(entries) => {
                 let (mut keys, mut values) = (None, None);
                 for (key, value, _) in entries {
                     keys = join(keys, self.expr(key));
@@ -314,13 +266,12 @@ impl<'a> Checker<'_, 'a> {
                     Box::new(values.unwrap_or(Type::Dyn)),
                 )
             }
-            Ir::Fold(fold) => self.fold(fold),
-            Ir::Each(each) => self.each(each),
-            Ir::OptMap { target, body, flat } => {
+            Op::Each(each) => self.each(each, at),
+            Op::OptMap { target, body, flat } => {
                 let inner = match self.expr(target) {
                     Type::Optional(inner) => *inner,
                     Type::Dyn => Type::Dyn,
-                    t => return self.no_overload(&Place::Call("optMap"), "optMap", &[&t]),
+                    t => return self.no_overload(at, "optMap", &[&t]),
                 };
                 let found = self.scoped(vec![inner], |c| c.expr(body));
                 if *flat {
@@ -329,85 +280,73 @@ impl<'a> Checker<'_, 'a> {
                     Type::Optional(Box::new(found))
                 }
             }
-            Ir::Matches { target, .. } => {
-                let target = self.expr(target);
-                self.call("matches", true, &[target, Type::Text])
+            Op::Call(call) => {
+                let types: Vec<Type<'a>> = call.args.iter().map(|arg| self.expr(arg)).collect();
+                self.check_literal(call);
+                self.call(call, at, &types)
             }
-            Ir::Call { name, target, args } => {
-                let mut types = Vec::with_capacity(args.len() + 1);
-                if let Some(target) = target {
-                    types.push(self.expr(target));
-                }
-                for arg in args {
-                    types.push(self.expr(arg));
-                }
-                if let ("duration" | "timestamp" | "matches", Some(Ir::Text(text))) =
-                    (name.as_str(), args.last())
-                {
-                    self.check_literal(name, text);
-                }
-                self.call(name, target.is_some(), &types)
-            }
+        }
+    }
+
+    fn boolean(&mut self, operand: &Node) {
+        let found = self.expr(operand);
+        if !found.may_be(&Type::Bool) {
+            let message = format!("expected type 'bool' but found '{}'", found.name());
+            self.fail(operand.at, message);
         }
     }
 
     /// Literal arguments are checked when the rule is written.
-    fn check_literal(&mut self, name: &str, text: &str) {
-        let valid = match name {
-            "duration" => parse_go_duration(text).is_some(),
-            "timestamp" => parse_time(text).is_some(),
-            _ => Regex::new(text).is_ok(),
+    fn check_literal(&mut self, call: &Call) {
+        let Some(Node {
+            at,
+            op: Op::Text(text),
+        }) = call.args.last()
+        else {
+            return;
+        };
+        let valid = match call.name.as_str() {
+            "duration" => duration::parse(text).is_ok(),
+            "timestamp" => parse_timestamp(text).is_some(),
+            "matches" => is_pattern(text),
+            _ => true,
         };
         if !valid {
-            self.fail(&Place::Argument(name), format!("invalid {name} argument"));
+            self.fail(*at, format!("invalid {} argument", call.name));
         }
     }
 
-    fn select(&mut self, operand: &Type<'a>, dot: &str, field: &str) -> Type<'a> {
+    fn select(&mut self, operand: &Type<'a>, at: usize, field: &str) -> Type<'a> {
         match operand {
             Type::Dyn => Type::Dyn,
             Type::Map(_, value) => (**value).clone(),
-            Type::Optional(inner) => Type::Optional(Box::new(self.select(inner, dot, field))),
+            Type::Optional(inner) => Type::Optional(Box::new(self.select(inner, at, field))),
             Type::Object(node, whole) => {
                 let name = escape::unescape(field);
                 let found = name.as_deref().and_then(|n| field_schema(node, *whole, n));
                 match found.filter(|n| n.visible_to_rules()) {
                     Some(inner) => declared(inner, inner.embedded),
-                    None => self.fail(
-                        &Place::At(&format!("{dot}{field}")),
-                        format!("undefined field '{field}'"),
-                    ),
+                    None => self.fail(at, format!("undefined field '{field}'")),
                 }
             }
             other => {
                 let message = format!("type '{}' does not support field selection", other.name());
-                self.fail(&Place::At(&format!("{dot}{field}")), message)
+                self.fail(at, message)
             }
         }
     }
 
-    fn index(&mut self, operand: &Type<'a>, index: &Type<'a>, needle: &str, name: &str) -> Type<'a> {
+    fn index(&mut self, operand: &Type<'a>, index: &Type<'a>, at: usize, name: &str) -> Type<'a> {
         match operand {
             Type::Dyn => Type::Dyn,
             Type::List(item) if index.may_be(&Type::Int) => (**item).clone(),
             Type::Map(key, value) if index.may_be(key) => (**value).clone(),
-            Type::Optional(inner) => Type::Optional(Box::new(self.index(inner, index, needle, name))),
-            _ => self.no_overload(&Place::At(needle), name, &[operand, index]),
+            Type::Optional(inner) => Type::Optional(Box::new(self.index(inner, index, at, name))),
+            _ => self.no_overload(at, name, &[operand, index]),
         }
     }
 
-    fn logic(&mut self, a: &Ir, b: &Ir) -> Type<'a> {
-        for operand in [a, b] {
-            let found = self.expr(operand);
-            if !found.may_be(&Type::Bool) {
-                let message = format!("expected type 'bool' but found '{}'", found.name());
-                self.fail(&Place::Of(operand), message);
-            }
-        }
-        Type::Bool
-    }
-
-    fn binary(&mut self, operator: Binary, a: &Type<'a>, b: &Type<'a>) -> Type<'a> {
+    fn binary(&mut self, operator: Binary, at: usize, a: &Type<'a>, b: &Type<'a>) -> Type<'a> {
         let name = operator.name();
         let dynamic = matches!(a, Type::Dyn) || matches!(b, Type::Dyn);
         let found = match operator {
@@ -454,17 +393,17 @@ impl<'a> Checker<'_, 'a> {
             // An operand of any type gives a result of any type.
             Some(_) if dynamic && !is_relation(operator) => Type::Dyn,
             Some(found) => found,
-            None => self.no_overload(&Place::At(symbol(operator)), name, &[a, b]),
+            None => self.no_overload(at, name, &[a, b]),
         }
     }
 
-    fn element(&mut self, range: &Type<'a>, from: &Ir) -> Type<'a> {
+    fn element(&mut self, range: &Type<'a>, from: &Node) -> Type<'a> {
         match range {
             Type::Dyn => Type::Dyn,
             Type::List(item) => (**item).clone(),
             Type::Map(key, _) => (**key).clone(),
             other => self.fail(
-                &Place::Of(from),
+                from.at,
                 format!(
                     "expression of type '{}' cannot be range of a comprehension (must be list, map, or dynamic)",
                     other.name()
@@ -473,65 +412,52 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn fold(&mut self, fold: &Fold) -> Type<'a> {
-        let range = self.expr(&fold.range);
-        let item = self.element(&range, &fold.range);
-        // An empty list as start takes its type from the first step.
-        let init = self.expr(&fold.init);
-        self.scoped(vec![init.clone(), item], |c| {
-            c.expr(&fold.condition);
-            let step = c.expr(&fold.step);
-            let accu = fold.accu;
-            c.scope[accu] = match (&init, step) {
-                (Type::List(inner), step @ Type::List(_)) if matches!(**inner, Type::Dyn) => step,
-                _ => init.clone(),
-            };
-            if let (Type::List(_), Ir::Binary(Binary::Add, _, items)) = (&init, &fold.step)
-                && let Type::List(item) = c.expr(items)
-            {
-                c.scope[accu] = Type::List(item);
+    fn each(&mut self, each: &Each, at: usize) -> Type<'a> {
+        let range = self.expr(&each.range);
+        let variables = match (&range, each.is_pair) {
+            (_, false) => vec![self.element(&range, &each.range)],
+            (Type::List(item), true) => vec![Type::Int, (**item).clone()],
+            (Type::Map(key, value), true) => vec![(**key).clone(), (**value).clone()],
+            (Type::Dyn, true) => vec![Type::Dyn, Type::Dyn],
+            (other, true) => return self.element(other, &each.range),
+        };
+        let first = variables[0].clone();
+        self.scoped(variables, |c| {
+            if let Some(filter) = &each.filter {
+                let found = c.expr(filter);
+                if !found.may_be(&Type::Bool) {
+                    let list = Type::List(Box::new(first.clone()));
+                    return c.no_overload(at, "_?_:_", &[&found, &list, &list]);
+                }
             }
-            if let (Type::List(_), Ir::If(_, yes, _)) = (&init, &fold.step)
-                && let Ir::Binary(Binary::Add, _, items) = &**yes
-                && let Type::List(item) = c.expr(items)
-            {
-                c.scope[accu] = Type::List(item);
+            match each.kind {
+                EachKind::All | EachKind::Exists => {
+                    c.boolean(&each.body);
+                    Type::Bool
+                }
+                EachKind::ExistsOne => {
+                    let found = c.expr(&each.body);
+                    match found.may_be(&Type::Bool) {
+                        true => Type::Bool,
+                        false => c.no_overload(at, "_?_:_", &[&found, &Type::Int, &Type::Int]),
+                    }
+                }
+                EachKind::List => Type::List(Box::new(c.expr(&each.body))),
+                EachKind::Map => Type::Map(Box::new(first), Box::new(c.expr(&each.body))),
+                EachKind::Entries => c.expr(&each.body),
+                EachKind::Sort => {
+                    c.expr(&each.body);
+                    Type::List(Box::new(first))
+                }
             }
-            c.expr(&fold.result)
         })
     }
 
-    fn each(&mut self, each: &Each) -> Type<'a> {
-        let range = self.expr(&each.range);
-        let (key, value) = match (&range, each.kind) {
-            (_, EachKind::SortBy) => (Type::Dyn, self.element(&range, &each.range)),
-            (Type::List(item), _) => (Type::Int, (**item).clone()),
-            (Type::Map(key, value), _) => ((**key).clone(), (**value).clone()),
-            (Type::Dyn, _) => (Type::Dyn, Type::Dyn),
-            (other, _) => return self.element(other, &each.range),
-        };
-        let (name, item) = (key.clone(), value.clone());
-        let body = self.scoped(vec![key, value], |c| {
-            if let Some(filter) = &each.filter {
-                c.expr(filter);
-            }
-            c.expr(&each.body)
-        });
-        match each.kind {
-            EachKind::All | EachKind::Exists | EachKind::ExistsOne => Type::Bool,
-            EachKind::TransformList => Type::List(Box::new(body)),
-            EachKind::TransformMap => Type::Map(Box::new(name), Box::new(body)),
-            EachKind::TransformMapEntry => body,
-            EachKind::SortBy => Type::List(Box::new(item)),
-        }
-    }
-
-    fn call(&mut self, name: &str, is_method: bool, types: &[Type<'a>]) -> Type<'a> {
-        let Some(result) = result_of(name, types) else {
-            return self.fail(
-                &Place::Call(name),
-                format!("undeclared reference to '{name}' (in container '')"),
-            );
+    fn call(&mut self, call: &Call, at: usize, types: &[Type<'a>]) -> Type<'a> {
+        let name = call.name.as_str();
+        let known = call.is_known().then(|| result_of(name, types));
+        let Some(result) = known.flatten() else {
+            return self.fail(at, undeclared_text(name));
         };
         let matching = match (name, types) {
             ("size", [t]) => {
@@ -540,6 +466,7 @@ impl<'a> Checker<'_, 'a> {
                     Type::Dyn | Type::Text | Type::Bytes | Type::List(_) | Type::Map(..)
                 )
             }
+            ("startsWith" | "endsWith" | "contains", _) if !call.is_method => false,
             ("startsWith" | "endsWith" | "contains" | "matches", [a, b]) => {
                 a.may_be(&Type::Text) && b.may_be(&Type::Text)
             }
@@ -548,7 +475,7 @@ impl<'a> Checker<'_, 'a> {
             ("reverse" | "sort" | "distinct" | "flatten" | "isSorted" | "sum", [t]) => {
                 matches!(t, Type::List(_) | Type::Dyn)
             }
-            ("sign", [t]) => matches!(t, Type::Dyn),
+            ("sign", [t]) => !call.is_method && t.may_be(&Type::Library("kubernetes.Quantity")),
             ("hasValue" | "value", [t]) => t.may_be(&Type::Optional(Box::new(Type::Dyn))),
             ("orValue" | "or", [t, _]) => t.may_be(&Type::Optional(Box::new(Type::Dyn))),
             (
@@ -560,22 +487,15 @@ impl<'a> Checker<'_, 'a> {
         if !matching {
             let types: Vec<String> = types.iter().map(Type::name).collect();
             let shown = match types.split_first() {
-                Some((receiver, args)) if is_method => format!("{receiver}.({})", args.join(", ")),
+                Some((receiver, args)) if call.is_method => format!("{receiver}.({})", args.join(", ")),
                 _ => format!("({})", types.join(", ")),
             };
             return self.fail(
-                &Place::Call(name),
+                at,
                 format!("found no matching overload for '{name}' applied to '{shown}'"),
             );
         }
         result
-    }
-}
-
-fn symbol(operator: Binary) -> &'static str {
-    match operator {
-        Binary::In => "in",
-        other => other.name().trim_matches('_'),
     }
 }
 
@@ -614,11 +534,7 @@ fn result_of<'a>(name: &str, types: &[Type<'a>]) -> Option<Type<'a>> {
         | "isLessThan"
         | "isURL"
         | "isIP"
-        | "isIPv4"
-        | "isIPv6"
         | "isCIDR"
-        | "isCIDRv4"
-        | "isCIDRv6"
         | "isLoopback"
         | "isUnspecified"
         | "isLinkLocalMulticast"
@@ -643,7 +559,7 @@ fn result_of<'a>(name: &str, types: &[Type<'a>]) -> Option<Type<'a>> {
         "duration" => Type::Duration,
         "timestamp" => Type::Time,
         "type" => Type::Meta,
-        "dyn" | "sum" | "min" | "max" | "value" | "orValue" | "or" | "flatten" | "unwrap"
+        "dyn" | "sum" | "min" | "max" | "value" | "orValue" | "or" | "flatten" | "unwrapOpt"
         | "optional.unwrap" => match (name, types) {
             ("value", [Type::Optional(inner)]) | ("orValue", [Type::Optional(inner), _]) => (**inner).clone(),
             ("or", [optional @ Type::Optional(_), _]) => optional.clone(),
@@ -664,20 +580,7 @@ fn result_of<'a>(name: &str, types: &[Type<'a>]) -> Option<Type<'a>> {
         "validate" => Type::Optional(Box::new(texts())),
         "optional.none" => Type::Optional(Box::new(Type::Dyn)),
         "optional.of" | "optional.ofNonZeroValue" => Type::Optional(Box::new(first())),
-        "format.named" => Type::Optional(Box::new(Type::Dyn)),
-        "format.dns1123Label"
-        | "format.dns1123Subdomain"
-        | "format.dns1035Label"
-        | "format.qualifiedName"
-        | "format.dns1123LabelPrefix"
-        | "format.dns1123SubdomainPrefix"
-        | "format.dns1035LabelPrefix"
-        | "format.labelValue"
-        | "format.uri"
-        | "format.uuid"
-        | "format.byte"
-        | "format.date"
-        | "format.datetime" => Type::Dyn,
+        "format.named" => Type::Optional(Box::new(Type::Library("kubernetes.NamedFormat"))),
         _ => return None,
     })
 }

@@ -2,27 +2,48 @@
 //!
 //! Rules are parsed once per version of a definition and checked against the schema's types when the
 //! definition is written. [`evaluate`] walks an object with its stored counterpart and runs them. Order and
-//! texts are apiextensions-apiserver's (1.36). Steps are limited per rule and per object, so that no rule
+//! texts are apiextensions-apiserver's (1.36). The cost is limited per rule and per object, so that no rule
 //! blocks the server.
 
 mod check;
 mod escape;
-mod eval;
-mod functions;
-mod program;
-mod value;
+mod named_formats;
+mod types;
 
 use super::correlate::{self, Pair};
 use super::node::Node;
 use super::{go, selectable};
 use crate::field::{FieldError, FieldErrorKind};
+use equate_cel::{
+    Budget, CompileError, Environment, Evaluated, Fail, Library, Limits, Program, Schema as _, Text, Val,
+    Variables,
+};
 use equate_manifest::schema::{Additional, Schema, SchemaType, ValidationRule};
-use eval::Run;
-use program::Program;
 use serde_json::Value;
-use value::{Fail, Text, Val};
+use types::Whole;
 
-const STEPS_TOTAL_MAX: u64 = 10_000_000;
+/// The cost of all rules of an object.
+const COST_TOTAL_MAX: u64 = 10_000_000;
+
+/// The cost of one rule: upstream's limit for one call.
+const COST_MAX: u64 = 1_000_000;
+
+/// The bytes of the values that one rule makes.
+const BYTES_MAX: usize = 64 << 20;
+
+static ENVIRONMENT: Environment = Environment {
+    variables: Variables::Declared(&["self", "oldSelf"]),
+    library: Library::Kubernetes(named_formats::ALL),
+    limits: Limits {
+        // no hand-written rule is longer
+        bytes_max: 16 << 10,
+        // cel-go's limit
+        depth_max: 250,
+    },
+};
+
+/// The variable `oldSelf`.
+const OLD: usize = 1;
 
 /// The limit for the result of a `messageExpression`.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
@@ -42,8 +63,8 @@ impl Rule {
         let blank = source.rule.trim().is_empty();
         let message = Some(&source.message_expression).filter(|m| !m.is_empty());
         Self {
-            program: (!blank).then(|| program::parse(&source.rule)),
-            message: message.and_then(|m| program::parse(m).ok()),
+            program: (!blank).then(|| compile(&source.rule)),
+            message: message.and_then(|text| compile(text).ok()),
             field_path: selectable::resolve(&source.field_path, schema, true)
                 .map(|found| found.path)
                 .unwrap_or_default(),
@@ -58,6 +79,14 @@ impl Rule {
             self.source.message.trim()
         }
     }
+}
+
+fn compile(text: &str) -> Result<Program, String> {
+    Program::compile(text, &ENVIRONMENT).map_err(|error| match error {
+        CompileError::Long { bytes, max } => format!("the rule has {bytes} bytes, and may have {max}"),
+        CompileError::Deep { max } => format!("the rule is nested more than {max} levels deep"),
+        CompileError::Invalid(why) => why,
+    })
 }
 
 pub(super) fn attach(node: &mut Node, schema: &Schema) {
@@ -100,14 +129,14 @@ pub(super) fn check(rule: &ValidationRule, node: &Node, whole: bool) -> Checked 
         return out;
     }
     let optional_old = rule.optional_old_self == Some(true);
-    match program::parse(&rule.rule) {
+    match compile(&rule.rule) {
         Err(why) => {
             out.rule = Some(format!("compilation failed: {why}"));
             return out;
         }
         Ok(program) => {
-            out.uses_old_self = program.uses_old_self;
-            match check::type_of(&rule.rule, &program.root, node, whole, optional_old) {
+            out.uses_old_self = program.uses(OLD);
+            match check::type_of(&rule.rule, &program, node, whole, optional_old) {
                 Err(why) => {
                     out.rule = Some(format!("compilation failed: {why}"));
                     out.uses_old_self = false;
@@ -124,9 +153,9 @@ pub(super) fn check(rule: &ValidationRule, node: &Node, whole: bool) -> Checked 
     }
     if !rule.message_expression.is_empty() {
         let source = &rule.message_expression;
-        out.message_expression = match program::parse(source) {
+        out.message_expression = match compile(source) {
             Err(why) => Some(format!("messageExpression compilation failed: {why}")),
-            Ok(program) => match check::type_of(source, &program.root, node, whole, optional_old) {
+            Ok(program) => match check::type_of(source, &program, node, whole, optional_old) {
                 Err(why) => Some(format!("messageExpression compilation failed: {why}")),
                 Ok(found) if !found.may_be(&check::Type::Text) => {
                     Some("messageExpression must evaluate to a string".to_owned())
@@ -153,7 +182,7 @@ pub(super) fn evaluate(
     let pair = old.filter(|_| ratchet).map(|old| Pair { new, old, schema });
     let mut walk = Walk {
         errors: Vec::new(),
-        steps: STEPS_TOTAL_MAX,
+        cost: COST_TOTAL_MAX,
         spent: false,
     };
     let tolerated = Tolerated {
@@ -208,7 +237,7 @@ impl<'a> Tolerated<'a> {
 
 struct Walk {
     errors: Vec<FieldError>,
-    steps: u64,
+    cost: u64,
     spent: bool,
 }
 
@@ -309,6 +338,11 @@ impl Walk {
             let shown = Some(crate::field::go_quote(kind));
             FieldError::with_value(FieldErrorKind::Invalid, or_nil(path), shown, text)
         };
+        let root = Whole(schema);
+        let typed = |value| match whole {
+            true => root.read(value),
+            false => schema.read(value),
+        };
         for rule in &schema.rules {
             if self.spent {
                 return;
@@ -323,13 +357,20 @@ impl Walk {
                 }
             };
             let optional_old = rule.source.optional_old_self == Some(true);
-            if program.uses_old_self && old.is_none() && !optional_old {
+            if program.uses(OLD) && old.is_none() && !optional_old {
                 continue;
             }
-            match self.run(program, value, old, schema, whole, optional_old) {
+            let old_self = match (old, optional_old) {
+                (Some(old), false) => typed(old),
+                (Some(old), true) => typed(old).map(Val::some),
+                (None, true) => Ok(Val::Optional(None)),
+                (None, false) => Err(Fail::absent("oldSelf")),
+            };
+            let variables = [typed(value), old_self];
+            match self.run(program, &variables) {
                 Ok(Val::Bool(true)) => continue,
                 Ok(_) => {}
-                Err(Fail::Limit) if self.steps == 0 => {
+                Err(error) if error.is_final() && self.cost == 0 => {
                     self.spent = true;
                     self.errors.push(fail(
                         "validation failed due to running out of cost budget, no further validation rules will be \
@@ -338,7 +379,7 @@ impl Walk {
                     ));
                     return;
                 }
-                Err(Fail::Limit) => {
+                Err(error) if error.is_final() => {
                     self.spent = true;
                     self.errors.push(fail(format!(
                         "'operation cancelled: actual cost limit exceeded': no further validation rules will be \
@@ -347,30 +388,30 @@ impl Walk {
                     )));
                     return;
                 }
-                Err(Fail::Error(why)) if why.starts_with("no such overload") => {
+                Err(error) if error.to_string().starts_with("no such overload") => {
                     self.errors.push(fail(format!(
-                        "'{why}': call arguments did not match a supported operator, function or macro signature \
+                        "'{error}': call arguments did not match a supported operator, function or macro signature \
                          for rule: {}",
                         rule.text()
                     )));
                     continue;
                 }
-                Err(Fail::Error(why)) => {
+                Err(error) => {
                     self.errors
-                        .push(fail(format!("{why} evaluating rule: {}", rule.text())));
+                        .push(fail(format!("{error} evaluating rule: {}", rule.text())));
                     continue;
                 }
             }
-            if !program.uses_old_self && tolerated.is_unchanged() {
+            if !program.uses(OLD) && tolerated.is_unchanged() {
                 continue;
             }
             let detail = match &rule.message {
                 None => None,
-                Some(message) => match self.run(message, value, old, schema, whole, optional_old) {
+                Some(message) => match self.run(message, &variables) {
                     Ok(Val::Text(text)) => usable_message(&text),
-                    Err(Fail::Limit) => {
+                    Err(error) if error.is_final() => {
                         self.spent = true;
-                        let why = if self.steps == 0 {
+                        let why = if self.cost == 0 {
                             "messageExpression evaluation failed due to running out of cost budget, no further \
                              validation rules will be run"
                                 .to_owned()
@@ -385,7 +426,7 @@ impl Walk {
                         return;
                     }
                     // A failed message expression falls back to the static message.
-                    Ok(_) | Err(Fail::Error(_)) => None,
+                    Ok(_) | Err(_) => None,
                 },
             };
             let detail = detail.unwrap_or_else(|| {
@@ -399,26 +440,11 @@ impl Walk {
         }
     }
 
-    fn run<'a>(
-        &mut self,
-        program: &Program,
-        value: &'a Value,
-        old: Option<&'a Value>,
-        schema: &'a Node,
-        whole: bool,
-        optional_old: bool,
-    ) -> Result<Val<'a>, Fail> {
-        let this = Val::from_json(value, schema, whole);
-        let old = match (old, optional_old) {
-            (Some(old), false) => Val::from_json(old, schema, whole),
-            (Some(old), true) => Val::from_json(old, schema, whole).map(Val::some),
-            (None, true) => Ok(Val::Optional(None)),
-            (None, false) => Err(Fail::new("no such attribute(s): oldSelf")),
-        };
-        let budget = self.steps.min(eval::STEPS_MAX);
-        let mut run = Run::new(this, old, budget);
-        let out = run.eval(&program.root);
-        self.steps = self.steps.saturating_sub(budget - run.remaining());
+    fn run<'a>(&mut self, program: &'a Program, variables: &[Evaluated<'a>]) -> Evaluated<'a> {
+        let cost = self.cost.min(COST_MAX);
+        let mut budget = Budget::new(cost, BYTES_MAX);
+        let out = program.evaluate(variables, &mut budget);
+        self.cost -= cost - budget.left();
         out
     }
 }

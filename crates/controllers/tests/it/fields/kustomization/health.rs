@@ -236,7 +236,7 @@ async fn spec_health_check_exprs_current_of_a_field_that_is_not_there() {
     let message = session.fails("apps", "HealthCheckFailed").await;
     let expected = session.here(
         "timeout waiting for: [ConfigMap/@home/a status: 'Unknown': failed to evaluate the CEL expression \
-         'status.ready': no such attribute(s): status]",
+         'status.ready': no such attribute(s): status.ready]",
     );
     assert!(message.ends_with(&expected), "{message}");
     session.end().await;

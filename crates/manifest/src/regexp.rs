@@ -4,7 +4,7 @@
 //! are spelled out (they mean ASCII), special characters are escaped, and group names are omitted but
 //! returned separately.
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -15,14 +15,56 @@ const DEPTH_MAX: usize = 1_000;
 const NUMBER_MAX: u32 = 100_000_000;
 const NEVER: &str = "[^\\x00-\\x{10FFFF}]";
 
+/// The memory for the states of a search.
+pub const STATES_BYTES_MAX: usize = 256 << 10;
+
+/// An expression in the regex crate's syntax.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rewritten {
-    pub(super) text: String,
-    pub(super) names: Vec<(String, usize)>,
+pub struct Rewritten {
+    /// The expression, without names of groups.
+    pub text: String,
+    /// The names of groups, with their numbers.
+    pub names: Vec<(String, usize)>,
 }
 
-/// Rewrites an expression. The error is Go's without its common prefix.
-pub(super) fn rewrite(source: &str) -> Result<Rewritten, String> {
+/// Compiles an expression with Go's meaning; `None` if it exceeds the size.
+///
+/// # Errors
+///
+/// Go's text for an expression that is not valid.
+pub fn compile(source: &str, bytes_max: usize) -> Result<Option<Regex>, String> {
+    let failed = |reason| format!("error parsing regexp: {reason}");
+    let rewritten = rewrite(source).map_err(failed)?;
+    build(source, &rewritten, bytes_max).map_err(failed)
+}
+
+/// Compiles a rewritten expression; `None` if it exceeds the size.
+///
+/// # Errors
+///
+/// The regex crate's text about syntax that only Go supports.
+pub fn build(source: &str, rewritten: &Rewritten, bytes_max: usize) -> Result<Option<Regex>, String> {
+    let built = RegexBuilder::new(&rewritten.text)
+        .size_limit(bytes_max)
+        .dfa_size_limit(STATES_BYTES_MAX)
+        .build();
+    match built {
+        Ok(regex) => Ok(Some(regex)),
+        Err(regex::Error::CompiledTooBig(_)) => Ok(None),
+        Err(error) => {
+            let text = error.to_string();
+            let last = text.lines().last().unwrap_or_default();
+            Err(format!("{}: `{source}`", last.trim_start_matches("error: ")))
+        }
+    }
+}
+
+/// Rewrites an expression.
+///
+/// # Errors
+///
+/// Go's text without its common prefix.
+pub fn rewrite(source: &str) -> Result<Rewritten, String> {
     let mut reader = Reader {
         source,
         rest: source,
