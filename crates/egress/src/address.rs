@@ -1,8 +1,8 @@
 //! The addresses that may be dialled for a tenant.
 //!
-//! Private ranges are allowed, for artifact servers, key services and git servers are in the cluster.
-//! Refused is what only this machine or its cloud answers: loopback, unspecified, link-local and metadata
-//! addresses. An IPv6 address that contains an IPv4 address is checked as both.
+//! Private ranges are allowed: artifact servers, Vault and git servers are in the cluster. Refused are
+//! addresses that only this machine or its cloud answers. An IPv6 address that contains an IPv4 address is
+//! checked as both.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -34,8 +34,7 @@ const REFUSED: [(&str, &str); 16] = [
 
 const DENIED: &str = "in a range of --egress-deny";
 
-/// The addresses that may be dialled. The longest matching prefix decides; of two equally long ones, the
-/// refusal.
+/// The longest matching prefix decides; of equally long ones, `deny`, then `allow`.
 #[derive(Debug, Clone)]
 pub struct AddressPolicy {
     refused: Vec<(IpNet, &'static str)>,
@@ -76,12 +75,10 @@ impl AddressPolicy {
     /// Checks an address.
     ///
     /// # Errors
-    ///
-    /// If it may not be dialled.
+    /// It may not be dialled.
     pub fn check(&self, address: IpAddr) -> Result<(), RefusedAddress> {
         let refused = match address {
             IpAddr::V4(_) => self.refused_as(address),
-            // an address that is allowed by its IPv6 prefix is still refused by its IPv4 address
             IpAddr::V6(v6) => self
                 .refused_as(address)
                 .or_else(|| embedded(v6).and_then(|v4| self.refused_as(IpAddr::V4(v4)))),
@@ -97,7 +94,11 @@ impl AddressPolicy {
         let (net, why) = refused.max_by_key(|(net, _)| net.prefix_len())?;
         let allowed = self.allowed.iter().filter(|net| net.contains(&address));
         let allowed = allowed.map(IpNet::prefix_len).max();
-        (allowed <= Some(net.prefix_len())).then_some(*why)
+        let is_allowed = match *why {
+            DENIED => allowed > Some(net.prefix_len()),
+            _ => allowed >= Some(net.prefix_len()),
+        };
+        (!is_allowed).then_some(*why)
     }
 }
 
@@ -184,18 +185,25 @@ mod tests {
                 .collect::<Vec<IpNet>>()
         };
         let policy = AddressPolicy::new(
-            nets(&["127.0.0.2/32", "10.1.0.0/16", "0.0.0.0/0", "169.254.0.0/16"]),
-            nets(&["10.0.0.0/8", "10.1.2.0/24"]),
+            nets(&[
+                "127.0.0.2/32",
+                "10.1.0.0/16",
+                "0.0.0.0/0",
+                "169.254.0.0/16",
+                "10.3.0.0/16",
+            ]),
+            nets(&["10.0.0.0/8", "10.1.2.0/24", "10.3.0.0/16"]),
         );
         assert_eq!(refused(&policy, "127.0.0.1"), Some("a loopback address"));
         assert_eq!(refused(&policy, "127.0.0.2"), None);
         assert_eq!(refused(&policy, "10.2.0.1"), Some(DENIED));
         assert_eq!(refused(&policy, "10.1.0.1"), None);
         assert_eq!(refused(&policy, "10.1.2.3"), Some(DENIED));
+        assert_eq!(refused(&policy, "169.254.1.1"), None);
         assert_eq!(
-            refused(&policy, "169.254.1.1"),
-            Some("a link-local address"),
-            "a tie is a refusal"
+            refused(&policy, "10.3.0.1"),
+            Some(DENIED),
+            "of equal ranges, the refusal"
         );
         assert_eq!(refused(&policy, "::ffff:10.2.0.1"), Some(DENIED));
     }

@@ -24,35 +24,17 @@ const ADDRESSES_MAX: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// No address of the host may be dialled.
-    #[error("cannot connect to {host}")]
-    Refused {
-        /// The host.
-        host: String,
-        /// The cause.
-        source: RefusedAddress,
-    },
+    #[error("cannot connect to {0}")]
+    Refused(String, #[source] RefusedAddress),
     /// The name cannot be resolved.
-    #[error("cannot resolve {host}")]
-    Unresolved {
-        /// The host.
-        host: String,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error("cannot resolve {0}")]
+    Unresolved(String, #[source] io::Error),
     /// No address answers.
-    #[error("cannot connect to {host}")]
-    Unreachable {
-        /// The host.
-        host: String,
-        /// The cause of the last address.
-        source: io::Error,
-    },
+    #[error("cannot connect to {0}")]
+    Unreachable(String, #[source] io::Error),
     /// It took too long.
-    #[error("cannot connect to {host} within {}s", CONNECT_MAX.as_secs())]
-    Late {
-        /// The host.
-        host: String,
-    },
+    #[error("cannot connect to {0} within {}s", CONNECT_MAX.as_secs())]
+    Late(String),
     /// The URL names no host.
     #[error("the URL has no host")]
     NoHost,
@@ -67,22 +49,16 @@ impl Egress {
     /// Connects to a host at one of its allowed addresses, within [`CONNECT_MAX`].
     ///
     /// # Errors
-    ///
-    /// If the name cannot be resolved, no address is allowed, or none answers in time.
+    /// No address is found, allowed, or answers in time.
     pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, ConnectError> {
         let dialled = tokio::time::timeout(CONNECT_MAX, async {
             let addresses = self.addresses(host, port).await?;
             let stream = first(addresses).await;
-            stream.map_err(|source| ConnectError::Unreachable {
-                host: host.to_owned(),
-                source,
-            })
+            stream.map_err(|source| ConnectError::Unreachable(host.to_owned(), source))
         });
-        dialled.await.unwrap_or_else(|_| {
-            Err(ConnectError::Late {
-                host: host.to_owned(),
-            })
-        })
+        dialled
+            .await
+            .unwrap_or_else(|_| Err(ConnectError::Late(host.to_owned())))
     }
 
     /// The allowed addresses of a host.
@@ -93,10 +69,7 @@ impl Egress {
             Err(_) => {
                 let found = tokio::net::lookup_host((host, port)).await;
                 found
-                    .map_err(|source| ConnectError::Unresolved {
-                        host: host.to_owned(),
-                        source,
-                    })?
+                    .map_err(|source| ConnectError::Unresolved(host.to_owned(), source))?
                     .take(ADDRESSES_MAX)
                     .collect()
             }
@@ -112,17 +85,13 @@ impl Egress {
             }
         }
         match refused {
-            Some(source) if allowed.is_empty() => Err(ConnectError::Refused {
-                host: host.to_owned(),
-                source,
-            }),
+            Some(source) if allowed.is_empty() => Err(ConnectError::Refused(host.to_owned(), source)),
             _ => Ok(allowed),
         }
     }
 
-    /// A builder of HTTP clients that dial only allowed addresses of names. It follows no redirects.
-    ///
-    /// Clients dial a literal address in a URL without a lookup: [`Egress::check`] every URL.
+    /// A builder of HTTP clients without redirects. They dial literal addresses without a lookup:
+    /// [`Egress::check`] every URL.
     pub fn http(&self) -> reqwest::ClientBuilder {
         reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -133,8 +102,7 @@ impl Egress {
     /// Checks the host of a URL if it is a literal address.
     ///
     /// # Errors
-    ///
-    /// If the address may not be dialled.
+    /// It may not be dialled.
     pub fn check(&self, url: &Url) -> Result<(), HttpRefusal> {
         let Some(host) = url.host_str() else { return Ok(()) };
         let Some(policy) = self.policy_for(host) else {
@@ -245,7 +213,7 @@ mod tests {
         let guarded = Egress::new(AddressPolicy::default());
         for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"] {
             let error = guarded.connect(host, port).await.unwrap_err();
-            assert!(matches!(error, ConnectError::Refused { .. }), "{host}: {error}");
+            assert!(matches!(error, ConnectError::Refused(..)), "{host}: {error}");
         }
         let silent = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
         assert!(silent.is_err(), "no connection was made");

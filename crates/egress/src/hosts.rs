@@ -1,10 +1,6 @@
-//! The requests of each namespace to each host.
-//!
-//! A host that does not answer must not collect the requests of a namespace, and one namespace must not
-//! collect the connections of the process. So a namespace has a number of requests under way, in all and
-//! per host, and the others wait. A host that did not answer several times in a row is closed for the
-//! namespace that asked, and only for it: a tenant's failures close nothing to others. What counts are
-//! connections, TLS and the process's own deadlines, never a time limit that the tenant chose.
+//! The requests of each namespace to each host: a number at once, in all and per host. A host that did not
+//! answer several times in a row is closed for the namespace that asked, and for no other. Only
+//! connections, TLS and the process's own deadlines count, never a time limit that the tenant chose.
 //!
 //! Memory is proportional to the pairs that are in use or closed.
 
@@ -22,7 +18,7 @@ const PER_HOST: usize = 8;
 const PER_NAMESPACE: usize = 16;
 /// Silent answers in a row that close a host.
 const FAILURES_MAX: u32 = 3;
-/// How long a host is closed, first and at most; it doubles with each failed trial.
+/// It doubles with each failed trial.
 const CLOSED_FIRST: Duration = Duration::from_secs(10);
 const CLOSED_MAX: Duration = Duration::from_secs(300);
 /// Closed hosts that are remembered per namespace; the one that opens first is dropped.
@@ -110,8 +106,7 @@ impl Default for Host {
     }
 }
 
-/// The permission for one request, until it is dropped. Without a reported outcome, the host stays as it
-/// was.
+/// The permission for one request. Without a reported outcome, the host stays as it was.
 pub struct Admission {
     user: User,
     outcome: Option<Outcome>,
@@ -142,7 +137,7 @@ impl Drop for Admission {
     }
 }
 
-/// One user of a pair, counted while it waits, too.
+/// Counted while it waits, too.
 struct User {
     namespaces: Arc<Mutex<HashMap<String, Namespace>>>,
     namespace: String,
@@ -191,7 +186,6 @@ impl Drop for User {
 }
 
 impl Namespace {
-    /// Drops the unused host that opens first while there are too many.
     fn bound(&mut self) {
         while self.hosts.len() > CLOSED_HOSTS_MAX {
             let unused = self.hosts.iter().filter(|(_, host)| host.users == 0);
@@ -213,7 +207,7 @@ impl Hosts {
     pub(crate) async fn enter(&self, namespace: &str, host: &str) -> Result<Admission, Refusal> {
         let host = host.to_ascii_lowercase();
         let (user, [of_host, of_namespace], is_trial) = self.join(namespace, &host)?;
-        // the host's first: requests that wait for a silent host take no place of the namespace
+        // requests that wait for a silent host take no slot of the namespace
         let first = Arc::clone(&of_host).acquire_owned().await;
         // it may have been closed meanwhile
         if !is_trial {
@@ -253,8 +247,8 @@ impl Hosts {
         Ok((user, [of_host, of_namespace], is_trial))
     }
 
-    /// Refuses a request to a closed host. One whose time is over lets one request pass, the trial, and is
-    /// closed for the others until that one ends. Returns whether this is the trial.
+    /// Refuses a request to a closed host. After its time, one request passes, the trial; returns whether
+    /// this is the trial.
     fn check(&self, namespace: &str, host: &str) -> Result<bool, Refusal> {
         let mut namespaces = lock(&self.namespaces);
         let own = namespaces.get_mut(namespace);

@@ -6,14 +6,8 @@
 //! | `dial` | names are resolved, checked and dialled in one step; deadlines |
 //! | `hosts` | the number of requests at once per namespace and host, and hosts that do not answer |
 //!
-//! A request passes three gates. [`Egress::enter`] bounds what one namespace may have under way, and
-//! refuses a host that did not answer this namespace. [`Egress::connect`] and the clients made of it dial
-//! only checked addresses: the address that was checked is the one that is dialled, so a name that
-//! resolves differently the second time gains nothing. The caller sets the deadlines of an answer and the
-//! limit of its size.
-//!
-//! Hosts that the operator's flags and environment name are exempt from the address policy
-//! ([`Egress::exempting`]).
+//! The checked address is the one that is dialled: a name that resolves differently the second time gains
+//! nothing. The caller limits the time and size of an answer.
 
 mod address;
 mod dial;
@@ -31,7 +25,7 @@ pub use ipnet::IpNet;
 /// The time limit of a connection, with the resolution of the name.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// The way out to hosts that tenants name. Clones share everything.
+/// The way out. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Egress(Arc<Inner>);
 
@@ -56,7 +50,7 @@ impl Egress {
         Self::of(Some(policy), HashSet::new())
     }
 
-    /// The same for hosts of tenants; these hosts, which the operator names, may have any address.
+    /// The same, but these hosts, which the operator names, may have any address.
     #[must_use]
     pub fn exempting(policy: AddressPolicy, hosts: impl IntoIterator<Item = String>) -> Self {
         let exempt = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
@@ -74,19 +68,17 @@ impl Egress {
     /// Waits until the namespace may send one more request to the host.
     ///
     /// # Errors
-    ///
-    /// If the host did not answer the namespace several times, until it is tried again.
+    /// The host is closed for the namespace.
     pub async fn enter(&self, namespace: &str, host: &str) -> Result<Admission, Refusal> {
         self.0.hosts.enter(namespace, host).await
     }
 
-    /// The requests under way and the hosts that do not answer.
+    /// The requests by namespace and host.
     #[must_use]
     pub fn hosts(&self) -> &Hosts {
         &self.0.hosts
     }
 
-    /// The policy for a host; none if the host is exempt or everything is allowed.
     fn policy_for(&self, host: &str) -> Option<&AddressPolicy> {
         let policy = self.0.policy.as_ref()?;
         let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -15,15 +15,9 @@ use std::error::Error;
 /// Decrypts files and objects. Plaintext passes unchanged.
 pub trait Secrets {
     /// Decrypts a file; `None` if it is not encrypted.
-    ///
-    /// # Errors
-    /// When decryption fails. The text must not contain the plaintext.
     fn file(&self, file: &SecretFile<'_>) -> Result<Option<Vec<u8>>, SecretError>;
 
     /// Decrypts an object of the build in place.
-    ///
-    /// # Errors
-    /// When decryption fails. The text must not contain the plaintext.
     fn object(&self, object: &mut Object) -> Result<(), SecretError>;
 }
 

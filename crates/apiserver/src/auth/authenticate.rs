@@ -94,9 +94,6 @@ impl Authenticator {
 
     /// The identity of a request. An [`Identity`] in `extensions` wins: only in-process callers can put it
     /// there.
-    ///
-    /// # Errors
-    /// 401 for an unknown token, and for a missing one where anonymous requests are refused.
     pub(crate) fn authenticate(
         &self,
         headers: &HeaderMap,

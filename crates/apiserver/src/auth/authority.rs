@@ -48,9 +48,6 @@ impl Authority {
     }
 
     /// The identity of a request, before impersonation.
-    ///
-    /// # Errors
-    /// 401.
     pub(crate) fn authenticate(
         &self,
         snapshot: &Snapshot,
@@ -82,9 +79,6 @@ impl Authority {
     }
 
     /// The identity after impersonation: the caller's own if no headers ask for another.
-    ///
-    /// # Errors
-    /// 400 for headers without a user; 403.
     pub(crate) fn impersonate(
         &self,
         snapshot: &Snapshot,
@@ -126,9 +120,6 @@ impl Authority {
     /// pass.
     ///
     /// `name` is the one in the URL: empty for a POST.
-    ///
-    /// # Errors
-    /// 403, or 404 for a binding to an absent role.
     pub(crate) fn check_escalation(
         &self,
         snapshot: &Snapshot,

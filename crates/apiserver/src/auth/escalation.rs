@@ -15,9 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// pass.
 ///
 /// Call it after defaulting and before the store.
-///
-/// # Errors
-/// 403 naming the missing rights; 404 for a binding to an absent role.
 pub(crate) fn check_write(
     view: &RbacView,
     who: &Identity,

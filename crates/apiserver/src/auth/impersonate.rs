@@ -24,9 +24,6 @@ const NODES: &str = "system:nodes";
 const MANY: usize = 4;
 
 /// The identity in the headers, unchanged; `None` without such headers.
-///
-/// # Errors
-/// 400 for a group, uid or extra without a user.
 pub(crate) fn wanted(headers: &HeaderMap) -> Result<Option<Identity>, ApiError> {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
@@ -149,9 +146,6 @@ fn runs_on(requestor: &Identity, node: &str) -> bool {
 }
 
 /// The identity that the request continues with, if `requestor` may impersonate `wanted` for `request`.
-///
-/// # Errors
-/// 403.
 pub(crate) fn impersonate(
     view: &RbacView,
     requestor: &Identity,

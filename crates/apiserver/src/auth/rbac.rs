@@ -282,9 +282,6 @@ impl RbacView {
     }
 
     /// The rules of a role; `namespace` is the binding's, empty for cluster bindings.
-    ///
-    /// # Errors
-    /// 404 for an absent role; 500 for a reference to any other kind.
     pub(crate) fn role_rules(&self, role: &RoleRef, namespace: &str) -> Result<&[Rule], ApiError> {
         let (found, singular) = match role.kind.as_str() {
             "ClusterRole" => (self.cluster_roles.get(&role.name), "clusterrole"),

@@ -15,9 +15,6 @@ pub(super) fn storage_of<'a>(group: &'a str, plural: &'a str) -> (&'a str, &'a s
 }
 
 /// Converts a stored object to another version of its kind.
-///
-/// # Errors
-/// 500 for a pair of versions that is not served.
 pub(super) fn convert(stored: &Value, api_version: &str) -> Result<Value, ApiError> {
     let from = stored["apiVersion"].as_str().unwrap_or_default();
     let mut out = stored.clone();

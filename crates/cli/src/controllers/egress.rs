@@ -7,10 +7,10 @@ use std::net::IpAddr;
 #[derive(Debug, clap::Args)]
 pub(crate) struct EgressFlags {
     /// Allow a range of addresses that is refused by default, such as `169.254.10.0/24` (can be repeated).
-    #[arg(long, value_name = "CIDR", value_parser = range)]
+    #[arg(long, value_name = "CIDR,...", value_delimiter = ',', value_parser = range)]
     egress_allow: Vec<IpNet>,
     /// Refuse a range of addresses in objects of tenants, such as `10.0.0.0/8` (can be repeated).
-    #[arg(long, value_name = "CIDR", value_parser = range)]
+    #[arg(long, value_name = "CIDR,...", value_delimiter = ',', value_parser = range)]
     egress_deny: Vec<IpNet>,
 }
 

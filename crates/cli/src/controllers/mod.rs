@@ -3,18 +3,6 @@
 //! Its flags have Flux's names and meanings. A flag that only controls Flux's internals is accepted with a
 //! warning. An unknown flag, or one that Equate does not implement, is refused: silently ignoring a
 //! restriction of tenants would remove it.
-//!
-//! | file | content |
-//! |---|---|
-//! | `flags` | the flags that have an effect |
-//! | `ignored_flux_flags` | Flux's flags that are ignored or refused, and why |
-//! | `gates` | feature gates |
-//! | `egress` | the addresses that may be dialled for tenants |
-//! | `value` | Go's syntax of addresses and booleans |
-//! | `log` | log lines in Flux's format |
-//! | `metrics` | the metrics, under Flux's names |
-//! | `probe` | health and metrics over HTTP |
-//! | `run` | the process: client, Leases, engine, listeners, shutdown |
 
 mod egress;
 pub(crate) mod flags;

@@ -7,14 +7,6 @@
 //!
 //! It refuses to overwrite objects that git or Helm manages, and to run beside a Flux with Leases in another
 //! namespace. It deletes nothing.
-//!
-//! | file | content |
-//! |---|---|
-//! | `manifests` | the objects, in the order of their creation |
-//! | `rbac` | the RBAC roles of the controllers |
-//! | `pod` | the Deployment and its pod |
-//! | `found` | finds an existing Flux |
-//! | `apply` | applies the objects and waits |
 
 mod apply;
 mod found;

@@ -181,6 +181,7 @@ impl Place {
                 "0",
                 "--health-addr",
                 "0",
+                "--egress-allow=127.0.0.0/8",
             ])
             .arg("--instead-of")
             .arg(format!("{URL}={}", self.repository.path().display()))

@@ -11,8 +11,7 @@ use super::declared::Declared;
 use super::failure::Failure;
 use crate::kit::queue::without_worker;
 
-/// What the end of a session says about the host. A time limit may be one that the tenant chose, and says
-/// nothing.
+/// The meaning of a session's end for its host. A time limit may be the tenant's, and means nothing.
 pub(super) fn outcome(failed: Option<Kind>) -> Option<Outcome> {
     match failed {
         Some(Kind::Unreachable | Kind::Tls) => Some(Outcome::Silent),
@@ -22,8 +21,7 @@ pub(super) fn outcome(failed: Option<Kind>) -> Option<Outcome> {
 }
 
 impl Context {
-    /// Does the work of a session when the namespace may, off the runtime's threads. A directory that
-    /// replaces the URL has no host.
+    /// Runs a session off the runtime's threads. A directory that replaces the URL has no host.
     pub(super) async fn at_host<T: Send + 'static>(
         &self,
         declared: &Arc<Declared>,

@@ -7,19 +7,6 @@
 //!
 //! A repository that cannot be read changes nothing: the last artifact is kept, and `Ready` shows the
 //! reason.
-//!
-//! | file | contents |
-//! |---|---|
-//! | `declared` | the settings of the custom resource, and its unsupported fields |
-//! | `credentials` | the credentials in a Secret |
-//! | `includes` | other repositories' artifacts, and the sources that wait for them |
-//! | `observe` | the state of the store and the repository |
-//! | `decide` | the decision |
-//! | `act` | makes the artifact |
-//! | `failure` | failures, and whether a retry helps |
-//! | `report` | the status |
-//! | `verify` | verification of signatures |
-//! | `watches` | watches of local directories |
 
 mod act;
 mod credentials;

@@ -68,18 +68,9 @@ pub trait Controller: Sized + Send + Sync + 'static {
     fn new(kit: &Arc<Kit>) -> Self;
 
     /// Parses an object.
-    ///
-    /// # Errors
-    ///
-    /// If the spec is invalid: the object stalls until it changes. One that is being deleted goes to
-    /// [`Controller::release_undeclared`].
     fn declare(object: &Self::Object) -> Result<Self::Declared, Failure>;
 
     /// Reads everything that the decision depends on.
-    ///
-    /// # Errors
-    ///
-    /// If the object is gone, or a status could not be written.
     fn observe(
         &self,
         run: &mut Reconciliation<'_, Self>,
@@ -90,11 +81,6 @@ pub trait Controller: Sized + Send + Sync + 'static {
     fn decide(declared: &Self::Declared, seen: &Self::Seen, now: Instant) -> Self::Plan;
 
     /// Carries a plan out.
-    ///
-    /// # Errors
-    ///
-    /// If the object is gone, or a status could not be written. Other failures are part of the result,
-    /// for the report.
     fn act(
         &self,
         run: &mut Reconciliation<'_, Self>,
@@ -114,11 +100,6 @@ pub trait Controller: Sized + Send + Sync + 'static {
     /// Cleans up after an object that is being deleted and that [`Controller::declare`] refuses, from
     /// its status and memory. Then the finalizer goes, and the returned event says what happened to the
     /// objects it applied. By default they stay.
-    ///
-    /// # Errors
-    ///
-    /// If the cleanup fails: the status says so, the finalizer stays, and the failure says when to
-    /// retry.
     fn release_undeclared(
         &self,
         _run: &mut Reconciliation<'_, Self>,

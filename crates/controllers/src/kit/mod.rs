@@ -4,23 +4,23 @@
 //! ends; a change wakes its object again. All waits use tokio's clock and all jitter
 //! [`backoff::Jitter`], so that a test with a paused clock and a seed repeats itself.
 //!
-//! | module | gives | refuses |
-//! |---|---|---|
-//! | [`controller`] | the trait: observe, decide, act, report | verbs that wait |
-//! | [`about`] | a controller as data, for CLI, metrics, Leases | code of other crates that knows a kind |
-//! | [`services`] | the shared services of a process | to know a controller |
-//! | [`runner`] | finalizer, suspend, interval, requests, retries of every kind | two runs of one object at once |
-//! | [`reconciliation`] | one object in a run; the only writer of its status and events | a status without a change |
-//! | [`queue`], [`waker`], [`wake`] | one queue for each kind, fair among namespaces; wakes by object; the reasons | to hold a worker while waiting |
-//! | [`feed`] | list and watch of one collection | to interpret objects |
-//! | [`mirror`] | Equate's own resources, typed, with their changes | other kinds |
-//! | [`watcher`] | observations of managed objects, per kind of owner | to keep objects |
-//! | [`inputs`] | changes of labelled ConfigMaps and Secrets | their content |
-//! | [`events`], [`notify`] | Kubernetes Events, aggregated and bounded; the same posted to a receiver | to block or fail a run |
-//! | `owner_rules` | health and drift rules of each kind of owner | rules of its own |
-//! | `read` | one object by its name | the text of an answer that may quote a Secret |
-//! | [`listed`] | an object of any kind, for lists | to change it |
-//! | [`lease`] | leader election | two leaders at once |
+//! | module | gives |
+//! |---|---|
+//! | [`controller`] | the trait: observe, decide, act, report |
+//! | [`about`] | a controller as data, for CLI, metrics, Leases |
+//! | [`services`] | the shared services of a process |
+//! | [`runner`] | finalizer, suspend, interval, requests, retries of every kind |
+//! | [`reconciliation`] | one object in a run; the only writer of its status and events |
+//! | [`queue`], [`waker`], [`wake`] | one queue for each kind, fair among namespaces; wakes by object; the reasons |
+//! | [`feed`] | list and watch of one collection |
+//! | [`mirror`] | Equate's own resources, typed, with their changes |
+//! | [`watcher`] | observations of managed objects, per kind of owner |
+//! | [`inputs`] | changes of labelled ConfigMaps and Secrets |
+//! | [`events`], [`notify`] | Kubernetes Events, aggregated and bounded; the same posted to a receiver |
+//! | `owner_rules` | health and drift rules of each kind of owner |
+//! | `read` | one object by its name |
+//! | [`listed`] | an object of any kind, for lists |
+//! | [`lease`] | leader election |
 
 pub mod about;
 pub mod backoff;

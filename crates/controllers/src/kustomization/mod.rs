@@ -27,21 +27,6 @@
 //!
 //! A run does not wait. A kind that is not listed yet, an unhealthy stage or a dependency that is not ready ends
 //! it, and the change of that begins the next run.
-//!
-//! | file | contents |
-//! |---|---|
-//! | `declared` | the settings of the custom resource, parsed once |
-//! | `observe` | the observations |
-//! | `decide` | the decision: values in, a plan out |
-//! | `act` | carries out a plan |
-//! | `report`, `status` | the status and the events |
-//! | `reasons` | why it is not ready, and when it is retried |
-//! | `inputs` | the inputs of a build: artifact, variables, keys, Vault |
-//! | `render` | the build of a revision |
-//! | `declaration` | a Kustomization as the ownership graph knows it |
-//! | `rules` | rules for health and ignored fields |
-//! | `memory` | memory between runs, which may be lost |
-//! | `preview` | the same decision without writes |
 
 mod act;
 mod decide;

@@ -1,11 +1,6 @@
-//! The HTTP client of an API server, with deadlines and limits.
-//!
-//! Every answer has a deadline for its head. The body of an answer that ends by itself has a deadline and a
-//! limit of bytes; the body of a watch has a limit per event. An API server that is silent, slow or endless
-//! costs a request its deadline and nobody else anything.
-//!
-//! A cluster of a tenant is dialled by [`Egress`]: at a checked address, with a share of the connections
-//! per namespace, and without a worker.
+//! The HTTP client of an API server. Every answer has a deadline for its head, and for its end unless it is
+//! a watch. Answers and the events of a watch have limits of bytes. A cluster of a tenant is dialled by
+//! [`Egress`], without a worker.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -225,7 +220,6 @@ impl http_body::Body for LimitedBody {
                 Some(at) => data.len() - at - 1,
                 None => before.saturating_add(data.len()),
             };
-            // the longest line may be one that ended in this frame, but a frame is small
             if before.max(self.taken) > self.limit {
                 let error = match self.is_watch {
                     true => AnswerError::LargeEvent(self.limit),
@@ -247,10 +241,6 @@ impl http_body::Body for LimitedBody {
 }
 
 /// A client of a cluster that a tenant of this namespace names.
-///
-/// # Errors
-///
-/// If the certificates or credentials are invalid.
 pub(crate) fn foreign(config: &Config, egress: &Egress, namespace: &str) -> Result<Client, kube::Error> {
     let connector = config.rustls_https_connector_with_connector(egress.connector())?;
     let hyper: HyperClient<_, Body> = HyperClient::builder(TokioExecutor::new()).build(connector);
@@ -303,7 +293,7 @@ struct Share {
 }
 
 impl Share {
-    /// Sends a request when the namespace may, and waits for the whole answer without a worker.
+    /// Waits for the whole answer, unless it is a watch.
     async fn send(&self, request: Answering, is_watch: bool) -> Result<Response<LimitedBody>, BoxError> {
         without_worker(async {
             let mut admission = self.egress.enter(&self.namespace, &self.host).await?;
@@ -412,12 +402,15 @@ mod tests {
         assert_eq!(read("/api/v1/pods?watch=true", slow().take(500)).await, Ok(500));
         let silent =
             tower::service_fn(|_: Request<Body>| future::pending::<Result<Response<Body>, BoxError>>());
-        let request = Request::get("/api").body(Body::empty()).unwrap();
-        let error = LimitLayer(LIMITS)
-            .layer(silent)
-            .oneshot(request)
-            .await
-            .unwrap_err();
-        assert_eq!(error.to_string(), "the API server did not answer within 40s");
+        for (path, limit) in [("/api", 8), ("/api/v1/pods", 40), ("/api/v1/pods?watch=true", 40)] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let error = LimitLayer(LIMITS)
+                .layer(silent)
+                .oneshot(request)
+                .await
+                .unwrap_err();
+            let expected = format!("the API server did not answer within {limit}s");
+            assert_eq!(error.to_string(), expected, "{path}");
+        }
     }
 }

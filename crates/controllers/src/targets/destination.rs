@@ -28,10 +28,6 @@ pub(crate) enum AccessError {
 impl Kit {
     /// The access to a destination. `held` is the last opener of the other cluster, and is updated. It
     /// is read again only if `rereads` says so, which gets whether its changes are watched.
-    ///
-    /// # Errors
-    ///
-    /// If the other cluster cannot be opened, or the account's name is invalid.
     pub(crate) async fn access(
         &self,
         to: &Destination<'_>,

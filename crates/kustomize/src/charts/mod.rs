@@ -38,15 +38,9 @@ use std::fmt;
 /// Pulls and renders charts for a build.
 pub trait Charts {
     /// Pulls a chart that is not in the tree and returns its files by path. `chart.repo` is set.
-    ///
-    /// # Errors
-    /// When the chart cannot be pulled. The text must not contain values.
     fn fetch(&self, chart: &Chart) -> Result<BTreeMap<String, Bytes>, ChartError>;
 
     /// Renders a chart to manifests, as `helm template` prints them.
-    ///
-    /// # Errors
-    /// When the chart cannot be rendered. The text must not contain values.
     fn render(&self, chart: &Chart) -> Result<String, ChartError>;
 }
 

@@ -18,15 +18,9 @@ use std::time::Duration;
 /// Fetches for a build. The crate requests each repository and each file once per build.
 pub trait Remotes {
     /// Fetches a repository at the reference in its URL.
-    ///
-    /// # Errors
-    /// When it cannot be fetched. The text must not contain credentials.
     fn repository(&self, repository: &RemoteRepository) -> Result<Fetched, RemoteError>;
 
     /// Downloads a file from an http or https URL, reading at most `bytes_max` bytes and one more.
-    ///
-    /// # Errors
-    /// When it cannot be downloaded. The text must not contain credentials.
     fn file(&self, url: &str, bytes_max: usize) -> Result<Bytes, FileError>;
 }
 

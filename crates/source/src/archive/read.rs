@@ -30,9 +30,6 @@ impl Tree {
     }
 
     /// Like [`Tree::from_archive`], with the content of files in `pack`, an empty file.
-    ///
-    /// # Errors
-    /// As [`Tree::from_archive`], or `pack` cannot be written.
     pub(crate) fn unpack_archive(
         archive: impl Read,
         limits: &Limits,
@@ -90,7 +87,7 @@ fn entries(
     let mut building = Building::new(limits);
     let mut archive = Archive::new(archive);
     let mut extended = Extended::default();
-    // the library reads extended headers of any size: they are read here, within a limit
+    // raw: the library reads extended headers of any size
     for entry in archive.entries().map_err(ArchiveError::Malformed)?.raw(true) {
         let mut entry = entry.map_err(ArchiveError::Malformed)?;
         if extended.take(&mut entry)? {

@@ -71,6 +71,7 @@ async fn steps(binary: &Path, args: &ClusterArgs, real: &RealCluster) -> Outcome
             "error",
             "--storage-addr",
             "127.0.0.1:0",
+            "--egress-allow=127.0.0.0/8",
         ])
         .args(["--metrics-addr", &metrics, "--health-addr", "127.0.0.1:0"])
         .arg("--kubeconfig")

@@ -1,8 +1,5 @@
-//! A run gives up its worker while it waits for a host outside the cluster.
-//!
-//! Such a host may be silent for as long as its deadline allows. Its run keeps its memory, but not its
-//! worker, so others run meanwhile. A namespace has a limited number of such runs in a queue: its other
-//! keys wait until one comes back, and no other namespace does.
+//! A run gives up its worker while it waits for a host outside the cluster, so others run meanwhile. The
+//! number of such runs per namespace is limited: its other keys wait until one comes back.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -44,7 +41,7 @@ impl Seat {
     }
 }
 
-/// Comes back when it is dropped, also if the run is cancelled.
+/// Comes back on drop, also if the run is cancelled.
 struct Away(Seat);
 
 impl Away {

@@ -64,9 +64,9 @@ pub(super) async fn dial(
 
 fn not_connected(error: ConnectError) -> Failure {
     match error {
-        ConnectError::Late { .. } => Failure::new(Kind::Timeout, "connecting took too long"),
-        ConnectError::Refused { .. } => Failure::new(Kind::UrlInvalid, "the host may not be dialled"),
-        ConnectError::Unresolved { .. } | ConnectError::Unreachable { .. } | ConnectError::NoHost => {
+        ConnectError::Late(_) => Failure::new(Kind::Timeout, "connecting took too long"),
+        ConnectError::Refused(..) => Failure::new(Kind::UrlInvalid, "the host may not be dialled"),
+        ConnectError::Unresolved(..) | ConnectError::Unreachable(..) | ConnectError::NoHost => {
             Failure::new(Kind::Unreachable, "no connection")
         }
     }
