@@ -9,6 +9,7 @@ use crate::error::{Fail, FailureKind};
 use crate::functions::{self, Opaque, Patterns};
 use crate::program::{Binary, Call, Each, EachKind, Node, Op};
 use crate::value::{Bytes, Evaluated, List, Text, VAL_BYTES, Val, bad_index, member};
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 
 pub(crate) struct Run<'a, 'r, 's> {
@@ -156,7 +157,7 @@ impl<'a, 'r, 's> Run<'a, 'r, 's> {
     }
 
     fn call(&mut self, call: &'a Call) -> Evaluated<'a> {
-        let mut values = Vec::with_capacity(call.args.len());
+        let mut values: SmallVec<[Val<'a>; 3]> = SmallVec::new();
         let mut bytes = 0;
         for arg in &call.args {
             let value = self.eval(arg)?;

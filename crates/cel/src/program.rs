@@ -244,6 +244,7 @@ impl Program {
             names,
             is_open,
             scope: Vec::new(),
+            patterns: Budget::new(functions::LITERAL_UNITS_MAX, 0),
         };
         let root = match parsed {
             Some(ast) => lower.node(ast),
@@ -379,6 +380,8 @@ struct Lower<'e, 's> {
     is_open: bool,
     /// The variables of macros, by position.
     scope: Vec<String>,
+    /// The allowance for literal patterns.
+    patterns: Budget<'static>,
 }
 
 impl Lower<'_, '_> {
@@ -526,14 +529,14 @@ impl Lower<'_, '_> {
     fn function(&mut self, name: String, is_method: bool, environment: &Environment, args: Vec<Ast>) -> Op {
         let function = functions::find(&name, environment.library);
         let args = self.all(args);
-        // a pattern that is not valid fails when it is used, as in cel-go without a check
+        // an invalid pattern fails when it is used
         let pattern = match (function.is_some_and(Function::takes_pattern), args.get(1)) {
             (
                 true,
                 Some(Node {
                     op: Op::Text(text), ..
                 }),
-            ) => Pattern::literal(text).ok(),
+            ) => Pattern::literal(text, &mut self.patterns),
             _ => None,
         };
         Op::Call(Box::new(Call {

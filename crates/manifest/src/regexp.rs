@@ -7,6 +7,7 @@
 use regex::{Regex, RegexBuilder};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// The most repetitions, nested ones multiplied.
 const REPEAT_MAX: u32 = 1_000;
@@ -455,7 +456,7 @@ impl<'s> Reader<'s> {
     fn unicode(&mut self, name: &str) -> Option<String> {
         let bare: String = name.chars().filter(|c| !matches!(c, ' ' | '_' | '-')).collect();
         let known = self.classes.entry(bare.to_ascii_lowercase());
-        known.or_insert_with_key(|name| unicode(name)).clone()
+        known.or_insert_with_key(|name| known_unicode(name)).clone()
     }
 }
 
@@ -497,6 +498,21 @@ fn number(text: &str) -> Option<(u32, &str)> {
         return None;
     }
     Some((digits.parse().unwrap_or(NUMBER_MAX), rest))
+}
+
+/// The names that exist: some hundred. To find one takes longer than to compile an expression.
+static CLASSES: LazyLock<RwLock<HashMap<String, String>>> = LazyLock::new(RwLock::default);
+
+fn known_unicode(name: &str) -> Option<String> {
+    let known = CLASSES.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(class) = known.get(name) {
+        return Some(class.clone());
+    }
+    drop(known);
+    let class = unicode(name)?;
+    let mut known = CLASSES.write().unwrap_or_else(PoisonError::into_inner);
+    known.insert(name.to_owned(), class.clone());
+    Some(class)
 }
 
 /// The regex crate's name of a category or script: lower-case letters and digits only.

@@ -195,6 +195,8 @@ impl Writer<'_, '_> {
             }
         };
         self.budget.write(bytes.len() * 2)?;
+        // each byte is formatted
+        self.budget.spend(bytes.len())?;
         for byte in bytes {
             // writing to a text cannot fail
             let _ = match is_upper {

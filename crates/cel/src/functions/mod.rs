@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 
 pub use kubernetes::Opaque;
 pub use pattern::is_pattern;
-pub(crate) use pattern::{Pattern, Patterns};
+pub(crate) use pattern::{LITERAL_UNITS_MAX, Pattern, Patterns};
 pub(crate) use standard::show;
 pub use url::uri_problem;
 

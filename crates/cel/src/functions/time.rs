@@ -7,52 +7,64 @@ use crate::value::{Evaluated, Val};
 use jiff::Zoned;
 use jiff::tz::{Offset, TimeZone};
 
+/// The units for finding a time zone.
+const ZONE_UNITS: usize = 150;
+
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("getFullYear", |_, args| part(args, |at| i64::from(at.year()))),
-    Function::new("getMonth", |_, args| part(args, |at| i64::from(at.month()) - 1)),
-    Function::new("getDayOfYear", |_, args| {
-        part(args, |at| i64::from(at.day_of_year()) - 1)
+    Function::new("getFullYear", |run, args| {
+        part(run, args, |at| i64::from(at.year()))
     }),
-    Function::new("getDayOfMonth", |_, args| {
-        part(args, |at| i64::from(at.day()) - 1)
+    Function::new("getMonth", |run, args| {
+        part(run, args, |at| i64::from(at.month()) - 1)
     }),
-    Function::new("getDate", |_, args| part(args, |at| i64::from(at.day()))),
-    Function::new("getDayOfWeek", |_, args| {
-        part(args, |at| i64::from(at.weekday().to_sunday_zero_offset()))
+    Function::new("getDayOfYear", |run, args| {
+        part(run, args, |at| i64::from(at.day_of_year()) - 1)
     }),
-    Function::new("getHours", |_, args| {
-        part_or_unit(args, 3_600_000_000_000, |at| i64::from(at.hour()))
+    Function::new("getDayOfMonth", |run, args| {
+        part(run, args, |at| i64::from(at.day()) - 1)
     }),
-    Function::new("getMinutes", |_, args| {
-        part_or_unit(args, 60_000_000_000, |at| i64::from(at.minute()))
+    Function::new("getDate", |run, args| part(run, args, |at| i64::from(at.day()))),
+    Function::new("getDayOfWeek", |run, args| {
+        part(run, args, |at| i64::from(at.weekday().to_sunday_zero_offset()))
     }),
-    Function::new("getSeconds", |_, args| {
-        part_or_unit(args, 1_000_000_000, |at| i64::from(at.second()))
+    Function::new("getHours", |run, args| {
+        part_or_unit(run, args, 3_600_000_000_000, |at| i64::from(at.hour()))
+    }),
+    Function::new("getMinutes", |run, args| {
+        part_or_unit(run, args, 60_000_000_000, |at| i64::from(at.minute()))
+    }),
+    Function::new("getSeconds", |run, args| {
+        part_or_unit(run, args, 1_000_000_000, |at| i64::from(at.second()))
     }),
     Function::new("getMilliseconds", milliseconds),
 ];
 
-fn milliseconds<'a>(_run: &mut Run<'a, '_, '_>, args: &[Val<'a>]) -> Evaluated<'a> {
-    part_or_unit(args, 1_000_000, |at| i64::from(at.millisecond()))
+fn milliseconds<'a>(run: &mut Run<'a, '_, '_>, args: &[Val<'a>]) -> Evaluated<'a> {
+    part_or_unit(run, args, 1_000_000, |at| i64::from(at.millisecond()))
 }
 
-fn part_or_unit<'a>(args: &[Val<'a>], unit: i64, part_of: fn(&Zoned) -> i64) -> Evaluated<'a> {
+fn part_or_unit<'a>(
+    run: &mut Run<'a, '_, '_>,
+    args: &[Val<'a>],
+    unit: i64,
+    part_of: fn(&Zoned) -> i64,
+) -> Evaluated<'a> {
     match args {
         [Val::Duration(nanos)] => Ok(Val::Int(nanos / unit)),
-        _ => part(args, part_of),
+        _ => part(run, args, part_of),
     }
 }
 
-fn part<'a>(args: &[Val<'a>], part_of: fn(&Zoned) -> i64) -> Evaluated<'a> {
+fn part<'a>(run: &mut Run<'a, '_, '_>, args: &[Val<'a>], part_of: fn(&Zoned) -> i64) -> Evaluated<'a> {
     let (time, zone) = match args {
         [Val::Time(time)] => (*time, TimeZone::UTC),
-        [Val::Time(time), Val::Text(name)] => (*time, time_zone(name.as_str())?),
+        [Val::Time(time), Val::Text(name)] => (*time, time_zone(run, name.as_str())?),
         _ => return Err(Fail::no_overload()),
     };
     Ok(Val::Int(part_of(&time.to_zoned(zone))))
 }
 
-fn time_zone(name: &str) -> Result<TimeZone, Fail> {
+fn time_zone(run: &mut Run<'_, '_, '_>, name: &str) -> Result<TimeZone, Fail> {
     let unknown = || Fail::new(format!("unknown time zone {name}"));
     let (sign, rest) = match name.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -65,6 +77,7 @@ fn time_zone(name: &str) -> Result<TimeZone, Fail> {
         let offset = Offset::from_seconds(sign * seconds);
         return offset.map(TimeZone::fixed).map_err(|_| unknown());
     }
+    run.spend(ZONE_UNITS)?;
     TimeZone::get(name).map_err(|_| unknown())
 }
 

@@ -9,6 +9,7 @@ use equate_manifest::go::quote as go_quote;
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::kubernetes("url", |run, args| match args {
         [Val::Text(text)] => {
+            run.spend(2)?;
             run.budget.write(2 * text.as_str().len())?;
             match Url::parse(text.as_str()) {
                 Ok(url) => Ok(Opaque::val(Content::Url(url))),

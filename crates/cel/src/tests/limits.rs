@@ -101,6 +101,31 @@ fn doubled(start: &str, step: &str) -> String {
     }
 }
 
+/// A text has room for hundreds of literal patterns; each takes milliseconds.
+#[test]
+fn literal_patterns_of_a_program_are_limited() {
+    let many: Vec<String> = (0..500)
+        .map(|n| format!("'a'.matches('\\\\pL{{1,20}}{n}')"))
+        .collect();
+    let text = many.join("||");
+    let started = Instant::now();
+    assert_eq!(outcome(&text, &Value::Null, &mut super::budget()), "cost");
+    assert!(
+        started.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        started.elapsed()
+    );
+    // others of the program are compiled by the run, which pays for them
+    assert_eq!(
+        outcome(
+            &format!("'b'.matches('^b$') || {text}"),
+            &Value::Null,
+            &mut super::budget()
+        ),
+        "true"
+    );
+}
+
 #[test]
 fn values_of_a_run_are_limited_in_memory() {
     let v = json!(vec!["x".repeat(1000); 50]);
