@@ -33,7 +33,7 @@ pub enum ConnectError {
     #[error("cannot connect to {0}")]
     Unreachable(String, #[source] io::Error),
     /// It took too long.
-    #[error("cannot connect to {0} within {}s", CONNECT_MAX.as_secs())]
+    #[error("cannot connect to {0} within {limit}s", limit = CONNECT_MAX.as_secs())]
     Late(String),
     /// The URL names no host.
     #[error("the URL has no host")]

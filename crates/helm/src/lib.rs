@@ -9,23 +9,17 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`chart`] | a chart in memory |
-//! | [`metadata`] | the fields of `Chart.yaml` |
 //! | [`capabilities`] | facts about the cluster |
 //! | [`engine`] | template execution |
 //! | [`cache`] | parsed charts |
 //! | [`render`] | a chart and values in; objects, hooks and notes out |
 //! | [`manifests`] | objects and hooks of rendered templates |
-//! | [`order`] | install and uninstall order of kinds |
 //! | [`hooks`] | hooks and their events |
 //! | [`release`] | release records and state |
-//! | [`provenance`] | signature verification of packed charts |
 //! | [`repository`] | repository indexes and `oci://` references |
 //! | [`listing`] | the output of `helm template` |
-//! | [`limits`] | limits on untrusted charts |
 //! | [`load`] | loading from archives, directories and files |
 //! | [`dependencies`] | enabled subcharts and their exported values |
-//! | [`schema`] | schema validation of values |
 //! | [`values`] | reading, overriding and coalescing values |
 
 pub mod cache;

@@ -4,16 +4,6 @@
 //! decrypts such documents without I/O: bytes and keys in, decrypted bytes out. The caller sends requests
 //! to Vault's or OpenBao's transit engine through [`Transit`].
 //!
-//! | module | content |
-//! |---|---|
-//! | `decrypter` | read, find the data key, decrypt the values, check the MAC, write |
-//! | `object` | the same for a Kubernetes object of a build, as in Flux |
-//! | `format` | YAML, JSON, dotenv and binary, read and written as SOPS does |
-//! | `tree`, `rules`, `walk`, `envelope` | ordered values; which are encrypted; all of them; one of them |
-//! | `budget` | limits on the work for one document |
-//! | `metadata`, `data_key`, `shamir` | the fields below `sops`; key groups and their threshold |
-//! | `keys`, `age`, `openpgp`, `transit` | the given private keys, and the three services |
-//!
 //! Refused by name: recipients of AWS, GCP, Azure and Huawei KMS, of age's post-quantum, plugin and ssh
 //! kinds; PGP keys with a passphrase; INI files; input beyond [`Limits`]. A plain value that should be
 //! encrypted is an error.
