@@ -1,10 +1,6 @@
 //! The cost of typical rules: `cargo bench -p equate-cel`.
 
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "the macros' functions have none, and a benchmark that fails should stop"
-)]
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails should stop")]
 
 use std::hint::black_box;
 

@@ -92,7 +92,8 @@ mod expecting {
     pub(super) const ENTRY: &str = "{'[', '{', '}', '(', '.', ',', '-', '!', '?', ";
 }
 
-const RESERVED: [&str; 17] = [
+/// Words that are no names of variables.
+pub const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",

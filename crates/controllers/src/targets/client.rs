@@ -119,7 +119,8 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Answering {
         let limits = self.limits;
-        let expected = Expected::of(&request);
+        let expected = request.extensions().get().copied();
+        let expected = expected.unwrap_or_else(|| Expected::of(&request));
         let answer = self.inner.call(request);
         Box::pin(async move {
             let limit = match expected {
@@ -149,14 +150,11 @@ impl Expected {
         if request.method() == Method::GET && uri.query().unwrap_or_default().split('&').any(is_watch) {
             return Self::Watch;
         }
-        let mut parts = uri.path().trim_matches('/').rsplit('/');
-        let (last, before) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        // /api, /apis, /api/v1, /apis/GROUP, /apis/GROUP/VERSION; a server may have a path of its own
-        let is_root = |part: &str| matches!(part, "api" | "apis");
-        let is_group = parts.next().is_some_and(|root| root == "apis");
-        match is_root(last) || is_root(before) || is_group {
-            true => Self::Discovery,
-            false => Self::Whole,
+        // from the start: an object or a namespace may have the name `api`
+        let parts: Vec<&str> = uri.path().trim_matches('/').splitn(4, '/').collect();
+        match parts[..] {
+            ["api"] | ["api", _] | ["apis"] | ["apis", _] | ["apis", _, _] => Self::Discovery,
+            _ => Self::Whole,
         }
     }
 
@@ -256,9 +254,12 @@ pub(crate) fn foreign(config: &Config, egress: &Egress, namespace: &str) -> Resu
         host: host_of(&config.cluster_url).into(),
     };
     let service = ServiceBuilder::new().map_err(BoxError::from).service(service);
-    let shared = tower::service_fn(move |request: Request<Body>| {
+    let shared = tower::service_fn(move |mut request: Request<Body>| {
         let (share, service) = (share.clone(), service.clone());
-        let is_watch = Expected::of(&request) == Expected::Watch;
+        // here, because the server may have a path of its own, which the base URI adds
+        let expected = Expected::of(&request);
+        request.extensions_mut().insert(expected);
+        let is_watch = expected == Expected::Watch;
         let answer: Answering = Box::pin(service.oneshot(request));
         async move { share.send(answer, is_watch).await }
     });
@@ -366,18 +367,19 @@ mod tests {
         assert_eq!(read(list, parts(10, "0123456789")).await, Ok(100));
         let large = read(list, parts(1000, "0123456789")).await.unwrap_err();
         assert_eq!(large, "the API server's answer is larger than 1000 bytes");
-        for path in [
-            "/api",
-            "/apis",
-            "/api/v1",
-            "/apis/apps/v1",
-            "/k8s/clusters/c/apis/apps/v1",
-        ] {
+        for path in ["/api", "/apis", "/api/v1", "/apis/apps/v1", "/apis/apps"] {
             let large = read(path, parts(11, "0123456789")).await.unwrap_err();
             assert_eq!(
                 large, "the API server's answer is larger than 100 bytes",
                 "{path}"
             );
+        }
+        for path in [
+            "/apis/apps/v1/namespaces/shop/deployments/api",
+            "/api/v1/namespaces/apis/configmaps",
+            "/api/v1/namespaces/api",
+        ] {
+            assert_eq!(read(path, parts(11, "0123456789")).await, Ok(110), "{path}");
         }
         let watch = "/api/v1/pods?watch=true&resourceVersion=1";
         assert_eq!(

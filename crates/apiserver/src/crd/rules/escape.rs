@@ -1,36 +1,20 @@
 //! Field names as rules write them: `a-b` is `a__dash__b`, `namespace` is `__namespace__`.
 
+use equate_cel::RESERVED;
 use std::borrow::Cow;
 
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+/// Words of the language that are no names of fields, beside the reserved ones.
+const WORDS: [&str; 4] = ["true", "false", "null", "in"];
+
+fn is_reserved(name: &str) -> bool {
+    WORDS.contains(&name) || RESERVED.contains(&name)
+}
 
 pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(Cow::Owned(format!("__{name}__")));
     }
     if !name
@@ -77,7 +61,7 @@ pub(super) fn unescape(identifier: &str) -> Option<Cow<'_, str>> {
             "dot" => out.push('.'),
             "dash" => out.push('-'),
             "slash" => out.push('/'),
-            word if RESERVED.contains(&word) && identifier.len() == word.len() + 4 => out.push_str(word),
+            word if is_reserved(word) && identifier.len() == word.len() + 4 => out.push_str(word),
             _ => return None,
         }
         rest = &after[end + 2..];
