@@ -20,19 +20,48 @@ const VALUE_BYTES: usize = 24;
 /// Size limits for a compiled expression, tried in this order: most need the smallest.
 const PATTERN_BYTES: [usize; 3] = [16 << 10, 256 << 10, 1 << 20];
 
-/// Stops a build from another thread: its next allocation is refused.
-#[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+/// Stops a build from another thread, or lets it pause for other work.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    stopped: AtomicBool,
+    pause: Option<Box<dyn Fn() + Send + Sync>>,
+}
 
 impl Stop {
+    /// A build calls `pause` after each few hundred microseconds of work, on the thread that works. It
+    /// continues when `pause` returns.
+    pub fn pausing(pause: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(State {
+            stopped: AtomicBool::new(false),
+            pause: Some(Box::new(pause)),
+        }))
+    }
+
     /// Stops every build that was given this handle.
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.stopped.store(true, Ordering::Relaxed);
     }
 
     /// Whether [`Self::stop`] was called.
     pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Pauses if others have their turn, then tells whether [`Self::stop`] was called.
+    pub fn checkpoint(&self) -> bool {
+        if let Some(pause) = &self.0.pause {
+            pause();
+        }
+        self.is_stopped()
+    }
+}
+
+impl std::fmt::Debug for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Stop").field(&self.is_stopped()).finish()
     }
 }
 
