@@ -126,7 +126,7 @@ fn publish(schema: &Schema) -> Value {
 
 fn publish_node(node: &mut Value) {
     let Value::Object(node) = node else { return };
-    for mark in ["x-omit", "x-zero", "x-go", "x-inline"] {
+    for mark in ["x-omit", "x-zero", "x-go", "x-inline", "x-pb", "x-pointer"] {
         node.remove(mark);
     }
     if let Some(Value::String(name)) = node.remove("$ref") {

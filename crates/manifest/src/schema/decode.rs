@@ -432,7 +432,7 @@ impl Decoder<'_> {
 }
 
 /// Whether the encoder writes a decoded field. Missing fields that are always written are filled in later.
-fn is_written(node: &Schema, value: &Value) -> bool {
+pub(super) fn is_written(node: &Schema, value: &Value) -> bool {
     match node.omit {
         Some(Omit::Empty) => match value {
             Value::Null => false,

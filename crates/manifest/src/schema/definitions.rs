@@ -4,6 +4,8 @@
 //! splits lines; a definition is parsed on first use, because a process needs few of several hundred.
 
 use super::Schema;
+use super::protobuf::{self, Slot};
+use crate::object::GroupVersion;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -23,6 +25,7 @@ pub(super) struct Definition {
     pub(super) codec: Codec,
     raw: &'static str,
     schema: OnceLock<Schema>,
+    slots: OnceLock<Vec<Slot>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,11 @@ impl Definition {
         self.schema.get_or_init(|| self.parse().unwrap_or_default())
     }
 
+    /// The fields by protobuf number.
+    pub(super) fn slots(&self) -> &[Slot] {
+        self.slots.get_or_init(|| protobuf::slots(self.schema()))
+    }
+
     pub(super) fn parse(&self) -> Result<Schema, serde_json::Error> {
         serde_json::from_str(self.raw)
     }
@@ -92,6 +100,23 @@ impl Definitions {
     /// The names of all definitions, in no particular order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.by_name.keys().copied()
+    }
+
+    /// The definition of a kind.
+    pub(super) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Definition> {
+        // they come with the version of the deleted object
+        if kind == "DeleteOptions" {
+            return self.definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
+        }
+        let wanted = GroupVersion::parse(api_version)?;
+        let end = format!(".{}.{kind}", wanted.version);
+        let named = self.by_name.values().filter(|definition| definition.name.ends_with(&end));
+        named.into_iter().find(|definition| {
+            let kinds = &definition.schema().group_version_kinds;
+            kinds
+                .iter()
+                .any(|known| known.kind == kind && known.group_version() == wanted)
+        })
     }
 
     pub(super) fn definition(&self, name: &str) -> Option<&Definition> {
@@ -178,6 +203,7 @@ fn split(text: &'static str) -> Table {
                 codec: Codec::of(name),
                 raw,
                 schema: OnceLock::new(),
+                slots: OnceLock::new(),
             };
             Some((name, definition))
         })

@@ -8,11 +8,13 @@
 //! |---|---|
 //! | [`kubernetes`], [`kubernetes_resources`] | the built-in definitions and resources |
 //! | [`decode`] | the normal form: an object after Go's decoder and encoder |
+//! | [`protobuf`] | the binary form of built-in objects |
 //! | [`quantity`], [`time`] | scalar types with a canonical form of their own |
 
 mod decode;
 mod definitions;
 mod node;
+pub mod protobuf;
 pub mod quantity;
 pub mod time;
 

@@ -170,6 +170,13 @@ pub struct Schema {
     /// Built-in kinds: the embedded Go structs with this field, outermost first, dotted. Not published.
     #[serde(rename = "x-inline", skip_serializing_if = "Option::is_none")]
     pub inline: Option<String>,
+    /// Built-in kinds: the protobuf field numbers of the embedded structs, outermost first, and of this
+    /// field. Not published.
+    #[serde(rename = "x-pb", skip_serializing_if = "Vec::is_empty")]
+    pub protobuf: Vec<u32>,
+    /// Built-in kinds: the field is a pointer that is always written. Not published.
+    #[serde(rename = "x-pointer", skip_serializing_if = "std::ops::Not::not")]
+    pub pointer: bool,
 }
 
 impl Schema {

@@ -67,6 +67,26 @@ pub fn parse_seconds(text: &str) -> Result<(i64, u32), TimeError> {
 
 const ZERO: i64 = -62_135_596_800;
 
+/// The last second of the year 9999.
+const END: i64 = 253_402_300_799;
+
+/// The text of a Unix time, if it has a year of four digits.
+pub(super) fn of_unix(seconds: i64, nanos: u32, precision: Precision) -> Option<String> {
+    (ZERO..=END)
+        .contains(&seconds)
+        .then(|| format(seconds, nanos, precision))
+}
+
+/// The Unix time of a text.
+pub(super) fn to_unix(text: &str, precision: Precision) -> Option<(i64, u32)> {
+    let parsed = parse(text, precision).ok()?;
+    let nanos = match precision {
+        Precision::Seconds => 0,
+        Precision::Micros => parsed.nanos / 1000 * 1000,
+    };
+    Some((parsed.seconds, nanos))
+}
+
 struct Parsed {
     seconds: i64,
     nanos: u32,

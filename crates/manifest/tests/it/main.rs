@@ -2,4 +2,5 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+mod protobuf;
 mod smd;

@@ -11,6 +11,7 @@ pub(crate) mod format;
 mod helm;
 pub(crate) mod kustomize;
 pub(crate) mod listings;
+mod protobuf;
 pub(crate) mod records;
 pub(crate) mod template;
 
@@ -48,6 +49,8 @@ enum Tool {
     Chart(chart::Args),
     /// Ask the questions of `crates/cel/tests/golden` of cel-go
     Cel(cel::Args),
+    /// Encode objects of `crates/manifest/tests/golden/protobuf` with Kubernetes' own types
+    Protobuf(protobuf::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
@@ -60,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Tool::Template(args) => template::run(args),
         Tool::Chart(args) => chart::run(args),
         Tool::Cel(args) => cel::run(args),
+        Tool::Protobuf(args) => protobuf::run(args),
     }
 }
 

@@ -117,6 +117,8 @@ fn go_type(definition: &str) -> Result<(String, String), Error> {
 struct Flat {
     field: Field,
     inline: Vec<String>,
+    /// The protobuf numbers of the embedded structs and the field; `None` if one has no number.
+    numbers: Option<Vec<u32>>,
 }
 
 fn fields(path: &str, ty: &str, sources: &mut Sources) -> Result<Vec<Flat>, Error> {
@@ -131,6 +133,7 @@ fn fields(path: &str, ty: &str, sources: &mut Sources) -> Result<Vec<Flat>, Erro
     for field in own {
         if !field.json.is_empty() {
             flat.push(Flat {
+                numbers: field.protobuf.map(|number| vec![number]),
                 field,
                 inline: Vec::new(),
             });
@@ -143,6 +146,11 @@ fn fields(path: &str, ty: &str, sources: &mut Sources) -> Result<Vec<Flat>, Erro
         };
         for mut inner in fields(path, ty, sources)? {
             inner.inline.insert(0, field.name.clone());
+            let outer = field.protobuf.into_iter();
+            inner.numbers = match (field.protobuf, inner.numbers) {
+                (Some(_), Some(numbers)) => Some(outer.chain(numbers).collect()),
+                _ => None,
+            };
             flat.push(inner);
         }
     }
@@ -171,12 +179,24 @@ fn annotate_struct(
             "{name}: published properties {published:?} are not the Go fields {declared:?}"
         )));
     }
-    for Flat { field, inline } in flat {
+    for Flat {
+        field,
+        inline,
+        numbers,
+    } in flat
+    {
         let node = &mut properties[&field.json];
         annotate(node, &field.ty, false, sources)?;
-        node["x-omit"] = omit(name, &field, sources)?.into();
+        let omit = omit(name, &field, sources)?;
+        node["x-omit"] = omit.into();
+        if omit == "never" && matches!(sources.underlying(&field.ty)?, Type::Pointer(_)) {
+            node["x-pointer"] = true.into();
+        }
         if !inline.is_empty() {
             node["x-inline"] = inline.join(".").into();
+        }
+        if let Some(numbers) = numbers {
+            node["x-pb"] = numbers.into();
         }
     }
     let zero = zero_struct(path, ty, sources)?;

@@ -28,6 +28,8 @@ pub(super) struct Field {
     pub json: String,
     pub omitempty: bool,
     pub omitzero: bool,
+    /// Its number in protobuf messages.
+    pub protobuf: Option<u32>,
 }
 
 #[derive(Debug, Clone)]
@@ -304,6 +306,9 @@ fn field(path: &str, line: &str, imports: &HashMap<String, String>) -> Option<Fi
     let mut parts = json.unwrap_or_default().split(',');
     let key = parts.next().unwrap_or_default();
     let options: Vec<&str> = parts.collect();
+    let protobuf = tag
+        .split_once("protobuf:\"")
+        .and_then(|(_, rest)| rest.split(',').nth(1)?.parse().ok());
     if key == "-" || (json.is_none() && !embedded && !name.starts_with(char::is_uppercase)) {
         return None;
     }
@@ -318,6 +323,7 @@ fn field(path: &str, line: &str, imports: &HashMap<String, String>) -> Option<Fi
         json,
         omitempty: options.contains(&"omitempty"),
         omitzero: options.contains(&"omitzero"),
+        protobuf,
     })
 }
 

@@ -143,7 +143,7 @@ fn attribution() -> String {
          (k8s.io/kubernetes api/openapi-spec and api/discovery; the type declarations of k8s.io/api,\n\
          k8s.io/apimachinery, k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator {LIBRARIES}).\n\
          Changes: descriptions removed, single references flattened, encoding rules added (x-omit, x-zero,\n\
-         x-go, x-inline), alpha and beta versions left out.\n\n\
+         x-go, x-inline, x-pb, x-pointer), alpha and beta versions left out.\n\n\
          Copyright The Kubernetes Authors. Licensed under the Apache License, Version 2.0:\n\
          http://www.apache.org/licenses/LICENSE-2.0\n"
     )
