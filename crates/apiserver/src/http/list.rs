@@ -2,7 +2,7 @@
 
 use super::negotiate::{Accepted, Format, Shape};
 use super::options::{At, ListOptions};
-use super::respond::{List, Reply, list_json};
+use super::respond::{List, Reply, list_json, list_protobuf};
 use crate::pipeline::{Api, View};
 use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
@@ -269,6 +269,10 @@ pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result
     if reply.accepted == Accepted::JSON {
         let bytes = list_json(resource, list_metadata(), &page.entries)?;
         return Ok(reply.bytes(StatusCode::OK, Format::Json.content_type(), bytes));
+    }
+    if reply.accepted.format == Format::Protobuf && reply.accepted.shape == Shape::Object {
+        let bytes = list_protobuf(resource, &list_metadata(), &page.entries)?;
+        return Ok(reply.bytes(StatusCode::OK, Format::Protobuf.content_type(), bytes));
     }
     let converted: Vec<std::borrow::Cow<'_, Value>> = page
         .entries

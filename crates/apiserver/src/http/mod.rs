@@ -202,7 +202,7 @@ impl Call<'_> {
             "GET" => {
                 let watch = self.info.verb == "watch";
                 self.allowed(&target.resource, if watch { "watch" } else { "list" })?;
-                let reply = self.reply(true)?;
+                let reply = self.reply_for(&target.resource)?;
                 let options = list_options(&self.query, watch)?;
                 self.list_or_watch(&target, reply, &options).await
             }
@@ -211,7 +211,7 @@ impl Call<'_> {
                 if target.resource.namespaced && target.namespace.is_empty() {
                     return Err(ApiError::method_not_allowed());
                 }
-                let reply = self.reply(true)?;
+                let reply = self.reply_for(&target.resource)?;
                 let mut cx = self.writer(OptionsKind::Create)?;
                 let body = self.body(body).await?;
                 let written = self.api().create(&target, &body, &mut cx).await?;
@@ -252,7 +252,7 @@ impl Call<'_> {
     }
 
     async fn delete_collection(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
-        let reply = self.reply(true)?;
+        let reply = self.reply_for(&target.resource)?;
         let listing = list_options(&self.query, false)?;
         let options = self.delete_options(body).await?;
         let namespace = (!target.namespace.is_empty()).then_some(target.namespace.as_str());
@@ -279,7 +279,7 @@ impl Call<'_> {
         match self.method.as_str() {
             "GET" => {
                 self.allowed(&target.resource, "get")?;
-                let reply = self.reply(true)?;
+                let reply = self.reply_for(&target.resource)?;
                 let entry = self.stored(&target).await?;
                 Ok(reply.object(&target.resource, &Object::Stored(entry), StatusCode::OK))
             }
@@ -293,7 +293,7 @@ impl Call<'_> {
             }
             "DELETE" => {
                 self.allowed(&target.resource, "delete")?;
-                let reply = self.reply(true)?;
+                let reply = self.reply_for(&target.resource)?;
                 let options = self.delete_options(body).await?;
                 let deleted = self.api().delete(&target, &options).await?;
                 Ok(deleted_response(&reply, &target, &deleted))
@@ -354,7 +354,7 @@ impl Call<'_> {
             (Endpoint::Other("binding"), _) => self.binding(&target, body).await,
             (Endpoint::Scale, "get") => {
                 let scale = self.api().scale(&target)?;
-                let reply = self.reply(true)?;
+                let reply = self.reply_for(&target.resource)?;
                 Ok(reply.object(
                     &Resource::scale_view(&target.resource),
                     &Object::Built(Box::new(scale)),
@@ -363,7 +363,7 @@ impl Call<'_> {
             }
             (Endpoint::Scale, _) => self.write_scale(&target, verb, body).await,
             (_, "get") => {
-                let reply = self.reply(true)?;
+                let reply = self.reply_for(&target.resource)?;
                 let entry = self.stored(&target).await?;
                 Ok(reply.object(&target.resource, &Object::Stored(entry), StatusCode::OK))
             }
@@ -378,7 +378,7 @@ impl Call<'_> {
         verb: &str,
         body: axum::body::Body,
     ) -> Result<Response, ApiError> {
-        let reply = self.reply(true)?;
+        let reply = self.reply_for(&target.resource)?;
         let (kind, how) = if verb == "update" {
             (OptionsKind::Update, None)
         } else {
@@ -407,7 +407,7 @@ impl Call<'_> {
     }
 
     async fn binding(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
-        let reply = self.reply(false)?;
+        let reply = self.reply()?;
         let mut cx = self.writer(OptionsKind::Create)?;
         let (binding, _) = self.body(body).await?.parse()?;
         self.api().bind(target, &binding, &mut cx).await?;
@@ -415,7 +415,7 @@ impl Call<'_> {
     }
 
     async fn eviction(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
-        let reply = self.reply(false)?;
+        let reply = self.reply()?;
         let cx = self.writer(OptionsKind::Create)?;
         let (eviction, _) = self.body(body).await?.parse()?;
         let mut eviction = decoded(EVICTION, eviction)?;
@@ -435,7 +435,7 @@ impl Call<'_> {
     }
 
     async fn put(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
-        let reply = self.reply(true)?;
+        let reply = self.reply_for(&target.resource)?;
         let mut cx = self.writer(OptionsKind::Update)?;
         if target.resource.strategy.create_on_update {
             self.may_create_absent(target)?;
@@ -446,7 +446,7 @@ impl Call<'_> {
     }
 
     async fn patch(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
-        let reply = self.reply(true)?;
+        let reply = self.reply_for(&target.resource)?;
         let kind = self.patch_kind(&target.resource)?;
         let apply = kind == PatchKind::Apply;
         let mut cx = self.writer(OptionsKind::Patch { apply })?;
@@ -533,8 +533,16 @@ impl Call<'_> {
         snapshot.get(&key).cloned().ok_or_else(|| target.not_found())
     }
 
-    fn reply(&self, transformable: bool) -> Result<Reply, ApiError> {
-        let accepted: Accepted = accept(self.headers, transformable)?;
+    /// For objects of a resource, also as a table or their metadata alone.
+    fn reply_for(&self, resource: &Resource) -> Result<Reply, ApiError> {
+        self.reply_in(accept(self.headers, true, !resource.is_custom())?)
+    }
+
+    fn reply(&self) -> Result<Reply, ApiError> {
+        self.reply_in(accept(self.headers, false, true)?)
+    }
+
+    fn reply_in(&self, accepted: Accepted) -> Result<Reply, ApiError> {
         let include_object = match self.query.get("includeObject") {
             Some("None") => IncludeObject::None,
             Some("Object") => IncludeObject::Object,

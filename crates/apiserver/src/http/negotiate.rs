@@ -1,7 +1,6 @@
 //! Content negotiation.
 //!
-//! The first entry of `Accept` that this server can write wins. Protobuf is never written: clients that ask
-//! for it list JSON as well.
+//! The first entry of `Accept` that this server can write wins. Only built-in kinds have a protobuf form.
 
 use crate::status::ApiError;
 use http::{HeaderMap, header};
@@ -10,6 +9,7 @@ use http::{HeaderMap, header};
 pub(crate) enum Format {
     Json,
     Yaml,
+    Protobuf,
 }
 
 impl Format {
@@ -17,6 +17,7 @@ impl Format {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => PROTOBUF,
         }
     }
 }
@@ -41,10 +42,11 @@ impl Accepted {
     };
 }
 
-const AVAILABLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The first acceptable entry; 406 if there is none. No header means JSON.
-pub(crate) fn accept(headers: &HeaderMap, transformable: bool) -> Result<Accepted, ApiError> {
+/// The first acceptable entry; 406 if there is none. No header means JSON. `binary`: there is a protobuf
+/// form.
+pub(crate) fn accept(headers: &HeaderMap, transformable: bool, binary: bool) -> Result<Accepted, ApiError> {
     let mut any = false;
     for value in headers.get_all(header::ACCEPT) {
         let Ok(text) = value.to_str() else { continue };
@@ -54,13 +56,13 @@ pub(crate) fn accept(headers: &HeaderMap, transformable: bool) -> Result<Accepte
                 continue;
             }
             any = true;
-            if let Some(accepted) = entry_accepted(entry, transformable) {
+            if let Some(accepted) = entry_accepted(entry, transformable, binary) {
                 return Ok(accepted);
             }
         }
     }
     if any {
-        Err(not_acceptable())
+        Err(not_acceptable(binary))
     } else {
         Ok(Accepted::JSON)
     }
@@ -87,11 +89,12 @@ pub(crate) fn aggregated_discovery(headers: &HeaderMap) -> Option<&'static str> 
     None
 }
 
-fn entry_accepted(entry: &str, transformable: bool) -> Option<Accepted> {
+fn entry_accepted(entry: &str, transformable: bool, binary: bool) -> Option<Accepted> {
     let parts = MediaType::parse(entry);
     let format = match parts.media_type {
         "application/json" | "*/*" | "application/*" => Format::Json,
         "application/yaml" => Format::Yaml,
+        PROTOBUF => Format::Protobuf,
         _ => return None,
     };
     let shape = match parts.parameter("as") {
@@ -110,14 +113,20 @@ fn entry_accepted(entry: &str, transformable: bool) -> Option<Accepted> {
             }
         }
     };
-    Some(Accepted { format, shape })
+    let is_written = match (format, shape) {
+        (Format::Protobuf, Shape::Object) => binary,
+        (Format::Protobuf, Shape::Table) => false,
+        _ => true,
+    };
+    is_written.then_some(Accepted { format, shape })
 }
 
-fn not_acceptable() -> ApiError {
+fn not_acceptable(binary: bool) -> ApiError {
+    let also = if binary { ", application/vnd.kubernetes.protobuf" } else { "" };
     ApiError::new(
         406,
         "NotAcceptable",
-        format!("406: Not Acceptable\n\nAvailable representations: {AVAILABLE}"),
+        format!("406: Not Acceptable\n\nAvailable representations: application/json, application/yaml{also}"),
         Some(crate::status::Details::default()),
     )
 }
@@ -159,10 +168,20 @@ mod tests {
     fn check(value: &str, expected: Result<(Format, Shape), u16>) {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, value.parse().unwrap());
-        let got = accept(&headers, true)
+        let got = accept(&headers, true, true)
             .map(|a| (a.format, a.shape))
             .map_err(|e| e.code);
         assert_eq!(got, expected, "{value}");
+    }
+
+    #[test]
+    fn custom_resources_have_no_protobuf_form() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, "application/vnd.kubernetes.protobuf, */*".parse().unwrap());
+        assert_eq!(accept(&headers, true, false).unwrap(), Accepted::JSON);
+        headers.insert(header::ACCEPT, PROTOBUF.parse().unwrap());
+        let refusal = accept(&headers, true, false).unwrap_err();
+        assert!(refusal.message.ends_with("representations: application/json, application/yaml"));
     }
 
     #[test]
@@ -171,7 +190,15 @@ mod tests {
         check("*/*", Ok((Format::Json, Shape::Object)));
         check(
             "application/vnd.kubernetes.protobuf, */*",
+            Ok((Format::Protobuf, Shape::Object)),
+        );
+        check(
+            "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json",
             Ok((Format::Json, Shape::Object)),
+        );
+        check(
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+            Ok((Format::Protobuf, Shape::PartialMetadata)),
         );
         check("application/yaml", Ok((Format::Yaml, Shape::Object)));
         check("text/csv", Err(406));

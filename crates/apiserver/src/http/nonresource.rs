@@ -103,7 +103,7 @@ fn host(headers: &HeaderMap) -> &str {
 }
 
 fn json(call: &Call<'_>, value: &Value) -> Result<Response, ApiError> {
-    let reply: Reply = call.reply(false)?;
+    let reply: Reply = call.reply()?;
     Ok(reply.value(StatusCode::OK, value))
 }
 

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use equate_manifest::schema::protobuf::{self, ProtobufError};
+use equate_manifest::schema;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -69,14 +71,17 @@ impl Reply {
 
     pub(crate) fn value(&self, code: StatusCode, value: &Value) -> Response {
         match self.accepted.format {
-            Format::Json => match serde_json::to_vec(value) {
-                Ok(bytes) => self.bytes(code, Format::Json.content_type(), Bytes::from(bytes)),
-                Err(error) => self.failure(&ApiError::internal(error.to_string())),
-            },
+            Format::Json => json(self, code, value),
             Format::Yaml => {
                 let text = equate_manifest::yaml::to_string(value);
                 self.bytes(code, Format::Yaml.content_type(), Bytes::from(text))
             }
+            Format::Protobuf => match protobuf::encode_object(schema::kubernetes(), value) {
+                Ok(bytes) => self.bytes(code, Format::Protobuf.content_type(), Bytes::from(bytes)),
+                // such as the version, a document without a kind
+                Err(ProtobufError::Kind { .. }) => json(self, code, value),
+                Err(error) => self.failure(&ApiError::internal(error.to_string())),
+            },
         }
     }
 
@@ -111,6 +116,13 @@ impl Reply {
             None => Body::from(bytes),
         };
         response
+    }
+}
+
+fn json(reply: &Reply, code: StatusCode, value: &Value) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => reply.bytes(code, Format::Json.content_type(), Bytes::from(bytes)),
+        Err(error) => reply.failure(&ApiError::internal(error.to_string())),
     }
 }
 
@@ -229,6 +241,37 @@ pub(crate) fn list_json(
     out.extend_from_slice(b"]}");
     Ok(Bytes::from(out))
 }
+
+/// A list of a built-in kind in protobuf.
+pub(crate) fn list_protobuf(
+    resource: &Resource,
+    metadata: &Value,
+    entries: &[Arc<Entry>],
+) -> Result<Bytes, ApiError> {
+    let failed = |error: ProtobufError| ApiError::internal(error.to_string());
+    let SchemaSource::Builtin(definition) = &resource.schema else {
+        return Err(ApiError::internal("a custom resource has no protobuf form".to_owned()));
+    };
+    let defs = schema::kubernetes();
+    let mut item = Vec::new();
+    protobuf::encode(defs, LIST_META, metadata, &mut item).map_err(failed)?;
+    let mut raw = Vec::new();
+    protobuf::put_bytes(&mut raw, 1, &item);
+    for entry in entries {
+        item.clear();
+        let shown = resource.to_version(entry.object())?;
+        protobuf::encode(defs, definition, &shown, &mut item).map_err(failed)?;
+        protobuf::put_bytes(&mut raw, 2, &item);
+    }
+    let envelope = protobuf::Envelope {
+        api_version: &resource.api_version(),
+        kind: &resource.list_kind,
+        raw: &raw,
+    };
+    Ok(Bytes::from(envelope.seal()))
+}
+
+const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 struct Sequence<I>(I);
 

@@ -18,7 +18,7 @@ const TOKEN_SECONDS_MAX: i64 = (1 << 32) + 1;
 
 impl Call<'_> {
     pub(super) async fn token(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
-        let reply = self.reply(false)?;
+        let reply = self.reply()?;
         let cx = self.writer(OptionsKind::Create)?;
         let (request, _) = self.body(body).await?.parse()?;
         let mut request = decoded(TOKEN_REQUEST, request)?;

@@ -1,4 +1,4 @@
-//! Watches: a stream of events as lines of JSON.
+//! Watches: a stream of events as lines of JSON, or as frames of protobuf.
 //!
 //! A watch has a cursor into the store's event ring and one frame of bounded size. A client that reads too
 //! slowly falls out of the ring and its stream ends; it then resumes or relists, as after any broken
@@ -6,7 +6,7 @@
 //! objects with all others.
 
 use super::list::{Selection, at};
-use super::negotiate::Shape;
+use super::negotiate::{Accepted, Format, Shape};
 use super::options::{At, ListOptions};
 use super::respond::Reply;
 use crate::crd;
@@ -19,6 +19,7 @@ use crate::table;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
+use equate_manifest::schema::{self, protobuf};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -66,15 +67,18 @@ pub(crate) async fn respond(
         state: State::Begin(begun),
         definition,
     };
-    let content_type = if stream.lines.reply.accepted.format == super::negotiate::Format::Yaml {
-        return Err(ApiError::new(
-            406,
-            "NotAcceptable",
-            "406: Not Acceptable\n\nAvailable representations: application/json;stream=watch",
-            Some(crate::status::Details::default()),
-        ));
-    } else {
-        HeaderValue::from_static("application/json")
+    let content_type = match stream.lines.reply.accepted.format {
+        Format::Json => HeaderValue::from_static("application/json"),
+        Format::Protobuf => HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch"),
+        Format::Yaml => {
+            return Err(ApiError::new(
+                406,
+                "NotAcceptable",
+                "406: Not Acceptable\n\nAvailable representations: application/json;stream=watch, \
+                 application/vnd.kubernetes.protobuf;stream=watch",
+                Some(crate::status::Details::default()),
+            ));
+        }
     };
     let body = Body::from_stream(futures::stream::unfold(stream, |mut stream| async move {
         stream
@@ -383,7 +387,7 @@ impl Lines {
     }
 
     fn entry(&mut self, out: &mut BytesMut, kind: &str, entry: &Arc<Entry>) {
-        if self.reply.accepted.shape == Shape::Object && self.resource.shows_as_stored(entry.object()) {
+        if self.reply.accepted == Accepted::JSON && self.resource.shows_as_stored(entry.object()) {
             out.put_slice(b"{\"type\":\"");
             out.put_slice(kind.as_bytes());
             out.put_slice(b"\",\"object\":");
@@ -398,18 +402,18 @@ impl Lines {
         let shown = match self.resource.to_version(object) {
             Ok(shown) => shown,
             Err(error) => {
-                line(out, "ERROR", &error.to_value());
+                self.line(out, "ERROR", &error.to_value());
                 return;
             }
         };
         match self.reply.accepted.shape {
-            Shape::Object => line(out, kind, &shown),
-            Shape::PartialMetadata => line(out, kind, &table::partial_metadata(&shown)),
+            Shape::Object => self.line(out, kind, &shown),
+            Shape::PartialMetadata => self.line(out, kind, &table::partial_metadata(&shown)),
             Shape::Table => {
                 let rendering = self.rendering();
                 let mut rendered = table::render(&self.resource, std::iter::once(&*shown), rendering);
                 rendered["metadata"] = json!({ "resourceVersion": shown["metadata"]["resourceVersion"] });
-                line(out, kind, &rendered);
+                self.line(out, kind, &rendered);
             }
         }
     }
@@ -433,13 +437,13 @@ impl Lines {
         });
         let mut out = BytesMut::new();
         match self.reply.accepted.shape {
-            Shape::Object => line(&mut out, "BOOKMARK", &object),
-            Shape::PartialMetadata => line(&mut out, "BOOKMARK", &table::partial_metadata(&object)),
+            Shape::Object => self.line(&mut out, "BOOKMARK", &object),
+            Shape::PartialMetadata => self.line(&mut out, "BOOKMARK", &table::partial_metadata(&object)),
             Shape::Table => {
                 let rendering = self.rendering();
                 let mut rendered = table::render(&self.resource, std::iter::once(&object), rendering);
                 rendered["metadata"] = json!({ "resourceVersion": revision.to_string() });
-                line(&mut out, "BOOKMARK", &rendered);
+                self.line(&mut out, "BOOKMARK", &rendered);
             }
         }
         out.freeze()
@@ -448,15 +452,28 @@ impl Lines {
     fn expired(&self, asked: u64, oldest: u64) -> Bytes {
         let error = ApiError::expired(format!("too old resource version: {asked} ({oldest})"));
         let mut out = BytesMut::new();
-        line(&mut out, "ERROR", &error.to_value());
+        self.line(&mut out, "ERROR", &error.to_value());
         out.freeze()
     }
-}
 
-fn line(out: &mut BytesMut, kind: &str, object: &Value) {
-    out.put_slice(b"{\"type\":\"");
-    out.put_slice(kind.as_bytes());
-    out.put_slice(b"\",\"object\":");
-    out.put_slice(object.to_string().as_bytes());
-    out.put_slice(b"}\n");
+    fn line(&self, out: &mut BytesMut, kind: &str, object: &Value) {
+        if self.reply.accepted.format == Format::Protobuf {
+            let (kind, bytes) = match protobuf::encode_object(schema::kubernetes(), object) {
+                Ok(bytes) => (kind, bytes),
+                Err(error) => {
+                    tracing::error!(%error, "an object has no protobuf form");
+                    let status = ApiError::internal(error.to_string()).to_value();
+                    let status = protobuf::encode_object(schema::kubernetes(), &status);
+                    ("ERROR", status.unwrap_or_default())
+                }
+            };
+            out.extend_from_slice(&protobuf::watch_frame(kind, &bytes));
+            return;
+        }
+        out.put_slice(b"{\"type\":\"");
+        out.put_slice(kind.as_bytes());
+        out.put_slice(b"\",\"object\":");
+        out.put_slice(object.to_string().as_bytes());
+        out.put_slice(b"}\n");
+    }
 }

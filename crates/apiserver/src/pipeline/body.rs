@@ -1,6 +1,5 @@
 //! Request bodies: decodes bytes to an object in normal form.
 
-use super::protobuf::{self, ProtobufError};
 use super::{Cx, Target};
 use crate::field::go_quote;
 use crate::registry::{Resource, SchemaSource};
@@ -8,6 +7,7 @@ use crate::status::ApiError;
 use bytes::Bytes;
 use equate_manifest::object::GroupVersion;
 use equate_manifest::schema::DecodeError;
+use equate_manifest::schema::protobuf::{self, ProtobufError};
 use equate_manifest::{json, schema, yaml};
 use serde_json::{Map, Value};
 
@@ -59,7 +59,10 @@ impl Body {
                 let text = std::str::from_utf8(&self.bytes)?;
                 yaml_value(text).map(|value| (value, Vec::new()))
             }
-            BodyKind::Protobuf => Ok((protobuf::decode(&self.bytes)?, Vec::new())),
+            BodyKind::Protobuf => {
+                let value = protobuf::decode_object(schema::kubernetes(), &self.bytes)?;
+                Ok((value, Vec::new()))
+            }
         }
     }
 }
@@ -79,7 +82,7 @@ pub(crate) enum BodyError {
 impl From<BodyError> for ApiError {
     fn from(error: BodyError) -> Self {
         match error {
-            BodyError::Protobuf(ProtobufError::Kind { .. } | ProtobufError::Unknown(_)) => {
+            BodyError::Protobuf(ProtobufError::Kind { .. } | ProtobufError::Unknown { .. }) => {
                 let mut refusal = Self::unsupported_media_type(&["application/json", "application/yaml"]);
                 refusal.message = format!("{error}: send application/json or application/yaml");
                 refusal

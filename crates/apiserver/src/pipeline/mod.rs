@@ -13,7 +13,6 @@ mod create;
 mod delete;
 mod meta;
 mod patch;
-mod protobuf;
 mod subresource;
 mod update;
 

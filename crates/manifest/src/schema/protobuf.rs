@@ -14,6 +14,8 @@ use serde_json::{Map, Value};
 
 /// The deepest nesting of messages.
 const DEPTH_MAX: usize = 128;
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 /// The first bytes of a whole object.
 const MAGIC: &[u8] = b"k8s\0";
 
@@ -195,15 +197,35 @@ pub fn decode_object(defs: &Definitions, bytes: &[u8]) -> Result<Value, Protobuf
 pub fn encode_object(defs: &Definitions, object: &Value) -> Result<Vec<u8>, ProtobufError> {
     let word = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind_name) = (word("apiVersion"), word("kind"));
-    let definition = kind(defs, api_version, kind_name)?;
     let mut raw = Vec::new();
-    put_message(defs, definition, object, &mut raw)?;
+    match (api_version, kind_name) {
+        // the documents that define the table do not have them
+        ("meta.k8s.io/v1", "PartialObjectMetadata") => put_partial(defs, object, &mut raw)?,
+        ("meta.k8s.io/v1", "PartialObjectMetadataList") => {
+            let mut nested = Vec::new();
+            encode(defs, LIST_META, &object["metadata"], &mut nested)?;
+            put_bytes(&mut raw, 1, &nested);
+            for item in object["items"].as_array().into_iter().flatten() {
+                nested.clear();
+                put_partial(defs, item, &mut nested)?;
+                put_bytes(&mut raw, 2, &nested);
+            }
+        }
+        _ => put_message(defs, kind(defs, api_version, kind_name)?, object, &mut raw)?,
+    }
     let envelope = Envelope {
         api_version,
         kind: kind_name,
         raw: &raw,
     };
     Ok(envelope.seal())
+}
+
+fn put_partial(defs: &Definitions, object: &Value, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
+    let mut metadata = Vec::new();
+    encode(defs, OBJECT_META, &object["metadata"], &mut metadata)?;
+    put_bytes(out, 1, &metadata);
+    Ok(())
 }
 
 /// Encodes a value of a definition, without an envelope.
