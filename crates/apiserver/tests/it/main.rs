@@ -14,6 +14,7 @@ mod definitions;
 mod journal;
 mod lifecycle;
 mod limits;
+mod protobuf;
 mod serving;
 mod tokens;
 mod versions;
