@@ -4,11 +4,11 @@ use super::authenticate::bearer;
 use super::escalation::check_write;
 use super::identity::{Identity, MASTERS};
 use super::issued::{IssuedTokens, TokenGrant};
-use super::rbac::{Attributes, Decision, GROUP, RbacView, authorize, forbidden};
+use super::rbac::{Attributes, Decision, GROUP, RbacView, Rule, authorize, forbidden};
 use super::{Authenticator, impersonate};
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Key, ResourceId, Snapshot};
-use http::{Extensions, HeaderMap};
+use http::{Extensions, HeaderMap, HeaderValue, header};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,6 +100,26 @@ impl Authority {
             };
         }
         authorize(&self.view(snapshot), who, request)
+    }
+
+    /// The holder of a token.
+    pub(crate) fn holder(&self, snapshot: &Snapshot, now: Timestamp, token: &str) -> Option<Identity> {
+        let value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
+        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
+        self.authenticate(snapshot, now, &headers, &Extensions::new())
+            .ok()
+    }
+
+    /// The rules that apply in a namespace, and the roles that could not be read.
+    pub(crate) fn rules(
+        &self,
+        snapshot: &Snapshot,
+        who: &Identity,
+        namespace: &str,
+    ) -> (Vec<Rule>, Vec<String>) {
+        let view = self.view(snapshot);
+        let (rules, errors) = view.rules_for(who, namespace);
+        (rules.into_iter().cloned().collect(), errors)
     }
 
     pub(crate) fn require(

@@ -1,7 +1,7 @@
 //! Authentication and authorization.
 //!
 //! All decisions are pure: RBAC objects, an identity and a request's attributes in, a decision and its text
-//! out. Not supported: webhooks, client certificates, OIDC and the review APIs.
+//! out. Not supported: webhooks, client certificates and OIDC.
 
 pub(crate) mod aggregate;
 pub(crate) mod authenticate;

@@ -6,6 +6,7 @@ pub(crate) mod nonresource;
 pub(crate) mod options;
 pub(crate) mod request;
 pub(crate) mod respond;
+mod review;
 mod token;
 pub(crate) mod watch;
 
@@ -172,6 +173,9 @@ impl Call<'_> {
             return Err(ApiError::no_such_resource());
         }
         if !resource.stored() {
+            if let Some(answered) = self.review(&resource, body).await {
+                return answered;
+            }
             return Err(ApiError::not_supported(
                 format_args!("{}.{}", resource.plural, resource.group)
                     .to_string()

@@ -122,7 +122,11 @@ fn entry_accepted(entry: &str, transformable: bool, binary: bool) -> Option<Acce
 }
 
 fn not_acceptable(binary: bool) -> ApiError {
-    let also = if binary { ", application/vnd.kubernetes.protobuf" } else { "" };
+    let also = if binary {
+        ", application/vnd.kubernetes.protobuf"
+    } else {
+        ""
+    };
     ApiError::new(
         406,
         "NotAcceptable",
@@ -177,11 +181,18 @@ mod tests {
     #[test]
     fn custom_resources_have_no_protobuf_form() {
         let mut headers = HeaderMap::new();
-        headers.insert(header::ACCEPT, "application/vnd.kubernetes.protobuf, */*".parse().unwrap());
+        headers.insert(
+            header::ACCEPT,
+            "application/vnd.kubernetes.protobuf, */*".parse().unwrap(),
+        );
         assert_eq!(accept(&headers, true, false).unwrap(), Accepted::JSON);
         headers.insert(header::ACCEPT, PROTOBUF.parse().unwrap());
         let refusal = accept(&headers, true, false).unwrap_err();
-        assert!(refusal.message.ends_with("representations: application/json, application/yaml"));
+        assert!(
+            refusal
+                .message
+                .ends_with("representations: application/json, application/yaml")
+        );
     }
 
     #[test]

@@ -9,11 +9,11 @@ use crate::table;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use equate_manifest::schema;
+use equate_manifest::schema::protobuf::{self, ProtobufError};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use equate_manifest::schema::protobuf::{self, ProtobufError};
-use equate_manifest::schema;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -250,7 +250,9 @@ pub(crate) fn list_protobuf(
 ) -> Result<Bytes, ApiError> {
     let failed = |error: ProtobufError| ApiError::internal(error.to_string());
     let SchemaSource::Builtin(definition) = &resource.schema else {
-        return Err(ApiError::internal("a custom resource has no protobuf form".to_owned()));
+        return Err(ApiError::internal(
+            "a custom resource has no protobuf form".to_owned(),
+        ));
     };
     let defs = schema::kubernetes();
     let mut item = Vec::new();

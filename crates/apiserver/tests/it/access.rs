@@ -300,3 +300,100 @@ async fn no_two_services_get_one_address() {
     let ports: std::collections::BTreeSet<_> = made.iter().map(|(_, port)| port).collect();
     assert_eq!((addresses.len(), ports.len()), (COUNT, COUNT), "{made:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn reviews_say_who_may_do_what() {
+    let rules = json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }]);
+    let bench = bench(rules).await;
+    let group = |group: &str| format!("/apis/{group}.k8s.io/v1");
+    let authorization = group("authorization");
+    let ask = async |who: Identity, path: String, body: Value| {
+        let (status, answer) = bench.ask_as(who, "POST", &path, &body).await;
+        assert_eq!(status.as_u16(), 201, "{path}: {answer}");
+        answer
+    };
+    let pods = |verb: &str| json!({ "namespace": "g", "verb": verb, "resource": "pods" });
+    let own = format!("{authorization}/selfsubjectaccessreviews");
+    let asked = json!({ "spec": { "resourceAttributes": pods("get") } });
+    let answer = ask(zed(), own.clone(), asked).await;
+    assert_eq!(answer["kind"], "SelfSubjectAccessReview");
+    assert_eq!(answer["spec"]["resourceAttributes"]["verb"], "get");
+    let reason = r#"RBAC: allowed by RoleBinding "r/g" of Role "r" to User "zed""#;
+    assert_eq!(answer["status"], json!({ "allowed": true, "reason": reason }));
+    let asked = json!({ "spec": { "resourceAttributes": pods("delete") } });
+    assert_eq!(
+        ask(zed(), own.clone(), asked).await["status"],
+        json!({ "allowed": false })
+    );
+
+    let others = format!("{authorization}/subjectaccessreviews");
+    let asked = json!({ "spec": { "user": "zed", "resourceAttributes": pods("get") } });
+    let answer = ask(Identity::admin(), others, asked).await;
+    assert_eq!(answer["status"]["allowed"], true);
+    let local = format!("{authorization}/namespaces/g/localsubjectaccessreviews");
+    let asked = json!({
+        "metadata": { "namespace": "g" },
+        "spec": { "groups": ["devs"], "resourceAttributes": pods("get") },
+    });
+    let answer = ask(Identity::admin(), local, asked).await;
+    assert_eq!(answer["status"]["allowed"], false);
+
+    let listed = format!("{authorization}/selfsubjectrulesreviews");
+    let answer = ask(zed(), listed, json!({ "spec": { "namespace": "g" } })).await;
+    let expected = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] });
+    assert!(
+        answer["status"]["resourceRules"]
+            .as_array()
+            .unwrap()
+            .contains(&expected),
+        "{answer}"
+    );
+    assert_eq!(answer["status"]["incomplete"], false);
+
+    let whoami = format!("{}/selfsubjectreviews", group("authentication"));
+    let answer = ask(zed(), whoami, json!({})).await;
+    assert_eq!(
+        answer["status"]["userInfo"],
+        json!({ "username": "zed", "groups": ["system:authenticated"] })
+    );
+
+    let token = bench
+        .ask_as(
+            Identity::admin(),
+            "POST",
+            "/api/v1/namespaces/g/serviceaccounts/default/token",
+            &json!({ "spec": {} }),
+        )
+        .await
+        .1;
+    let reviews = format!("{}/tokenreviews", group("authentication"));
+    let asked = json!({ "spec": { "token": token["status"]["token"] } });
+    let answer = ask(Identity::admin(), reviews.clone(), asked).await;
+    assert_eq!(answer["status"]["authenticated"], true, "{answer}");
+    assert_eq!(
+        answer["status"]["user"]["username"],
+        "system:serviceaccount:g:default"
+    );
+    let answer = ask(
+        Identity::admin(),
+        reviews,
+        json!({ "spec": { "token": "guessed" } }),
+    )
+    .await;
+    assert_eq!(
+        answer["status"],
+        json!({ "error": "invalid bearer token", "user": {} })
+    );
+
+    let refused = json!({ "metadata": { "name": "n" }, "spec": {} });
+    let (status, answer) = bench.ask_as(zed(), "POST", &own, &refused).await;
+    assert_eq!(status.as_u16(), 422);
+    let message = answer["message"].as_str().unwrap();
+    for part in [
+        "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        "metadata: Invalid value",
+        "must be empty",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+}

@@ -24,7 +24,10 @@ async fn send(
         .body(Body::from(body))
         .unwrap();
     let response = cluster.router().oneshot(request).await.unwrap();
-    let media = response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
+    let media = response.headers()[header::CONTENT_TYPE]
+        .to_str()
+        .unwrap()
+        .to_owned();
     (response.status(), media, response.into_body())
 }
 
@@ -63,7 +66,10 @@ async fn leader_election_works_in_protobuf() {
     assert_eq!(media, PROTOBUF);
     let list = protobuf::decode_object(kubernetes(), &bytes(body).await).unwrap();
     assert_eq!(list["kind"], "LeaseList");
-    assert_eq!(list["metadata"]["resourceVersion"], cluster.revision().to_string());
+    assert_eq!(
+        list["metadata"]["resourceVersion"],
+        cluster.revision().to_string()
+    );
     let names: Vec<&Value> = list["items"]
         .as_array()
         .unwrap()
@@ -109,6 +115,12 @@ async fn custom_resources_and_tables_are_json() {
     .await;
     let metadata = "as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
     check(&format!("{PROTOBUF};{metadata},application/json"), PROTOBUF).await;
-    let version = send(&cluster, Request::get("/version"), &format!("{PROTOBUF}, */*"), Vec::new()).await;
+    let version = send(
+        &cluster,
+        Request::get("/version"),
+        &format!("{PROTOBUF}, */*"),
+        Vec::new(),
+    )
+    .await;
     assert_eq!(version.1, "application/json");
 }

@@ -110,7 +110,10 @@ impl Definitions {
         }
         let wanted = GroupVersion::parse(api_version)?;
         let end = format!(".{}.{kind}", wanted.version);
-        let named = self.by_name.values().filter(|definition| definition.name.ends_with(&end));
+        let named = self
+            .by_name
+            .values()
+            .filter(|definition| definition.name.ends_with(&end));
         named.into_iter().find(|definition| {
             let kinds = &definition.schema().group_version_kinds;
             kinds

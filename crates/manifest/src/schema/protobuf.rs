@@ -410,12 +410,7 @@ impl Reader<'_> {
         })
     }
 
-    fn referred(
-        &self,
-        definition: &Definition,
-        number: u32,
-        bytes: &[u8],
-    ) -> Result<Value, ProtobufError> {
+    fn referred(&self, definition: &Definition, number: u32, bytes: &[u8]) -> Result<Value, ProtobufError> {
         let form = || ProtobufError::Form(number);
         let nested = |bytes| self.schema_props(definition, bytes);
         Ok(match definition.codec {
@@ -759,7 +754,11 @@ impl Writer<'_> {
             }
             (Codec::Raw, value) => put_bytes(out, 1, value.to_string().as_bytes()),
             (Codec::SchemaOrBool, value) => {
-                put_number(out, 1, u64::from(*value == Value::Bool(true) || value.is_object()));
+                put_number(
+                    out,
+                    1,
+                    u64::from(*value == Value::Bool(true) || value.is_object()),
+                );
                 if value.is_object() {
                     self.schema_props(name, definition, 2, value, out)?;
                 }

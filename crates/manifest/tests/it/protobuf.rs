@@ -56,7 +56,12 @@ fn objects_are_encoded_to_kubernetes_own_bytes() {
         let encoded = encoded.unwrap_or_else(|error| panic!("{}: {error}", case.name));
         let back = protobuf::decode_object(kubernetes(), &encoded).unwrap();
         assert_eq!(normal(&back), normal(&case.json), "{}", case.name);
-        assert_eq!(STANDARD.encode(encoded), STANDARD.encode(&case.bytes), "{}", case.name);
+        assert_eq!(
+            STANDARD.encode(encoded),
+            STANDARD.encode(&case.bytes),
+            "{}",
+            case.name
+        );
     }
 }
 
