@@ -6,6 +6,7 @@
 mod bootstrap;
 mod dashboard;
 mod endpoints;
+mod entry;
 mod once;
 mod repository;
 mod run;
@@ -36,9 +37,9 @@ pub(crate) struct Args {
     /// Branch to follow (default: the current branch; for a URL, the default branch of the remote).
     #[arg(long)]
     branch: Option<String>,
-    /// Path in the repository of the manifests to apply, such as `clusters/dev`.
-    #[arg(long, default_value = "./")]
-    path: String,
+    /// Path in the repository of the manifests to apply, such as `clusters/dev` (default: the only directory with `flux-system/gotk-sync.yaml`, or the only one below `clusters`; else `./`).
+    #[arg(long)]
+    path: Option<String>,
     /// Exit with code 0 when everything is ready; otherwise print the reasons and exit with code 1.
     #[arg(long)]
     once: bool,

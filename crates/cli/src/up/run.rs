@@ -4,6 +4,7 @@ use super::Args;
 use super::bootstrap::{self, BootstrapError, Root};
 use super::dashboard::{Known, dashboard};
 use super::endpoints::{Endpoints, Loop};
+use super::entry::{self, EntryError};
 use super::once::{FINAL_AFTER, Readiness, judge};
 use super::repository::{Repository, RepositoryError};
 use super::screen::Screen;
@@ -58,6 +59,8 @@ pub(crate) enum UpError {
     Transit(#[from] CertificatesError),
     #[error(transparent)]
     Repository(#[from] RepositoryError),
+    #[error(transparent)]
+    Entry(#[from] EntryError),
     #[error("could not start the embedded API")]
     Build(#[source] Box<BuildError>),
     #[error("could not serve the embedded API")]
@@ -108,6 +111,7 @@ impl Failure for UpError {
             }
             Self::Here(_)
             | Self::Claim(_)
+            | Self::Entry(_)
             | Self::Transit(_)
             | Self::Build(_)
             | Self::Serve(_)
@@ -129,6 +133,11 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
     // listen before the parts start: an interrupt during the start cleans up too
     let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
     let repository = Repository::choose(&args.repository, args.branch.as_deref())?;
+    entry::check_instead_of(&args.instead_of)?;
+    let path = match (&repository.directory, args.path.as_deref()) {
+        (Some(directory), given) => entry::choose(directory, given)?,
+        (None, given) => given.unwrap_or("./").to_owned(),
+    };
     let workspace = Workspace::claim(&here)?;
     let mut screen = Screen::of_stdout();
     if repository.uncommitted {
@@ -137,7 +146,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
             .map_err(UpError::Output)?;
     }
     let starting = Dashboard {
-        title: format!("{}  starting", title(&repository, &args)),
+        title: format!("{}  starting", title(&repository, &path)),
         ..Dashboard::default()
     };
     screen.show(&starting).map_err(UpError::Output)?;
@@ -148,7 +157,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
             let reasons = vec!["still starting".to_owned()];
             return if args.once { Err(UpError::Interrupted { reasons }) } else { Ok(()) };
         }
-        session = Session::start(&args, &repository, &workspace, controllers, kinds) => session?,
+        session = Session::start((&args, &path), &repository, &workspace, controllers, kinds) => session?,
     };
     let outcome = if args.once {
         let timeout = args.timeout.get();
@@ -205,7 +214,7 @@ struct Running {
 
 impl Session {
     async fn start(
-        args: &Args,
+        (args, path): (&Args, &str),
         repository: &Repository,
         workspace: &Workspace,
         controllers: &ControllerSet,
@@ -218,7 +227,7 @@ impl Session {
         let requests = Requests::default();
         let client = in_process(cluster.router(), &requests);
         bootstrap::definitions(&client).await?;
-        bootstrap::root(&client, &root(args, repository)).await?;
+        bootstrap::root(&client, &root(args, path, repository)).await?;
         let endpoints = Endpoints::bind().await.map_err(UpError::Endpoints)?;
         let storage = Storage::open(state.join("artifacts"), &endpoints.url(), Retention::default())?;
         let artifacts = storage.router();
@@ -229,7 +238,7 @@ impl Session {
             .root(OwnLoop {
                 name: bootstrap::NAME.into(),
                 namespace: bootstrap::NAME.into(),
-                path: args.path.clone(),
+                path: path.to_owned(),
             })
             .default_namespace("default")
             .poll(args.poll.get())
@@ -242,7 +251,7 @@ impl Session {
         let serving_endpoints =
             endpoints.serve(artifacts, Arc::clone(&engine) as Arc<dyn Loop>, stop.clone());
         let session = Self {
-            title: title(repository, args),
+            title: title(repository, path),
             hints: hints(args),
             kinds: kinds.clone(),
             endpoints: tokio::spawn(serving_endpoints),
@@ -416,11 +425,11 @@ fn state_directory(persist: Option<&Path>) -> Result<(PathBuf, Option<tempfile::
     Ok((temporary.path().into(), Some(temporary)))
 }
 
-fn root(args: &Args, repository: &Repository) -> Root {
+fn root(args: &Args, path: &str, repository: &Repository) -> Root {
     Root {
         url: repository.url.clone(),
         reference: repository.reference.clone(),
-        path: args.path.clone(),
+        path: path.to_owned(),
         interval: args.poll.to_string(),
     }
 }
@@ -436,7 +445,7 @@ fn mirrors(args: &Args, repository: &Repository, state: &Path) -> Mirrors {
     }
 }
 
-fn title(repository: &Repository, args: &Args) -> String {
+fn title(repository: &Repository, path: &str) -> String {
     let branch = repository
         .reference
         .branch
@@ -446,7 +455,7 @@ fn title(repository: &Repository, args: &Args) -> String {
         "equate up  {}  {}  {}",
         repository.name,
         branch.map_or("", String::as_str),
-        args.path
+        path
     )
 }
 

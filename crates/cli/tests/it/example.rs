@@ -54,13 +54,16 @@ fn once_reports_why_objects_are_not_ready() {
 }
 
 #[test]
-fn missing_path_ends_the_wait() {
+fn missing_path_is_refused_at_the_start() {
     let fleet = Fleet::example();
     let output = fleet.equate(&["up", "--path", "clusters/absent", "--once"]);
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("kustomization path not found: "), "{text}");
-    assert!(!text.contains("--timeout"), "{text}");
+    assert!(
+        text.contains("--path clusters/absent does not exist in "),
+        "{text}"
+    );
+    assert!(text.contains("did you mean clusters/dev?"), "{text}");
     assert!(!fleet.path().join(".equate").exists());
 }
 
@@ -123,7 +126,7 @@ fn session_of_the_readme_works() {
         }
     };
     run(
-        &["up"],
+        &["up", "--path", "clusters/dev"],
         1,
         &["`equate up` already runs in", "run this in another directory"],
     );
