@@ -283,6 +283,20 @@ fn editors_cannot_write_statuses() {
     assert_eq!(of("flux-view-flux-system")[0]["resources"][0], "*");
 }
 
+#[test]
+fn artifacts_of_another_cluster_domain_are_fetched() {
+    let mut all = settings();
+    all.running = all.known.only(&["kustomize-controller"]);
+    let args = |all: &Settings| {
+        let deployment = all.manifests().unwrap().pop().unwrap();
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string()
+    };
+    assert!(!args(&all).contains("--artifact-server"), "{}", args(&all));
+    all.cluster_domain = "example.org".to_owned();
+    let expected = "--artifact-server=source-controller.$(RUNTIME_NAMESPACE).svc.example.org";
+    assert!(args(&all).contains(expected), "{}", args(&all));
+}
+
 /// The arguments of the pod parse, and its ports are those that are listened on.
 #[test]
 fn pod_arguments_parse() {

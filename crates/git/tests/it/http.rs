@@ -664,7 +664,7 @@ fn a_mirror_with_too_many_bytes_is_fetched_afresh() {
         };
         (0..20_000).map(draw).collect()
     };
-    for _ in 0..12 {
+    for _ in 0..20 {
         let text = noise();
         repository.commit(&[("a.yaml", Some(&*text))]).unwrap();
         let revision = fixture
