@@ -3,6 +3,7 @@
 //! A controller is four verbs over plain values (`observe`, `decide`, `act`, `report`);
 //! everything that waits, watches or retries is in [`kit`].
 
+mod artifact_servers;
 pub mod cel;
 pub mod corrections;
 pub mod dependencies;

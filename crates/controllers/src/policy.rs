@@ -4,7 +4,31 @@
 //! behalf of a tenant's Secret. Each field has the name and meaning of Flux's flag. A refusal is in the
 //! status, with Flux's reason.
 
+use std::collections::BTreeSet;
+
 use crate::Key;
+pub use crate::artifact_servers::{ArtifactServer, ArtifactServerError, ArtifactServers};
+
+/// The tokens of ServiceAccounts for other clusters; by default none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkloadIdentityPolicy {
+    /// Whether any may be.
+    pub enabled: bool,
+    /// The allowed audiences; any if empty.
+    pub audiences: BTreeSet<String>,
+    /// The allowed hosts, in lower case; any if empty.
+    pub hosts: BTreeSet<String>,
+}
+
+impl WorkloadIdentityPolicy {
+    /// Any token for any host.
+    pub fn any() -> Self {
+        Self {
+            enabled: true,
+            ..Self::default()
+        }
+    }
+}
 
 /// The lockdown. `Default` is Flux without flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,4 +56,8 @@ pub struct Policy {
     /// `--feature-gates=ExternalArtifact=true`: whether a source may be an ExternalArtifact. Everyone
     /// who may write the status of one chooses the address of the artifact to apply.
     pub external_artifacts: bool,
+    /// `--artifact-server`: the servers of other processes' artifacts, except ExternalArtifacts.
+    pub artifact_servers: ArtifactServers,
+    /// `--feature-gates=ObjectLevelWorkloadIdentity=true`, and the tokens that it allows.
+    pub workload_identity: WorkloadIdentityPolicy,
 }

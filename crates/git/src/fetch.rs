@@ -167,7 +167,13 @@ pub(crate) fn fetch(
         }
         return job.fetch_again(&held);
     }
-    if generation.packs() >= limits.packs_max {
+    let packs = generation.packs();
+    if packs.bytes >= limits.mirror_bytes_max {
+        let (bytes, limit) = (packs.bytes, limits.mirror_bytes_max);
+        tracing::info!(place = %job.place, bytes, limit, "fetching a mirror afresh, because its packs are too large");
+        return job.fetch_again(&held);
+    }
+    if packs.count >= limits.packs_max {
         return job.fetch_again(&held);
     }
     match job.fetch_and_mark(&generation) {
@@ -175,7 +181,7 @@ pub(crate) fn fetch(
         Err(FetchError::Incomplete {
             source: TreeError::Object { .. },
             ..
-        }) if generation.packs() > 1 => job.fetch_again(&held),
+        }) if generation.packs().count > 1 => job.fetch_again(&held),
         result => result,
     }
 }

@@ -22,6 +22,8 @@ pub struct Limits {
     /// Packs a mirror may gather before it is fetched afresh: each fetch adds one, and every
     /// lookup asks all of them.
     pub packs_max: usize,
+    /// Bytes of a mirror's packs before a fetch. A larger one is fetched afresh.
+    pub mirror_bytes_max: u64,
 }
 
 impl Default for Limits {
@@ -36,6 +38,7 @@ impl Default for Limits {
             path_bytes_max: 4096,
             depth_max: 128,
             packs_max: 64,
+            mirror_bytes_max: 2 << 30,
         }
     }
 }

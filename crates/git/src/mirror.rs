@@ -1,9 +1,9 @@
 //! One bare mirror on disk, in generations.
 //!
-//! Each fetch adds a pack, and packs are never rewritten. After [`crate::Limits::packs_max`] packs, or when
-//! it is damaged, the mirror is replaced by a new generation. The old one is removed when its last reader
-//! is done. A file lock excludes other processes, so locks and temporary files found under it are from a
-//! killed process.
+//! Each fetch adds a pack, and packs are never rewritten. After [`crate::Limits::packs_max`] packs or
+//! [`crate::Limits::mirror_bytes_max`] bytes, or when it is damaged, the mirror is replaced by a new
+//! generation. The old one is removed when its last reader is done. A file lock excludes other processes, so
+//! locks and temporary files found under it are from a killed process.
 
 use std::{
     fs, io,
@@ -205,19 +205,27 @@ pub(crate) enum MirrorError {
     Open(#[from] OpenStoreError),
 }
 
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Packs {
+    pub(crate) count: usize,
+    pub(crate) bytes: u64,
+}
+
 impl Generation {
     pub(crate) fn directory(&self) -> &Path {
         &self.guard.directory
     }
 
-    pub(crate) fn packs(&self) -> usize {
-        let packs = fs::read_dir(self.directory().join("objects/pack"));
-        packs.map_or(0, |packs| {
-            packs
-                .flatten()
-                .filter(|entry| entry.path().extension().is_some_and(|kind| kind == "idx"))
-                .count()
-        })
+    pub(crate) fn packs(&self) -> Packs {
+        let files = fs::read_dir(self.directory().join("objects/pack"));
+        let mut packs = Packs::default();
+        for entry in files.into_iter().flatten().flatten() {
+            packs.bytes += entry.metadata().map_or(0, |file| file.len());
+            if entry.path().extension().is_some_and(|kind| kind == "idx") {
+                packs.count += 1;
+            }
+        }
+        packs
     }
 }
 

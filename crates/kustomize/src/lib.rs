@@ -93,6 +93,9 @@ pub struct Built {
     pub warnings: Vec<String>,
 }
 
+/// The receiver of derived texts: the value, and the text.
+pub type Derived<'l> = &'l dyn Fn(&str, &str);
+
 /// An object and its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
@@ -120,6 +123,8 @@ pub struct Loaders<'l> {
     pub charts: Option<&'l dyn Charts>,
     /// Decrypts files and objects. Without it, encrypted data is built as is.
     pub secrets: Option<&'l dyn Secrets>,
+    /// Receives each text that an expression of substitution makes of a variable's value.
+    pub derived: Option<Derived<'l>>,
     /// Stops the build early.
     pub stop: Option<&'l Stop>,
 }
@@ -166,8 +171,13 @@ fn of_spec(loader: &mut Loader<'_>, spec: &Spec) -> Result<Vec<resource::Resourc
         let variables = substitute::variables(substitution).map_err(at(place))?;
         for resource in &mut resources {
             let place = resource.place();
-            substitute::apply(resource, &variables, substitution.strict, &loader.budget)
-                .map_err(at(place))?;
+            let substituter = substitute::Substituter {
+                variables: &variables,
+                strict: substitution.strict,
+                budget: &loader.budget,
+                derived: loader.derived,
+            };
+            substitute::apply(resource, &substituter).map_err(at(place))?;
         }
     }
     let texts = [&spec.common_metadata.labels, &spec.common_metadata.annotations];

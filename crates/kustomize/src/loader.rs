@@ -3,7 +3,6 @@
 //! A fetched repository appears below its label (see `path`), once per clone URL and reference: a build sees
 //! one commit of it.
 
-use crate::Loaders;
 use crate::budget::Budget;
 use crate::charts::Charts;
 use crate::error::{BuildError, Fault, Place};
@@ -14,6 +13,7 @@ use crate::remote::{self, RemoteRepository, Remotes};
 use crate::secrets::Secrets;
 use crate::spec::{Limits, LoadRestriction};
 use crate::tree::{EntryKind, ReadError, Tree};
+use crate::{Derived, Loaders};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::collections::{HashMap, HashSet};
@@ -25,6 +25,7 @@ pub(crate) struct Loader<'t> {
     remotes: Option<&'t dyn Remotes>,
     pub(crate) charts: Option<&'t dyn Charts>,
     pub(crate) secrets: Option<&'t dyn Secrets>,
+    pub(crate) derived: Option<Derived<'t>>,
     fetched: Vec<Fetched>,
     pub(crate) limits: Limits,
     pub(crate) budget: Budget,
@@ -78,6 +79,7 @@ impl<'t> Loader<'t> {
             remotes: None,
             charts: None,
             secrets: None,
+            derived: None,
             fetched: Vec::new(),
             budget: Budget::new(&limits),
             entered: 0,
@@ -101,6 +103,7 @@ impl<'t> Loader<'t> {
             remotes: loaders.remotes,
             charts: loaders.charts,
             secrets: loaders.secrets,
+            derived: loaders.derived,
             budget: Budget::stopped_by(&self.limits, stop),
             ..self
         }

@@ -132,7 +132,7 @@ pub trait World {
     fn lookup(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, Fault>;
 }
 
-/// A deterministic world: the same seed gives the same render. It has no cluster.
+/// A deterministic world for tests and comparisons: the same seed gives the same render. It has no cluster.
 #[derive(Debug, Clone)]
 pub struct Seeded {
     seed: [u8; 32],

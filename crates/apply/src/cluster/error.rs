@@ -275,6 +275,39 @@ impl ApplyError {
         }
     }
 
+    /// Rewrites the texts of the API server, which may quote the object.
+    pub fn map_messages(&mut self, map: impl Fn(&str) -> String) {
+        match self {
+            Self::Invalid { message, fields } | Self::Immutable { message, fields } => {
+                *message = map(message);
+                for cause in fields {
+                    cause.field = map(&cause.field);
+                    cause.message = map(&cause.message);
+                }
+            }
+            Self::Conflict { message }
+            | Self::Forbidden { message }
+            | Self::Unauthorized { message }
+            | Self::Quota { message }
+            | Self::Webhook { message, .. }
+            | Self::TooManyRequests { message, .. }
+            | Self::Server { message, .. }
+            | Self::Refused { message, .. } => *message = map(message),
+            Self::NoSuchKind { .. }
+            | Self::ApiVersion { .. }
+            | Self::Name(_)
+            | Self::NamespaceMissing { .. }
+            | Self::NamespaceTerminating { .. }
+            | Self::Unreachable(_)
+            | Self::Timeout { .. }
+            | Self::Answer(_)
+            | Self::AnswerSize { .. }
+            | Self::StillThere { .. }
+            | Self::NotTried
+            | Self::NotGiven => {}
+        }
+    }
+
     /// Whether the API server did not answer at all, so that further objects are skipped.
     pub(super) fn is_unresponsive(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Timeout { .. })

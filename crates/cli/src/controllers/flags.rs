@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use equate_api::meta::Duration;
 use equate_controllers::kit::backoff::Backoff;
 use equate_controllers::kit::lease::{LeaseConfig, LeaseConfigError};
-use equate_controllers::policy::Policy;
+use equate_controllers::policy::{ArtifactServer, ArtifactServers, Policy, WorkloadIdentityPolicy};
 use equate_controllers::shards::{SelectorError, Slice};
 use equate_controllers::{Key, Shards};
 use equate_git::{SshAlgorithmError, SshAlgorithms};
 use equate_source::Retention;
 
 use super::egress::EgressFlags;
+use super::gates::Gates;
 use super::ignored_flux_flags::IgnoredFluxFlags;
 use super::log;
 use super::value::{Listen, boolean};
@@ -138,6 +139,15 @@ pub(crate) struct TenancyFlags {
     no_remote_bases: bool,
     #[command(flatten)]
     identity: Identity,
+    /// Fetch artifacts of other processes from this server, in addition to the Services of --namespace (can be repeated).
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
+    pub(crate) artifact_server: Vec<ArtifactServer>,
+    /// Audiences for which to request tokens of ServiceAccounts (default: all; needs the feature gate ObjectLevelWorkloadIdentity).
+    #[arg(long, value_name = "AUDIENCE,...", value_delimiter = ',')]
+    workload_identity_audiences: Vec<String>,
+    /// Hosts to send tokens of ServiceAccounts to (default: all; needs the feature gate ObjectLevelWorkloadIdentity).
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
+    workload_identity_hosts: Vec<String>,
 }
 
 /// Default identities of Kustomizations, and restrictions of kubeconfigs.
@@ -166,10 +176,20 @@ pub(crate) struct Identity {
 }
 
 impl TenancyFlags {
-    pub(crate) fn policy(&self, namespace: &str) -> Policy {
+    pub(crate) fn policy(&self, namespace: &str, gates: &Gates, own: &str) -> Policy {
+        let own = own.parse().ok();
+        let servers = self.artifact_server.iter().cloned().chain(own);
+        let hosts = self.workload_identity_hosts.iter();
         Policy {
             no_cross_namespace_refs: self.no_cross_namespace_refs,
             no_remote_bases: self.no_remote_bases,
+            external_artifacts: gates.external_artifacts,
+            artifact_servers: ArtifactServers::of(namespace, servers),
+            workload_identity: WorkloadIdentityPolicy {
+                enabled: gates.workload_identity,
+                audiences: self.workload_identity_audiences.iter().cloned().collect(),
+                hosts: hosts.map(|host| host.to_lowercase()).collect(),
+            },
             ..self.identity.policy(namespace)
         }
     }
@@ -187,7 +207,6 @@ impl Identity {
             insecure_kubeconfig_exec: self.insecure_kubeconfig_exec,
             insecure_kubeconfig_tls: self.insecure_kubeconfig_tls,
             sops_age_secret: keys.map(|name| Key::new(namespace, name)),
-            // a feature gate controls external artifacts
             ..Policy::default()
         }
     }

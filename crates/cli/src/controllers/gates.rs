@@ -23,9 +23,12 @@ pub(crate) struct Gates {
     pub(crate) warnings: Vec<String>,
     /// `ExternalArtifact`: whether Kustomizations may read ExternalArtifacts.
     pub(crate) external_artifacts: bool,
+    /// `ObjectLevelWorkloadIdentity`: whether tokens of ServiceAccounts open clusters.
+    pub(crate) workload_identity: bool,
 }
 
 const EXTERNAL_ARTIFACT: &str = "ExternalArtifact";
+const WORKLOAD_IDENTITY: &str = "ObjectLevelWorkloadIdentity";
 
 const GATES: [(&str, Meaning); 12] = [
     (
@@ -74,10 +77,7 @@ const GATES: [(&str, Meaning); 12] = [
         Meaning::Fixed(false, "a readyExpr replaces the built-in check"),
     ),
     (EXTERNAL_ARTIFACT, Meaning::Choice),
-    (
-        "ObjectLevelWorkloadIdentity",
-        Meaning::Fixed(false, "identities of cloud providers are not supported"),
-    ),
+    (WORKLOAD_IDENTITY, Meaning::Choice),
 ];
 
 pub(crate) fn read(text: &str) -> Result<Gates, String> {
@@ -96,7 +96,8 @@ pub(crate) fn read(text: &str) -> Result<Gates, String> {
             Meaning::Internal(why) => {
                 warnings.push(format!("feature gate {name} has no effect: {why}"));
             }
-            Meaning::Choice => gates.external_artifacts = name == EXTERNAL_ARTIFACT && value,
+            Meaning::Choice if name == WORKLOAD_IDENTITY => gates.workload_identity = value,
+            Meaning::Choice => gates.external_artifacts = value,
             Meaning::Fixed(is, why) | Meaning::Always(is, why) if is == value => {
                 tracing::debug!(name, why, "a feature gate has its only value");
             }
@@ -154,11 +155,21 @@ mod tests {
             Err("unknown feature gate \"Unheard\"; known gates: CacheSecrets"),
         );
         for (text, expected) in [
-            ("", false),
-            ("ExternalArtifact=true", true),
-            ("ExternalArtifact=false", false),
+            ("", (false, false)),
+            ("ExternalArtifact=true", (true, false)),
+            ("ObjectLevelWorkloadIdentity=true", (false, true)),
+            (
+                "ExternalArtifact=true,ObjectLevelWorkloadIdentity=true",
+                (true, true),
+            ),
+            (
+                "ExternalArtifact=false,ObjectLevelWorkloadIdentity=false",
+                (false, false),
+            ),
         ] {
-            assert_eq!(read(text).unwrap().external_artifacts, expected, "{text}");
+            let gates = read(text).unwrap();
+            let open = (gates.external_artifacts, gates.workload_identity);
+            assert_eq!(open, expected, "{text}");
         }
         check("GroupChangeLog", Err("expected GroupChangeLog=true"));
         check("GroupChangeLog=yes", Err("expected true or false"));

@@ -12,7 +12,7 @@ use equate_controllers::engine::{Builder, StartError};
 use equate_controllers::kit::lease::{self, Held, LeaseConfig, LeaseConfigError};
 use equate_controllers::kit::notify::{Notifier, NotifyError};
 use equate_controllers::shards::SelectorError;
-use equate_controllers::{AnswerLimits, ControllerSet, Engine, LimitLayer, Policy};
+use equate_controllers::{AnswerLimits, ControllerSet, Engine, LimitLayer};
 use equate_egress::Egress;
 use equate_git::{Limits, Mirrors, SshAlgorithmError};
 use equate_source::{Storage, StorageError};
@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::flags::Args;
+use super::flags::{Args, StorageFlags};
 use super::gates;
 use super::metrics::Metrics;
 use super::probe::Probe;
@@ -113,7 +113,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
         return Err(ControllersError::Refused(refused));
     }
     let gates = gates::read(&args.feature_gates).map_err(ControllersError::Gate)?;
-    for warning in args.ignored.warnings().chain(gates.warnings) {
+    for warning in args.ignored.warnings().chain(gates.warnings.iter().cloned()) {
         tracing::warn!("{warning}");
     }
     let shards = args.scope.shards()?;
@@ -121,9 +121,11 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     let configs = lease_configs(&args, &controllers.components())?;
     let transit = crate::transit::settings()?;
     let named = transit.addresses.iter().map(String::as_str);
-    let egress = args
-        .egress
-        .egress(named.chain([args.storage.storage_adv_addr.as_str()]));
+    let servers = args.tenancy.artifact_server.iter();
+    let servers: Vec<String> = servers.map(ToString::to_string).collect();
+    let servers = servers.iter().map(String::as_str);
+    let artifacts = servers.chain([args.storage.storage_adv_addr.as_str()]);
+    let egress = args.egress.egress(named.chain(artifacts));
     let mirrors = mirrors(&args, egress.clone())?;
     let mut interrupts = Interrupts::listen().map_err(ControllersError::Signal)?;
     let metrics = Metrics::new(&controllers, args.concurrent);
@@ -141,12 +143,11 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     };
     // only the leader serves artifacts
     let artifacts = bind(&args.storage.storage_addr, "artifacts").await?;
-    let storage = open(&args, artifacts.as_ref())?;
+    let address = args.storage.storage_adv_addr.trim();
+    let address = advertised(address, &args.storage.storage_addr, artifacts.as_ref());
+    let storage = open(&args.storage, &address)?;
     listeners.serve(artifacts, storage.router(), "artifacts");
-    let policy = Policy {
-        external_artifacts: gates.external_artifacts,
-        ..args.tenancy.policy(&args.scope.namespace)
-    };
+    let policy = args.tenancy.policy(&args.scope.namespace, &gates, &address);
     let components = controllers.components().join(",");
     let engine = Engine::builder(client)
         .controllers(controllers)
@@ -390,17 +391,13 @@ async fn bind(at: &Listen, what: &'static str) -> Result<Option<TcpListener>, Co
     bound.map_err(|source| ControllersError::Listen(what, source))
 }
 
-fn open(args: &Args, listener: Option<&TcpListener>) -> Result<Storage, ControllersError> {
-    let flags = &args.storage;
+fn open(flags: &StorageFlags, address: &str) -> Result<Storage, ControllersError> {
     let root = flags.storage_path.join("artifacts");
     std::fs::create_dir_all(&root).map_err(|source| ControllersError::Directory {
         path: root.clone(),
         source,
     })?;
-    let url = format!(
-        "http://{}",
-        advertised(flags.storage_adv_addr.trim(), &flags.storage_addr, listener)
-    );
+    let url = format!("http://{address}");
     Ok(Storage::open(root, &url, flags.retention())?)
 }
 

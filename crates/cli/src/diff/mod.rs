@@ -18,6 +18,7 @@ use equate_api::kustomize::{Kustomization, SourceKind};
 use equate_api::source::GitRepository;
 use equate_apply::cluster::{Cluster, Preview};
 use equate_controllers::kustomization::preview::{Fleet, PreviewError, Settings};
+use equate_controllers::policy::WorkloadIdentityPolicy;
 use equate_controllers::{OwnLoop, Policy, TransitSettings};
 use equate_git::{LocalRepository, Mirrors, OpenError};
 use equate_source::{Ignore, Limits, Tree, TreeError};
@@ -315,7 +316,10 @@ impl ControllerSettings {
     fn of(connection: &Connection, identity: &Identity) -> Result<ControllerSettings, DiffError> {
         Ok(ControllerSettings {
             up: connection.is_up(),
-            policy: identity.policy(equate_api::meta::DEFAULT_NAMESPACE),
+            policy: Policy {
+                workload_identity: WorkloadIdentityPolicy::any(),
+                ..identity.policy(equate_api::meta::DEFAULT_NAMESPACE)
+            },
             transit: crate::transit::settings()?,
         })
     }

@@ -1,7 +1,7 @@
 //! The manifests as values, in the order of their creation.
 //!
 //! Objects that Flux's manifests contain are identical here, so that applying both in turn changes nothing:
-//! the namespace, CRDs, ServiceAccounts, user roles, quota, policies and Service. Equate's own objects are
+//! the namespace, CRDs, ServiceAccounts, quota, policies and Service. Equate's own objects are
 //! named `equate`.
 
 use equate_controllers::ControllerSet;

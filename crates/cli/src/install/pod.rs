@@ -108,11 +108,15 @@ fn args(settings: &Settings) -> Vec<String> {
         "--enable-leader-election".to_owned(),
         format!("--storage-path={STORAGE}"),
     ];
-    if let Some(name) = settings.artifact_server() {
-        let domain = settings.cluster_domain.trim_end_matches('.');
-        args.push(format!(
+    let domain = settings.cluster_domain.trim_end_matches('.');
+    match settings.artifact_server() {
+        Some(name) => args.push(format!(
             "--storage-adv-addr={name}.$(RUNTIME_NAMESPACE).svc.{domain}."
-        ));
+        )),
+        None if domain != "cluster.local" => args.push(format!(
+            "--artifact-server=source-controller.$(RUNTIME_NAMESPACE).svc.{domain}"
+        )),
+        None => {}
     }
     if let Some(address) = &settings.events_addr {
         args.push(format!("--events-addr={address}"));

@@ -5,6 +5,8 @@
 //! (`spec.serviceAccountName`, `--default-service-account`). Without Kustomizations nothing is bound to
 //! cluster-admin.
 
+use std::collections::BTreeSet;
+
 use equate_controllers::ControllerSet;
 use serde_json::{Value, json};
 
@@ -27,7 +29,8 @@ pub(super) fn accounts(settings: &Settings) -> Vec<Value> {
     accounts.collect()
 }
 
-/// Flux's additions to the roles view, edit and admin: users of a namespace may use its Flux objects.
+/// Flux's additions to the roles view, edit and admin: users of a namespace may use its Flux objects. Editors
+/// cannot write statuses.
 pub(super) fn user_roles(settings: &Settings) -> [Value; 2] {
     let (view, edit, admin) = (
         ("rbac.authorization.k8s.io/aggregate-to-view", "true"),
@@ -42,11 +45,25 @@ pub(super) fn user_roles(settings: &Settings) -> [Value; 2] {
             .into_iter()
             .filter(|group| !GROUPS.contains(group)),
     );
-    let rules = |verbs: Value| json!([{ "apiGroups": all, "resources": ["*"], "verbs": verbs }]);
+    let read = json!([{ "apiGroups": all, "resources": ["*"], "verbs": read }]);
+    let write: Vec<Value> = all
+        .iter()
+        .map(|group| json!({ "apiGroups": [group], "resources": resources(settings, group), "verbs": write }))
+        .collect();
     [
-        role(settings, "flux-view", &[view, edit, admin], &rules(read)),
-        role(settings, "flux-edit", &[edit, admin], &rules(write)),
+        role(settings, "flux-view", &[view, edit, admin], &read),
+        role(settings, "flux-edit", &[edit, admin], &write.into()),
     ]
+}
+
+fn resources(settings: &Settings, group: &str) -> BTreeSet<&'static str> {
+    let defined = equate_api::definitions().iter();
+    let defined = defined.filter_map(|definition| {
+        let (plural, of) = definition.name.split_once('.')?;
+        (of == group).then_some(plural)
+    });
+    let known = settings.known.iter().filter(|about| about.group == group);
+    defined.chain(known.map(|about| about.plural)).collect()
 }
 
 pub(super) fn controller_roles(settings: &Settings) -> Vec<Value> {

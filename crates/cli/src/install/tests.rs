@@ -251,6 +251,52 @@ fn omitted_parts_are_not_in_the_manifests() {
     );
 }
 
+#[test]
+fn editors_cannot_write_statuses() {
+    let manifests = settings().manifests().unwrap();
+    let of = |name: &str| {
+        let mut roles = manifests
+            .iter()
+            .filter(|object| object["metadata"]["name"] == name);
+        roles.next().unwrap()["rules"].as_array().unwrap().clone()
+    };
+    let edit = of("flux-edit-flux-system");
+    let resources = |group: &str| -> Vec<String> {
+        let rule = edit.iter().find(|rule| rule["apiGroups"][0] == group).unwrap();
+        let resources = rule["resources"].as_array().unwrap().iter();
+        resources
+            .map(|resource| resource.as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        resources("source.toolkit.fluxcd.io"),
+        [
+            "buckets",
+            "externalartifacts",
+            "gitrepositories",
+            "helmcharts",
+            "helmrepositories",
+            "ocirepositories"
+        ]
+    );
+    assert_eq!(resources("kustomize.toolkit.fluxcd.io"), ["kustomizations"]);
+    assert_eq!(of("flux-view-flux-system")[0]["resources"][0], "*");
+}
+
+#[test]
+fn artifacts_of_another_cluster_domain_are_fetched() {
+    let mut all = settings();
+    all.running = all.known.only(&["kustomize-controller"]);
+    let args = |all: &Settings| {
+        let deployment = all.manifests().unwrap().pop().unwrap();
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string()
+    };
+    assert!(!args(&all).contains("--artifact-server"), "{}", args(&all));
+    all.cluster_domain = "example.org".to_owned();
+    let expected = "--artifact-server=source-controller.$(RUNTIME_NAMESPACE).svc.example.org";
+    assert!(args(&all).contains(expected), "{}", args(&all));
+}
+
 /// The arguments of the pod parse, and its ports are those that are listened on.
 #[test]
 fn pod_arguments_parse() {

@@ -3,24 +3,26 @@
 use super::TemplateError;
 use super::cluster::Cluster;
 use equate_template::{Fault, Map, Seeded, Value, World};
+use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// The operating system's random seed and clock. The time does not change during a render.
+/// The operating system's random numbers and clock. The time stays.
 #[derive(Debug)]
 pub(crate) struct SystemWorld {
-    chance: Seeded,
+    random: SystemRandom,
+    /// If the operating system has no more.
+    spare: Seeded,
     cluster: Option<Cluster>,
 }
 
 impl SystemWorld {
     pub(crate) fn new(cluster: Option<Cluster>) -> Result<Self, TemplateError> {
-        use ring::rand::{SecureRandom, SystemRandom};
+        let random = SystemRandom::new();
         let mut seed = [0; 32];
-        SystemRandom::new()
-            .fill(&mut seed)
-            .map_err(|_| TemplateError::NoRandomness)?;
+        random.fill(&mut seed).map_err(|_| TemplateError::NoRandomness)?;
         let now = jiff::Timestamp::now().as_nanosecond();
         Ok(Self {
-            chance: Seeded::new(&seed, now),
+            random,
+            spare: Seeded::new(&seed, now),
             cluster,
         })
     }
@@ -28,11 +30,13 @@ impl SystemWorld {
 
 impl World for SystemWorld {
     fn random(&mut self, bytes: &mut [u8]) {
-        self.chance.random(bytes);
+        if self.random.fill(bytes).is_err() {
+            self.spare.random(bytes);
+        }
     }
 
     fn now(&mut self) -> i128 {
-        self.chance.now()
+        self.spare.now()
     }
 
     fn zone(&self) -> String {

@@ -182,6 +182,7 @@ impl Place {
                 "--health-addr",
                 "0",
                 "--egress-allow=127.0.0.0/8",
+                "--artifact-server=127.0.0.1",
             ])
             .arg("--instead-of")
             .arg(format!("{URL}={}", self.repository.path().display()))

@@ -85,7 +85,7 @@ fn publish_commit(
     let tree = tree(cx, declared, remote, commit, &included)?;
     let stored = cx
         .storage
-        .publish(&declared.place, &revision.to_string(), &tree)
+        .publish(&declared.publisher, &revision.to_string(), &tree)
         .map_err(|error| Failure::storage(&error))?;
     Ok(Published {
         stored,
@@ -106,7 +106,7 @@ fn tree(
 ) -> Result<Tree, Failure> {
     let (ignore, limits) = (Ignore::new(declared.ignore.as_deref()), Limits::default());
     if declared.sparse.is_empty() && declared.include.is_empty() && !declared.submodules {
-        let previous = cx.storage.newest(&declared.place);
+        let previous = cx.storage.newest(declared.publisher.place());
         return Tree::from_git_after(commit.tree(), &ignore, &limits, previous.as_ref())
             .map_err(|error| Failure::tree(&error));
     }
@@ -124,7 +124,7 @@ fn tree(
             tree: submodule.tree,
         })
         .collect();
-    let included = includes::trees(&cx.storage, declared, included)?;
+    let included = includes::trees(cx, declared, included)?;
     let parts = Parts {
         git: commit.tree(),
         only: &declared.sparse,

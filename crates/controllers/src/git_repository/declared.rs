@@ -6,15 +6,14 @@ use std::time::Duration;
 use equate_api::meta::FINALIZER;
 use equate_api::source::{GitProvider, GitRepository, GitRepositorySpec, GitVerificationMode, Include};
 use equate_git::Reference;
-use equate_source::{Place, PlaceError};
+use equate_source::{Place, PlaceError, Publisher};
 
 use crate::Key;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Declared {
     pub(crate) key: Key,
-    /// The place of its artifacts.
-    pub(crate) place: Place,
+    pub(crate) publisher: Publisher,
     pub(crate) generation: i64,
     pub(crate) deleting: bool,
     pub(crate) finalizer: bool,
@@ -72,7 +71,10 @@ impl TryFrom<&GitRepository> for Declared {
         let (meta, spec) = (&object.metadata, &object.spec);
         let key = Key::of(meta);
         Ok(Self {
-            place: Place::new("GitRepository", &key.namespace, &key.name)?,
+            publisher: Publisher::new(
+                Place::new("GitRepository", &key.namespace, &key.name)?,
+                meta.uid.clone().unwrap_or_default(),
+            ),
             key,
             generation: meta.generation.unwrap_or_default(),
             deleting: meta.deletion_timestamp.is_some(),

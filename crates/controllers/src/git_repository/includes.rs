@@ -6,14 +6,17 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use equate_api::kustomize::SourceKind;
 use equate_api::meta::Reason;
 use equate_api::source::{Artifact, GitRepository, Include};
-use equate_source::{Included, Storage};
+use equate_source::Included;
 
+use super::Context;
 use super::declared::Declared;
 use super::failure::Failure;
 use crate::Key;
 use crate::kit::mirror::{Change, Mirror};
+use crate::sources::publisher;
 
 /// The sources that include each source, updated by the changes of all GitRepositories.
 #[derive(Debug, Default)]
@@ -126,7 +129,7 @@ fn refuse_cycle(
 
 /// The files of the artifacts, with their destinations. Blocks.
 pub(super) fn trees(
-    storage: &Storage,
+    cx: &Context,
     declared: &Declared,
     artifacts: &[Artifact],
 ) -> Result<Vec<Included>, Failure> {
@@ -138,9 +141,13 @@ pub(super) fn trees(
             .as_deref()
             .filter(|path| !path.is_empty())
             .unwrap_or(name);
-        let tree = storage.tree(&artifact.digest).ok_or_else(|| {
+        let object = cx.repositories.get(&key(&declared.key, include));
+        let publisher = object.and_then(|object| publisher(SourceKind::GitRepository, &object.metadata));
+        let tree = publisher.and_then(|publisher| cx.storage.tree(&publisher, &artifact.digest));
+        let tree = tree.ok_or_else(|| {
             Failure::copy(format!(
-                "failed to copy '{name}' include from {from:?} to {to:?}: its artifact {} is not in the store",
+                "failed to copy '{name}' include from {from:?} to {to:?}: the store has no artifact {} that \
+                 GitRepository '{name}' published; reconcile it",
                 artifact.digest
             ))
         })?;

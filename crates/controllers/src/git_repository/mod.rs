@@ -282,7 +282,7 @@ impl GitRepositories {
     /// Removes its artifacts first: without the finalizer, nothing knows them.
     async fn delete(&self, declared: &Declared) -> Acted<Done> {
         self.cx.watches.leave(&declared.key);
-        match self.remove(declared.place.clone()).await {
+        match self.remove(declared.publisher.place().clone()).await {
             Ok(()) => Acted::Released,
             Err(error) => Acted::Done(Done::NotRemoved(error)),
         }

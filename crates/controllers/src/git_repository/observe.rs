@@ -58,18 +58,18 @@ async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitReposi
     let Some(artifact) = status.artifact else {
         return Artifact::None;
     };
-    let (own, place) = (Arc::clone(cx), declared.place.clone());
+    let (own, publisher) = (Arc::clone(cx), declared.publisher.clone());
     let adopted = spawn_blocking(move || {
         let adopted = own
             .storage
-            .adopt(&place, &artifact.path, &artifact.digest, &artifact.revision);
+            .adopt(&publisher, &artifact.path, &artifact.digest, &artifact.revision);
         // artifacts past the retention are also removed where nothing new is published
-        let collected = own.storage.collect(&place);
+        let collected = own.storage.collect(publisher.place());
         for error in [adopted.as_ref().err(), collected.as_ref().err()]
             .into_iter()
             .flatten()
         {
-            tracing::warn!(%place, error = %chain(error), "cannot read or clean the artifact store");
+            tracing::warn!(place = %publisher.place(), error = %chain(error), "cannot read or clean the artifact store");
         }
         adopted.ok().flatten().is_some()
     });

@@ -163,7 +163,7 @@ pub(crate) struct Record {
     pub config: Option<remote::ConfigDigest>,
     /// None without variables, or where they could not be read.
     pub values: Option<Stamp>,
-    /// Values to mask, as long as it is applied.
+    /// Values to mask. Messages about health may quote them later.
     pub masks: Vec<Arc<Masks>>,
     pub artifact: String,
     pub wants: Option<DesiredSet>,
@@ -194,6 +194,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    pub(crate) fn drop_build(&mut self) {
+        self.desired = None;
+        self.masks.retain(|masks| masks.is_small());
+    }
+
     pub(crate) fn is_named(&self, revision: Option<&str>) -> bool {
         revision.is_some_and(|revision| revision == self.revision.revision || revision == self.since)
     }

@@ -602,11 +602,18 @@ fn step(mut declared: Declared, objects: Objects) -> Step {
     decide(&declared, &seen, now).step
 }
 
-/// Masks decrypted texts, in objects of any kind.
+/// Masks values of Secrets and decrypted texts, also in answers of the API server.
 fn hide(preview: &mut Preview, opened: &Masks) {
+    for failure in &mut preview.failures {
+        failure.error.map_messages(|text| opened.mask(text));
+    }
     let steps = preview.plan.stages.iter_mut().flat_map(|stage| &mut stage.steps);
     let changes = steps.filter_map(|step| match step {
         plan::Step::Patch { changes, .. } => Some(changes),
+        plan::Step::Recreate { why, .. } => {
+            *why = opened.mask(why);
+            None
+        }
         _ => None,
     });
     let shown = changes

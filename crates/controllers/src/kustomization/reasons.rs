@@ -132,7 +132,8 @@ impl fmt::Display for Wait {
             Wait::NotStored(kind, key) => {
                 write!(
                     f,
-                    "Source is not ready, artifact not found, waiting for {kind}/{key}"
+                    "Source is not ready, artifact not found, waiting for {kind}/{key}: the store has no artifact \
+                     with the digest in its status that it published"
                 )
             }
             Wait::DependencyAbsent(key) => write!(

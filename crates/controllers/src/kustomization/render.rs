@@ -2,6 +2,7 @@
 //!
 //! It is independent of runs: `preview` uses it, too.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub(crate) struct Rendered {
     pub(super) objects: Arc<BuiltObjects>,
     pub(super) inputs: Inputs,
     pub(super) resolved: bool,
-    /// The decrypted texts, to mask.
+    /// The texts to mask.
     pub(super) opened: Arc<Masks>,
     pub(super) digest: String,
     /// The files that declare Equate's own loop, with their numbers of objects; for the root only.
@@ -143,14 +144,16 @@ impl Rendering<'_> {
             (Some(_), None) => {}
         }
         let keys = values.and_then(Values::keys);
-        let (built, digest, opened) = self.build_opened(ks, content, spec, keys).await?;
+        let read = values.map(|values| Arc::clone(values.masks()));
+        let (built, digest, opened) = self.build_opened(ks, content, spec, keys, read).await?;
         let Built {
             objects,
             inputs,
             deprecations: _,
             warnings: _,
         } = built;
-        let rendered = self.prepare(ks, objects, inputs, digest).await?;
+        let rendered = self.prepare(ks, objects, inputs, digest).await;
+        let rendered = rendered.map_err(|failure| failure.map_message(|why| opened.mask(why)))?;
         let mut sealed = rendered
             .desired
             .iter()
@@ -176,6 +179,7 @@ impl Rendering<'_> {
         content: Content,
         spec: equate_kustomize::Spec,
         keys: Option<&KeyRing>,
+        read: Option<Arc<Masks>>,
     ) -> Result<(Built, String, Masks), Failure> {
         let (content, spec, keys) = (Arc::new(content), Arc::new(spec), keys.cloned().map(Arc::new));
         let timeout = ks.timeout;
@@ -185,8 +189,17 @@ impl Rendering<'_> {
             let build = {
                 let (content, spec, keys) = (Arc::clone(&content), Arc::clone(&spec), keys.clone());
                 let (answers, stop) = (Arc::clone(&answers), stop.clone());
-                let transits = self.transits.clone();
-                move || once(&content, &spec, keys.as_deref(), &transits, &answers, &stop)
+                let (transits, read) = (self.transits.clone(), read.clone().unwrap_or_default());
+                move || {
+                    once(
+                        &content,
+                        &spec,
+                        keys.as_deref(),
+                        (&transits, &answers),
+                        &read,
+                        &stop,
+                    )
+                }
             };
             let (built, opened, questions) = self.build_within(timeout, stop, build).await?;
             let Some(ring) = keys.as_ref().filter(|_| !questions.is_empty()) else {
@@ -280,26 +293,35 @@ impl Rendering<'_> {
     }
 }
 
-/// One build: its result, the decrypted texts, and the questions for transit engines.
+/// One build: its result, the texts to mask, and the questions for transit engines.
 type Once = (Result<(Built, String), Failure>, Masks, Vec<TransitRequest>);
 
 fn once(
     content: &Content,
     spec: &equate_kustomize::Spec,
     keys: Option<&KeyRing>,
-    transits: &Transits,
-    answers: &Answers,
+    (transits, answers): (&Transits, &Answers),
+    read: &Masks,
     stop: &equate_kustomize::Stop,
 ) -> Once {
     let allowed = |address: &str| keys.is_some_and(|keys| transits.allows(keys, address));
+    let derived = RefCell::new(Masks::default());
+    let derive = |value: &str, made: &str| {
+        if read.contains(value) {
+            derived.borrow_mut().add_derived(made, value);
+        }
+    };
     let opening = keys.map(|keys| Opening::new(keys, &allowed, answers, stop));
     let loaders = Loaders {
         stop: Some(stop),
         secrets: opening.as_ref().map(|opening| opening as &dyn Secrets),
+        derived: Some(&derive),
         ..Loaders::default()
     };
     let built = equate_kustomize::build_with(content, spec, loaders);
-    let (opened, questions) = opening.map(Opening::ends).unwrap_or_default();
+    let (mut opened, questions) = opening.map(Opening::ends).unwrap_or_default();
+    opened.extend(read);
+    opened.extend(&derived.borrow());
     let unanswered = answers.values().any(Result::is_err);
     let built = match built {
         Ok(built) => {

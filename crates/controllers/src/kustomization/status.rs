@@ -49,6 +49,20 @@ pub(crate) struct Aspects {
     pub(crate) untaken: Option<String>,
 }
 
+impl Aspects {
+    pub(crate) fn map_messages(self, map: impl Fn(&str) -> String) -> Self {
+        let map = |message: Option<String>| message.map(|message| map(&message));
+        Self {
+            contested: map(self.contested),
+            drifting: map(self.drifting),
+            awaited: map(self.awaited),
+            needed: map(self.needed),
+            over_budget: map(self.over_budget),
+            untaken: map(self.untaken),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Healthy {
     NotChecked,

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use equate_api::kustomize::SourceKind;
 use equate_api::source::{Artifact, Bucket, ExternalArtifact, GitRepository, OciRepository};
+use equate_source::{Place, Publisher};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
@@ -65,7 +66,13 @@ pub(crate) enum Named {
     Unserved,
     Absent,
     Nothing,
-    Artifact(Artifact),
+    Artifact(Box<SourceArtifact>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct SourceArtifact {
+    pub(crate) artifact: Artifact,
+    pub(crate) publisher: Publisher,
 }
 
 pub(crate) struct Sources {
@@ -114,7 +121,7 @@ impl Sources {
 
     pub(crate) fn artifact(&self, source: &ObjectRef) -> Option<Artifact> {
         match self.named(source) {
-            Named::Artifact(artifact) => Some(artifact),
+            Named::Artifact(found) => Some(found.artifact),
             Named::Unlisted(_) | Named::Unserved | Named::Absent | Named::Nothing => None,
         }
     }
@@ -127,7 +134,13 @@ where
     // read first: a change in between wakes the reader
     let listed = mirror.is_ready();
     if let Some(object) = mirror.get(key) {
-        return object.artifact().cloned().map_or(Named::Nothing, Named::Artifact);
+        return match (object.artifact(), publisher(K::KIND, object.meta())) {
+            (Some(artifact), Some(publisher)) => Named::Artifact(Box::new(SourceArtifact {
+                artifact: artifact.clone(),
+                publisher,
+            })),
+            _ => Named::Nothing,
+        };
     }
     match &*mirror.watch_state().borrow() {
         WatchState::Unserved => Named::Unserved,
@@ -135,6 +148,13 @@ where
         WatchState::Troubled(error) => Named::Unlisted(Some(chain(&**error))),
         WatchState::Starting | WatchState::Following => Named::Unlisted(None),
     }
+}
+
+/// None for names that no API server accepts.
+pub(crate) fn publisher(kind: SourceKind, meta: &ObjectMeta) -> Option<Publisher> {
+    let Key { namespace, name } = Key::of(meta);
+    let place = Place::new(kind.as_str(), &namespace, &name).ok()?;
+    Some(Publisher::new(place, meta.uid.clone().unwrap_or_default()))
 }
 
 /// A mirror that begins with its first use.

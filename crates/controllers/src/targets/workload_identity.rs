@@ -5,8 +5,10 @@
 //! memory until 80 % of its life are over. The next request then gets another, so an idle cluster costs
 //! nothing.
 //!
-//! Refused: cloud providers, whose services exchange such a token for theirs; addresses without TLS; and
-//! this process's own identity if no account is named, which Flux would lend.
+//! Refused: all of it without Flux's feature gate, because everybody who may write the ConfigMap gets such a
+//! token; audiences and hosts that the operator does not list; cloud providers, whose services exchange such
+//! a token for theirs; addresses without TLS; and this process's own identity if no account is named, which
+//! Flux would lend.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +42,20 @@ const CA_BYTES_MAX: usize = 256 << 10;
 /// Why a ConfigMap opens no cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadIdentityError {
+    /// The feature gate is off.
+    #[error(
+        "ObjectLevelWorkloadIdentity feature gate is not enabled, so no token of a ServiceAccount is requested; enable \
+         it with --feature-gates=ObjectLevelWorkloadIdentity=true, or use a kubeconfig in spec.kubeConfig.secretRef"
+    )]
+    Gated,
+    /// The audience is not listed.
+    #[error(
+        "a token for audience {0:?} is not allowed; the controllers allow it with --workload-identity-audiences"
+    )]
+    Audience(String),
+    /// The host is not listed.
+    #[error("no token may be sent to {0:?}; the controllers allow it with --workload-identity-hosts")]
+    Host(String),
     /// A cloud's provider.
     #[error(
         "provider '{0}' is not supported, because its clusters need tokens of a cloud service; use provider 'generic' \
@@ -117,8 +133,16 @@ impl WorkloadIdentity {
             cloud @ ("aws" | "azure" | "gcp") => return Err(WorkloadIdentityError::Cloud(cloud.to_owned())),
             other => return Err(WorkloadIdentityError::Provider(other.to_owned())),
         }
+        let allowed = &policy.workload_identity;
+        if !allowed.enabled {
+            return Err(WorkloadIdentityError::Gated);
+        }
         let address = text("address").ok_or(WorkloadIdentityError::NoAddress)?;
         let server = server(address)?;
+        let host = host_of(&server);
+        if !allowed.hosts.is_empty() && !allowed.hosts.contains(host) {
+            return Err(WorkloadIdentityError::Host(host.to_owned()));
+        }
         let default = policy.default_kubeconfig_service_account.as_deref();
         let account = text("serviceAccountName").or(default.filter(|name| !name.is_empty()));
         let account = account.ok_or(WorkloadIdentityError::NoAccount)?;
@@ -134,6 +158,12 @@ impl WorkloadIdentity {
         let mut audiences: Vec<String> = audiences.map(str::to_owned).collect();
         if audiences.is_empty() {
             audiences.push(address.to_owned());
+        }
+        let mut unlisted = audiences
+            .iter()
+            .filter(|audience| !allowed.audiences.contains(*audience));
+        if let Some(unlisted) = unlisted.next().filter(|_| !allowed.audiences.is_empty()) {
+            return Err(WorkloadIdentityError::Audience(unlisted.clone()));
         }
         Ok(Self {
             server,
@@ -213,6 +243,12 @@ fn server(address: &str) -> Result<String, WorkloadIdentityError> {
         None => return Err(wrong()),
     };
     Ok(format!("https://{}:{port}", authority.host().to_lowercase()))
+}
+
+fn host_of(server: &str) -> &str {
+    let authority = server.trim_start_matches("https://");
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 struct Tokens {
@@ -306,6 +342,7 @@ impl Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::WorkloadIdentityPolicy;
 
     fn parse(data: &[(&str, &str)], default: Option<&str>) -> Result<WorkloadIdentity, String> {
         let data = data
@@ -313,9 +350,57 @@ mod tests {
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let policy = Policy {
             default_kubeconfig_service_account: default.map(str::to_owned),
+            workload_identity: WorkloadIdentityPolicy::any(),
             ..Policy::default()
         };
         WorkloadIdentity::parse(&data.collect(), "team-a", &policy).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn tokens_need_the_gate_and_a_listed_audience_and_host() {
+        let data = [
+            ("provider", "generic"),
+            ("address", "https://Prod.example:6443"),
+            ("serviceAccountName", "deployer"),
+            ("audiences", "prod\ntest"),
+        ];
+        let data = data.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let check = |enabled: bool, audiences: &[&str], hosts: &[&str], expected: Option<&str>| {
+            let set = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+            let policy = Policy {
+                workload_identity: WorkloadIdentityPolicy {
+                    enabled,
+                    audiences: set(audiences),
+                    hosts: set(hosts),
+                },
+                ..Policy::default()
+            };
+            let parsed = WorkloadIdentity::parse(&data.clone().into(), "team-a", &policy);
+            let message = parsed.err().map(|error| error.to_string());
+            match (&message, expected) {
+                (None, None) => {}
+                (Some(message), Some(expected)) if message.contains(expected) => {}
+                _ => panic!("{audiences:?} {hosts:?}: {message:?}"),
+            }
+        };
+        let gate = "enable it with --feature-gates=ObjectLevelWorkloadIdentity=true";
+        check(false, &[], &[], Some(gate));
+        // lists only narrow it
+        check(false, &["prod", "test"], &["prod.example"], Some(gate));
+        check(true, &[], &[], None);
+        check(true, &["prod", "test"], &["prod.example"], None);
+        check(
+            true,
+            &["prod"],
+            &[],
+            Some("a token for audience \"test\" is not allowed"),
+        );
+        check(
+            true,
+            &[],
+            &["other.example"],
+            Some("no token may be sent to \"prod.example\""),
+        );
     }
 
     #[test]

@@ -18,6 +18,9 @@ use tokio::task::JoinHandle;
 
 use crate::session::Session;
 
+/// Stands for the directory of the source.
+const PLACE: &str = "@place";
+
 /// Serves archives by name, at a port of its own.
 pub(crate) struct ArtifactServer {
     address: String,
@@ -36,6 +39,7 @@ impl ArtifactServer {
         let site = Arc::new(Site::default());
         let router = Router::new()
             .route("/{name}", get(serve))
+            .route("/{kind}/{namespace}/{source}/{name}", get(serve_stored))
             .with_state(Arc::clone(&site));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -43,7 +47,7 @@ impl ArtifactServer {
         ArtifactServer { address, site, task }
     }
 
-    /// Serves these files under a name; returns the `status.artifact` of a source that published them.
+    /// Serves these files under a name; returns a `status.artifact` for [`published`].
     pub(crate) fn publish(&self, name: &str, revision: &str, files: &[(&str, &str)]) -> Value {
         self.publish_bytes(name, revision, archive(files))
     }
@@ -60,7 +64,7 @@ impl ArtifactServer {
             "lastUpdateTime": "2026-01-01T00:00:00Z",
             "path": name,
             "revision": revision,
-            "url": format!("{}/{name}", self.address),
+            "url": format!("{}/{PLACE}/{name}", self.address),
         })
     }
 
@@ -88,6 +92,13 @@ impl Drop for ArtifactServer {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+async fn serve_stored(
+    site: State<Arc<Site>>,
+    Path((_, _, _, name)): Path<(String, String, String, String)>,
+) -> Result<Vec<u8>, StatusCode> {
+    serve(site, Path(name)).await
 }
 
 async fn serve(State(site): State<Arc<Site>>, Path(name): Path<String>) -> Result<Vec<u8>, StatusCode> {
@@ -123,6 +134,11 @@ where
         ..PatchParams::default()
     };
     let mut artifact = artifact.clone();
+    let kind = K::kind(&()).to_lowercase();
+    let url = artifact["url"].as_str().unwrap();
+    artifact["url"] = url
+        .replace(PLACE, &format!("{kind}/{}/{name}", session.home))
+        .into();
     // the metadata of an earlier artifact is removed with it
     artifact["metadata"] = artifact["metadata"].take();
     let status = json!({ "status": { "artifact": artifact } });

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use equate_api::kustomize::Kustomization;
-use equate_controllers::Policy;
 use equate_testkit::apiserver::EmbeddedCluster;
 use equate_testkit::apiserver::cluster::Builder;
 use equate_testkit::eventually::eventually;
@@ -291,7 +290,8 @@ fn by_identity() -> Value {
 #[tokio::test]
 async fn spec_kube_config_config_map_ref_uses_an_account_of_this_cluster() {
     let (a, b) = (config_map("a", "there"), config_map("b", "there"));
-    let session = Session::start(&[("apps/a.yaml", &*a), ("apps/b.yaml", &*b)]).await;
+    let files = [("apps/a.yaml", &*a), ("apps/b.yaml", &*b)];
+    let session = Session::with(&files, Options::with_tokens()).await;
     let other = Other::trusting(&session).await;
     session.kustomize("apps", "apps", by_identity()).await;
     let message = session.fails("apps", "ReconciliationFailed").await;
@@ -329,14 +329,8 @@ async fn spec_kube_config_config_map_ref_uses_an_account_of_this_cluster() {
 
 #[tokio::test]
 async fn default_kubeconfig_service_account_applies_where_none_is_named() {
-    let policy = Policy {
-        default_kubeconfig_service_account: Some("default-deployer".to_owned()),
-        ..Policy::default()
-    };
-    let options = Options {
-        policy,
-        ..Options::default()
-    };
+    let mut options = Options::with_tokens();
+    options.policy.default_kubeconfig_service_account = Some("default-deployer".to_owned());
     let session = Session::with(&[("apps/a.yaml", &*config_map("a", "there"))], options).await;
     let other = Other::trusting(&session).await;
     account(&session, "default-deployer").await;
@@ -350,7 +344,8 @@ async fn default_kubeconfig_service_account_applies_where_none_is_named() {
 
 #[tokio::test]
 async fn spec_kube_config_config_map_ref_is_refused_by_name() {
-    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
+    let files = [("apps/a.yaml", &*config_map("a", "there"))];
+    let session = Session::with(&files, Options::with_tokens()).await;
     let other = Other::start().await;
     account(&session, "deployer").await;
     cluster(&session, json!({ "provider": "aws" })).await;
@@ -389,7 +384,8 @@ async fn spec_kube_config_config_map_ref_is_refused_by_name() {
 
 #[tokio::test]
 async fn a_refused_token_is_requested_again() {
-    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
+    let files = [("apps/a.yaml", &*config_map("a", "one"))];
+    let session = Session::with(&files, Options::with_tokens()).await;
     let (address, authority, _serving) = session.address().await;
     let admin: ClusterRoleBinding = serde_json::from_value(json!({
         "metadata": { "name": "deployer" },
@@ -414,4 +410,34 @@ async fn a_refused_token_is_requested_again() {
     session.ready("apps", &revision).await;
     session.value("default", "a", Some("two")).await;
     session.end().await;
+}
+
+#[tokio::test]
+async fn a_config_map_gives_no_token_without_the_feature_gate() {
+    let mut session = Session::start(&[("apps/a.yaml", &*config_map("a", "there"))]).await;
+    let other = Other::trusting(&session).await;
+    account(&session, "deployer").await;
+    other.admit("deployer").await;
+    cluster(&session, other.identity(Some("deployer"))).await;
+    session.kustomize("apps", "apps", by_identity()).await;
+    let message = session.fails("apps", "ReconciliationFailed").await;
+    assert!(
+        message.contains("enable it with --feature-gates=ObjectLevelWorkloadIdentity=true"),
+        "{message}"
+    );
+    other.value("a", None).await;
+    let mut options = Options::with_tokens();
+    let hosts = &mut options.policy.workload_identity.hosts;
+    hosts.insert("other.example.com".to_owned());
+    session.engine(options).await;
+    let refused = |status: &equate_api::kustomize::KustomizationStatus| {
+        let (_, message) = crate::session::ready(status);
+        message.contains("the controllers allow it with --workload-identity-hosts")
+    };
+    session.until("apps", "the host is refused", refused).await;
+    other.value("a", None).await;
+    session.engine(Options::with_tokens()).await;
+    other.value("a", Some("there")).await;
+    session.end().await;
+    other.cluster.stop().await;
 }

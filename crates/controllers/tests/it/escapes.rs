@@ -396,7 +396,8 @@ const NO_NAMES: [&str; 5] = [
 
 #[tokio::test]
 async fn a_reference_with_a_path_in_its_name_reads_nothing() {
-    let session = Session::anywhere(&[("app/a.yaml", &*map("@home-a", "a", "${key}"))]).await;
+    let files = [("app/a.yaml", &*map("@home-a", "a", "${key}"))];
+    let session = Session::anywhere_with(&files, Options::with_tokens()).await;
     tenant(&session, "@home-a").await;
     session.namespace("@home-platform").await;
     let theirs = json!({ "metadata": { "name": "theirs" }, "stringData": { "key": HIDDEN, "value": "{}" } });

@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::GitRepository;
+use equate_controllers::policy::WorkloadIdentityPolicy;
 use equate_controllers::{Engine, OwnLoop, Policy, Shards, Stats};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage};
@@ -67,6 +68,19 @@ pub(crate) struct Options {
     pub(crate) policy: Policy,
     pub(crate) http_retries: Option<u32>,
     pub(crate) concurrency: Option<usize>,
+}
+
+impl Options {
+    /// With the feature gate ObjectLevelWorkloadIdentity.
+    pub(crate) fn with_tokens() -> Options {
+        Options {
+            policy: Policy {
+                workload_identity: WorkloadIdentityPolicy::any(),
+                ..Policy::default()
+            },
+            ..Options::default()
+        }
+    }
 }
 
 impl Session {

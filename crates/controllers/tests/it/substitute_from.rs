@@ -1,9 +1,11 @@
 //! `spec.postBuild.substituteFrom`: precedence of values, times of reading, and secrecy.
 
+use equate_api::source::OciRepository;
 use equate_testkit::eventually::eventually;
 use equate_testkit::faults::{Fault, Rule, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::{Api, PostParams};
+use kube::CustomResourceExt as _;
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::session::{DEADLINE, HOME, Session, config_map, ready};
@@ -348,6 +350,89 @@ async fn kustomization_post_build_substitute_from_hides_secrets() {
         assert!(!status.contains(HIDDEN), "{status}");
         assert!(!events.contains(HIDDEN), "{events}");
     }
+    session.end().await;
+}
+
+#[tokio::test]
+async fn kustomization_post_build_substitute_from_hides_what_expressions_derive() {
+    const SECRET: &str = "hunter2 of the Database";
+    let table = [
+        ("upper", "${shown^^}", "HUNTER2 OF"),
+        ("first", "${shown^}", "Hunter2 of"),
+        ("piece", "${shown:0:12}", "hunter2 of t"),
+        ("replaced", "${shown/of/OF}", "hunter2 OF"),
+        ("trimmed", "${shown%Data*}", "hunter2 of"),
+        ("nested", "${none:-no ${shown,,}}", "the database"),
+        ("default", "${none:-no ${shown}}", "of the Database"),
+        ("quoted", "${other:4}", "pass"),
+    ];
+    let labelled = |name: &str, value: &str| {
+        let metadata =
+            json!({ "name": name, "namespace": "default", "labels": { "shown": format!("not {value}") } });
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata }).to_string()
+    };
+    let files: Vec<(String, String)> = table
+        .iter()
+        .map(|(name, value, _)| (format!("{name}/a.yaml"), labelled(name, value)))
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let session = Session::start(&files).await;
+    let data = json!({ "shown": SECRET, "other": r#"the <pass "word"> & more"# });
+    make(&session, "Secret", "hidden", json!({}), data).await;
+    let from = json!([{ "kind": "Secret", "name": "hidden" }]);
+    for (name, _, derived) in table {
+        let spec = json!({ "postBuild": { "substituteFrom": from } });
+        session.kustomize(name, name, spec).await;
+        let message = session.fails(name, "ReconciliationFailed").await;
+        assert!(message.contains("*****"), "{name}: {message}");
+        session.event(name, "*****").await;
+        let object = session.kustomizations().get(name).await.unwrap();
+        let status = json!(object.status).to_string();
+        let events = session.events(name).await.join("\n");
+        assert!(!status.contains(derived), "{name}: {status}");
+        assert!(!events.contains(derived), "{name}: {events}");
+    }
+    session.end().await;
+}
+
+#[tokio::test]
+async fn kustomization_post_build_substitute_from_hides_secrets_in_health() {
+    let source = json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "OCIRepository",
+        "metadata": { "name": "charts", "namespace": HOME },
+        "spec": { "url": "oci://registry.invalid/${shown^^}", "interval": "10m" },
+    });
+    let session = Session::start(&[("apps/a.yaml", &*source.to_string())]).await;
+    session.define(OciRepository::crd()).await;
+    make(
+        &session,
+        "Secret",
+        "hidden",
+        json!({}),
+        json!({ "shown": "hunter2" }),
+    )
+    .await;
+    let from = json!([{ "kind": "Secret", "name": "hidden" }]);
+    let spec = json!({ "postBuild": { "substituteFrom": from }, "wait": true, "retryInterval": "1s" });
+    session.kustomize("apps", "apps", spec).await;
+    let api: Api<OciRepository> = Api::namespaced(session.client.clone(), HOME);
+    let report = async |condition: Value| {
+        let mut condition = condition;
+        condition["lastTransitionTime"] = json!("2026-01-01T00:00:00Z");
+        let status = json!({ "status": { "observedGeneration": 1, "conditions": [condition] } });
+        let (params, status) = (PatchParams::default(), Patch::Merge(status));
+        api.patch_status("charts", &params, &status).await
+    };
+    let ready = json!({ "type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored" });
+    eventually("it is applied", DEADLINE, async || report(ready.clone()).await).await;
+    session.ready("apps", &session.commit(&[])).await;
+    let stalled = json!({
+        "type": "Stalled", "status": "True", "reason": "URLInvalid",
+        "message": "no registry at oci://registry.invalid/HUNTER2",
+    });
+    report(stalled).await.unwrap();
+    let message = session.fails("apps", "HealthCheckFailed").await;
+    assert!(message.contains("oci://registry.invalid/*****"), "{message}");
     session.end().await;
 }
 

@@ -3,17 +3,20 @@
 
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
+use equate_api::source::{GitRepository, OciRepository};
 use equate_controllers::Policy;
+use equate_controllers::policy::ArtifactServers;
 use equate_testkit::eventually::eventually;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::Resource;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
+use kube::{CustomResourceExt as _, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::artifact_server::{ArtifactServer, published};
 pub(crate) use crate::session::config_map_in as map;
 use crate::session::{
     DEADLINE, Options, Session, deployment, document, inventory, kustomization, ready, said,
@@ -395,5 +398,147 @@ async fn a_claim_with_permission_takes_over() {
     session.value("@home", "shared", Some("two")).await;
     session.ready("@home-a/app", &revision).await;
     assert_eq!(uid().await, before);
+    session.end().await;
+}
+
+async fn forged<K>(session: &Session, name: &str, spec: Value, artifact: &Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Serialize
+        + std::fmt::Debug,
+{
+    let object = json!({
+        "apiVersion": K::api_version(&()), "kind": K::kind(&()),
+        "metadata": { "name": name, "labels": session.labels() },
+        "spec": spec,
+    });
+    let api: Api<K> = Api::namespaced(session.client.clone(), &session.here("@home-a"));
+    let served = async || {
+        let object: K = serde_json::from_value(object.clone()).unwrap();
+        api.create(&PostParams::default(), &object).await
+    };
+    eventually("the kind is served", DEADLINE, served).await;
+    let status = Patch::Merge(json!({ "status": { "artifact": artifact } }));
+    let params = PatchParams::default();
+    api.patch_status(name, &params, &status).await.unwrap();
+}
+
+/// The tenant's Kustomization of a source says this and applies nothing.
+async fn opens_nothing(session: &Session, kind: &str, source: &str, expected: &str) {
+    let name = format!("{}-{source}", kind.to_lowercase());
+    let spec = json!({
+        "serviceAccountName": "deployer", "retryInterval": "1s", "timeout": "1s",
+        "sourceRef": { "kind": kind, "name": source },
+    });
+    let mut object = kustomization(&name, "app", spec);
+    object.metadata.namespace = Some(session.here("@home-a"));
+    object.metadata.labels = serde_json::from_value(session.labels()).unwrap();
+    let api: Api<Kustomization> = Api::namespaced(session.client.clone(), &session.here("@home-a"));
+    api.create(&PostParams::default(), &object).await.unwrap();
+    let says = |status: &KustomizationStatus| {
+        let (ready, message) = ready(status);
+        ready == "False" && message.contains(&session.here(expected))
+    };
+    session.until(&format!("@home-a/{name}"), expected, says).await;
+    absent(session, "@home-a", "a").await;
+}
+
+#[tokio::test]
+async fn a_forged_status_opens_no_artifact_of_another_source() {
+    let options = Options {
+        http_retries: Some(0),
+        ..Options::default()
+    };
+    let a = map("@home-a", "a", "of the platform");
+    let session = Session::anywhere_with(&[("app/a.yaml", &*a)], options).await;
+    tenant(&session, "@home-a").await;
+    session.define(OciRepository::crd()).await;
+    let fleet = async || {
+        let fleet: Option<GitRepository> = session.get("@home", "fleet").await;
+        fleet
+            .and_then(|fleet| fleet.status?.artifact)
+            .ok_or("no artifact")
+    };
+    let fleet = eventually("the platform has an artifact", DEADLINE, fleet).await;
+    let forged_fleet = serde_json::to_value(&fleet).unwrap();
+
+    // a repository that this process reconciles
+    let git = json!({ "url": "https://local.invalid/mine", "interval": "10m", "suspend": true });
+    forged::<GitRepository>(&session, "mine", git, &forged_fleet).await;
+    let missing = "the store has no artifact with the digest in its status that it published";
+    opens_nothing(&session, "GitRepository", "mine", missing).await;
+
+    // the path in the store of the platform's source
+    let oci = json!({ "url": "oci://registry.invalid/app", "interval": "10m" });
+    forged::<OciRepository>(&session, "path", oci.clone(), &forged_fleet).await;
+    let elsewhere = "is not below /ocirepository/@home-a/path/";
+    opens_nothing(&session, "OCIRepository", "path", elsewhere).await;
+
+    // the digest of an artifact that was fetched for the platform
+    let server = ArtifactServer::start().await;
+    let revision = format!("latest@sha256:{}", "1".repeat(64));
+    let files = [("app/a.yaml", &*session.here(&a))];
+    let artifact = server.publish("theirs", &revision, &files);
+    let object = json!({ "metadata": { "name": "theirs", "labels": session.labels() }, "spec": oci });
+    create::<OciRepository>(&session, "@home", with_kind::<OciRepository>(object)).await;
+    published::<OciRepository>(&session, "theirs", &artifact).await;
+    let spec = json!({ "sourceRef": { "kind": "OCIRepository", "name": "theirs" } });
+    session.kustomize("theirs", "nowhere", spec).await;
+    let built = |status: &KustomizationStatus| ready(status).1.contains("is not in the artifact");
+    session.until("theirs", "read", built).await;
+    assert_eq!(server.asked("theirs"), 1);
+    let mut copied = artifact.clone();
+    copied["url"] = server
+        .url(&session.here("ocirepository/@home-a/digest/none"))
+        .into();
+    forged::<OciRepository>(&session, "digest", oci, &copied).await;
+    opens_nothing(&session, "OCIRepository", "digest", "artifact not found").await;
+    session.end().await;
+}
+
+fn with_kind<K: Resource<DynamicType = ()>>(mut object: Value) -> Value {
+    object["apiVersion"] = K::api_version(&()).into();
+    object["kind"] = K::kind(&()).into();
+    object
+}
+
+#[tokio::test]
+async fn a_forged_status_makes_no_request_to_another_server() {
+    let server = ArtifactServer::start().await;
+    let allowed = ArtifactServer::start().await;
+    let host = allowed.url("").replace("http://", "");
+    let named = [host.trim_end_matches('/').parse().unwrap()];
+    let policy = Policy {
+        artifact_servers: ArtifactServers::of("flux-system", named),
+        ..Policy::default()
+    };
+    let options = Options {
+        policy,
+        http_retries: Some(0),
+        ..Options::default()
+    };
+    let session = Session::anywhere_with(&[], options).await;
+    tenant(&session, "@home-a").await;
+    session.define(OciRepository::crd()).await;
+    let revision = format!("latest@sha256:{}", "1".repeat(64));
+    let a = session.here(&map("@home-a", "a", "one"));
+    let oci = json!({ "url": "oci://registry.invalid/app", "interval": "10m" });
+    let of = |server: &ArtifactServer, name: &str| {
+        let mut artifact = server.publish("app", &revision, &[("app/a.yaml", &a)]);
+        let path = session.here(&format!("ocirepository/@home-a/{name}/app"));
+        artifact["url"] = server.url(&path).into();
+        artifact
+    };
+    forged::<OciRepository>(&session, "internal", oci.clone(), &of(&server, "internal")).await;
+    let refused = "it is no Service of namespace flux-system; if it is one, start the controllers with --artifact-server=127.0.0.1";
+    opens_nothing(&session, "OCIRepository", "internal", refused).await;
+    assert_eq!(server.asked("app"), 0);
+
+    forged::<OciRepository>(&session, "listed", oci, &of(&allowed, "listed")).await;
+    let spec = json!({ "sourceRef": { "kind": "OCIRepository", "name": "listed" } });
+    kustomize(&session, "@home-a", "app", spec).await;
+    session.value("@home-a", "a", Some("one")).await;
     session.end().await;
 }

@@ -632,6 +632,54 @@ fn limits_are_named() {
 }
 
 #[test]
+fn a_mirror_with_too_many_bytes_is_fetched_afresh() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::with(Limits {
+        mirror_bytes_max: 64 << 10,
+        ..Limits::default()
+    });
+    let mirrors = fixture.directory.path().join("mirrors");
+    let bytes = || {
+        let size = |path: std::path::PathBuf| std::fs::metadata(path).map_or(0, |file| file.len());
+        let mut folders = vec![mirrors.clone()];
+        let mut sum = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().flatten() {
+                match entry.path() {
+                    path if path.is_dir() => folders.push(path),
+                    path => sum += size(path),
+                }
+            }
+        }
+        sum
+    };
+    let mut state = 1_u64;
+    let mut noise = || -> String {
+        let draw = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from(b'!' + u8::try_from((state >> 33) % 90).unwrap())
+        };
+        (0..20_000).map(draw).collect()
+    };
+    for _ in 0..20 {
+        let text = noise();
+        repository.commit(&[("a.yaml", Some(&*text))]).unwrap();
+        let revision = fixture
+            .mirrors
+            .resolve(&remote(&server), &Reference::branch("main"))
+            .unwrap();
+        let commit = fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
+        assert_eq!(commit.tree().entries().unwrap().len(), 4);
+        drop(commit);
+        let held = bytes();
+        assert!(held < 3 * (64 << 10), "{held} bytes");
+    }
+}
+
+#[test]
 fn mirrors_are_renewed_and_repaired() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {

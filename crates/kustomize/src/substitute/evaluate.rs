@@ -3,16 +3,18 @@
 use super::SubstituteError;
 use super::parse::Node;
 use super::pattern::{MatchLength, Pattern};
+use crate::Derived;
 use crate::budget::Budget;
 use std::collections::BTreeMap;
 
-pub(super) struct Evaluator<'v> {
-    pub(super) variables: &'v BTreeMap<&'v str, String>,
-    pub(super) strict: bool,
-    pub(super) budget: &'v Budget,
+pub(crate) struct Substituter<'v> {
+    pub(crate) variables: &'v BTreeMap<&'v str, String>,
+    pub(crate) strict: bool,
+    pub(crate) budget: &'v Budget,
+    pub(crate) derived: Option<Derived<'v>>,
 }
 
-impl Evaluator<'_> {
+impl Substituter<'_> {
     pub(super) fn all(&self, nodes: &[Node]) -> Result<String, SubstituteError> {
         let mut out = String::new();
         for node in nodes {
@@ -41,9 +43,19 @@ impl Evaluator<'_> {
                 if value.is_none() && self.strict && !has_default {
                     return Err(SubstituteError::NotSet(name.clone()));
                 }
-                let bytes = bound(operator, value.map_or("", String::as_str), &arguments);
+                let value = value.map_or("", String::as_str);
+                let bytes = bound(operator, value, &arguments);
                 self.budget.charge(bytes).map_err(SubstituteError::Exhausted)?;
-                Ok(apply(operator, value.map_or("", String::as_str), &arguments))
+                let made = apply(operator, value, &arguments);
+                let is_length = operator == "#" && arguments.is_empty();
+                if let Some(derived) = self.derived
+                    && !value.is_empty()
+                    && !is_length
+                    && made != value
+                {
+                    derived(value, &made);
+                }
+                Ok(made)
             }
         }
     }

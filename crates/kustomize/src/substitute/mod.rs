@@ -9,6 +9,8 @@ mod evaluate;
 mod parse;
 mod pattern;
 
+pub(crate) use evaluate::Substituter;
+
 #[cfg(test)]
 mod tests;
 
@@ -76,12 +78,7 @@ fn is_name(name: &str) -> bool {
             .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
-pub(crate) fn apply(
-    resource: &mut Resource,
-    variables: &BTreeMap<&str, String>,
-    strict: bool,
-    budget: &Budget,
-) -> Result<(), Fault> {
+pub(crate) fn apply(resource: &mut Resource, substituter: &Substituter<'_>) -> Result<(), Fault> {
     let opts_out = ["labels", "annotations"].iter().any(|field| {
         let texts = resource.texts(field);
         texts
@@ -93,8 +90,8 @@ pub(crate) fn apply(
     }
     let id = || resource.id().to_string();
     let text = yaml::to_string(&Value::Object(resource.object.0.clone()));
-    let substituted = text_within(&text, variables, strict, budget)
-        .map_err(|problem| Fault::Substitution { id: id(), problem })?;
+    let substituted =
+        text_within(&text, substituter).map_err(|problem| Fault::Substitution { id: id(), problem })?;
     if substituted == text {
         return Ok(());
     }
@@ -148,20 +145,15 @@ pub fn text_in(
     variables: &BTreeMap<&str, String>,
     strict: bool,
 ) -> Result<String, SubstituteError> {
-    text_within(text, variables, strict, &Budget::default())
-}
-
-fn text_within(
-    text: &str,
-    variables: &BTreeMap<&str, String>,
-    strict: bool,
-    budget: &Budget,
-) -> Result<String, SubstituteError> {
-    let nodes = parse::parse(text)?;
-    let evaluator = evaluate::Evaluator {
+    let substituter = Substituter {
         variables,
         strict,
-        budget,
+        budget: &Budget::default(),
+        derived: None,
     };
-    evaluator.all(&nodes)
+    text_within(text, &substituter)
+}
+
+fn text_within(text: &str, substituter: &Substituter<'_>) -> Result<String, SubstituteError> {
+    substituter.all(&parse::parse(text)?)
 }

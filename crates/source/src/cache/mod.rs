@@ -1,4 +1,4 @@
-//! A cache of downloaded archives by digest, each stored once for all readers.
+//! A cache of downloaded archives by source and digest, each stored once for all readers of the source.
 //!
 //! A download goes to disk while it is hashed, and is read only if its digest matches. Then it is unpacked
 //! into an unnamed file that backs its tree, so memory grows with names, not with bytes. The archive stays
@@ -15,15 +15,18 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
 use crate::archive::ArchiveError;
 use crate::digest::{Digest, Hasher};
 use crate::limits::{LimitExceeded, Limits};
+use crate::storage::Publisher;
 use crate::tree::Tree;
 
 const KEPT_BYTES_MAX: u64 = 2 << 30;
+const SOURCE_BYTES: usize = 16;
 const ARRIVING: &str = ".arriving-";
 
 /// The cache. Clones share everything.
@@ -38,7 +41,49 @@ struct Shared {
     limits: Limits,
     kept_bytes_max: u64,
     /// Requested since the start.
-    used: Mutex<BTreeSet<Digest>>,
+    used: Mutex<BTreeSet<CacheKey>>,
+}
+
+/// An archive of one source.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CacheKey {
+    digest: Digest,
+    source: String,
+}
+
+impl CacheKey {
+    /// The archive with this digest that the source published.
+    pub fn new(publisher: &Publisher, digest: Digest) -> CacheKey {
+        let mut hash = Sha256::new();
+        for part in [&*publisher.place().path(), publisher.uid()] {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        }
+        let half = &hash.finalize()[..SOURCE_BYTES];
+        CacheKey {
+            digest,
+            source: half.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+
+    /// The digest.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    fn file_name(&self) -> String {
+        format!("{}-{}", self.source, self.digest.file_name())
+    }
+
+    fn of_file_name(name: &str) -> Option<CacheKey> {
+        let (source, digest) = name.split_once('-')?;
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let is_source = source.len() == 2 * SOURCE_BYTES && source.bytes().all(is_hex);
+        Some(CacheKey {
+            digest: Digest::of_file_name(digest).filter(|_| is_source)?,
+            source: source.to_owned(),
+        })
+    }
 }
 
 /// A failure of the disk.
@@ -94,7 +139,9 @@ impl Cache {
         builder.create(&root).map_err(CacheError::of("make", &root))?;
         for entry in fs::read_dir(&root).map_err(CacheError::of("read", &root))? {
             let entry = entry.map_err(CacheError::of("read", &root))?;
-            if entry.file_name().to_string_lossy().starts_with(ARRIVING) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // an older version recorded no source
+            if name.starts_with(ARRIVING) || Digest::of_file_name(&name).is_some() {
                 let path = entry.path();
                 fs::remove_file(&path).map_err(CacheError::of("remove", &path))?;
             }
@@ -111,9 +158,9 @@ impl Cache {
     }
 
     /// The tree of a cached archive. The file is hashed, and removed if it is damaged.
-    pub fn load(&self, digest: &Digest) -> Option<Tree> {
-        self.used().insert(digest.clone());
-        let path = self.path(digest);
+    pub fn load(&self, key: &CacheKey) -> Option<Tree> {
+        self.used().insert(key.clone());
+        let path = self.path(key);
         let mut file = match fs::File::open(&path) {
             Ok(file) => file,
             Err(error) => {
@@ -123,11 +170,11 @@ impl Cache {
                 return None;
             }
         };
-        let tree = verified(&mut file, digest, &path).and_then(|()| self.unpacked(file));
+        let tree = verified(&mut file, &key.digest, &path).and_then(|()| self.unpacked(file));
         tree.inspect_err(|error| {
             let error = error as &dyn std::error::Error;
             tracing::warn!(path = %path.display(), error, "removing an unusable cached artifact");
-            self.forget(digest);
+            self.forget(key);
         })
         .ok()
     }
@@ -136,8 +183,8 @@ impl Cache {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn receive(&self, digest: &Digest) -> Result<Receiving, CacheError> {
-        self.used().insert(digest.clone());
+    pub fn receive(&self, key: &CacheKey) -> Result<Receiving, CacheError> {
+        self.used().insert(key.clone());
         let root = &self.shared.root;
         let file = tempfile::Builder::new()
             .prefix(ARRIVING)
@@ -145,17 +192,17 @@ impl Cache {
             .map_err(CacheError::of("write to", root))?;
         Ok(Receiving {
             cache: self.clone(),
-            hasher: Hasher::of(digest),
-            digest: digest.clone(),
+            hasher: Hasher::of(&key.digest),
+            key: key.clone(),
             file,
             bytes: 0,
         })
     }
 
     /// Marks an archive as unused. Trees read from it stay valid.
-    pub fn forget(&self, digest: &Digest) {
-        self.used().remove(digest);
-        self.remove(&self.path(digest));
+    pub fn forget(&self, key: &CacheKey) {
+        self.used().remove(key);
+        self.remove(&self.path(key));
     }
 
     /// Removes archives that nobody requested since the start, and returns their number.
@@ -170,20 +217,20 @@ impl Cache {
         let mut unused: Vec<_> = self
             .kept()
             .into_iter()
-            .filter(|(digest, ..)| !used.contains(digest))
+            .filter(|(key, ..)| !used.contains(key))
             .map(|(_, time, path, bytes)| (time, path, bytes))
             .collect();
         unused.sort();
         unused
     }
 
-    fn kept(&self) -> Vec<(Digest, std::time::SystemTime, PathBuf, u64)> {
+    fn kept(&self) -> Vec<(CacheKey, std::time::SystemTime, PathBuf, u64)> {
         // unreadable files count as missing: nothing is used without being hashed
         let entries = fs::read_dir(&self.shared.root).into_iter().flatten().flatten();
         let one = |entry: fs::DirEntry| {
-            let digest = Digest::of_file_name(entry.file_name().to_str()?)?;
+            let key = CacheKey::of_file_name(entry.file_name().to_str()?)?;
             let metadata = entry.metadata().ok()?;
-            Some((digest, metadata.modified().ok()?, entry.path(), metadata.len()))
+            Some((key, metadata.modified().ok()?, entry.path(), metadata.len()))
         };
         entries.filter_map(one).collect()
     }
@@ -229,12 +276,12 @@ impl Cache {
         })
     }
 
-    fn path(&self, digest: &Digest) -> PathBuf {
-        self.shared.root.join(digest.file_name())
+    fn path(&self, key: &CacheKey) -> PathBuf {
+        self.shared.root.join(key.file_name())
     }
 
     /// A panic elsewhere leaves no partial change.
-    fn used(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
+    fn used(&self) -> MutexGuard<'_, BTreeSet<CacheKey>> {
         self.shared.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -242,7 +289,7 @@ impl Cache {
 /// A download in progress. Dropping it leaves nothing.
 pub struct Receiving {
     cache: Cache,
-    digest: Digest,
+    key: CacheKey,
     hasher: Hasher,
     file: NamedTempFile,
     bytes: u64,
@@ -251,7 +298,7 @@ pub struct Receiving {
 impl fmt::Debug for Receiving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiving")
-            .field("digest", &self.digest)
+            .field("key", &self.key)
             .field("bytes", &self.bytes)
             .finish_non_exhaustive()
     }
@@ -280,24 +327,24 @@ impl Receiving {
     pub fn finish(self) -> Result<Tree, ReceiveError> {
         let Receiving {
             cache,
-            digest,
+            key,
             hasher,
             mut file,
             bytes,
         } = self;
-        if !hasher.is(&digest) {
-            return Err(ReceiveError::Digest(digest));
+        if !hasher.is(&key.digest) {
+            return Err(ReceiveError::Digest(key.digest));
         }
         let failed = |source| CacheError::of("read", file.path())(source);
         let archive = file.as_file().try_clone().map_err(failed)?;
         rewound(file.as_file_mut()).map_err(|source| CacheError::of("read", &cache.shared.root)(source))?;
         let tree = cache.unpacked(archive)?;
         if cache.has_room(bytes) {
-            let path = cache.path(&digest);
+            let path = cache.path(&key);
             file.persist(&path)
                 .map_err(|error| CacheError::of("write", &path)(error.error))?;
         } else {
-            tracing::warn!(%digest, bytes, "cannot cache an artifact: the cache is full, and a restart fetches it again");
+            tracing::warn!(digest = %key.digest, bytes, "cannot cache an artifact: the cache is full, and a restart fetches it again");
         }
         Ok(tree)
     }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256, Sha512};
 
 use super::*;
+use crate::storage::Place;
 use crate::tree::Building;
 
 fn archive(content: &str) -> Vec<u8> {
@@ -23,8 +24,17 @@ fn sha256(bytes: &[u8]) -> Digest {
     Digest::parse(&hex).unwrap()
 }
 
+fn of(namespace: &str, name: &str, uid: &str, digest: &Digest) -> CacheKey {
+    let place = Place::new("Bucket", namespace, name).unwrap();
+    CacheKey::new(&Publisher::new(place, uid), digest.clone())
+}
+
+fn key(digest: &Digest) -> CacheKey {
+    of("team-a", "app", "1", digest)
+}
+
 fn receive(cache: &Cache, digest: &Digest, bytes: &[u8]) -> Result<Tree, ReceiveError> {
-    let mut receiving = cache.receive(digest)?;
+    let mut receiving = cache.receive(&key(digest))?;
     for chunk in bytes.chunks(7) {
         receiving.write(chunk)?;
     }
@@ -52,12 +62,12 @@ fn matching_archives_become_trees_and_survive_a_restart() {
     assert_eq!(tree.read("app/a.yaml").unwrap(), "a: 1\n");
     assert_eq!(tree.read("app/empty").unwrap(), "");
     // only the archive has a name
-    assert_eq!(names(&folder.path().join("c")), [digest.file_name()]);
+    assert_eq!(names(&folder.path().join("c")), [key(&digest).file_name()]);
 
     let again = Cache::open(folder.path().join("c")).unwrap();
-    assert_eq!(again.load(&digest).unwrap(), tree);
-    again.forget(&digest);
-    assert!(again.load(&digest).is_none());
+    assert_eq!(again.load(&key(&digest)).unwrap(), tree);
+    again.forget(&key(&digest));
+    assert!(again.load(&key(&digest)).is_none());
     assert_eq!(names(&folder.path().join("c")), Vec::<String>::new());
     assert_eq!(
         tree.read("app/a.yaml").unwrap(),
@@ -109,13 +119,13 @@ fn damaged_and_partial_archives_are_not_read() {
     receive(&cache, &digest, &bytes).unwrap();
     let mut file = fs::OpenOptions::new()
         .append(true)
-        .open(cache.path(&digest))
+        .open(cache.path(&key(&digest)))
         .unwrap();
     file.write_all(b"more").unwrap();
     fs::write(folder.path().join(format!("{ARRIVING}x")), "half").unwrap();
     let again = Cache::open(folder.path().to_owned()).unwrap();
-    assert_eq!(names(folder.path()), [digest.file_name()]);
-    assert!(again.load(&digest).is_none());
+    assert_eq!(names(folder.path()), [key(&digest).file_name()]);
+    assert!(again.load(&key(&digest)).is_none());
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
@@ -135,18 +145,18 @@ fn unused_archives_make_room_and_used_ones_stay() {
     assert_eq!(cache.sweep(), 0);
 
     let cache = open();
-    cache.load(&digests[0]).unwrap();
+    cache.load(&key(&digests[0])).unwrap();
     receive(&cache, &digests[2], &archives[2]).unwrap();
-    let mut kept: Vec<Digest> = cache.kept().into_iter().map(|(digest, ..)| digest).collect();
+    let mut kept: Vec<CacheKey> = cache.kept().into_iter().map(|(key, ..)| key).collect();
     kept.sort();
-    let mut expected = [digests[0].clone(), digests[2].clone()];
+    let mut expected = [key(&digests[0]), key(&digests[2])];
     expected.sort();
     assert_eq!(kept, expected);
 
     let cache = open();
-    cache.load(&digests[2]).unwrap();
+    cache.load(&key(&digests[2])).unwrap();
     assert_eq!(cache.sweep(), 1);
-    assert_eq!(names(folder.path()), [digests[2].file_name()]);
+    assert_eq!(names(folder.path()), [key(&digests[2]).file_name()]);
 }
 
 #[test]
@@ -162,6 +172,37 @@ fn every_digest_algorithm_of_flux_is_accepted() {
     for text in [format!("sha512:{hex}"), format!("blake3:{blake}")] {
         let digest = Digest::parse(&text).unwrap();
         receive(&cache, &digest, &bytes).unwrap();
-        assert!(cache.load(&digest).is_some(), "{text}");
+        assert!(cache.load(&key(&digest)).is_some(), "{text}");
     }
+}
+
+#[test]
+fn an_archive_is_given_only_to_readers_of_its_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path().to_owned()).unwrap();
+    let bytes = archive("a");
+    let digest = sha256(&bytes);
+    receive(&cache, &digest, &bytes).unwrap();
+    let others = [
+        of("team-a", "other", "1", &digest),
+        of("team-a", "app", "2", &digest),
+        of("team-b", "app", "1", &digest),
+    ];
+    for again in [cache, Cache::open(folder.path().to_owned()).unwrap()] {
+        for other in &others {
+            assert!(again.load(other).is_none(), "{other:?}");
+        }
+        assert!(again.load(&key(&digest)).is_some());
+    }
+}
+
+#[test]
+fn archives_without_a_source_are_fetched_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = archive("a");
+    let digest = sha256(&bytes);
+    fs::write(folder.path().join(digest.file_name()), &bytes).unwrap();
+    let cache = Cache::open(folder.path().to_owned()).unwrap();
+    assert!(cache.load(&key(&digest)).is_none());
+    assert_eq!(names(folder.path()), Vec::<String>::new());
 }

@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 
 use super::file_name::MediaType;
 use super::record::{self, Content, Fingerprint, Record};
-use super::{Place, Storage, StorageError, Stored};
+use super::{Place, Publisher, Storage, StorageError, Stored};
 use crate::limits::LimitExceeded;
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -63,7 +63,7 @@ impl Read for StoredFile {
 }
 
 impl Storage {
-    /// Stores `content`, byte for byte, as the artifact of `place`, and removes older ones. Publishing the
+    /// Stores `content`, byte for byte, as the artifact of a source, and removes older ones. Publishing the
     /// same content under the same name changes nothing.
     ///
     /// # Errors
@@ -71,13 +71,13 @@ impl Storage {
     /// unchanged.
     pub fn publish_blob(
         &self,
-        place: &Place,
+        publisher: &Publisher,
         blob: &Blob<'_>,
         content: impl Read,
     ) -> Result<Stored, StorageError> {
+        let place = publisher.place();
         let media_type = MediaType::of_file(blob.file)?;
-        let directory = self.shared.root.join(place.path());
-        record::make_directory(&directory)?;
+        let directory = self.claim(publisher)?;
         let arrived = arrive(&directory, place, blob, content)?;
         let record = match self.same_blob(place, blob.file, &arrived.digest) {
             Some(record) if record.revision.as_deref() == Some(blob.revision) => record,
@@ -89,15 +89,15 @@ impl Storage {
             None => persist(arrived, &directory, blob, media_type)?,
         };
         let stored = self.stored(place, &record, blob.revision, None);
-        self.add(place, record);
+        self.add(publisher, record);
         self.collect(place)?;
         Ok(stored)
     }
 
-    /// Opens the artifact with this digest, blob or archive. `None` if it is missing or damaged.
-    pub fn open_blob(&self, digest: &str) -> Option<StoredFile> {
-        let (place, record) = self.find(digest)?;
-        self.open_whole(&place, &record)
+    /// Opens the source's artifact with this digest, blob or archive. `None` if it is missing or damaged.
+    pub fn open_blob(&self, publisher: &Publisher, digest: &str) -> Option<StoredFile> {
+        let record = self.find(publisher, digest)?;
+        self.open_whole(publisher.place(), &record)
     }
 
     /// `None` if it was never hashed or has changed.

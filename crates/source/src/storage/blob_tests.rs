@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
 use super::tests::{open, tree};
-use super::{Blob, Place, Retention, Storage, Stored};
+use super::{Blob, Place, Publisher, Retention, Storage, Stored};
 use crate::limits::Limits;
 
 const INDEX: &str = "index-1111.yaml";
@@ -18,8 +18,11 @@ const CHART: &str = "podinfo-6.5.4+build.1.tgz";
 const LAYER: &str = "2222.tar.gz";
 const BYTES_MAX: u64 = 200_000;
 
-fn place() -> Place {
-    Place::new("HelmRepository", "flux-system", "podinfo").unwrap()
+fn publisher() -> Publisher {
+    Publisher::new(
+        Place::new("HelmRepository", "flux-system", "podinfo").unwrap(),
+        "1",
+    )
 }
 
 fn path(file: &str) -> String {
@@ -36,7 +39,7 @@ fn publish_at(storage: &Storage, file: &str, revision: &str, content: &[u8]) -> 
         revision,
         bytes_max: BYTES_MAX,
     };
-    let published = storage.publish_blob(&place(), &blob, content);
+    let published = storage.publish_blob(&publisher(), &blob, content);
     published.map_err(|error| error.to_string())
 }
 
@@ -46,13 +49,14 @@ fn files(root: &Path) -> Vec<String> {
         .into_iter()
         .flatten()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != ".source")
         .collect();
     files.sort();
     files
 }
 
 fn bytes(storage: &Storage, digest: &str) -> Option<Vec<u8>> {
-    let mut file = storage.open_blob(digest)?;
+    let mut file = storage.open_blob(&publisher(), digest)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).unwrap();
     assert_eq!((file.size(), file.digest()), (bytes.len() as u64, digest));
@@ -161,7 +165,8 @@ fn invalid_blobs_are_refused_and_leave_nothing() {
     let why = "the name is longer than 255 bytes";
     check(&long, b"", &format!("cannot store a file named {shown:?}: {why}"));
     let larger = vec![7; usize::try_from(BYTES_MAX).unwrap() + 1];
-    let place = place();
+    let publisher = publisher();
+    let place = publisher.place();
     let limit = format!("cannot store {place}/{CHART}: a file larger than 200000 bytes");
     check(CHART, &larger, &limit);
 }
@@ -190,12 +195,14 @@ fn a_failed_publish_keeps_published_blobs() {
         bytes_max: BYTES_MAX,
     };
     let broken = storage
-        .publish_blob(&place(), &blob, Breaking(false))
+        .publish_blob(&publisher(), &blob, Breaking(false))
         .unwrap_err();
     let shown = format!("cannot read the content of {}", path(CHART));
     assert_eq!(broken.to_string(), shown);
     let small = Blob { bytes_max: 2, ..blob };
-    storage.publish_blob(&place(), &small, &b"abc"[..]).unwrap_err();
+    storage
+        .publish_blob(&publisher(), &small, &b"abc"[..])
+        .unwrap_err();
     assert_eq!(files(root.path()), [CHART]);
     assert_eq!(bytes(&storage, &first.digest).unwrap(), b"first");
 }
@@ -243,7 +250,7 @@ fn a_blob_survives_a_restart() {
         assert_eq!(files(root.path()), [file.to_owned(), format!("{file}.lock")]);
         assert_eq!(bytes(&storage, &first.digest).unwrap(), content, "{file}");
         let storage = open(root.path());
-        let adopted = storage.adopt_blob(&place(), &first.path, &first.digest, "1");
+        let adopted = storage.adopt_blob(&publisher(), &first.path, &first.digest, "1");
         let adopted = adopted.unwrap().unwrap();
         assert_eq!(
             (&adopted.digest, adopted.size, adopted.media_type, &adopted.tree),
@@ -265,7 +272,7 @@ fn damaged_blobs_are_not_adopted() {
         damage(&root.path().join(path(INDEX)));
         let storage = open(root.path());
         let digest = digest.unwrap_or(&first.digest);
-        let adopted = storage.adopt_blob(&place(), asked, digest, "1").unwrap();
+        let adopted = storage.adopt_blob(&publisher(), asked, digest, "1").unwrap();
         assert_eq!(adopted, None, "{asked} {digest}");
     };
     let whole: fn(&Path) = |_| {};
@@ -290,7 +297,7 @@ fn archive_blobs_have_a_tree() {
         let storage = open(root.path());
         let stored = publish(&storage, file, content).unwrap();
         for storage in [storage, open(root.path())] {
-            let found = storage.tree(&stored.digest);
+            let found = storage.tree(&publisher(), &stored.digest);
             let config = found.map(|tree| tree.read("app/config.yaml").unwrap());
             assert_eq!(config.as_deref(), expected.then_some(&b"1"[..]), "{file}");
             assert_eq!(bytes(&storage, &stored.digest).unwrap(), content, "{file}");
@@ -309,9 +316,9 @@ fn blobs_do_not_replace_archives_of_equal_trees() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let foreign = publish(&storage, LAYER, &foreign_archive()).unwrap();
-    assert!(storage.tree(&foreign.digest).is_some());
+    assert!(storage.tree(&publisher(), &foreign.digest).is_some());
     let archived = storage
-        .publish(&place(), "latest@sha256:2222", &tree("1"))
+        .publish(&publisher(), "latest@sha256:2222", &tree("1"))
         .unwrap();
     assert_eq!(archived.path, foreign.path);
     assert_ne!(archived.digest, foreign.digest);
@@ -334,18 +341,22 @@ fn retention_and_removal_are_the_same_for_both_kinds() {
     };
     let storage = Storage::open(root.path().to_owned(), "http://source.example", retention).unwrap();
     let index = publish(&storage, INDEX, b"entries: {}\n").unwrap();
-    let archive = storage.publish(&place(), "sha256:3333", &tree("1")).unwrap();
+    let archive = storage.publish(&publisher(), "sha256:3333", &tree("1")).unwrap();
     assert_eq!(files(root.path()), ["3333.tar.gz", INDEX]);
-    assert_eq!(storage.newest(&place()), Some(tree("1")));
+    assert_eq!(storage.newest(publisher().place()), Some(tree("1")));
     publish(&storage, CHART, b"a chart").unwrap();
     assert_eq!(files(root.path()), ["3333.tar.gz", CHART]);
-    assert_eq!(storage.newest(&place()), None, "a chart shares nothing");
+    assert_eq!(
+        storage.newest(publisher().place()),
+        None,
+        "a chart shares nothing"
+    );
     assert_eq!(bytes(&storage, &index.digest), None);
     publish_at(&storage, "index-4444.yaml", "4", b"").unwrap();
     assert_eq!(files(root.path()), ["index-4444.yaml", CHART]);
-    assert_eq!(storage.tree(&archive.digest), None);
-    assert_eq!(storage.collect(&place()).unwrap(), 0);
-    storage.remove(&place()).unwrap();
+    assert_eq!(storage.tree(&publisher(), &archive.digest), None);
+    assert_eq!(storage.collect(publisher().place()).unwrap(), 0);
+    storage.remove(publisher().place()).unwrap();
     assert_eq!(files(root.path()), [""; 0]);
 }
 
@@ -381,7 +392,7 @@ async fn only_intact_blobs_are_served_with_their_type() {
         "not before it is asked for"
     );
     storage
-        .adopt_blob(&place(), &index.path, &index.digest, "1")
+        .adopt_blob(&publisher(), &index.path, &index.digest, "1")
         .unwrap()
         .unwrap();
     assert_eq!(

@@ -1,10 +1,11 @@
 //! Artifacts on disk in Flux's layout, found by digest, served only when intact.
 //!
-//! Each source has a directory `<kind>/<namespace>/<name>` with a file per recent revision: the archive of
-//! a tree, or a blob. Files are written beside their place and renamed, so readers never see partial ones.
-//! Files of this process are trusted while size and time are unchanged. Files found after a restart, or
-//! found changed, are hashed before they are read, and only a request for their digest makes them artifacts
-//! again. Damaged files are never served: their source publishes again.
+//! Each source has a directory `<kind>/<namespace>/<name>` with a file per recent revision: the archive of a
+//! tree, or a blob. A file beside them binds them to the uid of the source: a digest opens an artifact only
+//! together with the source that published it. Files are written beside their place and renamed, so readers
+//! never see partial ones. Files of this process are trusted while size and time are unchanged. Files found
+//! after a restart, or found changed, are hashed before they are read, and only a request for their digest
+//! makes them artifacts again. Damaged files are never served: their source publishes again.
 
 mod blob;
 #[cfg(test)]
@@ -33,8 +34,8 @@ use crate::tree::{ContentId, Tree};
 
 pub use blob::{Blob, StoredFile};
 pub use file_name::{FileNameError, MediaType};
-pub use place::{Place, PlaceError};
-use record::{Content, Fingerprint, Record, file_digest};
+pub use place::{Place, PlaceError, Publisher};
+use record::{Content, Fingerprint, Kept, Record, file_digest};
 pub use retention::Retention;
 
 /// The store of artifacts. Clones share everything.
@@ -49,7 +50,7 @@ struct Shared {
     base_url: String,
     retention: Retention,
     limits: Limits,
-    places: Mutex<BTreeMap<Place, Vec<Record>>>,
+    places: Mutex<BTreeMap<Place, Kept>>,
 }
 
 /// An artifact as in its source's status.
@@ -187,17 +188,22 @@ impl Storage {
         })
     }
 
-    /// Publishes `tree` as the artifact of `place` at `revision`, and removes older ones. Publishing the
+    /// Publishes `tree` as the artifact of a source at `revision`, and removes older ones. Publishing the
     /// current artifact writes nothing; a tree of another revision is not archived again.
     ///
     /// # Errors
-    /// The revision, the tree or the disk. The published artifacts stay unchanged.
-    pub fn publish(&self, place: &Place, revision: &str, tree: &Tree) -> Result<Stored, StorageError> {
+    /// The revision, the tree or the disk. The source's published artifacts stay unchanged.
+    pub fn publish(
+        &self,
+        publisher: &Publisher,
+        revision: &str,
+        tree: &Tree,
+    ) -> Result<Stored, StorageError> {
+        let place = publisher.place();
         let file = place::file_name(revision).ok_or_else(|| StorageError::Revision {
             revision: revision.to_owned(),
         })?;
-        let directory = self.shared.root.join(place.path());
-        record::make_directory(&directory)?;
+        let directory = self.claim(publisher)?;
         let same = self.same_tree(place, tree.id());
         let record = match same {
             Some(record) if record.file == file && record.revision.as_deref() == Some(revision) => record,
@@ -206,24 +212,24 @@ impl Storage {
         };
         let stored = self.stored(place, &record, revision, Some(tree));
         self.keep(tree, directory.join(&file), stored.digest.clone());
-        self.add(place, record);
+        self.add(publisher, record);
         self.collect(place)?;
         Ok(stored)
     }
 
-    /// Adopts the artifact with the path and digest from a status, if it is intact, and makes it the
+    /// Adopts the source's artifact with the path and digest from a status, if it is intact, and makes it the
     /// place's newest.
     ///
     /// # Errors
     /// The file cannot be read. A damaged file is removed and yields `None`.
     pub fn adopt(
         &self,
-        place: &Place,
+        publisher: &Publisher,
         path: &str,
         digest: &str,
         revision: &str,
     ) -> Result<Option<Stored>, StorageError> {
-        self.adopt_as(place, path, digest, revision, |record, full| {
+        self.adopt_as(publisher, path, digest, revision, |record, full| {
             let known = record.content.tree().cloned();
             known.or_else(|| self.read(full)).map(Content::Tree)
         })
@@ -235,31 +241,32 @@ impl Storage {
     /// As [`Storage::adopt`].
     pub fn adopt_blob(
         &self,
-        place: &Place,
+        publisher: &Publisher,
         path: &str,
         digest: &str,
         revision: &str,
     ) -> Result<Option<Stored>, StorageError> {
-        self.adopt_as(place, path, digest, revision, |record, _| {
+        self.adopt_as(publisher, path, digest, revision, |record, _| {
             Some(Content::Blob(record.content.tree().cloned()))
         })
     }
 
     fn adopt_as(
         &self,
-        place: &Place,
+        publisher: &Publisher,
         path: &str,
         digest: &str,
         revision: &str,
         content: impl FnOnce(&Record, &Path) -> Option<Content>,
     ) -> Result<Option<Stored>, StorageError> {
+        let place = publisher.place();
         let Some(file) = path
             .strip_prefix(&place.path())
             .and_then(|rest| rest.strip_prefix('/'))
         else {
             return Ok(None);
         };
-        let Some(mut record) = self.record(place, file) else {
+        let Some(mut record) = self.own_record(publisher, |record| record.file == file) else {
             return Ok(None);
         };
         let full = self.shared.root.join(place.path()).join(file);
@@ -284,14 +291,16 @@ impl Storage {
         };
         let stored = self.stored(place, &record, revision, tree);
         record.content = content;
-        self.add(place, record);
+        self.claim(publisher)?;
+        self.add(publisher, record);
         Ok(Some(stored))
     }
 
-    /// The tree of the artifact with this digest. After a restart it is read once from its archive. A chart
-    /// or a layer has a tree, too; an index and other blobs have none.
-    pub fn tree(&self, digest: &str) -> Option<Tree> {
-        let (place, mut record) = self.find(digest)?;
+    /// The tree of the source's artifact with this digest. After a restart it is read once from its
+    /// archive. A chart or a layer has a tree, too; an index and other blobs have none.
+    pub fn tree(&self, publisher: &Publisher, digest: &str) -> Option<Tree> {
+        let place = publisher.place();
+        let mut record = self.find(publisher, digest)?;
         if let Some(tree) = record.content.tree() {
             return Some(tree.clone());
         }
@@ -304,7 +313,7 @@ impl Storage {
         }
         let tree = self.read(&full)?;
         record.content = Content::Blob(Some(tree.clone()));
-        self.replace(&place, record);
+        self.replace(place, record);
         Some(tree)
     }
 
@@ -314,7 +323,7 @@ impl Storage {
     /// A file cannot be removed.
     pub fn collect(&self, place: &Place) -> Result<usize, StorageError> {
         let garbage = match self.places().get(place) {
-            Some(records) => self.shared.retention.garbage(records, Timestamp::now()),
+            Some(kept) => self.shared.retention.garbage(&kept.records, Timestamp::now()),
             None => return Ok(0),
         };
         for file in &garbage {
@@ -354,7 +363,7 @@ impl Storage {
 
     /// The tree of the place's newest artifact, if known: a newer tree can share with it.
     pub fn newest(&self, place: &Place) -> Option<Tree> {
-        self.places().get(place)?.last()?.content.tree().cloned()
+        self.places().get(place)?.records.last()?.content.tree().cloned()
     }
 
     fn stored(&self, place: &Place, record: &Record, revision: &str, tree: Option<&Tree>) -> Stored {
@@ -376,41 +385,53 @@ impl Storage {
         let record = self
             .places()
             .get(place)?
+            .records
             .iter()
             .rfind(|record| matches!(&record.content, Content::Tree(own) if own.id() == tree))?
             .clone();
         record.verified(&directory.join(&record.file)).then_some(record)
     }
 
-    fn find(&self, digest: &str) -> Option<(Place, Record)> {
-        let known = self.places().iter().find_map(|(place, records)| {
-            let record = records
-                .iter()
-                .find(|record| record.digest.as_deref() == Some(digest))?;
-            Some((place.clone(), record.clone()))
-        });
-        known.or_else(|| self.unhashed(digest))
+    /// Makes the directory of a source. Files of an earlier one are removed first, so none of them is bound.
+    fn claim(&self, publisher: &Publisher) -> Result<PathBuf, StorageError> {
+        let place = publisher.place();
+        let directory = self.shared.root.join(place.path());
+        record::make_directory(&directory)?;
+        let bound = self.places().get(place).and_then(|kept| kept.uid.clone());
+        if bound.as_deref() == Some(publisher.uid()) {
+            return Ok(directory);
+        }
+        if bound.is_some() {
+            self.remove(place)?;
+            record::make_directory(&directory)?;
+        }
+        record::bind(&directory, publisher.uid())?;
+        self.places().entry(place.clone()).or_default().uid = Some(publisher.uid().to_owned());
+        Ok(directory)
     }
 
-    fn unhashed(&self, digest: &str) -> Option<(Place, Record)> {
-        let open: Vec<(Place, Record)> = self
-            .places()
+    fn find(&self, publisher: &Publisher, digest: &str) -> Option<Record> {
+        let known = self.own_record(publisher, |record| record.digest.as_deref() == Some(digest));
+        known.or_else(|| self.unhashed(publisher, digest))
+    }
+
+    fn unhashed(&self, publisher: &Publisher, digest: &str) -> Option<Record> {
+        let place = publisher.place();
+        let kept = self.places().get(place).cloned()?;
+        let mut open = kept
+            .of(publisher)?
             .iter()
-            .flat_map(|(place, records)| records.iter().map(move |record| (place.clone(), record.clone())))
-            .filter(|(_, record)| record.digest.is_none())
-            .collect();
-        for (place, mut record) in open {
+            .filter(|record| record.digest.is_none())
+            .cloned();
+        open.find_map(|mut record| {
             let full = self.shared.root.join(place.path()).join(&record.file);
             let fingerprint = Fingerprint::of(&full).ok();
-            if let Ok(found @ Some(_)) = file_digest(&full) {
-                (record.digest, record.fingerprint) = (found, fingerprint);
-                self.replace(&place, record.clone());
-                if record.digest.as_deref() == Some(digest) {
-                    return Some((place, record));
-                }
-            }
-        }
-        None
+            let found = file_digest(&full).ok()??;
+            let is_asked = found == digest;
+            (record.digest, record.fingerprint) = (Some(found), fingerprint);
+            self.replace(place, record.clone());
+            is_asked.then_some(record)
+        })
     }
 
     fn read(&self, path: &Path) -> Option<Tree> {
@@ -434,20 +455,30 @@ impl Storage {
         }));
     }
 
+    fn own_record(&self, publisher: &Publisher, is_asked: impl Fn(&Record) -> bool) -> Option<Record> {
+        let places = self.places();
+        let mut own = places.get(publisher.place())?.of(publisher)?.iter();
+        own.find(|record| is_asked(record)).cloned()
+    }
+
     fn record(&self, place: &Place, file: &str) -> Option<Record> {
         self.places()
             .get(place)?
+            .records
             .iter()
             .find(|record| record.file == file)
             .cloned()
     }
 
-    /// Replaces an older record with the same file.
-    fn add(&self, place: &Place, record: Record) {
+    /// Replaces an older record with the same file, unless another source has the place by now.
+    fn add(&self, publisher: &Publisher, record: Record) {
         let mut places = self.places();
-        let records = places.entry(place.clone()).or_default();
-        records.retain(|old| old.file != record.file);
-        records.push(record);
+        if let Some(kept) = places.get_mut(publisher.place())
+            && kept.of(publisher).is_some()
+        {
+            kept.records.retain(|old| old.file != record.file);
+            kept.records.push(record);
+        }
     }
 
     /// Updates a record unless it was removed meanwhile.
@@ -455,15 +486,15 @@ impl Storage {
         let mut places = self.places();
         let own = places
             .get_mut(place)
-            .and_then(|records| records.iter_mut().find(|own| own.file == record.file));
+            .and_then(|kept| kept.records.iter_mut().find(|own| own.file == record.file));
         if let Some(own) = own {
             *own = record;
         }
     }
 
     fn forget(&self, place: &Place, file: &str) -> Result<(), StorageError> {
-        if let Some(records) = self.places().get_mut(place) {
-            records.retain(|record| record.file != file);
+        if let Some(kept) = self.places().get_mut(place) {
+            kept.records.retain(|record| record.file != file);
         }
         let full = self.shared.root.join(place.path()).join(file);
         match fs::remove_file(&full) {
@@ -475,7 +506,7 @@ impl Storage {
     }
 
     /// Every statement leaves the index consistent, so a panic elsewhere is harmless.
-    fn places(&self) -> MutexGuard<'_, BTreeMap<Place, Vec<Record>>> {
+    fn places(&self) -> MutexGuard<'_, BTreeMap<Place, Kept>> {
         self.shared.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The place of a source's artifacts: `<kind>/<namespace>/<name>`, as in Flux.
+//! The place of a source's artifacts: `<kind>/<namespace>/<name>`, as in Flux; and the source itself.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::file_name::MediaType;
 
-/// The owner of artifacts: a source's kind, namespace and name.
+/// A source's kind, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     kind: String,
@@ -39,9 +39,46 @@ impl Place {
         })
     }
 
+    /// The kind, in lower case.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// `<kind>/<namespace>/<name>`
     pub fn path(&self) -> String {
         format!("{}/{}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+/// A source that publishes artifacts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Publisher {
+    place: Place,
+    uid: String,
+}
+
+impl Publisher {
+    /// The source with this uid at this place.
+    pub fn new(place: Place, uid: impl Into<String>) -> Publisher {
+        Publisher {
+            place,
+            uid: uid.into(),
+        }
+    }
+
+    /// The place of its artifacts.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Its uid.
+    pub fn uid(&self) -> &str {
+        &self.uid
     }
 }
 

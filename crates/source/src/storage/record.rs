@@ -1,4 +1,4 @@
-//! One file on disk and its known properties.
+//! The files of one source on disk and their known properties.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,32 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use super::file_name::MediaType;
-use super::{Place, StorageError};
+use super::{Place, Publisher, StorageError};
 use crate::limits::Limits;
 use crate::tree::Tree;
 
 const WRITING: &str = ".writing-";
+/// The file with the uid of the source that published the others.
+const BINDING: &str = ".source";
+const BINDING_FORMAT: &str = "v1";
+const UNREADABLE: &str = "?";
+const BINDING_BYTES_MAX: u64 = 1 << 10;
+
+/// The artifacts of a place, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept {
+    /// Their publisher; `None` in an older store.
+    pub(super) uid: Option<String>,
+    pub(super) records: Vec<Record>,
+}
+
+impl Kept {
+    /// Unbound artifacts belong to the present source of the name.
+    pub(super) fn of(&self, publisher: &Publisher) -> Option<&[Record]> {
+        let is_own = self.uid.as_deref().is_none_or(|uid| uid == publisher.uid());
+        is_own.then_some(&self.records)
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Record {
@@ -138,19 +159,49 @@ pub(super) fn link_revision(
 
 /// The files below `root`, oldest first. Removes partial files of a killed process, and skips names that
 /// the store does not use (Flux's `.lock`).
-pub(super) fn find_files(root: &Path) -> Result<BTreeMap<Place, Vec<Record>>, StorageError> {
+pub(super) fn find_files(root: &Path) -> Result<BTreeMap<Place, Kept>, StorageError> {
     let mut places = BTreeMap::new();
     for kind in directories(root)? {
         for namespace in directories(&root.join(&kind))? {
             for name in directories(&root.join(&kind).join(&namespace))? {
                 if let Ok(place) = Place::new(&kind, &namespace, &name) {
-                    let records = files(&root.join(place.path()))?;
-                    places.insert(place, records);
+                    let directory = root.join(place.path());
+                    let (uid, records) = (binding(&directory)?, files(&directory)?);
+                    places.insert(place, Kept { uid, records });
                 }
             }
         }
     }
     Ok(places)
+}
+
+/// Binds the files of a directory to a source.
+pub(super) fn bind(directory: &Path, uid: &str) -> Result<(), StorageError> {
+    let path = directory.join(BINDING);
+    let failed = |source| StorageError::of("write", &path, source);
+    let mut temporary = temporary(directory).map_err(failed)?;
+    io::Write::write_all(&mut temporary, format!("{BINDING_FORMAT} {uid}\n").as_bytes()).map_err(failed)?;
+    temporary.persist(&path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// An unreadable binding is of no source: its artifacts are published again.
+fn binding(directory: &Path) -> Result<Option<String>, StorageError> {
+    let path = directory.join(BINDING);
+    let failed = |source| StorageError::of("read", &path, source);
+    let mut text = String::new();
+    let read = match fs::File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?.take(BINDING_BYTES_MAX),
+    }
+    .read_to_string(&mut text);
+    match read {
+        Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(failed(error)),
+        _ => Ok(Some(match text.split_once(' ') {
+            Some((BINDING_FORMAT, uid)) => uid.trim_end().to_owned(),
+            _ => UNREADABLE.to_owned(),
+        })),
+    }
 }
 
 fn files(directory: &Path) -> Result<Vec<Record>, StorageError> {

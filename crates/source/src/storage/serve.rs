@@ -57,7 +57,8 @@ impl Storage {
 
     fn newest_record(&self, place: &Place, media_type: MediaType) -> Option<Record> {
         let of_type = |record: &&Record| record.media_type == media_type;
-        self.places().get(place)?.iter().rfind(of_type).cloned()
+        let places = self.places();
+        places.get(place)?.records.iter().rfind(of_type).cloned()
     }
 }
 

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use tower::ServiceExt;
 
 use super::record::{Content, Record};
-use super::{MediaType, Place, Retention, Storage, StorageError, place};
+use super::{MediaType, Place, Publisher, Retention, Storage, StorageError, place};
 use crate::limits::Limits;
 use crate::tree::{Building, Tree};
 
@@ -28,8 +28,12 @@ pub(super) fn tree(content: &str) -> Tree {
     building.finish()
 }
 
-fn fleet() -> Place {
-    Place::new("GitRepository", "flux-system", "fleet").unwrap()
+fn fleet() -> Publisher {
+    publisher("flux-system", "fleet", "1")
+}
+
+fn publisher(namespace: &str, name: &str, uid: &str) -> Publisher {
+    Publisher::new(Place::new("GitRepository", namespace, name).unwrap(), uid)
 }
 
 pub(super) fn open(root: &Path) -> Storage {
@@ -46,6 +50,7 @@ fn files(root: &Path) -> Vec<String> {
         .into_iter()
         .flatten()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != ".source")
         .map(|name| name[..1].to_owned() + &name[40.min(name.len())..])
         .collect();
     files.sort();
@@ -69,8 +74,8 @@ fn artifacts_have_fluxs_paths() {
         (archived.digest, archived.size)
     );
     assert_eq!(fs::read(root.path().join(FIRST_PATH)).unwrap(), expected);
-    assert_eq!(storage.tree(&stored.digest), Some(tree("1")));
-    assert_eq!(storage.tree("sha256:00"), None);
+    assert_eq!(storage.tree(&fleet(), &stored.digest), Some(tree("1")));
+    assert_eq!(storage.tree(&fleet(), "sha256:00"), None);
     #[cfg(unix)]
     {
         let mode =
@@ -95,15 +100,15 @@ fn publishing_again_writes_only_changes() {
     // the same commit with other ignore rules: the same file, another artifact
     let changed = storage.publish(&fleet(), SECOND, &tree("2")).unwrap();
     assert_ne!(changed.digest, first.digest);
-    assert_eq!(storage.tree(&changed.digest), Some(tree("2")));
+    assert_eq!(storage.tree(&fleet(), &changed.digest), Some(tree("2")));
     assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
     storage.publish(&fleet(), THIRD, &tree("3")).unwrap();
     assert_eq!(files(root.path()), ["2.tar.gz", "3.tar.gz"]);
-    assert_eq!(storage.tree(&first.digest), None);
-    storage.remove(&fleet()).unwrap();
+    assert_eq!(storage.tree(&fleet(), &first.digest), None);
+    storage.remove(fleet().place()).unwrap();
     assert_eq!(files(root.path()), [""; 0]);
-    assert_eq!(storage.tree(&changed.digest), None);
-    storage.remove(&fleet()).unwrap();
+    assert_eq!(storage.tree(&fleet(), &changed.digest), None);
+    storage.remove(fleet().place()).unwrap();
 }
 
 #[test]
@@ -150,7 +155,7 @@ fn artifacts_survive_a_restart() {
 
     let storage = open(root.path());
     assert!(!half.exists(), "what a killed process left is removed");
-    let by_digest = storage.tree(&first.digest).unwrap();
+    let by_digest = storage.tree(&fleet(), &first.digest).unwrap();
     assert_eq!(by_digest.read("app/config.yaml").unwrap(), "1");
 
     let storage = Storage::open(root.path().to_owned(), "http://other", Retention::default()).unwrap();
@@ -169,6 +174,62 @@ fn artifacts_survive_a_restart() {
 }
 
 #[test]
+fn a_digest_opens_an_artifact_only_for_its_publisher() {
+    let root = tempfile::tempdir().unwrap();
+    let storage = open(root.path());
+    let first = storage.publish(&fleet(), FIRST, &tree("1")).unwrap();
+    let others = [
+        publisher("team-a", "fleet", "1"),
+        publisher("flux-system", "other", "1"),
+        publisher("flux-system", "fleet", "2"),
+        Publisher::new(Place::new("Bucket", "flux-system", "fleet").unwrap(), "1"),
+    ];
+    for storage in [storage, open(root.path())] {
+        for other in &others {
+            assert_eq!(storage.tree(other, &first.digest), None, "{other:?}");
+            let adopted = storage.adopt(other, &first.path, &first.digest, FIRST).unwrap();
+            assert_eq!(adopted, None, "{other:?}");
+        }
+        assert_eq!(storage.tree(&fleet(), &first.digest), Some(tree("1")));
+    }
+}
+
+#[test]
+fn a_later_source_of_the_same_name_replaces_all_artifacts() {
+    let root = tempfile::tempdir().unwrap();
+    let first = open(root.path()).publish(&fleet(), FIRST, &tree("1")).unwrap();
+    let later = publisher("flux-system", "fleet", "2");
+    for storage in [open(root.path()), open(root.path())] {
+        let second = storage.publish(&later, SECOND, &tree("2")).unwrap();
+        assert_eq!(files(root.path()), ["2.tar.gz"]);
+        assert_eq!(storage.tree(&later, &second.digest), Some(tree("2")));
+        assert_eq!(storage.tree(&fleet(), &first.digest), None);
+    }
+}
+
+#[test]
+fn a_store_without_bindings_is_bound_by_its_sources() {
+    let root = tempfile::tempdir().unwrap();
+    let first = open(root.path()).publish(&fleet(), FIRST, &tree("1")).unwrap();
+    let binding = root.path().join("gitrepository/flux-system/fleet/.source");
+    fs::remove_file(&binding).unwrap();
+    let storage = open(root.path());
+    assert_eq!(
+        storage.tree(&publisher("team-a", "fleet", "1"), &first.digest),
+        None
+    );
+    assert_eq!(storage.tree(&fleet(), &first.digest), Some(tree("1")));
+    let adopted = storage.adopt(&fleet(), &first.path, &first.digest, FIRST);
+    assert!(adopted.unwrap().is_some());
+    let later = publisher("flux-system", "fleet", "2");
+    for storage in [storage, open(root.path())] {
+        assert_eq!(storage.tree(&later, &first.digest), None);
+    }
+    fs::write(&binding, "v9 1").unwrap();
+    assert_eq!(open(root.path()).tree(&fleet(), &first.digest), None);
+}
+
+#[test]
 fn damaged_artifacts_are_not_adopted() {
     let check = |damage: fn(&Path), path: &str, digest: Option<&str>| {
         let root = tempfile::tempdir().unwrap();
@@ -180,7 +241,7 @@ fn damaged_artifacts_are_not_adopted() {
             storage.adopt(&fleet(), path, digest, FIRST).unwrap().is_none(),
             "{path} {digest}"
         );
-        assert_eq!(storage.newest(&fleet()), None);
+        assert_eq!(storage.newest(fleet().place()), None);
     };
     let whole: fn(&Path) = |_| {};
     check(|path| fs::write(path, "no archive").unwrap(), FIRST_PATH, None);
@@ -290,8 +351,8 @@ fn a_failed_publish_changes_nothing() {
     fs::create_dir(&next).unwrap();
     storage.publish(&fleet(), SECOND, &tree("2")).unwrap_err();
     assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
-    assert_eq!(storage.tree(&first.digest), Some(tree("1")));
-    assert_eq!(storage.newest(&fleet()), Some(tree("1")));
+    assert_eq!(storage.tree(&fleet(), &first.digest), Some(tree("1")));
+    assert_eq!(storage.newest(fleet().place()), Some(tree("1")));
 }
 
 async fn ask(storage: &Storage, method: Method, path: &str) -> (u16, Option<String>, Vec<u8>) {

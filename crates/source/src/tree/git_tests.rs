@@ -331,6 +331,7 @@ fn published_trees_are_read_without_git() {
     let retention = crate::Retention::default();
     let storage = crate::Storage::open(root.path().to_owned(), "http://source.example", retention).unwrap();
     let place = crate::Place::new("GitRepository", "flux-system", "fleet").unwrap();
+    let publisher = crate::Publisher::new(place, "1");
     let publish = |content: &str, revision: &str| {
         let repository = Repository::new();
         let tree = tree(
@@ -338,12 +339,12 @@ fn published_trees_are_read_without_git() {
             None,
             None,
         );
-        let stored = storage.publish(&place, revision, &tree).unwrap();
+        let stored = storage.publish(&publisher, revision, &tree).unwrap();
         fs::remove_dir_all(repository.place.path().join(".git")).unwrap();
         (tree, stored)
     };
     let (_, stored) = publish("value: 1\n", "main@sha1:1111111111111111111111111111111111111111");
-    let tree = storage.tree(&stored.digest).unwrap();
+    let tree = storage.tree(&publisher, &stored.digest).unwrap();
     assert_eq!(&*tree.read("app/config.yaml").unwrap(), b"value: 1\n");
     // a changed archive is not used
     let (tree, stored) = publish("value: 2\n", "main@sha1:2222222222222222222222222222222222222222");

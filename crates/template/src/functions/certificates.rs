@@ -1,9 +1,9 @@
 //! Keys and certificates.
 //!
-//! Certificates are sprig's: RSA keys of 2048 bits, PKCS #1 in PEM, valid from now. Key and serial number
-//! come from the injected random source and clock, so a seeded render repeats them. Refused: DSA keys, and
-//! signing with keys that are not RSA.
+//! Certificates are sprig's: RSA keys of 2048 bits, PKCS #1 in PEM, valid from now, encoded as in Go. Refused:
+//! DSA keys, and signing with keys that are not RSA.
 
+mod extensions;
 mod issuer;
 
 use super::{Function, table};
@@ -16,9 +16,10 @@ use crypto_bigint::BoxedUint;
 use crypto_bigint::rand_core::{TryCryptoRng, TryRng};
 use crypto_primes::hazmat::{SetBits, SmallFactorsSieveFactory};
 use crypto_primes::{Flavor, is_prime, sieve_and_find};
+use extensions::{Extensions, key_id};
+use rcgen::string::{Ia5String, PrintableString};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, SanType, SerialNumber,
+    CertificateParams, DistinguishedName, DnType, DnValue, Issuer, KeyPair, PKCS_RSA_SHA256, SerialNumber,
 };
 use rsa::pkcs1::{DecodeRsaPrivateKey as _, EncodeRsaPrivateKey as _, LineEnding};
 use rsa::pkcs8::{DecodePrivateKey as _, EncodePrivateKey as _};
@@ -249,9 +250,15 @@ fn params(call: &mut Call<'_, '_>, days: i64) -> Result<CertificateParams, Fault
     call.exec.meter().steps(SIGN_STEPS)?;
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, call.text(0).into_owned());
+    let name = call.text(0).into_owned();
+    if !name.is_empty() {
+        // the string type that Go chooses
+        let value = match PrintableString::try_from(name.as_str()) {
+            Ok(printable) => DnValue::PrintableString(printable),
+            Err(_) => DnValue::Utf8String(name),
+        };
+        params.distinguished_name.push(DnType::CommonName, value);
+    }
     let mut serial = [0; 16];
     let session = call.exec.session();
     session.world.random(&mut serial);
@@ -269,14 +276,13 @@ fn params(call: &mut Call<'_, '_>, days: i64) -> Result<CertificateParams, Fault
     };
     params.not_before = date(now)?;
     params.not_after = date(now + DAY * i128::from(days))?;
-    params.key_usages = vec![
-        KeyUsagePurpose::DigitalSignature,
-        KeyUsagePurpose::KeyEncipherment,
-    ];
-    params.extended_key_usages = vec![
-        ExtendedKeyUsagePurpose::ServerAuth,
-        ExtendedKeyUsagePurpose::ClientAuth,
-    ];
+    Ok(params)
+}
+
+fn extended(mut params: CertificateParams, mut extensions: Extensions) -> Result<CertificateParams, Fault> {
+    extensions.is_nameless = params.distinguished_name.iter().next().is_none();
+    let encoded = extensions.encoded();
+    params.custom_extensions = encoded.map_err(|error| failed("error creating certificate")(&error))?;
     Ok(params)
 }
 
@@ -291,20 +297,23 @@ fn made(certificate: &rcgen::Certificate, key: &rsa::RsaPrivateKey) -> Outcome {
 
 fn authority(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
     let days = call.int(1);
-    let mut params = params(call, days)?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages.push(KeyUsagePurpose::KeyCertSign);
-    let certificate = params.self_signed(&signer(key)?);
+    let id = key_id(key).map_err(|error| failed("error encoding key")(&error))?;
+    let extensions = Extensions {
+        authority: Some(id),
+        ..Extensions::default()
+    };
+    let certificate = extended(params(call, days)?, extensions)?.self_signed(&signer(key)?);
     made(
         &certificate.map_err(|error| failed("error creating certificate")(&error))?,
         key,
     )
 }
 
-/// Adds the addresses and names of the second and third argument.
-fn named(call: &mut Call<'_, '_>) -> Result<CertificateParams, Fault> {
+/// The addresses and names of the second and third argument.
+fn named(call: &mut Call<'_, '_>) -> Result<(CertificateParams, Extensions), Fault> {
     let days = call.int(3);
-    let mut params = params(call, days)?;
+    let params = params(call, days)?;
+    let mut extensions = Extensions::default();
     let texts = |index: usize, what: &str| -> Result<Vec<String>, Fault> {
         let Value::List(list) = call.arg(index) else {
             return Ok(Vec::new());
@@ -322,19 +331,20 @@ fn named(call: &mut Call<'_, '_>) -> Result<CertificateParams, Fault> {
         let address = text
             .parse()
             .map_err(|_| Fault::message(format!("error parsing ip: {text}")))?;
-        params.subject_alt_names.push(SanType::IpAddress(address));
+        extensions.addresses.push(address);
     }
     for text in texts(2, "processing alternate dns name")? {
-        let name = text
+        let name: Ia5String = text
             .try_into()
             .map_err(|error: rcgen::Error| failed("error in name")(&error))?;
-        params.subject_alt_names.push(SanType::DnsName(name));
+        extensions.dns_names.push(name.as_str().to_owned());
     }
-    Ok(params)
+    Ok((params, extensions))
 }
 
 fn self_signed(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
-    let certificate = named(call)?.self_signed(&signer(key)?);
+    let (params, extensions) = named(call)?;
+    let certificate = extended(params, extensions)?.self_signed(&signer(key)?);
     made(
         &certificate.map_err(|error| failed("error creating certificate")(&error))?,
         key,
@@ -350,11 +360,17 @@ fn signed(call: &mut Call<'_, '_>, key: &rsa::RsaPrivateKey) -> Outcome {
         return call.fail("unable to decode certificate");
     };
     let issuer_key = signer(&read_key(call, &authority.key)?)?;
+    let read = issuer::read(&authority.cert).map_err(|error| failed("error parsing certificate")(&error))?;
+    let (params, extensions) = named(call)?;
+    let is_own = params.distinguished_name == read.subject;
+    let extensions = Extensions {
+        signed_by: read.key_id.filter(|_| !is_own),
+        ..extensions
+    };
     let mut issuer = CertificateParams::default();
-    issuer.distinguished_name =
-        issuer::subject(&authority.cert).map_err(|error| failed("error parsing certificate")(&error))?;
+    issuer.distinguished_name = read.subject;
     let issuer = Issuer::new(issuer, issuer_key);
-    let certificate = named(call)?.signed_by(&signer(key)?, &issuer);
+    let certificate = extended(params, extensions)?.signed_by(&signer(key)?, &issuer);
     made(
         &certificate.map_err(|error| failed("error creating certificate")(&error))?,
         key,

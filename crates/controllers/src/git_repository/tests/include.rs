@@ -5,6 +5,7 @@ use equate_api::source::GitRepositoryStatus;
 use equate_source::Tree;
 use equate_testkit::eventually::eventually;
 use equate_testkit::git::Repository;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::run::{DEADLINE, Running, Session, URL};
@@ -29,7 +30,7 @@ fn files(running: &Running, status: &GitRepositoryStatus) -> Option<Vec<String>>
             }
         }
     }
-    let tree = running.storage.tree(&status.artifact.as_ref()?.digest)?;
+    let tree = running.tree(&status.artifact.as_ref()?.digest)?;
     let mut found = Vec::new();
     below(&tree, "", &mut found);
     Some(found)
@@ -183,6 +184,36 @@ async fn git_repository_include() {
         .await;
     let status = holds(&session, &running, &["own.yaml"]).await;
     assert!(status.observed_include.is_empty() && status.included_artifacts.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_status_includes_no_artifact_of_another_source() {
+    let session = Session::start().await;
+    session
+        .repository
+        .commit(&[("own.yaml", Some("a: 1\n"))])
+        .unwrap();
+    let running = session.run().await;
+    session.create_in("team-b", "secret", spec(json!({}))).await;
+    let secret = session.ready_in("team-b", "secret", "stored artifact").await;
+    // nobody repairs the status of a suspended one
+    session
+        .create_named("forged", spec(json!({ "suspend": true })))
+        .await;
+    let status = Patch::Merge(json!({ "status": { "artifact": secret.artifact } }));
+    let api = session.api();
+    api.patch_status("forged", &PatchParams::default(), &status)
+        .await
+        .unwrap();
+    let include = json!([{ "repository": { "name": "forged" } }]);
+    session.create(spec(json!({ "include": include }))).await;
+    session
+        .ready("CopyFailure", "that GitRepository 'forged' published")
+        .await;
+    // the same from the source itself
+    let mirror = json!({ "suspend": false, "ref": { "branch": "main" } });
+    session.patch_named("forged", json!({ "spec": mirror })).await;
+    holds(&session, &running, &["forged/", "forged/own.yaml", "own.yaml"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use equate_api::kustomize::SourceKind;
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::{GitRepository, GitRepositoryStatus};
 use equate_git::{Limits, Mirrors};
-use equate_source::{Retention, Storage};
+use equate_source::{Retention, Storage, Tree};
 use equate_testkit::cluster::EmbeddedCluster;
 use equate_testkit::eventually::eventually;
 use equate_testkit::faults::{Death, Faults};
@@ -22,6 +23,7 @@ use super::super::GitRepositories;
 use super::object;
 use crate::kit::backoff::Jitter;
 use crate::kit::queue::Counts;
+use crate::sources::publisher;
 use crate::{ControllerSet, Engine};
 
 /// Long enough for a busy machine.
@@ -41,6 +43,17 @@ pub(super) struct Session {
 pub(super) struct Running {
     engine: Engine,
     pub(super) storage: Storage,
+}
+
+impl Running {
+    pub(super) fn tree(&self, digest: &str) -> Option<Tree> {
+        let objects = self.engine.objects::<GitRepository>();
+        let mut own = objects
+            .iter()
+            .filter(|object| object.metadata.name.as_deref() == Some("fleet"));
+        let publisher = publisher(SourceKind::GitRepository, &own.next()?.metadata)?;
+        self.storage.tree(&publisher, digest)
+    }
 }
 
 impl Session {
@@ -103,12 +116,21 @@ impl Session {
     }
 
     pub(super) async fn create_named(&self, name: &str, spec: Value) {
-        let mut new = object(
-            json!({ "name": name, "generation": null, "finalizers": [] }),
-            spec,
-        );
+        Self::create_at(self.api(), "flux-system", name, spec).await;
+    }
+
+    pub(super) async fn create_in(&self, namespace: &str, name: &str, spec: Value) {
+        let object: Namespace = serde_json::from_value(json!({ "metadata": { "name": namespace } })).unwrap();
+        let namespaces = Api::all(self.cluster.client());
+        namespaces.create(&PostParams::default(), &object).await.unwrap();
+        let api = Api::namespaced(self.cluster.client(), namespace);
+        Self::create_at(api, namespace, name, spec).await;
+    }
+
+    async fn create_at(api: Api<GitRepository>, namespace: &str, name: &str, spec: Value) {
+        let metadata = json!({ "name": name, "namespace": namespace, "generation": null, "finalizers": [] });
+        let mut new = object(metadata, spec);
         new.metadata.generation = None;
-        let api = self.api();
         let create = async || api.create(&PostParams::default(), &new).await.map(drop);
         eventually("GitRepositories are served", DEADLINE, create).await;
     }
@@ -130,7 +152,20 @@ impl Session {
     }
 
     pub(super) async fn ready_named(&self, name: &str, reason: &str, message: &str) -> GitRepositoryStatus {
-        let api = self.api();
+        Self::ready_at(self.api(), name, reason, message).await
+    }
+
+    pub(super) async fn ready_in(&self, namespace: &str, name: &str, message: &str) -> GitRepositoryStatus {
+        let api = Api::namespaced(self.cluster.client(), namespace);
+        Self::ready_at(api, name, "Succeeded", message).await
+    }
+
+    async fn ready_at(
+        api: Api<GitRepository>,
+        name: &str,
+        reason: &str,
+        message: &str,
+    ) -> GitRepositoryStatus {
         eventually(
             &format!("Ready of {name} says {reason} {message}"),
             DEADLINE,
@@ -240,7 +275,7 @@ async fn an_artifact_follows_its_repository() {
         (&*artifact.path, artifact.url),
         (&*path, format!("http://source:9090/{path}"))
     );
-    let tree = running.storage.tree(&artifact.digest).unwrap();
+    let tree = running.tree(&artifact.digest).unwrap();
     assert_eq!(tree.read("app/a.yaml").unwrap(), "a: 1\n");
     assert!(tree.entry("logo.png").is_none());
     let archive = fs::metadata(session.artifacts().join(&path)).unwrap();
@@ -269,7 +304,7 @@ async fn an_artifact_follows_its_repository() {
         .commit(&[("app/a.yaml", Some("a: 2\n"))])
         .unwrap();
     let status = session.artifact_of(&second).await;
-    let tree = running.storage.tree(&status.artifact.unwrap().digest).unwrap();
+    let tree = running.tree(&status.artifact.unwrap().digest).unwrap();
     assert_eq!(tree.read("app/a.yaml").unwrap(), "a: 2\n");
 
     // other files of the same commit
@@ -280,7 +315,7 @@ async fn an_artifact_follows_its_repository() {
             .artifact
             .map(|artifact| artifact.digest)
             .unwrap_or_default();
-        let tree = running.storage.tree(&digest);
+        let tree = running.tree(&digest);
         let logo = tree.is_some_and(|tree| tree.entry("logo.png").is_some());
         match (
             logo,
@@ -342,7 +377,7 @@ async fn a_failed_fetch_keeps_the_artifact() {
         .ready("GitOperationFailed", "failed to checkout and determine revision")
         .await;
     assert_eq!(status.artifact, before.artifact);
-    assert!(running.storage.tree(&digest).is_some());
+    assert!(running.tree(&digest).is_some());
     let failed = condition(&status.conditions, ConditionType::FetchFailed).unwrap();
     assert!(failed.message.contains("main"), "{}", failed.message);
 
@@ -419,7 +454,7 @@ async fn a_restart_keeps_intact_artifacts() {
     running.once_more().await;
     assert_eq!(session.faults.writes(), writes, "what is whole is not made again");
     let artifact = before.artifact.clone().unwrap();
-    assert!(running.storage.tree(&artifact.digest).is_some());
+    assert!(running.tree(&artifact.digest).is_some());
     drop(running);
 
     let path = session.artifacts().join(&artifact.path);
@@ -427,7 +462,7 @@ async fn a_restart_keeps_intact_artifacts() {
     let running = session.run().await;
     eventually("the artifact is made again", DEADLINE, async || {
         let length = fs::metadata(&path).map(|file| file.len()).unwrap_or_default();
-        let is_known = running.storage.tree(&artifact.digest).is_some();
+        let is_known = running.tree(&artifact.digest).is_some();
         if is_known && i64::try_from(length).ok() == artifact.size {
             Ok(())
         } else {
@@ -466,7 +501,7 @@ async fn a_restart_after_a_kill_converges() {
             session.faults = Faults::seeded(1);
             let running = session.run().await;
             let status = session.artifact_of(&commit).await;
-            assert!(running.storage.tree(&status.artifact.unwrap().digest).is_some());
+            assert!(running.tree(&status.artifact.unwrap().digest).is_some());
             running.once_more().await;
             let names = session
                 .api()

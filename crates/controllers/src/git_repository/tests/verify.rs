@@ -167,7 +167,7 @@ async fn git_repository_verify_mode_head() {
     let status = session.ready("InvalidCommitSignature", &message).await;
     assert_eq!(status.artifact.as_ref(), Some(&artifact));
     assert_eq!(verified(&status).status, "False");
-    assert!(running.storage.tree(&artifact.digest).is_some());
+    assert!(running.tree(&artifact.digest).is_some());
     assert!(condition(&status.conditions, ConditionType::ArtifactOutdated).is_none());
 
     // back at a verified commit: it is verified again

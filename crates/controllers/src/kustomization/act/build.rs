@@ -82,7 +82,7 @@ async fn rendered(
 }
 
 fn take_in(cx: &Kustomizations, record: &mut Record, rendered: Rendered, before: Option<Record>) {
-    record.masks.push(rendered.opened);
+    record.masks = vec![rendered.opened];
     record.inputs = Some(rendered.inputs);
     record.digest = rendered.digest;
     if let Some(before) = before {

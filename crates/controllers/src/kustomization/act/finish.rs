@@ -59,8 +59,7 @@ pub(super) async fn finish(
     }
     let now = Instant::now();
     if let Some(record) = &mut run.memory.record {
-        record.desired = None;
-        record.masks.clear();
+        record.drop_build();
         record.failure = None;
         record.checking = now;
         record.phase = Phase::Checking {
@@ -237,8 +236,7 @@ pub(super) fn report_new_revision(cx: &Kustomizations, run: &mut Run<'_>, ks: &D
 pub(super) fn confirm(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, stall: Stall) -> Acted<Done> {
     if let Some(record) = &mut run.memory.record {
         record.phase = Phase::Unconfirmed;
-        record.desired = None;
-        record.masks.clear();
+        record.drop_build();
     }
     super::idle::stall(cx, run, ks, stall)
 }
@@ -285,8 +283,7 @@ pub(super) fn fail(
         (_, Retry::Backoff) => Phase::Failed { retry: Some(now) },
     };
     if failure.retry() != Retry::Backoff {
-        record.desired = None;
-        record.masks.clear();
+        record.drop_build();
     }
     let same = record.failure.as_ref() == Some(&failure);
     record.failure = Some(failure.clone());

@@ -82,6 +82,11 @@ pub(super) fn inventory(run: &Run<'_>) -> Inventory {
 
 /// The conditions that are independent of the run's outcome.
 fn aspects(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Aspects {
+    let context = event_context(&run.memory);
+    unmasked_aspects(cx, run, ks).map_messages(|text| context.masked(text))
+}
+
+fn unmasked_aspects(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Aspects {
     let memory = &run.memory;
     let mut contests: Vec<Contest> = cx.kit.ownership().contested(&object_ref(&ks.key));
     let record = memory.record.as_ref();

@@ -320,15 +320,16 @@ fn readable<'s>(ks: &Declared, seen: &'s Seen) -> Result<&'s str, Obstacle> {
     if let Some(why) = &ks.misread {
         return stall(Stall::Setting(why.clone()));
     }
+    let prerequisites = &seen.prerequisites;
     let decryption = ks.decryption.as_ref();
-    if decryption.is_some_and(|decryption| decryption.service_account_name.is_some()) {
+    let has_account = decryption.is_some_and(|decryption| decryption.service_account_name.is_some());
+    if has_account && !prerequisites.identity_gate {
         return stall(Stall::Gated {
             field: "spec.decryption.serviceAccountName",
             purpose: "decryption authentication",
             gate: "ObjectLevelWorkloadIdentity",
         });
     }
-    let prerequisites = &seen.prerequisites;
     if let Some(other) = prerequisites.denied.as_ref().or(prerequisites.invalid.as_ref()) {
         return stall(other.clone());
     }

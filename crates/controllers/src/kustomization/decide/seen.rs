@@ -66,6 +66,7 @@ impl Seen {
                 dependencies: Vec::new(),
                 cycle: None,
                 denied: None,
+                identity_gate: false,
                 invalid: None,
             }),
             no_access: None,
@@ -94,6 +95,8 @@ pub(crate) struct Prerequisites {
     /// The cycle from this Kustomization back to itself through `dependsOn`.
     pub(crate) cycle: Option<Vec<Key>>,
     pub(crate) denied: Option<Stall>,
+    /// ObjectLevelWorkloadIdentity.
+    pub(crate) identity_gate: bool,
     pub(crate) invalid: Option<Stall>,
 }
 

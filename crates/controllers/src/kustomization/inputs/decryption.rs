@@ -14,8 +14,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use equate_api::kustomize::Decryption;
 use equate_kustomize::{SecretError, SecretFile, Secrets, Stop};
 use equate_manifest::object::Object;
@@ -300,12 +298,11 @@ impl<'a> Opening<'a> {
             return;
         }
         let mut opened = self.opened.borrow_mut();
-        opened.add(STANDARD.encode(value));
+        opened.add_bytes(value);
         if let Ok(text) = std::str::from_utf8(value) {
-            opened.add(text.to_owned());
             // line-based formats are quoted by line
             let lines = text.lines().filter(|line| line.len() >= MASKED_BYTES_MIN);
-            lines.for_each(|line| opened.add(line.to_owned()));
+            lines.for_each(|line| opened.add(line));
         }
     }
 }

@@ -226,7 +226,7 @@ pub async fn read(
         }
         versions.push((holder, found.version));
         if reference.kind == ValuesKind::Secret {
-            found.values.values().for_each(|value| secrets.add(value.clone()));
+            found.values.values().for_each(|value| secrets.add(value));
         }
         variables.extend(found.values);
     }
@@ -247,7 +247,7 @@ pub async fn read(
                 ring = found.ring;
             }
             if let Some((token, _)) = ring.token() {
-                secrets.add(token.to_owned());
+                secrets.add(token);
             }
             Some(ring)
         }
@@ -338,7 +338,7 @@ mod tests {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let variables: BTreeMap<_, _> = variables.collect();
         let mut masks = Masks::default();
-        secrets.iter().for_each(|&secret| masks.add(secret.to_owned()));
+        secrets.iter().for_each(|&secret| masks.add(secret));
         Values {
             stamp: Stamp {
                 digest: digest(variables.iter().map(|(name, value)| (name, value.as_bytes()))),

@@ -1,18 +1,18 @@
 //! The artifact of a source: in this process's own store, or fetched from its publisher.
 //!
 //! A GitRepository that this process reconciles is never fetched: its controller publishes it here shortly,
-//! even if its status still has an old address. All others are fetched by address and digest.
+//! even if its status still has an old address. All others are fetched by address and digest. A forged status
+//! opens only artifacts of its own source.
 
 use equate_api::kustomize::SourceKind;
-use equate_api::source::Artifact as Published;
-use equate_source::Tree;
+use equate_source::{Publisher, Tree};
 
 use crate::ObjectRef;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::{Artifact, Revision, SourceSeen};
 use crate::kustomization::{Kustomizations, object_ref};
-use crate::sources::Named;
 use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
+use crate::sources::{Named, SourceArtifact};
 
 /// The artifact metadata that names the original revision.
 const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
@@ -38,9 +38,10 @@ impl Kustomizations {
     }
 
     /// The tree of an artifact in the store. An artifact of an earlier process is read from its archive.
-    async fn stored(&self, digest: &str) -> Option<Tree> {
+    async fn stored(&self, publisher: &Publisher, digest: &str) -> Option<Tree> {
         let (storage, digest) = (self.kit.storage.clone(), digest.to_owned());
-        let reading = tokio::task::spawn_blocking(move || storage.tree(&digest));
+        let publisher = publisher.clone();
+        let reading = tokio::task::spawn_blocking(move || storage.tree(&publisher, &digest));
         // the task does not panic by itself; if it does, the artifact counts as absent
         reading.await.ok().flatten()
     }
@@ -67,11 +68,11 @@ pub(super) async fn source(
         Named::Unserved => return (SourceSeen::Unserved, None),
         Named::Absent => return (SourceSeen::Absent, None),
         Named::Nothing => return (SourceSeen::NoArtifact, None),
-        Named::Artifact(artifact) => artifact,
+        Named::Artifact(found) => *found,
     };
     if cx.serves(&source) {
         cx.kit.artifacts.release(&object_ref(&ks.key));
-        return match cx.stored(&published.digest).await {
+        return match cx.stored(&published.publisher, &published.artifact.digest).await {
             None => (SourceSeen::NotStored, None),
             Some(tree) => here(published, tree),
         };
@@ -88,22 +89,31 @@ async fn fetched(
     cx: &Kustomizations,
     ks: &Declared,
     request: Option<&str>,
-    published: Published,
+    published: SourceArtifact,
 ) -> (SourceSeen, Option<Artifact>) {
+    let SourceArtifact { artifact, publisher } = &published;
+    let revision = artifact.revision.clone();
     // a GitRepository of another process may have the artifact of one of this process
     if ks.source_kind == SourceKind::GitRepository
-        && let Some(tree) = cx.stored(&published.digest).await
+        && let Some(tree) = cx.stored(publisher, &artifact.digest).await
     {
         cx.kit.artifacts.release(&object_ref(&ks.key));
         return here(published, tree);
     }
+    let servers = &cx.kit.settings.policy.artifact_servers;
+    if let Err(error) = servers.check(publisher, &artifact.url) {
+        cx.kit.artifacts.release(&object_ref(&ks.key));
+        let why = error.to_string();
+        let gone = false;
+        return (SourceSeen::Unfetched { revision, gone, why }, None);
+    }
     let ask = ArtifactRequest {
-        digest: &published.digest,
-        url: &published.url,
+        publisher,
+        digest: &artifact.digest,
+        url: &artifact.url,
         retry: ks.retry_interval,
         token: request,
     };
-    let revision = published.revision.clone();
     match cx.kit.artifacts.get(&object_ref(&ks.key), ask) {
         ArtifactState::Here(tree) => here(published, tree),
         ArtifactState::Coming(trouble) => {
@@ -117,13 +127,13 @@ async fn fetched(
     }
 }
 
-fn here(published: Published, tree: Tree) -> (SourceSeen, Option<Artifact>) {
-    let Published {
+fn here(published: SourceArtifact, tree: Tree) -> (SourceSeen, Option<Artifact>) {
+    let equate_api::source::Artifact {
         digest,
         metadata,
         revision,
         ..
-    } = published;
+    } = published.artifact;
     let seen = SourceSeen::Stored {
         revision: revision.clone(),
     };

@@ -174,6 +174,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
             dependencies: dependencies::look(cx, ks, &object, &expressions, artifact.as_ref()),
             cycle,
             denied,
+            identity_gate: cx.kit.settings.policy.workload_identity.enabled,
             invalid: invalid.or_else(|| cx.rules.problem(&ks.key)),
         }),
         artifact,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use equate_egress::{Egress, HttpRefusal, Outcome, Refusal};
-use equate_source::{Cache, CacheError, Digest, ReceiveError, Receiving, Tree};
+use equate_source::{Cache, CacheError, CacheKey, ReceiveError, Receiving, Tree};
 use reqwest::{StatusCode, Url, header, redirect};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -47,9 +47,9 @@ pub(crate) enum DownloadError {
         after: Option<Duration>,
     },
     #[error(
-        "failed to download archive from {url}: it redirects to {to}; only redirects on the same host are allowed"
+        "failed to download archive from {url} (status: {status}): only redirects on the same host are allowed"
     )]
-    Redirected { url: String, to: String },
+    Redirected { url: String, status: StatusCode },
     /// The address may not be dialled.
     #[error("failed to download archive: GET {url}")]
     Forbidden {
@@ -174,7 +174,7 @@ impl Http {
         &self,
         namespace: &str,
         url: &str,
-        digest: &Digest,
+        artifact: &CacheKey,
         cache: &Cache,
     ) -> Result<Receiving, DownloadError> {
         let address = address(url)?;
@@ -186,7 +186,7 @@ impl Http {
         let admission = self.egress.enter(namespace, &host).await;
         let mut admission = admission.map_err(DownloadError::Closed)?;
         let late = || DownloadError::Late { url: shown.clone() };
-        let fetched = timeout(ATTEMPT_MAX, self.take(address, &shown, digest, cache)).await;
+        let fetched = timeout(ATTEMPT_MAX, self.take(address, &shown, artifact, cache)).await;
         let fetched = fetched.unwrap_or_else(|_| Err(late()));
         admission.report(match &fetched {
             Err(DownloadError::Unreachable { .. } | DownloadError::Late { .. }) => Outcome::Silent,
@@ -199,7 +199,7 @@ impl Http {
         &self,
         address: Url,
         shown: &str,
-        digest: &Digest,
+        artifact: &CacheKey,
         cache: &Cache,
     ) -> Result<Receiving, DownloadError> {
         let url = || shown.to_owned();
@@ -217,12 +217,7 @@ impl Http {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Err(DownloadError::NotFound { url: url() }),
             status if status.is_redirection() => {
-                let to: String = named(header::LOCATION)
-                    .unwrap_or("nowhere")
-                    .chars()
-                    .take(200)
-                    .collect();
-                return Err(DownloadError::Redirected { url: url(), to });
+                return Err(DownloadError::Redirected { url: url(), status });
             }
             status => {
                 let seconds = named(header::RETRY_AFTER).and_then(|text| text.parse().ok());
@@ -235,7 +230,7 @@ impl Http {
             }
         }
         let (send, chunks) = mpsc::channel(CHUNKS_MAX);
-        let (own, wanted) = (cache.clone(), digest.clone());
+        let (own, wanted) = (cache.clone(), artifact.clone());
         let taking = spawn_blocking(move || written(&own, &wanted, chunks));
         loop {
             match response.chunk().await {
@@ -275,11 +270,11 @@ fn refused(shown: &str, source: ReceiveError) -> DownloadError {
 
 fn written(
     cache: &Cache,
-    digest: &Digest,
+    artifact: &CacheKey,
     mut chunks: mpsc::Receiver<Bytes>,
 ) -> Result<Receiving, ReceiveError> {
     let mut receiving = cache
-        .receive(digest)
+        .receive(artifact)
         .map_err(|error: CacheError| ReceiveError::Disk(error))?;
     while let Some(chunk) = chunks.blocking_recv() {
         receiving.write(&chunk)?;

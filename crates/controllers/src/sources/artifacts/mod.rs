@@ -1,4 +1,4 @@
-//! Artifacts of other processes: each is fetched once for all its readers.
+//! Artifacts of other processes: each is fetched once for all readers of its source.
 //!
 //! A reader asks and ends its run; the answer wakes it, so no worker waits for the network. An artifact
 //! that no reader asked for last is removed from memory and disk. After a start, the disk comes before
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use equate_egress::Egress;
-use equate_source::{Cache, Digest, Tree};
+use equate_source::{Cache, CacheKey, Digest, Publisher, Tree};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -40,6 +40,7 @@ const SWEEP_AFTER: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArtifactRequest<'a> {
+    pub(crate) publisher: &'a Publisher,
     pub(crate) digest: &'a str,
     pub(crate) url: &'a str,
     /// The delay before a failed download is retried.
@@ -76,11 +77,11 @@ struct Shared {
 #[derive(Default)]
 struct State {
     readers: HashMap<ObjectRef, Reader>,
-    entries: HashMap<Digest, Entry>,
+    entries: HashMap<CacheKey, Entry>,
 }
 
 struct Reader {
-    digest: Digest,
+    artifact: CacheKey,
     url: String,
     token: Option<String>,
 }
@@ -88,7 +89,7 @@ struct Reader {
 struct Entry {
     readers: BTreeSet<ObjectRef>,
     url: String,
-    /// Other addresses that failed, with expiry: one digest may be published at many places.
+    /// Other addresses that failed, with expiry.
     tried: HashMap<String, Instant>,
     stage: Stage,
 }
@@ -168,8 +169,8 @@ impl Artifacts {
 
     /// Returns the state of an artifact and makes it the only one that this reader reads.
     pub(crate) fn get(&self, reader: &ObjectRef, ask: ArtifactRequest<'_>) -> ArtifactState {
-        let digest = match Digest::parse(ask.digest) {
-            Ok(digest) => digest,
+        let artifact = match Digest::parse(ask.digest) {
+            Ok(digest) => CacheKey::new(ask.publisher, digest),
             Err(error) => {
                 self.release(reader);
                 let why =
@@ -178,12 +179,12 @@ impl Artifacts {
             }
         };
         let mut state = self.state();
-        let asked = state.reads(reader, &digest, ask);
+        let asked = state.reads(reader, &artifact, ask);
         let let_go = asked.let_go;
         let entry = state
             .entries
-            .entry(digest.clone())
-            .or_insert_with(|| self.begun(&digest, ask.url, &reader.namespace));
+            .entry(artifact.clone())
+            .or_insert_with(|| self.begun(&artifact, ask.url, &reader.namespace));
         entry.readers.insert(reader.clone());
         let again = match &entry.stage {
             Stage::Here(_) => false,
@@ -203,7 +204,7 @@ impl Artifacts {
             }
         };
         if again {
-            let begun = self.begun(&digest, ask.url, &reader.namespace);
+            let begun = self.begun(&artifact, ask.url, &reader.namespace);
             let url = std::mem::replace(&mut entry.url, begun.url);
             entry.stage = begun.stage;
             entry.tried.retain(|_, at| at.elapsed() < TRIED);
@@ -225,12 +226,12 @@ impl Artifacts {
     }
 
     /// Begins a download on account of the namespace of its first reader.
-    fn begun(&self, digest: &Digest, url: &str, namespace: &str) -> Entry {
-        let (own, digest, address) = (Arc::clone(&self.shared), digest.clone(), url.to_owned());
+    fn begun(&self, artifact: &CacheKey, url: &str, namespace: &str) -> Entry {
+        let (own, artifact, address) = (Arc::clone(&self.shared), artifact.clone(), url.to_owned());
         let namespace = namespace.to_owned();
         let task = tokio::spawn(async move {
-            let ended = own.fetch(&namespace, &digest, &address).await;
-            own.end(&digest, ended);
+            let ended = own.fetch(&namespace, &artifact, &address).await;
+            own.end(&artifact, ended);
         });
         Entry {
             readers: BTreeSet::new(),
@@ -243,11 +244,11 @@ impl Artifacts {
         }
     }
 
-    fn forget(&self, let_go: Option<Digest>) {
-        if let Some(digest) = let_go {
+    fn forget(&self, let_go: Option<CacheKey>) {
+        if let Some(artifact) = let_go {
             let cache = self.shared.cache.clone();
             // no one waits for the removal
-            drop(spawn_blocking(move || cache.forget(&digest)));
+            drop(spawn_blocking(move || cache.forget(&artifact)));
         }
     }
 
@@ -258,22 +259,22 @@ impl Artifacts {
 
 struct Asked {
     again: bool,
-    let_go: Option<Digest>,
+    let_go: Option<CacheKey>,
 }
 
 impl State {
-    fn reads(&mut self, reader: &ObjectRef, digest: &Digest, ask: ArtifactRequest<'_>) -> Asked {
+    fn reads(&mut self, reader: &ObjectRef, artifact: &CacheKey, ask: ArtifactRequest<'_>) -> Asked {
         let before = self.readers.get(reader);
         let again = before.is_some_and(|before| {
             let asked = ask.token.is_some() && before.token.as_deref() != ask.token;
-            asked || (before.digest == *digest && before.url != ask.url)
+            asked || (before.artifact == *artifact && before.url != ask.url)
         });
         let let_go = match before {
-            Some(before) if before.digest != *digest => self.release(reader),
+            Some(before) if before.artifact != *artifact => self.release(reader),
             _ => None,
         };
         let now = Reader {
-            digest: digest.clone(),
+            artifact: artifact.clone(),
             url: ask.url.to_owned(),
             token: ask.token.map(str::to_owned),
         };
@@ -281,15 +282,15 @@ impl State {
         Asked { again, let_go }
     }
 
-    fn release(&mut self, reader: &ObjectRef) -> Option<Digest> {
-        let digest = self.readers.remove(reader)?.digest;
-        let entry = self.entries.get_mut(&digest)?;
+    fn release(&mut self, reader: &ObjectRef) -> Option<CacheKey> {
+        let artifact = self.readers.remove(reader)?.artifact;
+        let entry = self.entries.get_mut(&artifact)?;
         entry.readers.remove(reader);
         if !entry.readers.is_empty() {
             return None;
         }
-        self.entries.remove(&digest);
-        Some(digest)
+        self.entries.remove(&artifact);
+        Some(artifact)
     }
 }
 
@@ -300,14 +301,15 @@ impl Shared {
     }
 
     /// From disk, or over the network with the allowed attempts.
-    async fn fetch(&self, namespace: &str, digest: &Digest, url: &str) -> Result<Tree, DownloadError> {
-        let (cache, own) = (self.cache.clone(), digest.clone());
+    async fn fetch(&self, namespace: &str, artifact: &CacheKey, url: &str) -> Result<Tree, DownloadError> {
+        let digest = artifact.digest();
+        let (cache, own) = (self.cache.clone(), artifact.clone());
         if let Ok(Some(tree)) = self.on_a_processor(move || cache.load(&own)).await {
             return Ok(tree);
         }
         let mut failures = 0;
         loop {
-            let error = match self.attempt(namespace, digest, url).await {
+            let error = match self.attempt(namespace, artifact, url).await {
                 Ok(tree) => return Ok(tree),
                 Err(error) => error,
             };
@@ -316,7 +318,7 @@ impl Shared {
                 return Err(error);
             }
             tracing::debug!(%digest, url, failures, error = error.message(), "cannot fetch an artifact");
-            self.note_retry(digest, error.message().into());
+            self.note_retry(artifact, error.message().into());
             let pause = self.pause.delay(failures, &self.jitter);
             sleep(
                 error
@@ -327,8 +329,8 @@ impl Shared {
         }
     }
 
-    async fn attempt(&self, namespace: &str, digest: &Digest, url: &str) -> Result<Tree, DownloadError> {
-        let received = self.http.fetch(namespace, url, digest, &self.cache).await?;
+    async fn attempt(&self, namespace: &str, artifact: &CacheKey, url: &str) -> Result<Tree, DownloadError> {
+        let received = self.http.fetch(namespace, url, artifact, &self.cache).await?;
         let address = url.to_owned();
         self.on_a_processor(move || finished(&address, received)).await?
     }
@@ -348,9 +350,9 @@ impl Shared {
     }
 
     /// A failed attempt that will be retried: its readers report it.
-    fn note_retry(&self, digest: &Digest, why: Arc<str>) {
+    fn note_retry(&self, artifact: &CacheKey, why: Arc<str>) {
         let mut state = self.state();
-        let Some(entry) = state.entries.get_mut(digest) else {
+        let Some(entry) = state.entries.get_mut(artifact) else {
             return;
         };
         let Stage::Coming { last_error, .. } = &mut entry.stage else {
@@ -365,12 +367,12 @@ impl Shared {
         readers.into_iter().for_each(&self.arrived);
     }
 
-    fn end(&self, digest: &Digest, ended: Result<Tree, DownloadError>) {
+    fn end(&self, artifact: &CacheKey, ended: Result<Tree, DownloadError>) {
         let stage = match ended {
             Ok(tree) => Stage::Here(tree),
             Err(error) => {
                 let why: Arc<str> = error.message().into();
-                tracing::info!(%digest, %why, "an artifact is not available");
+                tracing::info!(digest = %artifact.digest(), %why, "an artifact is not available");
                 Stage::Failed {
                     why,
                     gone: error.is_gone(),
@@ -380,7 +382,7 @@ impl Shared {
         };
         let mut state = self.state();
         // given up meanwhile
-        let Some(entry) = state.entries.get_mut(digest) else {
+        let Some(entry) = state.entries.get_mut(artifact) else {
             return;
         };
         // the task that runs here is dropped last

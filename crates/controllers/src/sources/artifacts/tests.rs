@@ -10,7 +10,7 @@ use axum::extract::{Path, State as Given};
 use axum::http::{Response, StatusCode, header};
 use axum::routing::get;
 use equate_egress::Egress;
-use equate_source::Limits;
+use equate_source::{Limits, Place, Publisher};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
@@ -104,6 +104,10 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
+fn publisher() -> Publisher {
+    Publisher::new(Place::new("Bucket", "ns", "app").unwrap(), "1")
+}
+
 struct Fetching {
     artifacts: Artifacts,
     arrived: mpsc::UnboundedReceiver<ObjectRef>,
@@ -135,7 +139,9 @@ impl Fetching {
     }
 
     fn get(&self, reader: &str, digest: &str, url: &str) -> ArtifactState {
+        let publisher = publisher();
         let ask = ArtifactRequest {
+            publisher: &publisher,
             digest,
             url,
             retry: Duration::from_secs(3600),
@@ -265,15 +271,15 @@ async fn download_errors_say_the_cause_and_the_remedy() {
             format!("{base}/off"),
             &wanted,
             format!(
-                "failed to download archive from {base}/off: it redirects to {elsewhere}/a; only redirects on \
-                 the same host are allowed; {address}"
+                "failed to download archive from {base}/off (status: 302 Found): only redirects on the same host \
+                 are allowed; {address}"
             ),
         ),
         (
             format!("{base}/round"),
             &wanted,
             format!(
-                "failed to download archive from {base}/round: it redirects to /round; only redirects on the same \
+                "failed to download archive from {base}/round (status: 302 Found): only redirects on the same \
                  host are allowed; {address}"
             ),
         ),
@@ -346,7 +352,9 @@ async fn a_failed_download_is_retried_after_a_request_or_a_new_address() {
     let digest = digest(&bytes);
     let (a, b) = (format!("{base}/a"), format!("{base}/b"));
     let mut fetching = Fetching::new(0);
+    let publisher = publisher();
     let ask = |token, url| ArtifactRequest {
+        publisher: &publisher,
         digest: &digest,
         url,
         retry: Duration::from_secs(3600),
@@ -380,7 +388,6 @@ async fn a_failed_download_is_retried_after_a_request_or_a_new_address() {
     );
 }
 
-/// Two sources of the same content have one digest and two addresses.
 #[tokio::test]
 async fn readers_with_different_addresses_do_not_restart_each_other() {
     let gone = || vec![Answer::Status(404), Answer::Status(404)];
@@ -406,7 +413,9 @@ async fn readers_of_two_kinds_with_one_name_are_two() {
     let (_site, base) = Site::serve(vec![("a", vec![Answer::Archive(archive)])]).await;
     let url = format!("{base}/a");
     let mut fetching = Fetching::new(0);
+    let publisher = publisher();
     let ask = || ArtifactRequest {
+        publisher: &publisher,
         digest: &digest,
         url: &url,
         retry: Duration::from_secs(3600),
@@ -423,4 +432,29 @@ async fn readers_of_two_kinds_with_one_name_are_two() {
         matches!(found, ArtifactState::Here(_)),
         "the other still reads it"
     );
+}
+
+#[tokio::test]
+async fn a_digest_opens_no_artifact_of_another_source() {
+    let bytes = archive("a: 1");
+    let (site, base) = Site::serve(vec![("a", vec![Answer::Archive(bytes.clone())])]).await;
+    let (digest, url) = (digest(&bytes), format!("{base}/a"));
+    let mut fetching = Fetching::new(0);
+    fetching.settled("own", &digest, &url).await;
+    let other = Publisher::new(Place::new("Bucket", "team-a", "app").unwrap(), "2");
+    let missing = format!("{base}/none");
+    let ask = || ArtifactRequest {
+        publisher: &other,
+        digest: &digest,
+        url: &missing,
+        retry: Duration::from_secs(3600),
+        token: None,
+    };
+    let reader = ObjectRef::new("Kustomization", "team-a", "r");
+    fetching.artifacts.get(&reader, ask());
+    let woken = tokio::time::timeout(DEADLINE, fetching.arrived.recv());
+    woken.await.expect("the reader is woken");
+    let found = fetching.artifacts.get(&reader, ask());
+    assert!(matches!(found, ArtifactState::Failed(true, _)), "{found:?}");
+    assert_eq!(site.asked(), 2);
 }

@@ -1,4 +1,5 @@
-//! Reads from the certificate of an authority what the certificates it signs need: its subject.
+//! Reads from the certificate of an authority what the certificates it signs need: its subject and the id of
+//! its key.
 //!
 //! Refused, as in rcgen: a name with several attributes in one part, and strings in UTF-32.
 
@@ -16,6 +17,12 @@ const VERSION: Tag = Tag::ContextSpecific {
     constructed: true,
     number: TagNumber::N0,
 };
+
+const EXTENSIONS: Tag = Tag::ContextSpecific {
+    constructed: true,
+    number: TagNumber::N3,
+};
+const SUBJECT_KEY_ID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.14");
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IssuerError {
@@ -35,8 +42,15 @@ pub(super) enum IssuerError {
     Utf8(#[from] std::str::Utf8Error),
 }
 
-/// The subject of a certificate in PEM.
-pub(super) fn subject(pem: &str) -> Result<DistinguishedName, IssuerError> {
+#[derive(Debug)]
+pub(super) struct Authority {
+    pub(super) subject: DistinguishedName,
+    /// The Subject Key Identifier.
+    pub(super) key_id: Option<Vec<u8>>,
+}
+
+/// Reads a certificate in PEM.
+pub(super) fn read(pem: &str) -> Result<Authority, IssuerError> {
     let bytes = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(IssuerError::Pem)?;
     let certificate = AnyRef::from_der(&bytes)?;
     let content = first(certificate.value(), "content")?;
@@ -59,7 +73,29 @@ pub(super) fn subject(pem: &str) -> Result<DistinguishedName, IssuerError> {
         let arcs: Vec<u64> = kind.arcs().map(u64::from).collect();
         name.push(DnType::from_oid(&arcs), text(*value)?);
     }
-    Ok(name)
+    let extensions = fields.iter().find(|field| field.tag() == EXTENSIONS);
+    Ok(Authority {
+        subject: name,
+        key_id: match extensions {
+            Some(extensions) => key_id(first(extensions.value(), "extension")?)?,
+            None => None,
+        },
+    })
+}
+
+fn key_id(extensions: AnyRef<'_>) -> Result<Option<Vec<u8>>, IssuerError> {
+    for extension in elements(extensions.value())? {
+        let fields = elements(extension.value())?;
+        // between the two there may be a flag
+        let (Some(kind), Some(content)) = (fields.first(), fields.last()) else {
+            return Err(IssuerError::Missing("extension's value"));
+        };
+        let kind: ObjectIdentifier = kind.decode_as()?;
+        if kind == SUBJECT_KEY_ID {
+            return Ok(Some(AnyRef::from_der(content.value())?.value().to_vec()));
+        }
+    }
+    Ok(None)
 }
 
 fn text(value: AnyRef<'_>) -> Result<DnValue, IssuerError> {
@@ -125,20 +161,20 @@ mod tests {
         params.distinguished_name = name.clone();
         let key = KeyPair::generate().expect("a key");
         let pem = params.self_signed(&key).expect("a certificate").pem();
-        assert_eq!(subject(&pem).expect("a subject"), name);
+        assert_eq!(read(&pem).expect("a certificate").subject, name);
     }
 
     #[test]
     fn malformed_certificates_are_refused() {
         let check = |body: &str, want: &str| {
             let pem = format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
-            let got = subject(&pem).expect_err("a malformed certificate").to_string();
+            let got = read(&pem).expect_err("a malformed certificate").to_string();
             assert!(got.starts_with(want), "{got}");
         };
         check("MAA=", "it is malformed: its content is missing");
         check("MAIwAA==", "it is malformed: its subject is missing");
         check("MAIwBA==", "it is malformed: ");
         check("!", "it is not a certificate in PEM: ");
-        assert!(subject("").is_err());
+        assert!(read("").is_err());
     }
 }

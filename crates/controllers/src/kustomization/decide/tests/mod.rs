@@ -239,7 +239,8 @@ fn obstacles_are_reported_first() {
     what(
         none(),
         source(SourceSeen::NotStored),
-        "wait: Source is not ready, artifact not found, waiting for GitRepository/flux-system/fleet",
+        "wait: Source is not ready, artifact not found, waiting for GitRepository/flux-system/fleet: the store has no \
+         artifact with the digest in its status that it published",
     );
     for (seen, expected) in [
         (

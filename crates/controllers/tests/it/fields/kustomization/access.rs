@@ -8,7 +8,7 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
 use super::super::{config, manifest};
-use crate::session::Session;
+use crate::session::{Options, Session};
 
 /// Lets `deployer` apply ConfigMaps.
 async fn grant(session: &Session) {
@@ -96,7 +96,8 @@ async fn spec_kube_config_secret_ref_key() {
 /// The same with a requested token.
 #[tokio::test]
 async fn spec_kube_config_config_map_ref_name() {
-    let session = Session::anywhere(&[("apps/a.yaml", &*config("a", "one"))]).await;
+    let files = [("apps/a.yaml", &*config("a", "one"))];
+    let session = Session::anywhere_with(&files, Options::with_tokens()).await;
     let account = manifest("ServiceAccount", "deployer", json!({}));
     session.create(serde_json::from_str(&account).unwrap()).await;
     let (address, authority, _serving) = session.address().await;

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use equate_api::source::{Bucket, ExternalArtifact, OciRepository};
 use equate_controllers::Policy;
 use equate_testkit::eventually::eventually;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{CustomResourceExt, Resource};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::super::config;
-use crate::artifact_server::ArtifactServer;
+use crate::artifact_server::{ArtifactServer, published};
 use crate::session::{DEADLINE, Options, Session};
 
 const REVISION: &str = "latest@sha256:1111111111111111111111111111111111111111111111111111111111111111";
@@ -59,9 +59,7 @@ where
     let text = session.here(&config("a", "one"));
     let mut artifact = server.publish("first", REVISION, &[("apps/a.yaml", &text)]);
     artifact["metadata"] = json!({ "org.opencontainers.image.revision": ORIGIN });
-    let status = Patch::Merge(json!({ "status": { "artifact": artifact } }));
-    let params = PatchParams::default();
-    sources.patch_status("app", &params, &status).await.unwrap();
+    published::<K>(&session, "app", &artifact).await;
     session.is("ConfigMap", "a", "/data/value", json!("one")).await;
     session.ready("apps", REVISION).await;
     let object = session.look("Kustomization", "@home", "apps").await;
