@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use equate_api::meta::Duration;
 use equate_controllers::kit::backoff::Backoff;
 use equate_controllers::kit::lease::{LeaseConfig, LeaseConfigError};
+use equate_controllers::kit::tenants::Tenants;
 use equate_controllers::policy::Policy;
 use equate_controllers::shards::{SelectorError, Slice};
 use equate_controllers::{Key, Shards};
@@ -14,7 +15,7 @@ use equate_source::Retention;
 use super::egress::EgressFlags;
 use super::ignored_flux_flags::IgnoredFluxFlags;
 use super::log;
-use super::value::{Listen, boolean};
+use super::value::{Listen, boolean, positive};
 use crate::connection;
 
 #[derive(Debug, clap::Args)]
@@ -45,6 +46,9 @@ pub(crate) struct Args {
     pub(crate) storage: StorageFlags,
     #[command(flatten, next_help_heading = SOURCES)]
     pub(crate) ssh: SshFlags,
+    /// Maximum time of one build, fetch or download, also if a spec allows more; it does not limit the wait for readiness.
+    #[arg(long, help_heading = RECONCILIATION, value_name = "DURATION", default_value = "10m", value_parser = positive)]
+    pub(crate) timeout_max: Duration,
     /// Maximum number of objects of each kind to reconcile at once; for GitRepositories, at least 64.
     #[arg(long, help_heading = RECONCILIATION, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent: u16,
@@ -136,6 +140,9 @@ pub(crate) struct TenancyFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     no_remote_bases: bool,
+    /// Namespaces with a worker and a processor that no other tenant can use (default: --namespace).
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    platform_namespaces: Vec<String>,
     #[command(flatten)]
     identity: Identity,
 }
@@ -166,6 +173,16 @@ pub(crate) struct Identity {
 }
 
 impl TenancyFlags {
+    /// The tenants of a cluster with controllers in this namespace.
+    pub(crate) fn tenants(&self, namespace: &str) -> Tenants {
+        let named = self.platform_namespaces.iter().map(|name| name.trim());
+        let mut named = named.filter(|name| !name.is_empty()).peekable();
+        match named.peek() {
+            Some(_) => Tenants::of_cluster(named.map(str::to_owned)),
+            None => Tenants::of_cluster([namespace.to_owned()]),
+        }
+    }
+
     pub(crate) fn policy(&self, namespace: &str) -> Policy {
         Policy {
             no_cross_namespace_refs: self.no_cross_namespace_refs,

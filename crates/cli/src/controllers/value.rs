@@ -4,12 +4,23 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
+use equate_api::meta::Duration;
+
 /// A boolean in one of Go's spellings.
 pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// A duration above zero.
+pub(crate) fn positive(text: &str) -> Result<Duration, String> {
+    let time: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    match time.get().is_zero() {
+        true => Err("expected a duration above zero, such as 10m".to_owned()),
+        false => Ok(time),
     }
 }
 

@@ -308,6 +308,14 @@ impl Storage {
         Some(tree)
     }
 
+    /// [`Storage::tree`], if it is in memory.
+    pub fn known_tree(&self, digest: &str) -> Option<Tree> {
+        let places = self.places();
+        let mut records = places.values().flatten();
+        let record = records.find(|record| record.digest.as_deref() == Some(digest))?;
+        record.content.tree().cloned()
+    }
+
     /// Removes artifacts of `place` beyond the retention, and returns their number.
     ///
     /// # Errors

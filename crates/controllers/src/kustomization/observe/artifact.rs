@@ -38,11 +38,14 @@ impl Kustomizations {
     }
 
     /// The tree of an artifact in the store. An artifact of an earlier process is read from its archive.
-    async fn stored(&self, digest: &str) -> Option<Tree> {
+    async fn stored(&self, namespace: &str, digest: &str) -> Option<Tree> {
         let (storage, digest) = (self.kit.storage.clone(), digest.to_owned());
-        let reading = tokio::task::spawn_blocking(move || storage.tree(&digest));
-        // the task does not panic by itself; if it does, the artifact counts as absent
-        reading.await.ok().flatten()
+        if let Some(known) = storage.known_tree(&digest) {
+            return Some(known);
+        }
+        let reading = self.kit.processors.run(namespace, move || storage.tree(&digest));
+        // it does not panic by itself; if it does, the artifact counts as absent
+        reading.done().await.ok().flatten()
     }
 }
 
@@ -71,7 +74,7 @@ pub(super) async fn source(
     };
     if cx.serves(&source) {
         cx.kit.artifacts.release(&object_ref(&ks.key));
-        return match cx.stored(&published.digest).await {
+        return match cx.stored(&ks.key.namespace, &published.digest).await {
             None => (SourceSeen::NotStored, None),
             Some(tree) => here(published, tree),
         };
@@ -92,7 +95,7 @@ async fn fetched(
 ) -> (SourceSeen, Option<Artifact>) {
     // a GitRepository of another process may have the artifact of one of this process
     if ks.source_kind == SourceKind::GitRepository
-        && let Some(tree) = cx.stored(&published.digest).await
+        && let Some(tree) = cx.stored(&ks.key.namespace, &published.digest).await
     {
         cx.kit.artifacts.release(&object_ref(&ks.key));
         return here(published, tree);
