@@ -365,3 +365,32 @@ impl ElectionFlags {
         Ok(config)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        tenancy: TenancyFlags,
+    }
+
+    #[test]
+    fn the_platform_is_the_namespace_of_the_controllers_unless_named() {
+        let platform = |line: &[&str]| -> Vec<&str> {
+            let line = Line::try_parse_from([&["equate"], line].concat()).unwrap();
+            let tenants = line.tenancy.tenants("flux-system");
+            let mut names = vec!["flux-system", "ingress", "team-a"];
+            names.retain(|name| tenants.is_platform(&tenants.of(name)));
+            names
+        };
+        assert_eq!(platform(&[]), ["flux-system"]);
+        assert_eq!(
+            platform(&["--platform-namespaces", "ingress,flux-system"]),
+            ["flux-system", "ingress"]
+        );
+        assert_eq!(platform(&["--platform-namespaces=ingress"]), ["ingress"]);
+    }
+}

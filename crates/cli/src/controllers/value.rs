@@ -80,6 +80,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_limit_of_no_time_is_refused() {
+        assert_eq!(
+            positive("10m").map(|time| time.to_string()),
+            Ok("10m0s".to_owned())
+        );
+        assert!(positive("0s").unwrap_err().contains("above zero"));
+        assert!(positive("soon").is_err());
+    }
+
+    #[test]
     fn listen_addresses_have_go_syntax() {
         let at = |host: &str, port| Ok(Listen::At(Some(host.to_owned()), port));
         let check = |text: &str, expected: Result<Listen, ()>| {

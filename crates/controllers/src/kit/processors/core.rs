@@ -1,12 +1,10 @@
-//! The order of work on processors, without threads or clocks: jobs are numbers, their use is passed in.
+//! The order of work on processors, without threads or clocks.
 //!
-//! - The tenant with the least use is next. A job whose tenant used more than one that waits pauses after
-//!   [`QUANTUM`].
-//! - A job that has used [`SLOW`] continues in the slow lane. The lane has one processor, and those that
-//!   other jobs leave idle. Its jobs take turns of [`SLOW_TURN`].
+//! - The tenant with the least use is next. A job of another pauses for it after [`QUANTUM`].
+//! - A job that has used [`SLOW`] continues in the slow lane: one processor, and those that are idle. Its
+//!   jobs take turns of [`SLOW_TURN`].
 //! - A tenant with [`SLOW_MAX`] slow jobs begins no others: paused jobs keep their memory. The platform, and
-//!   a tenant without others, may have as many as there are processors.
-//! - A job that is on a processor for long without a pause gives its place to another, although it goes on.
+//!   a tenant without others, may have one for each processor.
 //! - One more processor is for the platform alone; a slow job of the platform may stay there.
 
 use std::collections::{HashMap, VecDeque};
@@ -23,12 +21,12 @@ pub(super) const SLOW_MAX: usize = 2;
 pub(super) type JobId = u64;
 
 #[derive(Debug)]
-pub(super) struct Core {
+pub(super) struct Schedule {
     processors: usize,
     ledger: Ledger,
     jobs: HashMap<JobId, Job>,
     queues: HashMap<Tenant, Queues>,
-    /// Jobs on processors, by lane.
+    // jobs on processors
     normal: usize,
     platform: usize,
     slow: usize,
@@ -41,6 +39,7 @@ struct Job {
     used: Duration,
     used_in_turn: Duration,
     is_slow: bool,
+    is_stopped: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +58,7 @@ enum Lane {
     Slow,
 }
 
-/// The jobs of a tenant that wait, in order.
+/// The jobs of a tenant.
 #[derive(Debug, Default)]
 struct Queues {
     is_platform: bool,
@@ -67,7 +66,6 @@ struct Queues {
     paused: VecDeque<JobId>,
     slow: VecDeque<JobId>,
     jobs: usize,
-    /// Those of `jobs` that are slow, waiting or not.
     slow_jobs: usize,
 }
 
@@ -91,7 +89,6 @@ impl Queues {
         self.new.is_empty() && self.paused.is_empty() && self.slow.is_empty()
     }
 
-    /// The queue of the next job for a lane.
     fn next(&self, lane: Lane, slow_max: usize) -> Option<Which> {
         let quick = || match () {
             () if !self.paused.is_empty() => Some(Which::Paused),
@@ -108,7 +105,7 @@ impl Queues {
     }
 }
 
-impl Core {
+impl Schedule {
     pub(super) fn new(processors: usize) -> Self {
         Self {
             processors: processors.max(1),
@@ -121,7 +118,6 @@ impl Core {
         }
     }
 
-    /// A new job waits for its turn.
     pub(super) fn submit(&mut self, job: JobId, tenant: &Tenant, is_platform: bool) {
         let new = Job {
             tenant: tenant.clone(),
@@ -129,6 +125,7 @@ impl Core {
             used: Duration::ZERO,
             used_in_turn: Duration::ZERO,
             is_slow: false,
+            is_stopped: false,
         };
         self.jobs.insert(job, new);
         let queues = self.queues.entry(tenant.clone()).or_default();
@@ -139,7 +136,7 @@ impl Core {
         self.ledger.wait(tenant);
     }
 
-    /// The jobs that begin or continue now.
+    /// The jobs that go on now.
     pub(super) fn turns(&mut self) -> Vec<JobId> {
         std::iter::from_fn(|| self.turn()).collect()
     }
@@ -162,7 +159,6 @@ impl Core {
         Some(job)
     }
 
-    /// The tenant whose turn it is in a lane, and the queue of its job.
     fn next(&self, lane: Lane) -> Option<(Tenant, Which)> {
         let is_alone = self.ledger.present() == 1;
         self.ledger.waiting().find_map(|tenant| {
@@ -183,7 +179,6 @@ impl Core {
         }
     }
 
-    /// The processors of the slow lane: those that are idle, but at least one.
     fn slow_processors(&self) -> usize {
         self.processors.saturating_sub(self.normal).max(1)
     }
@@ -196,12 +191,14 @@ impl Core {
         }
     }
 
-    /// Charges a job on a processor. If others are to go first, it waits for its next turn, which may come
-    /// at once.
+    /// Charges a job. If others are to go first, it waits for its next turn, which may come at once.
     pub(super) fn pause(&mut self, job: JobId, cost: Duration) {
         self.charge(job, cost);
         let Some(of) = self.jobs.get(&job) else { return };
         let Stage::On(lane) = of.stage else { return };
+        if of.is_stopped {
+            return;
+        }
         let (tenant, is_slow) = (of.tenant.clone(), of.is_slow);
         let had = |turn: Duration| of.used_in_turn >= turn;
         let pauses = match lane {
@@ -226,18 +223,17 @@ impl Core {
         }
     }
 
-    /// Whether a job waits for a turn.
     pub(super) fn is_paused(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|of| of.stage == Stage::Paused)
     }
 
-    /// Whether a job is in the slow lane while there is work of others.
+    /// Whether its priority is to be low.
     pub(super) fn gives_way(&self, job: JobId) -> bool {
         let is_slow = |of: &Job| of.stage == Stage::On(Lane::Slow);
         self.is_shared() && self.jobs.get(&job).is_some_and(is_slow)
     }
 
-    /// A job that did not pause counts as one of the slow lane, whether that has room or not.
+    /// A job that does not pause gives its place to another, and goes on as one of the slow lane.
     pub(super) fn overdue(&mut self, job: JobId) {
         let Some(of) = self.jobs.get_mut(&job) else { return };
         let Stage::On(lane @ (Lane::Normal | Lane::Platform)) = of.stage else {
@@ -249,15 +245,15 @@ impl Core {
         self.mark_slow(job);
     }
 
-    /// A job on a processor has ended.
     pub(super) fn finish(&mut self, job: JobId, cost: Duration) {
         self.charge(job, cost);
         self.remove(job);
     }
 
-    /// Nobody waits for a job any more. A new one never begins; a paused one ends at once.
+    /// A new job never begins; a paused one ends at once.
     pub(super) fn stop(&mut self, job: JobId) {
         let Some(of) = self.jobs.get_mut(&job) else { return };
+        of.is_stopped = true;
         match of.stage {
             Stage::New => self.remove(job),
             Stage::Paused => {
@@ -271,7 +267,7 @@ impl Core {
         }
     }
 
-    /// Whether jobs of another tenant wait or work.
+    /// Whether several tenants have jobs.
     pub(super) fn is_shared(&self) -> bool {
         self.ledger.present() > 1
     }
@@ -323,13 +319,11 @@ impl Core {
         }
     }
 
-    /// Whether a tenant waits for the lane that used less than this one.
     fn is_less_used(&self, tenant: &Tenant, lane: Lane) -> bool {
         let next = self.next(lane);
         next.is_some_and(|(next, _)| self.ledger.used(&next) < self.ledger.used(tenant))
     }
 
-    /// The lane of a job on a processor.
     #[cfg(test)]
     pub(super) fn lane(&self, job: JobId) -> &'static str {
         match self.jobs[&job].stage {

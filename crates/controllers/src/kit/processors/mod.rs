@@ -1,10 +1,7 @@
-//! The processors, shared fairly by tenants: work that keeps one busy runs here, not on the runtime's threads.
+//! The processors, shared by tenants: work that keeps one busy runs here, not on the runtime's threads.
 //!
-//! Each job has a thread of its own from its first turn to its end. `core` decides whose turn it is. A job
-//! that has to let others go first waits in [`Pause::here`], which a build calls often. In the slow lane its
-//! priority is low.
-//!
-//! Work that mostly waits for disks or hosts belongs on the runtime's blocking threads.
+//! Each job has a thread from its first turn to its end. `core` decides whose turn it is; the others wait in
+//! [`Pause::here`]. Work that mostly waits for disks or hosts belongs on the runtime's blocking threads.
 
 mod core;
 #[cfg(test)]
@@ -22,15 +19,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep};
 
-use self::core::{Core, JobId};
+use self::core::{JobId, Schedule};
 use super::queue;
 use super::tenants::Tenants;
 
 /// The use between two looks at the others.
 const SLICE: Duration = Duration::from_millis(5);
-/// A job that is on a processor longer without a pause gives its place to another.
 const OVERDUE: Duration = Duration::from_secs(1);
-/// A job that waits longer in all is throttled, if others have work.
 const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
 /// The `nice` value of slow jobs.
@@ -42,7 +37,7 @@ const SLOW_PRIORITY: i32 = 10;
 pub enum Threads {
     /// Threads of their own.
     Own,
-    /// The blocking threads of a runtime. A paused clock waits for them; no priority changes.
+    /// The blocking threads of a runtime: a paused clock waits for them.
     Runtime(Handle),
 }
 
@@ -72,39 +67,37 @@ pub(crate) enum JobError {
     Late(Duration),
 }
 
-/// The processors of this machine; clones are the same.
+/// Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Processors(Arc<Shared>);
 
 struct Shared {
-    // held for calls into the core
     state: Mutex<State>,
     tenants: Tenants,
     threads: Threads,
-    /// The time that the present thread has used.
+    /// The use of the present thread.
     clock: fn() -> Duration,
     ids: AtomicU64,
 }
 
 struct State {
-    core: Core,
+    core: Schedule,
     new: HashMap<JobId, Work>,
     gates: HashMap<JobId, Arc<Gate>>,
 }
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The place where a job waits for its turn.
+/// A job waits here for its turn.
 #[derive(Debug)]
 struct Gate {
     is_open: Mutex<bool>,
     opened: Condvar,
-    /// The same for those who wait for the result.
+    /// The same for those who wait for it.
     on: watch::Sender<bool>,
-    /// Nanoseconds of the thread's clock that are charged.
+    /// Nanoseconds of the thread's clock.
     charged: AtomicU64,
     pauses: AtomicU64,
-    /// The thread whose priority may be lowered.
     thread: Mutex<Option<ThreadId>>,
 }
 
@@ -121,7 +114,6 @@ impl Gate {
         drop(is_open.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The time since the last call.
     fn cost(&self, now: Duration, least: Duration) -> Option<Duration> {
         let cost = now.saturating_sub(Duration::from_nanos(self.charged.load(Ordering::Relaxed)));
         (cost >= least).then(|| {
@@ -139,9 +131,8 @@ impl Gate {
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
     }
 
-    /// Once; the thread ends with its job.
     fn lower_priority(&self) {
-        // held meanwhile: the number of a thread that ended may be another's
+        // locked meanwhile: the number of an ended thread may be another's
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take() {
             lower_priority(thread);
@@ -158,7 +149,7 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// Lets others go first if it is their turn. Called on the job's thread.
+    /// Lets others go first. Called on the job's thread.
     pub(crate) fn here(&self) {
         let now = (self.shared.clock)();
         let Some(cost) = self.gate.cost(now, SLICE) else {
@@ -178,7 +169,7 @@ impl Pause {
             self.gate.lower_priority();
         }
         self.gate.wait();
-        // on systems without the clock of a thread, the wait counts otherwise
+        // without the clock of a thread, the wait would count
         self.gate.begin((self.shared.clock)());
     }
 }
@@ -198,12 +189,10 @@ impl fmt::Debug for Pause {
 }
 
 impl Processors {
-    /// This many processors, one more for the platform, and one for the slow lane.
     pub(crate) fn new(number: usize, tenants: Tenants, threads: Threads) -> Self {
         Self::with_clock(number, tenants, threads, thread_time)
     }
 
-    /// Those of this machine.
     pub(crate) fn of_machine(tenants: Tenants, threads: Threads) -> Self {
         let number = std::thread::available_parallelism().map_or(2, usize::from);
         Self::new(number, tenants, threads)
@@ -212,7 +201,7 @@ impl Processors {
     fn with_clock(number: usize, tenants: Tenants, threads: Threads, clock: fn() -> Duration) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::new(State {
-                core: Core::new(number),
+                core: Schedule::new(number),
                 new: HashMap::new(),
                 gates: HashMap::new(),
             }),
@@ -228,7 +217,6 @@ impl Processors {
         self.0.state().core.is_empty()
     }
 
-    /// The pauses of a job that begins later.
     pub(crate) fn pause(&self) -> Pause {
         Pause {
             shared: Arc::clone(&self.0),
@@ -244,7 +232,7 @@ impl Processors {
         }
     }
 
-    /// Runs work without pauses for a namespace.
+    /// Runs work for a namespace when it is its turn.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         namespace: &str,
@@ -253,7 +241,6 @@ impl Processors {
         self.run_pausing(namespace, self.pause(), work)
     }
 
-    /// Runs work that pauses for a namespace, when it is its turn.
     pub(crate) fn run_pausing<T: Send + 'static>(
         &self,
         namespace: &str,
@@ -273,7 +260,6 @@ impl Processors {
             gate.set_thread(None);
             let cost = gate.cost((shared.clock)(), Duration::ZERO).unwrap_or_default();
             shared.finish(job, cost);
-            // nobody may wait any more
             ended.send(result.map_err(|payload| panicked(&*payload))).ok();
         };
         let tenant = self.0.tenants.of(namespace);
@@ -294,7 +280,7 @@ impl Processors {
 type Turns = Vec<(JobId, Option<Work>, Arc<Gate>)>;
 
 impl Shared {
-    /// A panic elsewhere leaves no half-done state: the core's calls are total.
+    /// Never half done: the core's calls are total.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -306,7 +292,7 @@ impl Shared {
             .collect()
     }
 
-    /// Begins and continues jobs. Called without the lock.
+    /// Called without the lock.
     fn go_on(&self, mut turns: Turns) {
         while !turns.is_empty() {
             let mut without_thread = Vec::new();
@@ -337,7 +323,6 @@ impl Shared {
         self.go_on(turns);
     }
 
-    /// A job did not pause for long.
     fn overdue(&self, job: JobId) {
         let mut state = self.state();
         state.core.overdue(job);
@@ -354,7 +339,6 @@ impl Shared {
         self.go_on(turns);
     }
 
-    /// Nobody waits for a job any more.
     fn stop(&self, job: JobId) {
         let mut state = self.state();
         state.core.stop(job);
@@ -373,8 +357,7 @@ impl Shared {
     }
 }
 
-/// A job, and its result. If it is dropped, a job that has not begun never does, and the pause of another
-/// ends: it can see that it was stopped.
+/// A job, and its result. On drop a job that has not begun never does, and the pause of another ends.
 pub(crate) struct Job<T> {
     pause: Pause,
     on: watch::Receiver<bool>,
@@ -388,13 +371,11 @@ impl<T> Drop for Job<T> {
 }
 
 impl<T> Job<T> {
-    /// Waits for the result.
     pub(crate) async fn done(self) -> Result<T, JobError> {
         self.within(Duration::MAX, || ()).await
     }
 
-    /// Waits for the result. The time on a processor is limited, and no other. `throttled` is called if the
-    /// job waits long for others.
+    /// Limits the time on a processor. `throttled` is called if the job waits long for others.
     pub(crate) async fn within(self, limit: Duration, throttled: impl FnOnce()) -> Result<T, JobError> {
         queue::computing(self.watched(limit, throttled)).await
     }
@@ -416,7 +397,6 @@ impl<T> Job<T> {
                     waited += if is_on { Duration::ZERO } else { began.elapsed() };
                     break done.unwrap_or(Err(JobError::NoThread));
                 }
-                // the sender lives as long as this
                 _ = self.on.changed() => {}
                 () = sleep(left), if is_on || throttled.is_some() => match is_on {
                     true if began.elapsed() + worked >= limit => break Err(JobError::Late(limit)),
@@ -449,7 +429,6 @@ fn panicked(payload: &(dyn Any + Send)) -> JobError {
 #[cfg(target_os = "linux")]
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    // the clock begins at zero
     Duration::try_from(time).unwrap_or_default()
 }
 
@@ -459,7 +438,6 @@ fn thread_time() -> Duration {
     BEGAN.with(std::time::Instant::elapsed)
 }
 
-/// Linux has a priority for each thread.
 #[cfg(target_os = "linux")]
 type ThreadId = rustix::process::Pid;
 #[cfg(not(target_os = "linux"))]

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// Runs a script of the core's calls, one per line, and returns the jobs that begin or continue.
 ///
-/// `job NAME...` submits; a job is `tenant/number`, and the tenant `platform` is the platform.
-/// `use NAME MILLISECONDS` pauses after that use, `end NAME`, `stop NAME`, `late NAME`, `lane NAME`
+/// `job TENANT/NUMBER...`, `use NAME MILLISECONDS`, `end NAME`, `stop NAME`, `late NAME`, `lane NAME`
 fn play(processors: usize, script: &str) -> String {
-    let mut core = Core::new(processors);
+    let mut core = Schedule::new(processors);
     let mut names = BTreeMap::new();
     let mut out = Vec::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -256,7 +255,7 @@ fn stopped_jobs_do_not_begin_or_end_at_once() {
          end a/1",
         "a/1",
     );
-    let mut core = Core::new(1);
+    let mut core = Schedule::new(1);
     let (a, b) = (Tenant::Namespace("a".into()), Tenant::Namespace("b".into()));
     core.submit(1, &a, false);
     assert_eq!(core.turns(), [1]);
@@ -267,7 +266,9 @@ fn stopped_jobs_do_not_begin_or_end_at_once() {
     assert_eq!(core.turns(), [2]);
     core.stop(1);
     assert!(!core.is_paused(1));
-    // it needs no turn to end
+    core.stop(2);
+    core.pause(2, SLOW + SLOW_TURN);
+    assert!(!core.is_paused(2));
     core.pause(1, SLOW + SLOW_TURN);
     assert!(!core.is_paused(1));
     core.finish(1, Duration::ZERO);
@@ -277,7 +278,6 @@ fn stopped_jobs_do_not_begin_or_end_at_once() {
 
 thread_local!(static USED: Cell<Duration> = const { Cell::new(Duration::ZERO) });
 
-/// A clock that counts the calls of a thread.
 fn ticks() -> Duration {
     USED.with(|used| {
         used.set(used.get() + Duration::from_millis(20));
@@ -290,7 +290,6 @@ fn processors(number: usize, platform: &[&str]) -> Processors {
     Processors::with_clock(number, tenants, Threads::Own, ticks)
 }
 
-/// Works until it is stopped; counts the pauses.
 fn endless(processors: &Processors, namespace: &str) -> (Job<()>, Arc<AtomicBool>, Arc<AtomicUsize>) {
     let (pause, stop, pauses) = (processors.pause(), Arc::default(), Arc::default());
     let (own, stopped, counted) = (pause.clone(), Arc::clone(&stop), Arc::clone(&pauses));
@@ -332,11 +331,9 @@ async fn a_stop_ends_a_pause_at_once() {
     let processors = processors(1, &[]);
     let (slow, stop_slow, _) = endless(&processors, "a");
     let (other, stop_other, _) = endless(&processors, "b");
-    // both are in the slow lane, so one of them pauses
     for _ in 0..100 {
         processors.run("honest", || ()).done().await.unwrap();
     }
-    // the lane belongs to neither: nothing but the stop can wake the one that pauses
     stop_slow.store(true, Ordering::SeqCst);
     stop_other.store(true, Ordering::SeqCst);
     drop((slow, other));
@@ -398,7 +395,7 @@ async fn only_the_time_on_a_processor_is_limited() {
     assert!(tokio::time::timeout(60 * minute, &mut waiting).await.is_err());
     assert!(said.load(Ordering::SeqCst));
     assert_eq!(first.within(minute, || ()).await, Err(JobError::Late(minute)));
-    // from here on the clock must not run ahead of the threads
+    // threads do not follow a paused clock
     tokio::time::resume();
     end.send(()).unwrap();
     assert_eq!(waiting.await, Ok(2));

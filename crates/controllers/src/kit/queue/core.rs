@@ -10,11 +10,10 @@ use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::wake::{Reason, Reasons};
 
 use super::line::{Class, Line, Place, Queued};
-use super::seat::{AWAY_MAX, COMPUTING_MAX, COMPUTING_MIN};
+use super::seat::{AWAY_MAX, Absence, COMPUTING_MAX, COMPUTING_MIN};
 use super::{Counts, Namespaced, Requeue, RunInfo};
 use crate::kit::tenants::{Tenant, Tenants};
 
-/// A key that waits longer because others go first is throttled.
 const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,14 +24,13 @@ enum Stage {
         tenant: Tenant,
         place: Place,
         since: Instant,
-        /// The runs of others when it became ready.
+        /// The runs of others until then.
         others: u64,
     },
     /// Running; `again` are the reasons that came meanwhile.
     Running { run: u64, again: Reasons, forget: bool },
 }
 
-/// A run in progress.
 #[derive(Debug)]
 struct Run {
     tenant: Tenant,
@@ -46,9 +44,9 @@ enum Worker {
     Wanted(Place),
 }
 
-/// The runs of tenants without a worker.
+/// Runs without a worker.
 #[derive(Debug, Default)]
-struct Away {
+pub(super) struct Away {
     runs: HashMap<Tenant, usize>,
     all: usize,
 }
@@ -58,12 +56,12 @@ impl Away {
         self.runs.get(tenant).copied().unwrap_or_default()
     }
 
-    fn add(&mut self, tenant: &Tenant) {
+    pub(super) fn add(&mut self, tenant: &Tenant) {
         *self.runs.entry(tenant.clone()).or_default() += 1;
         self.all += 1;
     }
 
-    fn remove(&mut self, tenant: &Tenant) {
+    pub(super) fn remove(&mut self, tenant: &Tenant) {
         if let Some(runs) = self.runs.get_mut(tenant) {
             *runs -= 1;
             self.all -= 1;
@@ -126,11 +124,9 @@ pub(super) struct Core<K> {
     timers: BTreeMap<(Instant, u64), K>,
     tickets: u64,
     runs: HashMap<u64, Run>,
-    /// Runs that have a worker, and those of the platform.
+    /// Held workers, and those of the platform.
     at_work: (usize, usize),
-    /// Runs that wait for hosts.
     away: Away,
-    /// Runs that wait for a processor or use one.
     computing: Away,
     tenants: Tenants,
     backoff: Backoff,
@@ -225,7 +221,7 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The worker that is free, of this many and the platform's.
+    /// Of this many and the platform's.
     pub(super) fn free(&self, workers: usize) -> Free {
         let (all, platform) = self.at_work;
         match () {
@@ -403,23 +399,13 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         }
     }
 
-    pub(super) fn leave(&mut self, tenant: &Tenant) {
-        self.away.add(tenant);
+    pub(super) fn away(&mut self, absence: Absence) -> &mut Away {
+        match absence {
+            Absence::Host => &mut self.away,
+            Absence::Processor => &mut self.computing,
+        }
     }
 
-    pub(super) fn come_back(&mut self, tenant: &Tenant) {
-        self.away.remove(tenant);
-    }
-
-    pub(super) fn compute(&mut self, tenant: &Tenant) {
-        self.computing.add(tenant);
-    }
-
-    pub(super) fn have_computed(&mut self, tenant: &Tenant) {
-        self.computing.remove(tenant);
-    }
-
-    /// Charges the time of the workers that are held.
     fn charge_runs(&mut self, now: Instant) {
         for run in self.runs.values_mut() {
             if let Worker::Held { since } = &mut run.worker {

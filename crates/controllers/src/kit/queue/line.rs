@@ -1,10 +1,9 @@
 //! The keys that are ready to run, the runs that wait for a worker again, and their order. No time, no
 //! tasks.
 //!
-//! The tenant that used the workers least is next; with equal use, tenants take turns. So ten thousand
-//! objects of one team, or a few slow ones, delay another team's object by one run. Within a tenant, begun
-//! runs go on first, then requested keys, then the others by arrival: a request takes nothing from another
-//! tenant.
+//! The tenant that used the workers least is next: ten thousand objects of one team, or a few slow ones, delay
+//! another team's object by one run. Within a tenant, begun runs go on first, then requested keys, then the
+//! others by arrival: a request takes nothing from another tenant.
 //!
 //! Every operation costs the logarithm of the number of keys; a tenant without keys costs nothing.
 
@@ -36,7 +35,6 @@ pub(super) enum Queued<K> {
     Run(u64),
 }
 
-/// The order in a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Begun,
@@ -64,7 +62,7 @@ impl<K> Default for Line<K> {
 }
 
 impl<K> Line<K> {
-    /// The keys, without the begun runs.
+    /// The number of keys.
     pub(super) const fn len(&self) -> usize {
         self.ready
     }
@@ -115,7 +113,7 @@ impl<K> Line<K> {
     }
 
     /// Takes the next item, of a tenant that may go on; also returns [`Self::taken_by_others`]. The item
-    /// stays present in the ledger. Costs the number of tenants before it that may not.
+    /// stays in the ledger. Costs the number of tenants before it that may not.
     pub(super) fn pop(&mut self, may: impl Fn(&Tenant, Class) -> bool) -> Option<(Tenant, Queued<K>, u64)> {
         let first = |tenant: &Tenant| {
             let (place, _) = self.shares.get(tenant)?.items.first_key_value()?;

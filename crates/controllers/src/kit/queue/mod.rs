@@ -244,7 +244,6 @@ where
         }
         let ended = async {
             while !runs.tasks.is_empty() {
-                // nothing new begins: there are workers enough
                 self.inner
                     .returning()
                     .drain()
@@ -305,10 +304,7 @@ where
         {
             let mut core = self.core();
             core.put_down(run, Instant::now());
-            match absence {
-                Absence::Host => core.leave(tenant),
-                Absence::Processor => core.compute(tenant),
-            }
+            core.away(absence).add(tenant);
         }
         self.changed.notify_one();
     }
@@ -316,10 +312,7 @@ where
     fn come_back(&self, run: u64, tenant: &Tenant, absence: Absence, worker: Option<oneshot::Sender<()>>) {
         {
             let mut core = self.core();
-            match absence {
-                Absence::Host => core.come_back(tenant),
-                Absence::Processor => core.have_computed(tenant),
-            }
+            core.away(absence).remove(tenant);
             match worker {
                 None => core.pick_up(run, Instant::now()),
                 Some(worker) => {

@@ -1,6 +1,5 @@
-//! A run gives up its worker while it waits for a host outside the cluster, or longer than a moment for a
-//! processor, so others run meanwhile. The number of such runs is limited: other keys of the tenant wait
-//! until one comes back.
+//! A run gives up its worker while it waits for a host outside the cluster, or long for a processor, so others
+//! run meanwhile. The number of such runs is limited: other keys of the tenant wait until one comes back.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,17 +13,16 @@ use crate::kit::tenants::Tenant;
 
 /// Runs of one tenant that wait for hosts at once, per queue; the same for processors.
 pub(super) const AWAY_MAX: usize = 16;
-/// If more runs than this wait for processors without a worker, a tenant may have [`COMPUTING_MIN`]: their
-/// results stay in memory until they are applied.
+/// If more runs wait for processors, a tenant may have [`COMPUTING_MIN`]: their results stay in memory.
 pub(super) const COMPUTING_MAX: usize = 32;
 pub(super) const COMPUTING_MIN: usize = 2;
-/// Most work on a processor ends sooner, and the run keeps its worker.
+/// Most work on a processor ends sooner.
 const KEEPS_WORKER: Duration = Duration::from_millis(250);
 
 /// The queue, as its runs see it.
 pub(super) trait Workers: Send + Sync {
     fn leave(&self, run: u64, tenant: &Tenant, absence: Absence);
-    /// The run waits for a worker where `worker` is given, and otherwise has one at once.
+    /// The run waits for `worker` if it is given, and otherwise has one at once.
     fn come_back(&self, run: u64, tenant: &Tenant, absence: Absence, worker: Option<oneshot::Sender<()>>);
 }
 
@@ -96,7 +94,7 @@ impl Away {
         let (worker, has_worker) = oneshot::channel();
         self.worker = Some(worker);
         drop(self);
-        // the queue is gone with its runs
+        // a dropped sender says the same
         has_worker.await.ok();
     }
 }
@@ -126,8 +124,8 @@ pub async fn without_worker<F: Future>(waiting: F) -> F::Output {
     answer
 }
 
-/// Waits for work on a processor. After a moment the run gives up its worker, and then waits for its
-/// tenant's turn to have one again. Outside a run it only waits.
+/// Waits for work on a processor. After a moment the run gives up its worker, and afterwards waits for its
+/// tenant's turn. Outside a run it only waits.
 pub(crate) async fn computing<F: Future>(work: F) -> F::Output {
     let mut work = pin!(work);
     if let Ok(done) = tokio::time::timeout(KEEPS_WORKER, &mut work).await {

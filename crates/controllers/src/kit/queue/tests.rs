@@ -19,8 +19,8 @@ impl Namespaced for String {
 ///
 /// `wake KEY REASON`, `at SECONDS KEY REASON`, `pass SECONDS`, `take`, `forget KEY`, `end KEY
 /// done|failed|after SECONDS|failed-within SECONDS`, `due`, `size`, and `waited` for the last taken key
-/// and for all; `leave NAMESPACE` and `back NAMESPACE` for a host, `compute KEY` and `computed KEY`,
-/// `label NAMESPACE TENANT`, `platform` takes with the platform's worker, `throttled` for the last key
+/// and for all; `leave NAMESPACE`, `back NAMESPACE`, `compute KEY`, `computed KEY`, `label NAMESPACE TENANT`,
+/// `platform` takes with the platform's worker, `throttled` for the last key
 fn play(script: &str) -> String {
     let backoff = Backoff {
         first: Duration::from_secs(1),
@@ -70,11 +70,11 @@ fn play(script: &str) -> String {
             ["compute", key] => {
                 let (run, tenant) = &runs[key];
                 core.put_down(*run, now);
-                core.compute(tenant);
+                core.away(Absence::Processor).add(tenant);
             }
             ["computed", key] => {
                 let (run, tenant) = &runs[key];
-                core.have_computed(tenant);
+                core.away(Absence::Processor).remove(tenant);
                 core.want_worker(*run, now);
             }
             ["free", workers] => out.push(format!("{:?}", core.free(workers.parse().unwrap()))),
@@ -83,8 +83,8 @@ fn play(script: &str) -> String {
                 waited.as_secs(),
                 core.counts().waited.as_secs()
             )),
-            ["leave", namespace] => core.leave(&tenants.of(namespace)),
-            ["back", namespace] => core.come_back(&tenants.of(namespace)),
+            ["leave", namespace] => core.away(Absence::Host).add(&tenants.of(namespace)),
+            ["back", namespace] => core.away(Absence::Host).remove(&tenants.of(namespace)),
             ["forget", key] => core.forget(&key),
             ["end", key, ref how @ ..] => {
                 let requeue = match how {
@@ -340,7 +340,6 @@ fn a_run_that_computes_has_no_worker_and_waits_for_its_turn_to_have_one() {
          take
          end x/1 done
          size",
-        // x held a worker for five seconds, y for seven; begun runs come before new ones
         "x/1(changed) Any y/1(changed) Any x/1 again x/2(changed) 1/1/0",
     );
     // a run that ends while it waits leaves nothing behind

@@ -1,10 +1,7 @@
-//! Start-time fair queueing: who used how much, and who is next. No time, no tasks.
+//! Start-time fair queueing: the tenant with the least use is next; with equal use, they take turns.
 //!
-//! The tenant with the least use is next. A tenant that arrives starts at the least use of those present, so
-//! nobody saves up credit. Use above that stays for those who leave, so leaving forgives nothing while
-//! others are present. Tenants with equal use take turns.
-//!
-//! Every operation costs the logarithm of the number of tenants.
+//! A tenant that arrives starts at the least use of those present, so nobody saves up credit. Those who leave
+//! keep their use above that. Every operation costs the logarithm of the number of tenants.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -16,7 +13,7 @@ pub(in crate::kit) struct Ledger {
     accounts: HashMap<Tenant, Account>,
     present: BTreeSet<(Duration, Tenant)>,
     absent: BTreeSet<(Duration, Tenant)>,
-    /// Those that wait for a turn; the first has the next.
+    /// Those that wait for a turn.
     line: BTreeMap<(Duration, Turn), Tenant>,
     taken: u64,
     tickets: u64,
@@ -25,7 +22,7 @@ pub(in crate::kit) struct Ledger {
 #[derive(Debug, Default)]
 struct Account {
     used: Duration,
-    /// Items that wait or are in progress.
+    /// Those that wait or are in progress.
     items: usize,
     turn: Option<Turn>,
 }
@@ -40,7 +37,6 @@ struct Turn {
 }
 
 impl Ledger {
-    /// An item of the tenant arrives.
     pub(in crate::kit) fn enter(&mut self, tenant: &Tenant) {
         let floor = self.floor();
         let account = self.accounts.entry(tenant.clone()).or_default();
@@ -54,7 +50,6 @@ impl Ledger {
         self.forgive();
     }
 
-    /// An item of the tenant ends.
     pub(in crate::kit) fn leave(&mut self, tenant: &Tenant) {
         let Some(account) = self.accounts.get_mut(tenant) else {
             return;
@@ -69,7 +64,6 @@ impl Ledger {
         self.forgive();
     }
 
-    /// The tenant waits for a turn, if it does not yet.
     pub(in crate::kit) fn wait(&mut self, tenant: &Tenant) {
         let Some(account) = self
             .accounts
@@ -88,7 +82,6 @@ impl Ledger {
         self.line.insert((account.used, turn), tenant.clone());
     }
 
-    /// The tenant does not wait any more.
     pub(in crate::kit) fn rest(&mut self, tenant: &Tenant) {
         if let Some(account) = self.accounts.get_mut(tenant)
             && let Some(turn) = account.turn.take()
@@ -97,7 +90,6 @@ impl Ledger {
         }
     }
 
-    /// The tenant has its turn, and waits for another if `waits`.
     pub(in crate::kit) fn take(&mut self, tenant: &Tenant, waits: bool) {
         self.taken += 1;
         self.rest(tenant);
@@ -113,7 +105,6 @@ impl Ledger {
         }
     }
 
-    /// Adds to the tenant's use.
     pub(in crate::kit) fn charge(&mut self, tenant: &Tenant, cost: Duration) {
         let Some(account) = self.accounts.get_mut(tenant) else {
             return;
@@ -144,7 +135,7 @@ impl Ledger {
             .map_or(Duration::ZERO, |account| account.used)
     }
 
-    /// The number of tenants that are present.
+    /// The number of tenants with items.
     pub(in crate::kit) fn present(&self) -> usize {
         self.present.len()
     }
