@@ -22,6 +22,7 @@ use equate_api::kustomize::Kustomization;
 use equate_apply::cluster::Cluster;
 use equate_apply::health::{self, Status};
 use equate_apply::id::ObjectId;
+use equate_controllers::kit::reconciliation::THROTTLED_EVENT;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
@@ -42,6 +43,8 @@ const UNHEALTHY_MAX: usize = 10;
 const WIDTH: usize = 80;
 const WIDTH_MAX: usize = 120;
 const EVENTS_MAX: usize = 5;
+/// An older event says nothing about now; the controllers repeat it after five minutes.
+const THROTTLED_MAX: Duration = Duration::from_secs(600);
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -166,10 +169,21 @@ async fn explain(
     let object = typed(object)?;
     let mut looked = BTreeSet::from([chain::own_name(&object)]);
     let seen = reader.look(object, &mut looked).await?;
-    let events = reader.events(&namespace, &name).await?;
-    let chain = chain::chain(&seen);
+    let mut events = reader.events(&namespace, &name).await?;
+    let mut chain = chain::chain(&seen);
+    let now = Timestamp::now();
+    let is_recent = |when: Timestamp| now.duration_since(when).unsigned_abs() < THROTTLED_MAX;
+    let throttled = events
+        .iter()
+        .rev()
+        .find(|(when, reason, _)| reason == THROTTLED_EVENT && when.is_some_and(is_recent));
+    chain.throttled = throttled.map(|(_, _, message)| message.clone());
+    if chain.throttled.is_some() {
+        events.retain(|(_, reason, _)| reason != THROTTLED_EVENT);
+    }
+    let events = events.split_off(events.len().saturating_sub(EVENTS_MAX));
     let text = match args.output {
-        None => text::render(&chain, &events, Timestamp::now(), size),
+        None => text::render(&chain, &events, now, size),
         Some(form) => document(&text::data(&chain, &events), form),
     };
     out.write_all(text.as_bytes()).map_err(ExplainError::Output)?;
@@ -331,8 +345,7 @@ impl Reader<'_> {
             })?
             .items;
         found.sort_by_key(events::last_seen);
-        let newest = found.split_off(found.len().saturating_sub(EVENTS_MAX));
-        let events = newest.into_iter().map(|event| {
+        let events = found.into_iter().map(|event| {
             let when = events::last_seen(&event);
             (
                 when,

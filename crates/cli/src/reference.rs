@@ -129,6 +129,7 @@ fn metrics_page_is_current() {
         about,
         key: &Key::new("flux-system", "apps"),
         waited: Duration::from_millis(1),
+        waited_for_processors: Duration::ZERO,
         took: Duration::from_millis(1),
         failed: false,
         gone: false,

@@ -29,9 +29,11 @@ use crate::kit::events::{Limits as EventLimits, Recorder};
 use crate::kit::feed;
 use crate::kit::listed::Listed;
 use crate::kit::notify::Notifier;
+use crate::kit::processors::Threads;
 use crate::kit::queue::Counts;
 use crate::kit::runner::{Observer, Pace, Run};
 use crate::kit::services::{Kit, KitError, Parts, Settings};
+use crate::kit::tenants::Tenants;
 use crate::kit::wake::Reason;
 use crate::sources::artifacts;
 use crate::{ControllerSet, OwnLoop, Policy, Shards, all};
@@ -197,6 +199,27 @@ impl Builder {
         self
     }
 
+    /// The tenants, which share the workers and processors; by default each namespace.
+    #[must_use]
+    pub fn tenants(mut self, tenants: Tenants) -> Self {
+        self.settings.tenants = tenants;
+        self
+    }
+
+    /// The limit of one build, fetch or download, also if a spec allows more; none by default.
+    #[must_use]
+    pub fn timeout_max(mut self, time: Duration) -> Self {
+        self.settings.timeout_max = time;
+        self
+    }
+
+    /// The threads of builds; by default their own.
+    #[must_use]
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.settings.threads = threads;
+        self
+    }
+
     /// The controllers to run; all by default.
     #[must_use]
     pub fn controllers(mut self, controllers: ControllerSet) -> Self {
@@ -316,6 +339,9 @@ impl Engine {
                 policy: Policy::default(),
                 shards: Shards::default(),
                 egress: Egress::default(),
+                tenants: Tenants::default(),
+                timeout_max: Duration::MAX,
+                threads: Threads::Own,
             },
             concurrency: 8,
             backoff: Backoff::RECONCILE,

@@ -61,7 +61,7 @@ async fn leader_election_works_in_protobuf() {
     let stored: Value = serde_json::from_slice(&bytes(body).await).unwrap();
     assert_eq!(stored, created);
 
-    send(&cluster, post(), PROTOBUF, lease("two")).await;
+    drop(send(&cluster, post(), PROTOBUF, lease("two")).await);
     let (_, media, body) = send(&cluster, Request::get(LEASES), &accept, Vec::new()).await;
     assert_eq!(media, PROTOBUF);
     let list = protobuf::decode_object(kubernetes(), &bytes(body).await).unwrap();
@@ -83,7 +83,7 @@ async fn leader_election_works_in_protobuf() {
 async fn a_watch_is_framed() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let post = Request::post(LEASES).header(header::CONTENT_TYPE, PROTOBUF);
-    send(&cluster, post, PROTOBUF, lease("one")).await;
+    drop(send(&cluster, post, PROTOBUF, lease("one")).await);
     let watch = Request::get(format!("{LEASES}?watch=true"));
     let (_, media, body) = send(&cluster, watch, PROTOBUF, Vec::new()).await;
     assert_eq!(media, "application/vnd.kubernetes.protobuf;stream=watch");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use equate_api::meta::Duration;
 use equate_controllers::kit::backoff::Backoff;
 use equate_controllers::kit::lease::{LeaseConfig, LeaseConfigError};
+use equate_controllers::kit::tenants::Tenants;
 use equate_controllers::policy::{ArtifactServer, ArtifactServers, Policy, WorkloadIdentityPolicy};
 use equate_controllers::shards::{SelectorError, Slice};
 use equate_controllers::{Key, Shards};
@@ -15,7 +16,7 @@ use super::egress::EgressFlags;
 use super::gates::Gates;
 use super::ignored_flux_flags::IgnoredFluxFlags;
 use super::log;
-use super::value::{Listen, boolean};
+use super::value::{Listen, boolean, positive};
 use crate::connection;
 
 #[derive(Debug, clap::Args)]
@@ -46,6 +47,9 @@ pub(crate) struct Args {
     pub(crate) storage: StorageFlags,
     #[command(flatten, next_help_heading = SOURCES)]
     pub(crate) ssh: SshFlags,
+    /// Maximum time of one build, fetch or download, also if a spec allows more; it does not limit the wait for readiness.
+    #[arg(long, help_heading = RECONCILIATION, value_name = "DURATION", default_value = "10m", value_parser = positive)]
+    pub(crate) timeout_max: Duration,
     /// Maximum number of objects of each kind to reconcile at once; for GitRepositories, at least 64.
     #[arg(long, help_heading = RECONCILIATION, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent: u16,
@@ -137,6 +141,9 @@ pub(crate) struct TenancyFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_parser = boolean, action = clap::ArgAction::Set)]
     no_remote_bases: bool,
+    /// Namespaces with a worker and a processor that no other tenant can use (default: --namespace).
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    platform_namespaces: Vec<String>,
     #[command(flatten)]
     identity: Identity,
     /// Fetch artifacts of other processes from this server, in addition to the Services of --namespace (can be repeated).
@@ -176,6 +183,16 @@ pub(crate) struct Identity {
 }
 
 impl TenancyFlags {
+    /// The tenants of a cluster with controllers in this namespace.
+    pub(crate) fn tenants(&self, namespace: &str) -> Tenants {
+        let named = self.platform_namespaces.iter().map(|name| name.trim());
+        let mut named = named.filter(|name| !name.is_empty()).peekable();
+        match named.peek() {
+            Some(_) => Tenants::of_cluster(named.map(str::to_owned)),
+            None => Tenants::of_cluster([namespace.to_owned()]),
+        }
+    }
+
     pub(crate) fn policy(&self, namespace: &str, gates: &Gates, own: &str) -> Policy {
         let own = own.parse().ok();
         let servers = self.artifact_server.iter().cloned().chain(own);
@@ -365,5 +382,34 @@ impl ElectionFlags {
         };
         config.check()?;
         Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        tenancy: TenancyFlags,
+    }
+
+    #[test]
+    fn the_platform_is_the_namespace_of_the_controllers_unless_named() {
+        let platform = |line: &[&str]| -> Vec<&str> {
+            let line = Line::try_parse_from([&["equate"], line].concat()).unwrap();
+            let tenants = line.tenancy.tenants("flux-system");
+            let mut names = vec!["flux-system", "ingress", "team-a"];
+            names.retain(|name| tenants.is_platform(&tenants.of(name)));
+            names
+        };
+        assert_eq!(platform(&[]), ["flux-system"]);
+        assert_eq!(
+            platform(&["--platform-namespaces", "ingress,flux-system"]),
+            ["flux-system", "ingress"]
+        );
+        assert_eq!(platform(&["--platform-namespaces=ingress"]), ["ingress"]);
     }
 }

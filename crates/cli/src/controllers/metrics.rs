@@ -25,6 +25,7 @@ pub(crate) struct Metrics {
     times: Family<Controller, Histogram, fn() -> Histogram>,
     work: Family<Line, Histogram, fn() -> Histogram>,
     waits: Family<Line, Histogram, fn() -> Histogram>,
+    shares: Family<Controller, Histogram, fn() -> Histogram>,
     requests: Requests,
     leads: Family<Named, Gauge>,
 }
@@ -89,6 +90,11 @@ fn times() -> Histogram {
     ])
 }
 
+/// From what nobody notices to what makes a tenant ask.
+fn waits() -> Histogram {
+    Histogram::new([0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0])
+}
+
 /// client-go's buckets: powers of ten from 10 ns.
 fn queue_times() -> Histogram {
     Histogram::new(exponential_buckets(1e-8, 10.0, 12))
@@ -130,6 +136,12 @@ impl Metrics {
             "How long in seconds an item stays in workqueue before being requested",
             waits.clone(),
         );
+        let shares = Family::new_with_constructor(self::waits as fn() -> Histogram);
+        registry.register(
+            "equate_queue_wait_seconds",
+            "Time per reconciliation that an object waited for a worker and its builds for a processor",
+            shares.clone(),
+        );
         let most = Family::<Controller, Gauge>::default();
         registry.register(
             "controller_runtime_max_concurrent_reconciles",
@@ -157,6 +169,7 @@ impl Metrics {
             times,
             work,
             waits,
+            shares,
             requests,
             leads,
         })
@@ -196,6 +209,11 @@ impl Metrics {
         };
         self.work.get_or_create(&line).observe(ran.took.as_secs_f64());
         self.waits.get_or_create(&line).observe(ran.waited.as_secs_f64());
+        let waited = ran.waited + ran.waited_for_processors;
+        let share = Controller {
+            controller: controller.clone(),
+        };
+        self.shares.get_or_create(&share).observe(waited.as_secs_f64());
         let outcome = Outcome {
             controller,
             result: if ran.failed {
@@ -269,6 +287,7 @@ mod tests {
                 about: about("Kustomization"),
                 key: &Key::new("flux-system", name),
                 waited: Duration::from_millis(250),
+                waited_for_processors: Duration::from_millis(750),
                 took: Duration::from_millis(500),
                 failed,
                 gone,
@@ -287,6 +306,7 @@ mod tests {
             "controller_runtime_reconcile_time_seconds_count{controller=\"kustomization\"} 4",
             "workqueue_work_duration_seconds_count{controller=\"kustomization\",name=\"kustomization\"} 4",
             "workqueue_queue_duration_seconds_sum{controller=\"kustomization\",name=\"kustomization\"} 1.0",
+            "equate_queue_wait_seconds_sum{controller=\"kustomization\"} 4.0",
             "controller_runtime_max_concurrent_reconciles{controller=\"kustomization\"} 8",
             "controller_runtime_max_concurrent_reconciles{controller=\"gitrepository\"} 64",
             "controller_runtime_reconcile_total{controller=\"kustomization\",result=\"success\"} 3",

@@ -13,6 +13,7 @@ pub(crate) mod metrics;
 mod probe;
 mod run;
 mod value;
+mod vital;
 
 pub(crate) use flags::Args;
 pub(crate) use run::run;

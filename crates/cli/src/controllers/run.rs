@@ -22,14 +22,16 @@ use kube::client::ClientBuilder;
 use kube::config::InClusterError;
 use kube::{Client, Config};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::flags::{Args, StorageFlags};
+use super::flags::{Args, Endpoints, StorageFlags};
 use super::gates;
 use super::metrics::Metrics;
 use super::probe::Probe;
 use super::value::Listen;
+use super::vital::Vital;
 use crate::connection::ConnectError;
 use crate::counts::Requests;
 use crate::failure::Failure;
@@ -80,6 +82,8 @@ pub(crate) enum ControllersError {
     Events(#[from] NotifyError),
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),
+    #[error("could not start the threads of probes and Leases")]
+    Vital(#[source] std::io::Error),
 }
 
 impl Failure for ControllersError {
@@ -102,7 +106,8 @@ impl Failure for ControllersError {
             | Self::LeaseConfig(_)
             | Self::Lost(_)
             | Self::Events(_)
-            | Self::Signal(_) => None,
+            | Self::Signal(_)
+            | Self::Vital(_) => None,
         }
     }
 }
@@ -128,21 +133,39 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     let egress = args.egress.egress(named.chain(artifacts));
     let mirrors = mirrors(&args, egress.clone())?;
     let mut interrupts = Interrupts::listen().map_err(ControllersError::Signal)?;
+    let vital = Vital::start().map_err(ControllersError::Vital)?;
+    let args = Arc::new(args);
     let metrics = Metrics::new(&controllers, args.concurrent);
-    let client = client(&args, metrics.requests()).await?;
     let probe = Probe::new(Arc::clone(&metrics));
-    let mut listeners = Listeners::default();
-    let health = bind(&args.endpoints.health_addr, "probes").await?;
-    listeners.serve(health, probe.health(), "probes");
-    let measured = bind(&args.endpoints.metrics_addr, "metrics").await?;
-    listeners.serve(measured, probe.metrics(), "metrics");
+    let mut vital_listeners = Listeners::on(vital.handle());
+    let Endpoints {
+        health_addr,
+        metrics_addr,
+        ..
+    } = &args.endpoints;
+    let health = vital.run(bind(health_addr.clone(), "probes")).await?;
+    vital_listeners.serve(health, probe.health(), "probes");
+    let measured = vital.run(bind(metrics_addr.clone(), "metrics")).await?;
+    vital_listeners.serve(measured, probe.metrics(), "metrics");
 
-    let leases = match Leases::acquire(&configs, &client, &mut interrupts, &metrics).await {
-        Ok(leases) => leases,
-        Err((end, leases)) => return end.shut_down(leases, listeners, &args).await,
+    let leases = match configs.is_empty() {
+        true => Ok(Leases::default()),
+        false => {
+            let (own, counts) = (Arc::clone(&args), Arc::clone(&metrics));
+            let client = vital
+                .run(async move { client(&own, counts.requests()).await })
+                .await?;
+            Leases::acquire(&configs, (&client, vital.handle()), &mut interrupts, &metrics).await
+        }
     };
+    let leases = match leases {
+        Ok(leases) => leases,
+        Err((end, leases)) => return end.shut_down(leases, [vital_listeners], &args).await,
+    };
+    let client = client(&args, metrics.requests()).await?;
+    let mut listeners = Listeners::on(&Handle::current());
     // only the leader serves artifacts
-    let artifacts = bind(&args.storage.storage_addr, "artifacts").await?;
+    let artifacts = bind(args.storage.storage_addr.clone(), "artifacts").await?;
     let address = args.storage.storage_adv_addr.trim();
     let address = advertised(address, &args.storage.storage_addr, artifacts.as_ref());
     let storage = open(&args.storage, &address)?;
@@ -155,12 +178,16 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
         .storage(storage)
         .policy(policy)
         .shards(shards)
+        .tenants(args.tenancy.tenants(&args.scope.namespace))
+        .timeout_max(args.timeout_max.get())
         .egress(egress)
         .configure(transit)
         .observer(metrics.observer());
     // the start sends requests, and the API server may not answer
     let engine = tokio::select! {
-        end = End::of(&mut interrupts, &leases) => return end.shut_down(leases, listeners, &args).await,
+        end = End::of(&mut interrupts, &leases) => {
+            return end.shut_down(leases, [vital_listeners, listeners], &args).await;
+        }
         started = start(&args, engine) => Arc::new(started?),
     };
     probe.mark_ready(&engine);
@@ -173,7 +200,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
             lost = leases.lost() => return Err(ControllersError::Lost(lost)),
         }
     }
-    end.shut_down(leases, listeners, &args).await
+    end.shut_down(leases, [vital_listeners, listeners], &args).await
 }
 
 async fn stop(engine: Arc<Engine>) {
@@ -207,13 +234,13 @@ impl End {
     async fn shut_down(
         self,
         leases: Leases,
-        listeners: Listeners,
+        listeners: impl IntoIterator<Item = Listeners>,
         args: &Args,
     ) -> Result<(), ControllersError> {
         match self {
             End::Asked(result) => {
                 leases.release(args).await;
-                listeners.end().await;
+                futures::future::join_all(listeners.into_iter().map(Listeners::end)).await;
                 result.map_err(ControllersError::Signal)
             }
             // no waiting: the next leader may start soon
@@ -267,7 +294,7 @@ impl Leases {
     /// timeout the held ones are released for the same time.
     async fn acquire(
         all: &[LeaseConfig],
-        client: &Client,
+        (client, runtime): (&Client, &Handle),
         interrupts: &mut Interrupts,
         metrics: &Metrics,
     ) -> Result<Leases, (End, Leases)> {
@@ -285,7 +312,7 @@ impl Leases {
                 };
                 tokio::select! {
                     end = End::of(interrupts, &leases) => return Err((end, leases)),
-                    held = Held::acquire(client.clone(), config.clone()) => leases.0.push(held),
+                    held = Held::acquire(client.clone(), config.clone(), runtime) => leases.0.push(held),
                     () = patience => {
                         let lease = &config.name;
                         tracing::warn!(lease, "another process holds this Lease: releasing the others");
@@ -331,14 +358,24 @@ impl Leases {
     }
 }
 
-#[derive(Debug, Default)]
-struct Listeners {
+#[derive(Debug)]
+pub(super) struct Listeners {
     stop: CancellationToken,
     tasks: JoinSet<()>,
+    runtime: Handle,
 }
 
 impl Listeners {
-    fn serve(&mut self, listener: Option<TcpListener>, router: Router, what: &'static str) {
+    pub(super) fn on(runtime: &Handle) -> Self {
+        Self {
+            stop: CancellationToken::new(),
+            tasks: JoinSet::new(),
+            runtime: runtime.clone(),
+        }
+    }
+
+    /// Serves a listener that was bound on the same runtime.
+    pub(super) fn serve(&mut self, listener: Option<TcpListener>, router: Router, what: &'static str) {
         let Some(listener) = listener else { return };
         // the only way to learn the port if port 0 was requested
         match listener.local_addr() {
@@ -346,9 +383,8 @@ impl Listeners {
             Err(error) => tracing::warn!(what, %error, "listening on an unknown address"),
         }
         let stopped = self.stop.clone();
-        self.tasks.spawn(async move {
-            equate_apiserver::serve_http(listener, router, stopped).await;
-        });
+        let serving = async move { equate_apiserver::serve_http(listener, router, stopped).await };
+        self.tasks.spawn_on(serving, &self.runtime);
     }
 
     async fn end(mut self) {
@@ -386,7 +422,7 @@ async fn client(args: &Args, requests: &Requests) -> Result<Client, ControllersE
     make(config).map_err(ControllersError::Client)
 }
 
-async fn bind(at: &Listen, what: &'static str) -> Result<Option<TcpListener>, ControllersError> {
+async fn bind(at: Listen, what: &'static str) -> Result<Option<TcpListener>, ControllersError> {
     let bound = at.bind().await;
     bound.map_err(|source| ControllersError::Listen(what, source))
 }

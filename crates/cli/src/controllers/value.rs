@@ -4,12 +4,23 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
+use equate_api::meta::Duration;
+
 /// A boolean in one of Go's spellings.
 pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// A duration above zero.
+pub(crate) fn positive(text: &str) -> Result<Duration, String> {
+    let time: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    match time.get().is_zero() {
+        true => Err("expected a duration above zero, such as 10m".to_owned()),
+        false => Ok(time),
     }
 }
 
@@ -67,6 +78,16 @@ impl Listen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_of_no_time_is_refused() {
+        assert_eq!(
+            positive("10m").map(|time| time.to_string()),
+            Ok("10m0s".to_owned())
+        );
+        assert!(positive("0s").unwrap_err().contains("above zero"));
+        assert!(positive("soon").is_err());
+    }
 
     #[test]
     fn listen_addresses_have_go_syntax() {

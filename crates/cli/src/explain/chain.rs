@@ -128,6 +128,8 @@ pub(crate) struct Chain {
     pub(crate) steps: Vec<Step>,
     /// Other conditions that are true.
     pub(crate) aspects: Vec<(String, String)>,
+    /// Why other objects go first, if the controllers said so lately.
+    pub(crate) throttled: Option<String>,
     pub(crate) next: Option<String>,
 }
 
@@ -317,6 +319,7 @@ pub(crate) fn chain(seen: &Seen) -> Chain {
         since: standing.since,
         steps,
         aspects: aspects.collect(),
+        throttled: None,
         next: next(seen, &standing),
     }
 }

@@ -1,6 +1,7 @@
 use super::{Args, TerminalSize, explain};
 use crate::fixture::{FLEET, Fixture};
 use clap::Parser;
+use jiff::Timestamp;
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -263,6 +264,35 @@ async fn dependencies_are_followed_to_the_blocking_one() {
     );
     assert_eq!(data["steps"][3]["state"], "ahead");
     assert_eq!(data["ready"], false);
+}
+
+#[tokio::test]
+async fn a_recent_event_says_that_the_object_is_throttled() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let event = |name: &str, at: Timestamp| {
+        format!(
+            "apiVersion: v1\nkind: Event\nmetadata: {{name: {name}, namespace: flux-system}}\n\
+             involvedObject: {{kind: Kustomization, name: apps, namespace: flux-system}}\n\
+             reason: Throttled\nmessage: namespace {name} has used its share; other tenants go first\n\
+             type: Normal\nlastTimestamp: \"{}\"\n",
+            at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        )
+    };
+    let hours = std::time::Duration::from_secs(7200);
+    fixture.apply(&event("old", Timestamp::now() - hours)).await;
+    let (_, text) = explain_line(&fixture, "ks/apps").await;
+    assert!(!text.contains("\nthrottled: "), "{text}");
+    fixture.apply(&event("team-a", Timestamp::now())).await;
+    let (_, text) = explain_line(&fixture, "ks/apps").await;
+    let line = "\nthrottled: namespace team-a has used its share; other tenants go first\n";
+    assert!(text.contains(line), "{text}");
+    let (_, data) = explain_line(&fixture, "ks/apps -o json").await;
+    let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+    assert_eq!(
+        data["throttled"],
+        "namespace team-a has used its share; other tenants go first"
+    );
 }
 
 #[tokio::test]

@@ -47,6 +47,10 @@ pub(super) fn render(chain: &Chain, events: &[EventLine], now: Timestamp, size: 
         page.text.push('\n');
         page.block(&format!("{name}: "), "  ", message);
     }
+    if let Some(throttled) = &chain.throttled {
+        page.text.push('\n');
+        page.block("throttled: ", "  ", throttled);
+    }
     if let Some(next) = &chain.next {
         page.text.push('\n');
         page.block("next: ", "  ", next);
@@ -191,6 +195,7 @@ pub(super) fn data(chain: &Chain, events: &[EventLine]) -> Json {
         "since": time(&chain.since),
         "steps": steps.collect::<Vec<_>>(),
         "conditions": aspects.collect::<serde_json::Map<String, Json>>(),
+        "throttled": chain.throttled,
         "next": chain.next,
         "events": events.collect::<Vec<_>>(),
     })

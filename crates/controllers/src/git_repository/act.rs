@@ -55,42 +55,82 @@ pub(crate) async fn publish(
         None => None,
     };
     let (own, context) = (Arc::clone(&declared), Arc::clone(&cx));
+    let limit = cx.limit(&declared);
+    let asked = revision.clone();
     let session = move || {
-        let commit = match cx.git.fetch(&remote, &revision) {
+        let commit = match context.git.fetch(&remote, &asked) {
             Ok(commit) => commit,
-            Err(error) => return (Err(Failure::fetch(&error)), outcome(Some(error.kind()))),
+            Err(error) => return (Err(Failure::fetch(&error, limit)), outcome(Some(error.kind()))),
         };
-        let published = publish_commit(&cx, &own, &remote, &revision, &commit, signers.as_ref(), included);
-        (published, outcome(None))
+        (
+            fetched(&context, &own, &remote, commit, signers.as_ref()),
+            outcome(None),
+        )
     };
-    context.at_host(&declared, session).await
+    let fetched = cx.at_host(&declared, session).await?;
+    let (own, context) = (Arc::clone(&declared), Arc::clone(&cx));
+    let publishing = cx.processors.run(&declared.key.namespace, move || {
+        publish_fetched(&context, &own, &revision, fetched, included)
+    });
+    let published = publishing.done().await;
+    published.unwrap_or_else(|_| Err(Failure::broken(&declared.key)))
 }
 
-fn publish_commit(
+/// A commit with everything that comes from its host.
+struct Fetched {
+    commit: Commit,
+    verified: Option<String>,
+    submodules: Vec<Submodule>,
+}
+
+fn fetched(
     cx: &Context,
     declared: &Declared,
     remote: &Remote,
-    revision: &Revision,
-    commit: &Commit,
+    commit: Commit,
     signers: Option<&Signers>,
-    included: Vec<Artifact>,
-) -> Result<Published, Failure> {
+) -> Result<Fetched, Failure> {
     let verified = match (&declared.verify, signers) {
         (Some(asked), Some(signers)) => {
             let now = SystemTime::now();
-            Some(verify::verify(&cx.git, remote, commit, asked, signers, now)?)
+            Some(verify::verify(&cx.git, remote, &commit, asked, signers, now)?)
         }
         _ => None,
     };
-    let tree = tree(cx, declared, remote, commit, &included)?;
+    let submodules = match declared.submodules {
+        false => Vec::new(),
+        true => cx
+            .git
+            .submodules(remote, &commit)
+            .map_err(|error| Failure::submodules(&error, cx.limit(declared)))?,
+    };
+    let submodules = submodules.into_iter().map(|submodule| Submodule {
+        path: submodule.path,
+        tree: submodule.tree,
+    });
+    Ok(Fetched {
+        commit,
+        verified,
+        submodules: submodules.collect(),
+    })
+}
+
+fn publish_fetched(
+    cx: &Context,
+    declared: &Declared,
+    revision: &Revision,
+    fetched: Fetched,
+    included: Vec<Artifact>,
+) -> Result<Published, Failure> {
+    let tree = tree(cx, declared, &fetched, &included)?;
     let stored = cx
         .storage
         .publish(&declared.publisher, &revision.to_string(), &tree)
         .map_err(|error| Failure::storage(&error))?;
     Ok(Published {
         stored,
-        summary: commit.summary(),
-        verified,
+        summary: fetched.commit.summary(),
+        verified: fetched.verified,
         included,
     })
 }
@@ -100,35 +140,21 @@ fn publish_commit(
 fn tree(
     cx: &Context,
     declared: &Declared,
-    remote: &Remote,
-    commit: &Commit,
+    fetched: &Fetched,
     included: &[Artifact],
 ) -> Result<Tree, Failure> {
+    let commit = fetched.commit.tree();
     let (ignore, limits) = (Ignore::new(declared.ignore.as_deref()), Limits::default());
     if declared.sparse.is_empty() && declared.include.is_empty() && !declared.submodules {
         let previous = cx.storage.newest(declared.publisher.place());
-        return Tree::from_git_after(commit.tree(), &ignore, &limits, previous.as_ref())
+        return Tree::from_git_after(commit, &ignore, &limits, previous.as_ref())
             .map_err(|error| Failure::tree(&error));
     }
-    let submodules = match declared.submodules {
-        false => Vec::new(),
-        true => cx
-            .git
-            .submodules(remote, commit)
-            .map_err(|error| Failure::submodules(&error))?,
-    };
-    let submodules: Vec<Submodule> = submodules
-        .into_iter()
-        .map(|submodule| Submodule {
-            path: submodule.path,
-            tree: submodule.tree,
-        })
-        .collect();
     let included = includes::trees(cx, declared, included)?;
     let parts = Parts {
-        git: commit.tree(),
+        git: commit,
         only: &declared.sparse,
-        submodules: &submodules,
+        submodules: &fetched.submodules,
         included: &included,
     };
     Tree::compose(&parts, &ignore, &limits).map_err(|error| Failure::compose(&error))

@@ -12,6 +12,7 @@ use super::credentials::SecretError;
 use crate::Key;
 use crate::kit::controller::{self, Retry};
 use crate::kit::read::chain;
+use crate::kit::time_limit::TimeLimit;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -141,11 +142,11 @@ impl Failure {
         }
     }
 
-    pub(crate) fn submodules(error: &SubmoduleError) -> Self {
+    pub(crate) fn submodules(error: &SubmoduleError, limit: TimeLimit) -> Self {
         Self {
             // another commit may name other submodules
             retry: Retry::Backoff,
-            ..Self::git(error.kind(), error)
+            ..Self::git(error.kind(), error, limit)
         }
     }
 
@@ -159,7 +160,7 @@ impl Failure {
         }
     }
 
-    pub(crate) fn resolve(error: &ResolveError) -> Self {
+    pub(crate) fn resolve(error: &ResolveError, limit: TimeLimit) -> Self {
         match error {
             ResolveError::Empty { .. } => Self {
                 condition: Some(ConditionType::FetchFailed),
@@ -167,15 +168,15 @@ impl Failure {
                 message: chain(error),
                 retry: Retry::Backoff,
             },
-            error => Self::git(error.kind(), error),
+            error => Self::git(error.kind(), error, limit),
         }
     }
 
-    pub(crate) fn fetch(error: &FetchError) -> Self {
-        Self::git(error.kind(), error)
+    pub(crate) fn fetch(error: &FetchError, limit: TimeLimit) -> Self {
+        Self::git(error.kind(), error, limit)
     }
 
-    fn git(kind: Kind, error: &dyn Error) -> Self {
+    fn git(kind: Kind, error: &dyn Error, limit: TimeLimit) -> Self {
         let reason = match kind {
             Kind::UrlInvalid => Reason::UrlInvalid,
             // as upstream: its reason for authentication is about the Secret alone
@@ -194,7 +195,14 @@ impl Failure {
         Self {
             condition: Some(ConditionType::FetchFailed),
             reason,
-            message: format!("failed to checkout and determine revision: {}", chain(error)),
+            message: format!(
+                "failed to checkout and determine revision: {}{}",
+                chain(error),
+                match kind {
+                    Kind::Timeout => limit.operators(),
+                    _ => String::new(),
+                }
+            ),
             retry: passing(kind.is_transient()),
         }
     }

@@ -10,6 +10,7 @@ use super::Context;
 use super::declared::Declared;
 use super::failure::Failure;
 use crate::kit::queue::without_worker;
+use crate::kit::time_limit::TimeLimit;
 
 /// The meaning of a session's end for its host. A time limit may be the tenant's, and means nothing.
 pub(super) fn outcome(failed: Option<Kind>) -> Option<Outcome> {
@@ -21,6 +22,11 @@ pub(super) fn outcome(failed: Option<Kind>) -> Option<Outcome> {
 }
 
 impl Context {
+    /// The limit of one operation.
+    pub(super) fn limit(&self, declared: &Declared) -> TimeLimit {
+        TimeLimit::of(declared.timeout, self.timeout_max)
+    }
+
     /// Runs a session off the runtime's threads. A directory that replaces the URL has no host.
     pub(super) async fn at_host<T: Send + 'static>(
         &self,

@@ -44,6 +44,7 @@ use self::watches::Watches;
 use crate::kit::about::{About, Column, Concurrency};
 use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable, own_reason};
 use crate::kit::mirror::{Change, Mirror};
+use crate::kit::processors::Processors;
 use crate::kit::read::chain;
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
@@ -90,6 +91,8 @@ struct Context {
     watches: Watches,
     waker: Waker,
     egress: Egress,
+    processors: Processors,
+    timeout_max: Duration,
 }
 
 type Run<'a> = Reconciliation<'a, GitRepositories>;
@@ -114,6 +117,8 @@ impl Controller for GitRepositories {
                 watches: Watches::default(),
                 waker: kit.waker.clone(),
                 egress: kit.settings.egress.clone(),
+                processors: kit.processors.clone(),
+                timeout_max: kit.settings.timeout_max,
             }),
             includers: Includers::default(),
             kit: Arc::clone(kit),

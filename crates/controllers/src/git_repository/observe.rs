@@ -43,12 +43,12 @@ pub(super) async fn observe(
         Err(failure) => return seen(Err(failure), Vec::new(), None),
     };
     let (own, asked) = (Arc::clone(&declared), remote.clone());
-    let resolving = Arc::clone(&cx);
+    let (resolving, limit) = (Arc::clone(&cx), cx.limit(&declared));
     let resolved = cx
         .at_host(&declared, move || {
             let resolved = resolving.git.resolve(&asked, &own.reference);
             let outcome = outcome(resolved.as_ref().err().map(equate_git::ResolveError::kind));
-            (resolved.map_err(|error| Failure::resolve(&error)), outcome)
+            (resolved.map_err(|error| Failure::resolve(&error, limit)), outcome)
         })
         .await;
     seen(resolved, included, Some(remote))
@@ -81,8 +81,9 @@ async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitReposi
 
 /// A directory that replaces the URL needs no credentials.
 async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, Failure> {
+    let timeout = cx.limit(declared).time;
     if cx.git.substitute(&declared.url).is_some() {
-        return Ok(Remote::new(&declared.url).with_timeout(declared.timeout));
+        return Ok(Remote::new(&declared.url).with_timeout(timeout));
     }
     let namespace = &declared.key.namespace;
     let failed = |error| Failure::secret(&error);
@@ -101,6 +102,7 @@ async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, F
     let app = credentials::github_app(declared, data.as_ref()).map_err(failed)?;
     let remote = Remote {
         proxy,
+        timeout,
         ..credentials::remote(declared, data.as_ref()).map_err(failed)?
     };
     let Some(app) = app else {

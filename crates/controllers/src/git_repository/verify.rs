@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::observe;
 use crate::kit::controller::Retry;
 use crate::kit::read::chain;
+use crate::kit::time_limit::TimeLimit;
 
 /// The keys of the Secret.
 pub(super) async fn signers(cx: &Context, declared: &Declared, verify: &Verify) -> Result<Signers, Failure> {
@@ -60,7 +61,9 @@ fn tag(
     signers: &Signers,
     now: SystemTime,
 ) -> Result<String, Failure> {
-    let Some(tag) = git.tag(remote, commit).map_err(|error| Failure::fetch(&error))? else {
+    let limit = TimeLimit::of(remote.timeout, remote.timeout);
+    let tagged = git.tag(remote, commit);
+    let Some(tag) = tagged.map_err(|error| Failure::fetch(&error, limit))? else {
         let message = "cannot verify tag object's signature if a tag reference is not specified".to_owned();
         return Err(Failure {
             retry: Retry::Never,

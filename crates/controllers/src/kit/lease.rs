@@ -17,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::Client;
 use kube::api::{Api, PostParams};
 use sha2::{Digest as _, Sha256};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -174,13 +175,9 @@ impl fmt::Debug for Held {
 }
 
 impl Held {
-    /// Waits for the Lease and renews it from then on. If the future is dropped, a Lease just taken
-    /// expires.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime.
-    pub async fn acquire(client: Client, config: LeaseConfig) -> Held {
+    /// Waits for the Lease and renews it from then on, on threads of `runtime`. If the future is dropped, a
+    /// Lease just taken expires.
+    pub async fn acquire(client: Client, config: LeaseConfig, runtime: &Handle) -> Held {
         let mut candidate = Candidate {
             api: Api::namespaced(client, &config.namespace),
             config,
@@ -207,7 +204,7 @@ impl Held {
             identity = candidate.config.identity,
             "became leader"
         );
-        let task = tokio::spawn(candidate.renew(granted, set_lost, stop.clone()));
+        let task = runtime.spawn(candidate.renew(granted, set_lost, stop.clone()));
         Held {
             name,
             lost,

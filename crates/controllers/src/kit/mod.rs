@@ -11,7 +11,8 @@
 //! | [`services`] | the shared services of a process |
 //! | [`runner`] | finalizer, suspend, interval, requests, retries of every kind |
 //! | [`reconciliation`] | one object in a run; the only writer of its status and events |
-//! | [`queue`], [`waker`], [`wake`] | one queue for each kind, fair among namespaces; wakes by object; the reasons |
+//! | [`queue`], [`waker`], [`wake`] | one queue for each kind, fair among tenants; wakes by object; the reasons |
+//! | [`tenants`], [`processors`] | the tenants of namespaces; processors, shared by tenants |
 //! | [`feed`] | list and watch of one collection |
 //! | [`mirror`] | Equate's own resources, typed, with their changes |
 //! | [`watcher`] | observations of managed objects, per kind of owner |
@@ -33,11 +34,14 @@ pub mod listed;
 pub mod mirror;
 pub mod notify;
 mod owner_rules;
+pub mod processors;
 pub mod queue;
 pub(crate) mod read;
 pub mod reconciliation;
 pub mod runner;
 pub mod services;
+pub mod tenants;
+pub(crate) mod time_limit;
 mod versioned_store;
 pub mod wake;
 pub mod waker;

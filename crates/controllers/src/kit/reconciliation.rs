@@ -19,11 +19,14 @@ use tokio::time::Instant;
 
 use super::controller::{Controller, Notice, StatusOf};
 use super::controller::{Reconcilable, Status as _};
-use super::events::Event;
+use super::events::{Event, Severity};
 use super::mirror::Mirror;
 use super::services::Kit;
 use super::wake::Reasons;
-use crate::Key;
+use crate::{Key, ObjectRef};
+
+/// The reason of the event about an object that waits because its tenant has used its share.
+pub const THROTTLED_EVENT: &str = "Throttled";
 
 #[derive(Debug)]
 pub(super) struct Remembered<M, S> {
@@ -267,6 +270,15 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
             .into_iter()
             .fold(event, |event, (name, value)| event.with(name, value));
         self.kit.recorder.publish(event);
+    }
+
+    /// Reports, at most once in five minutes, that work of other tenants goes first.
+    pub(crate) fn throttled(&self) {
+        if self.kit.report_throttled(ObjectRef::of(C::ABOUT.kind, &self.key)) {
+            let tenant = self.kit.settings.tenants.of(&self.key.namespace);
+            let message = format!("{tenant} has used its share; other tenants go first");
+            self.emit(Notice::new(Severity::Normal, THROTTLED_EVENT, &message));
+        }
     }
 
     /// Waits for work. If it takes longer than `patience`, writes a progress status.

@@ -23,11 +23,11 @@ use super::controller::{
 use super::events::Severity;
 use super::listed;
 use super::mirror::{Change, Mirror};
-use super::queue::{Counts, Queue, Requeue, RunInfo, Settings};
+use super::queue::{self, Counts, Queue, Requeue, RunInfo, Settings};
 use super::read::chain;
 use super::reconciliation::{Reconciliation, Remembered, Stop};
 use super::services::Kit;
-use super::wake::{Reason, Reasons};
+use super::wake::Reason;
 use crate::{Key, ObjectRef};
 
 /// An object was reconciled.
@@ -39,6 +39,8 @@ pub struct ReconcileEvent<'a> {
     pub key: &'a Key,
     /// How long it was ready and waited for a worker.
     pub waited: Duration,
+    /// How long the run waited for processors.
+    pub waited_for_processors: Duration,
     /// The duration of the run.
     pub took: Duration,
     /// Whether it failed, also if nothing retries it.
@@ -99,6 +101,7 @@ impl<C: Controller> Runner<C> {
     pub(crate) fn new(kit: &Arc<Kit>, pace: Pace) -> Self {
         let queue = Queue::new(Settings {
             workers: C::ABOUT.concurrency.limit(pace.concurrent),
+            tenants: kit.settings.tenants.clone(),
             backoff: pace.backoff,
             jitter: kit.settings.jitter.clone(),
             ..Settings::default()
@@ -136,7 +139,8 @@ impl<C: Controller> Runner<C> {
     }
 
     /// Runs one object. Returns when it runs next, and whether this run failed.
-    async fn reconcile(&self, key: Key, reasons: Reasons) -> (Requeue, bool) {
+    async fn reconcile(&self, key: Key, info: RunInfo) -> (Requeue, bool) {
+        let reasons = info.reasons;
         let Some(object) = self.mirror.get(&key) else {
             return (self.forget(&key, Absence::Deleted, None).await, false);
         };
@@ -145,6 +149,9 @@ impl<C: Controller> Runner<C> {
         }
         let remembered = self.recall(&key, &object).await;
         let mut run = Reconciliation::new(&self.kit, &self.mirror, key.clone(), object, reasons, remembered);
+        if info.throttled {
+            run.throttled();
+        }
         let ended = self.verbs(&mut run).await;
         let interval = self.controller.interval(run.object());
         let retry_interval = run.object().retry_interval();
@@ -367,12 +374,13 @@ impl<C: Controller> Run for Runner<C> {
                 let (runner, observer) = (Arc::clone(&self), observer.clone());
                 async move {
                     let began = Instant::now();
-                    let (requeue, failed) = runner.reconcile(key.clone(), run.reasons).await;
+                    let (requeue, failed) = runner.reconcile(key.clone(), run).await;
                     if let Some(observer) = observer {
                         observer(&ReconcileEvent {
                             about: C::ABOUT,
                             key: &key,
                             waited: run.waited,
+                            waited_for_processors: queue::waited(),
                             took: began.elapsed(),
                             failed,
                             gone: runner.is_gone(&key),

@@ -7,6 +7,7 @@
 mod tests;
 
 use std::any::{Any, TypeId};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -23,7 +24,9 @@ use equate_source::Storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::backoff::Jitter;
 use super::events::Recorder;
@@ -31,6 +34,9 @@ use super::feed::Pace;
 use super::inputs::InputWatcher;
 use super::mirror::{Change, Mirror};
 use super::owner_rules::RulesByKind;
+use super::processors::{Processors, Threads};
+use super::tenants::Tenants;
+use super::time_limit::TimeLimit;
 use super::wake::Reason;
 use super::waker::Waker;
 use super::watcher::{ObjectWatcher, Wake};
@@ -40,6 +46,9 @@ use crate::sources::{Publishes as _, SourceEvent, Sources, source_event};
 use crate::targets::remote::RemoteClusters;
 use crate::targets::target::{Access, TargetCluster};
 use crate::{ObjectRef, OwnLoop, Policy, Shards};
+
+/// The least time between two reports that an object is throttled.
+const THROTTLED_PAUSE: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -56,6 +65,10 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     pub(crate) shards: Shards,
     pub(crate) egress: Egress,
+    pub(crate) tenants: Tenants,
+    /// The limit of a build, fetch or download.
+    pub(crate) timeout_max: Duration,
+    pub(crate) threads: Threads,
 }
 
 /// Counters of a process, for kinds that apply objects. Relaxed: no logic depends on their order.
@@ -90,8 +103,11 @@ pub struct Kit {
     pub(crate) objects: ObjectWatcher,
     pub(crate) remote_clusters: RemoteClusters,
     pub(crate) owner_rules: Arc<RulesByKind>,
-    /// Bounds work that keeps a processor busy.
-    pub(crate) processors: Arc<Semaphore>,
+    pub(crate) processors: Processors,
+    /// When objects were last reported as throttled.
+    throttled: Mutex<HashMap<ObjectRef, Instant>>,
+    /// Follows the labels of tenants.
+    tenants: Mutex<Option<AbortOnDropHandle<()>>>,
     /// The files that declare this process, with the number of objects in each.
     pub(crate) own_files: Mutex<BTreeMap<String, usize>>,
     ownership: Arc<Mutex<OwnershipGraph>>,
@@ -175,8 +191,7 @@ impl Kit {
         let (waker, changes) = (Waker::default(), watch::Sender::new(0));
         let pace = &settings.pace;
         let ownership = Arc::new(Mutex::new(OwnershipGraph::default()));
-        let processors = std::thread::available_parallelism().map_or(2, usize::from);
-        let processors = Arc::new(Semaphore::new(processors));
+        let processors = Processors::of_machine(settings.tenants.clone(), settings.threads.clone());
         let owner_rules = Arc::new(RulesByKind::default());
         let rules = || Arc::clone(&owner_rules) as Arc<dyn OwnerRules>;
         let object_changed = {
@@ -200,7 +215,8 @@ impl Kit {
                 cache: storage.cache()?,
                 retries: settings.http_retries,
                 jitter: settings.jitter.clone(),
-                processors: Arc::clone(&processors),
+                processors: processors.clone(),
+                attempt_max: TimeLimit::of(artifacts::ATTEMPT_MAX, settings.timeout_max),
                 egress: settings.egress.clone(),
             };
             let waker = waker.clone();
@@ -233,6 +249,8 @@ impl Kit {
             remote_clusters,
             owner_rules,
             processors,
+            throttled: Mutex::default(),
+            tenants: Mutex::default(),
             own_files: Mutex::default(),
             ownership,
             mirrors: Mutex::default(),
@@ -317,8 +335,23 @@ impl Kit {
         &self.changes
     }
 
+    /// Whether to report an object as throttled: not again for [`THROTTLED_PAUSE`].
+    pub(super) fn report_throttled(&self, object: ObjectRef) -> bool {
+        let mut throttled = self.throttled.lock().unwrap_or_else(PoisonError::into_inner);
+        throttled.retain(|_, at| at.elapsed() < THROTTLED_PAUSE);
+        match throttled.entry(object) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(entry) => {
+                entry.insert(Instant::now());
+                true
+            }
+        }
+    }
+
     /// Starts every mirror, also those requested later.
     pub(crate) fn begin(&self) {
+        let following = (self.settings.tenants).follow(self.client.clone(), self.settings.pace.clone());
+        *self.tenants.lock().unwrap_or_else(PoisonError::into_inner) = following;
         let mut registry = self.registry();
         registry.begun = true;
         registry.begin.drain(..).for_each(|begin| begin());

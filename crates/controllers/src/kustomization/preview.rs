@@ -21,7 +21,6 @@ use equate_egress::Egress;
 use equate_kustomize::{Inputs, Resource};
 use equate_source::Tree;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::decide::deletion::deletes;
@@ -39,6 +38,8 @@ use super::rules::ObjectRules;
 use crate::OwnLoop;
 use crate::key::is_name;
 use crate::kit::mirror::{Change, What};
+use crate::kit::processors::{Processors, Threads};
+use crate::kit::tenants::Tenants;
 use crate::kustomization::declaration::{self, source_of};
 use crate::kustomization::{KUSTOMIZATION, applies, object_ref, owner_of};
 use crate::ownership::claims;
@@ -106,8 +107,9 @@ pub enum PreviewError {
 }
 
 /// Kustomizations and their builds from trees, previewed together because one may take another's objects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Fleet {
+    processors: Processors,
     index: OwnershipGraph,
     rules: Arc<ObjectRules>,
     members: BTreeMap<Key, Member>,
@@ -115,6 +117,19 @@ pub struct Fleet {
     unknown: HashMap<ObjectRef, BTreeSet<Key>>,
     /// The limit, if it was exceeded.
     exceeded: Option<usize>,
+}
+
+impl Default for Fleet {
+    fn default() -> Self {
+        Self {
+            processors: Processors::new(1, Tenants::default(), Threads::Own),
+            index: OwnershipGraph::default(),
+            rules: Arc::default(),
+            members: BTreeMap::new(),
+            unknown: HashMap::new(),
+            exceeded: None,
+        }
+    }
 }
 
 /// A Kustomization that would be pruned.
@@ -242,7 +257,9 @@ impl Fleet {
                 (Some(tree), None) => {
                     let rendering = Rendering {
                         cluster: &reached.1,
-                        blocking: &Arc::new(Semaphore::new(1)),
+                        processors: &self.processors,
+                        timeout_max: Duration::MAX,
+                        throttled: &|| (),
                         root: settings.root.as_ref(),
                         default_namespace: settings.default_namespace.as_deref(),
                         transits: &Transits::new(settings.transit.clone(), Egress::default()),
@@ -346,7 +363,9 @@ impl Fleet {
         let acting = reached.1.clone();
         let rendering = Rendering {
             cluster: &acting,
-            blocking: &Arc::new(Semaphore::new(1)),
+            processors: &self.processors,
+            timeout_max: Duration::MAX,
+            throttled: &|| (),
             root: settings.root.as_ref(),
             default_namespace: settings.default_namespace.as_deref(),
             transits: &Transits::new(settings.transit.clone(), Egress::default()),

@@ -13,6 +13,7 @@ use equate_apply::plan::Exceeded;
 
 use crate::Key;
 use crate::kit::read::chain;
+use crate::kit::time_limit::TimeLimit;
 use crate::ownership::contest::Contest;
 use crate::targets::remote::RemoteClusterError;
 
@@ -338,7 +339,7 @@ pub enum Failure {
     /// The variables cannot be read.
     Values(String),
     /// The build exceeded this time.
-    BuildTimeout(Duration),
+    BuildTimeout(TimeLimit),
     /// The artifact's content cannot be read.
     Artifact(String),
     /// The API server refused objects, or they cannot be applied.
@@ -423,11 +424,12 @@ impl fmt::Display for Failure {
                 "{PATH_NOT_FOUND}{path} is not in the artifact; check spec.path and the revision"
             ),
             Failure::Build(why) => write!(f, "kustomize build failed: {why}"),
-            Failure::BuildTimeout(timeout) => write!(
-                f,
-                "kustomize build failed: stopped because it took longer than {} (spec.timeout)",
-                flux_duration(*timeout)
-            ),
+            Failure::BuildTimeout(limit) => {
+                write!(
+                    f,
+                    "kustomize build failed: stopped because it took longer than {limit}"
+                )
+            }
             Failure::Substitution(why)
             | Failure::Decryption(why)
             | Failure::Values(why)

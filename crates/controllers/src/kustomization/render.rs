@@ -10,13 +10,11 @@ use std::time::Duration;
 use equate_apply::cluster::{Cluster, NamespaceError};
 use equate_apply::desired::Desired;
 use equate_apply::owner::Owner;
-use equate_kustomize::{Built, Fault, Inputs, Loaders, Resource, Secrets};
+use equate_kustomize::{Built, Fault, Inputs, Loaders, Resource, Secrets, Stop};
 use equate_manifest::yaml;
 use equate_sops::TransitRequest;
 use equate_source::{Entry, Tree};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
-use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use super::declared::Declared;
@@ -28,7 +26,9 @@ use super::inputs::vault_transit::{QUESTIONS_MAX, Transits};
 use super::reasons::Failure;
 use super::rules::ObjectRules;
 use crate::OwnLoop;
+use crate::kit::processors::{JobError, Processors};
 use crate::kit::read::chain;
+use crate::kit::time_limit::TimeLimit;
 use crate::kustomization::declaration::applier;
 use crate::kustomization::owner_of;
 use crate::own_loop::inside;
@@ -51,8 +51,11 @@ pub(crate) struct Rendered {
 
 pub(super) struct Rendering<'a> {
     pub(super) cluster: &'a Cluster,
-    /// Limits CPU-bound work.
-    pub(super) blocking: &'a Arc<Semaphore>,
+    pub(super) processors: &'a Processors,
+    /// The operator's limit for one build.
+    pub(super) timeout_max: Duration,
+    /// Called if the build waits long for those of others.
+    pub(super) throttled: &'a (dyn Fn() + Sync),
     pub(super) root: Option<&'a OwnLoop>,
     pub(super) default_namespace: Option<&'a str>,
     pub(super) transits: &'a Transits,
@@ -60,7 +63,7 @@ pub(super) struct Rendering<'a> {
 }
 
 /// Stops a build when its time is over or its run is cancelled.
-struct Stops(equate_kustomize::Stop);
+struct Stops(Stop);
 
 impl Drop for Stops {
     fn drop(&mut self) {
@@ -68,33 +71,33 @@ impl Drop for Stops {
     }
 }
 
-/// Runs work when a processor is free. The work keeps it to its end, even if nobody waits any more.
-async fn on_a_processor<T: Send + 'static>(
-    processors: &Arc<Semaphore>,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> JoinHandle<T> {
-    // the semaphore is never closed
-    let permit = Arc::clone(processors).acquire_owned().await;
-    tokio::task::spawn_blocking(move || {
-        let done = work();
-        drop(permit);
-        done
+/// Builds when a processor is free. Waiting for one does not count as time of the build.
+async fn build_within<T: Send + 'static>(
+    processors: &Processors,
+    namespace: &str,
+    limit: TimeLimit,
+    throttled: &(dyn Fn() + Sync),
+    build: impl FnOnce(&Stop) -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let pause = processors.pause();
+    let own = pause.clone();
+    let stop = Stop::pausing(move || own.here());
+    let _stops = Stops(stop.clone());
+    let job = processors.run_pausing(namespace, pause, move || build(&stop));
+    let built = job.within(limit.time, throttled).await;
+    built.map_err(|error| match error {
+        JobError::Late(_) => Failure::BuildTimeout(limit),
+        error => broken(&error),
     })
 }
 
-async fn within<T>(
-    timeout: Duration,
-    stop: equate_kustomize::Stop,
-    build: impl Future<Output = T>,
-) -> Result<T, Failure> {
-    let _stops = Stops(stop);
-    let built = tokio::time::timeout(timeout, build).await;
-    built.map_err(|_elapsed| Failure::BuildTimeout(timeout))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "given to map_err as it is")]
-fn panicked(error: JoinError) -> Failure {
-    Failure::Build(format!("internal error in the build: {error}"))
+fn broken(error: &JobError) -> Failure {
+    match error {
+        JobError::NoThread => Failure::Unreachable(format!("kustomize build failed: {error}")),
+        JobError::Panicked(_) | JobError::Late(_) => {
+            Failure::Build(format!("internal error in the build: {error}"))
+        }
+    }
 }
 
 /// The desired state of a build; none where it only could not be finished.
@@ -182,26 +185,26 @@ impl Rendering<'_> {
         read: Option<Arc<Masks>>,
     ) -> Result<(Built, String, Masks), Failure> {
         let (content, spec, keys) = (Arc::new(content), Arc::new(spec), keys.cloned().map(Arc::new));
-        let timeout = ks.timeout;
-        let (until, mut answers) = (Instant::now() + timeout, Arc::new(Answers::new()));
+        let limit = TimeLimit::of(ks.timeout, self.timeout_max);
+        let (until, mut answers) = (Instant::now() + limit.time, Arc::new(Answers::new()));
         loop {
-            let stop = equate_kustomize::Stop::default();
             let build = {
                 let (content, spec, keys) = (Arc::clone(&content), Arc::clone(&spec), keys.clone());
-                let (answers, stop) = (Arc::clone(&answers), stop.clone());
+                let answers = Arc::clone(&answers);
                 let (transits, read) = (self.transits.clone(), read.clone().unwrap_or_default());
-                move || {
+                move |stop: &Stop| {
                     once(
                         &content,
                         &spec,
                         keys.as_deref(),
                         (&transits, &answers),
                         &read,
-                        &stop,
+                        stop,
                     )
                 }
             };
-            let (built, opened, questions) = self.build_within(timeout, stop, build).await?;
+            let built = build_within(self.processors, &ks.key.namespace, limit, self.throttled, build);
+            let (built, opened, questions) = built.await?;
             let Some(ring) = keys.as_ref().filter(|_| !questions.is_empty()) else {
                 let (built, digest) = built?;
                 return Ok((built, digest, opened));
@@ -217,7 +220,7 @@ impl Rendering<'_> {
                 .transits
                 .ask(ring, &ks.key.namespace, questions, Arc::make_mut(&mut answers));
             let asked = tokio::time::timeout_at(until, asking).await;
-            asked.map_err(|_elapsed| Failure::BuildTimeout(timeout))?;
+            asked.map_err(|_elapsed| Failure::BuildTimeout(limit))?;
         }
     }
 
@@ -237,7 +240,7 @@ impl Rendering<'_> {
             .cloned();
         let own_files = own.as_ref().map(|own| own_files(&objects, own));
         let rules = Arc::clone(self.rules);
-        let desired = self.blocking(move || {
+        let preparing = self.processors.run(&ks.key.namespace, move || {
             let each = objects.into_iter();
             let desired: Vec<Desired> = each
                 .map(|resource| ready(resource, &owner, own.as_ref(), &rules))
@@ -245,7 +248,7 @@ impl Rendering<'_> {
             let objects = BuiltObjects::of(&desired, applier);
             (desired, Arc::new(objects))
         });
-        let (desired, objects) = desired.await?;
+        let (desired, objects) = preparing.done().await.map_err(|error| broken(&error))?;
         Ok(Rendered {
             desired: Arc::new(desired),
             objects,
@@ -255,26 +258,6 @@ impl Rendering<'_> {
             digest,
             own_files,
         })
-    }
-
-    /// Runs CPU-bound work on its own threads, at most one per processor.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Failure> {
-        let done = on_a_processor(self.blocking, work).await;
-        done.await.map_err(panicked)
-    }
-
-    /// The same for a build. Waiting for a processor does not count as its time.
-    async fn build_within<T: Send + 'static>(
-        &self,
-        timeout: Duration,
-        stop: equate_kustomize::Stop,
-        build: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Failure> {
-        let building = on_a_processor(self.blocking, build).await;
-        within(timeout, stop, building).await?.map_err(panicked)
     }
 
     /// Sets the objects' namespaces; `equate up` has a default, like kubectl.
@@ -302,7 +285,7 @@ fn once(
     keys: Option<&KeyRing>,
     (transits, answers): (&Transits, &Answers),
     read: &Masks,
-    stop: &equate_kustomize::Stop,
+    stop: &Stop,
 ) -> Once {
     let allowed = |address: &str| keys.is_some_and(|keys| transits.allows(keys, address));
     let derived = RefCell::new(Masks::default());
@@ -412,39 +395,46 @@ pub(super) fn digest(objects: &[Resource]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kit::processors::Threads;
+    use crate::kit::tenants::Tenants;
 
-    #[tokio::test]
-    async fn abandoned_work_keeps_its_processor() {
-        let processors = Arc::new(Semaphore::new(1));
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        let work = on_a_processor(&processors, move || ended.recv()).await;
-        drop(work);
-        assert_eq!(processors.available_permits(), 0);
-        end.send(()).unwrap();
-        assert!(processors.acquire().await.is_ok());
+    fn endless(stop: &Stop) {
+        while !stop.checkpoint() {
+            std::thread::yield_now();
+        }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_build_ends_at_the_kustomizations_timeout() {
-        let minute = Duration::from_secs(60);
-        let stop = equate_kustomize::Stop::default();
-        let ended = within(minute, stop.clone(), std::future::pending::<()>()).await;
-        assert_eq!(ended, Err(Failure::BuildTimeout(minute)));
-        assert!(stop.is_stopped());
-        let failure = ended.unwrap_err();
-        assert_eq!(
-            failure.to_string(),
-            "kustomize build failed: stopped because it took longer than 1m0s (spec.timeout)"
-        );
-        let in_time = within(minute, equate_kustomize::Stop::default(), async { 1 }).await;
+    async fn idle(processors: &Processors) {
+        while !processors.are_idle() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_build_ends_at_its_limit() {
+        let processors = Processors::new(1, Tenants::default(), Threads::Own);
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        for (spec, max, by) in [
+            (second / 1000, hour, "1ms (spec.timeout)"),
+            (hour, second / 1000, "1ms (--timeout-max)"),
+        ] {
+            let limit = TimeLimit::of(spec, max);
+            let ended = build_within(&processors, "a", limit, &|| (), endless).await;
+            assert_eq!(ended, Err(Failure::BuildTimeout(limit)));
+            let text = format!("kustomize build failed: stopped because it took longer than {by}");
+            assert_eq!(ended.unwrap_err().to_string(), text);
+            idle(&processors).await;
+        }
+        let in_time = build_within(&processors, "a", TimeLimit::of(hour, hour), &|| (), |_| 1).await;
         assert_eq!(in_time, Ok(1));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_cancelled_run_stops_its_build() {
-        let stop = equate_kustomize::Stop::default();
-        let run = within(Duration::MAX, stop.clone(), std::future::pending::<()>());
-        drop(tokio::time::timeout(Duration::from_secs(1), run).await);
-        assert!(stop.is_stopped());
+        let processors = Processors::new(1, Tenants::default(), Threads::Own);
+        let limit = TimeLimit::of(Duration::MAX, Duration::MAX);
+        let run = build_within(&processors, "a", limit, &|| (), endless);
+        drop(tokio::time::timeout(Duration::from_millis(10), run).await);
+        idle(&processors).await;
     }
 }

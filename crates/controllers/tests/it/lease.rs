@@ -12,6 +12,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
 use crate::session::{DEADLINE, Session};
@@ -30,12 +31,12 @@ async fn spec(client: &Client) -> LeaseSpec {
 #[tokio::test(start_paused = true)]
 async fn a_lease_passes_to_the_next_process() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
-    let client = cluster.client();
-    let first = Held::acquire(client.clone(), terms("first")).await;
+    let (client, runtime) = (cluster.client(), Handle::current());
+    let first = Held::acquire(client.clone(), terms("first"), &runtime).await;
     assert_eq!(spec(&client).await.holder_identity.as_deref(), Some("first"));
 
     // while it is renewed, nobody else gets it
-    let waits = Held::acquire(client.clone(), terms("second"));
+    let waits = Held::acquire(client.clone(), terms("second"), &runtime);
     let mut waits = std::pin::pin!(waits);
     assert!(timeout(Duration::from_secs(600), &mut waits).await.is_err());
     assert!(timeout(Duration::ZERO, first.lost()).await.is_err());
@@ -62,7 +63,7 @@ async fn a_lease_passes_to_the_next_process() {
 
     // a holder that vanished is awaited for the lease's duration
     let asked = Instant::now();
-    let fourth = Held::acquire(client.clone(), terms("fourth")).await;
+    let fourth = Held::acquire(client.clone(), terms("fourth"), &runtime).await;
     let waited = asked.elapsed();
     assert!(
         waited > Duration::from_secs(35) && waited <= Duration::from_secs(41),
@@ -75,9 +76,9 @@ async fn a_lease_passes_to_the_next_process() {
 #[tokio::test(start_paused = true)]
 async fn work_ends_before_another_may_begin() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
-    let faults = Faults::seeded(1);
-    let held = Held::acquire(faults.wrap(&cluster.client()), terms("first")).await;
-    let other = Held::acquire(cluster.client(), terms("second"));
+    let (faults, runtime) = (Faults::seeded(1), Handle::current());
+    let held = Held::acquire(faults.wrap(&cluster.client()), terms("first"), &runtime).await;
+    let other = Held::acquire(cluster.client(), terms("second"), &runtime);
     let (mut other, mut lost) = (std::pin::pin!(other), std::pin::pin!(held.lost()));
     // the API server answers one process and not the other
     faults.add(Rule::new(Verb::Any, "leases", Fault::Unreachable));
@@ -109,7 +110,7 @@ async fn of_concurrent_candidates_one_works_at_a_time() {
             retry: Duration::from_millis(500),
             ..terms(&number.to_string())
         };
-        let held = Held::acquire(faults.wrap(&session.client), terms).await;
+        let held = Held::acquire(faults.wrap(&session.client), terms, &Handle::current()).await;
         assert_eq!(working.fetch_add(1, Ordering::SeqCst), 0, "two work");
         let leases: Api<Lease> = Api::namespaced(session.client.clone(), &session.home);
         let renewed = async || {

@@ -20,6 +20,7 @@ mod delete;
 mod depend;
 mod elsewhere;
 mod escapes;
+mod fair;
 mod fan_out;
 mod faults;
 mod fields;

@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::GitRepository;
+use equate_controllers::kit::processors::Threads;
 use equate_controllers::policy::WorkloadIdentityPolicy;
 use equate_controllers::{Engine, OwnLoop, Policy, Shards, Stats};
 use equate_git::{Limits, Mirrors};
@@ -68,6 +69,9 @@ pub(crate) struct Options {
     pub(crate) policy: Policy,
     pub(crate) http_retries: Option<u32>,
     pub(crate) concurrency: Option<usize>,
+    /// Whether builds have threads of their own: then a paused clock does not wait for them.
+    pub(crate) own_threads: bool,
+    pub(crate) timeout_max: Option<Duration>,
 }
 
 impl Options {
@@ -217,6 +221,10 @@ impl Session {
         let mut builder = Engine::builder(self.faults.wrap(&self.client))
             .mirrors(mirrors)
             .storage(storage)
+            .threads(match options.own_threads {
+                true => Threads::Own,
+                false => Threads::Runtime(tokio::runtime::Handle::current()),
+            })
             .policy(options.policy);
         let own = Some(self.own()).filter(|own| !own.is_empty());
         let selectors: Vec<String> = own.into_iter().chain(options.selector).collect();
@@ -226,6 +234,9 @@ impl Session {
         }
         if let Some(keys) = options.concurrency {
             builder = builder.concurrency(keys);
+        }
+        if let Some(time) = options.timeout_max {
+            builder = builder.timeout_max(time);
         }
         if let Some(root) = options.root {
             builder = builder.root(root);

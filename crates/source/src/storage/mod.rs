@@ -317,6 +317,12 @@ impl Storage {
         Some(tree)
     }
 
+    /// [`Storage::tree`], if it is in memory.
+    pub fn known_tree(&self, publisher: &Publisher, digest: &str) -> Option<Tree> {
+        let known = self.own_record(publisher, |record| record.digest.as_deref() == Some(digest))?;
+        known.content.tree().cloned()
+    }
+
     /// Removes artifacts of `place` beyond the retention, and returns their number.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ use super::failure::Failure;
 use super::report::{StatusDraft, recovered, report};
 use crate::kit::controller::Retry;
 use crate::kit::read::chain;
+use crate::kit::time_limit::TimeLimit;
 
 mod include;
 mod run;
@@ -371,7 +372,8 @@ fn final_errors_are_not_retried() {
         .instead_of("https://h/absent", &place.path().join("absent"));
     let check = |url: &str, reference: Reference, expected: &str| {
         let error = mirrors.resolve(&Remote::new(url), &reference).unwrap_err();
-        let failure = Failure::resolve(&error);
+        let limit = TimeLimit::of(Duration::MAX, Duration::MAX);
+        let failure = Failure::resolve(&error, limit);
         let shown = format!(
             "{} {} {}",
             failure.reason.as_str(),

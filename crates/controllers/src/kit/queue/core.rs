@@ -9,23 +9,92 @@ use tokio::time::Instant;
 use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::wake::{Reason, Reasons};
 
-use super::line::{Line, Place};
-use super::seat::AWAY_MAX;
+use super::line::{Class, Line, Place, Queued};
+use super::seat::{AWAY_MAX, Absence, COMPUTING_MAX, COMPUTING_MIN};
 use super::{Counts, Namespaced, Requeue, RunInfo};
+use crate::kit::tenants::{Tenant, Tenants};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+const THROTTLED_AFTER: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
     /// Neither wanted nor running; perhaps due later.
     Idle,
     Ready {
+        tenant: Tenant,
         place: Place,
         since: Instant,
+        /// The runs of others until then.
+        others: u64,
     },
     /// Running; `again` are the reasons that came meanwhile.
-    Running {
-        again: Reasons,
-        forget: bool,
-    },
+    Running { run: u64, again: Reasons, forget: bool },
+}
+
+#[derive(Debug)]
+struct Run {
+    tenant: Tenant,
+    worker: Worker,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Worker {
+    Held { since: Instant },
+    None,
+    Wanted(Place),
+}
+
+/// Runs without a worker.
+#[derive(Debug, Default)]
+pub(super) struct Away {
+    runs: HashMap<Tenant, usize>,
+    all: usize,
+}
+
+impl Away {
+    fn of(&self, tenant: &Tenant) -> usize {
+        self.runs.get(tenant).copied().unwrap_or_default()
+    }
+
+    pub(super) fn add(&mut self, tenant: &Tenant) {
+        *self.runs.entry(tenant.clone()).or_default() += 1;
+        self.all += 1;
+    }
+
+    pub(super) fn remove(&mut self, tenant: &Tenant) {
+        if let Some(runs) = self.runs.get_mut(tenant) {
+            *runs -= 1;
+            self.all -= 1;
+            if *runs == 0 {
+                self.runs.remove(tenant);
+            }
+        }
+    }
+}
+
+/// The worker that is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Free {
+    None,
+    /// Only the platform's own.
+    Platform,
+    Any,
+}
+
+/// An item whose turn it is.
+#[derive(Debug)]
+pub(super) enum Taken<K> {
+    Key(Begun<K>),
+    /// A begun run has a worker again.
+    Run(u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Begun<K> {
+    pub(super) key: K,
+    pub(super) info: RunInfo,
+    pub(super) run: u64,
+    pub(super) tenant: Tenant,
 }
 
 #[derive(Debug)]
@@ -54,23 +123,29 @@ pub(super) struct Core<K> {
     /// The number orders keys that are due in the same instant, oldest first.
     timers: BTreeMap<(Instant, u64), K>,
     tickets: u64,
-    running: usize,
-    /// Runs without a worker, by namespace.
-    away: HashMap<String, usize>,
+    runs: HashMap<u64, Run>,
+    /// Held workers, and those of the platform.
+    at_work: (usize, usize),
+    away: Away,
+    computing: Away,
+    tenants: Tenants,
     backoff: Backoff,
     jitter: Jitter,
     counts: Counts,
 }
 
 impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
-    pub(super) fn new(backoff: Backoff, jitter: Jitter) -> Self {
+    pub(super) fn new(backoff: Backoff, jitter: Jitter, tenants: Tenants) -> Self {
         Self {
             entries: HashMap::new(),
             line: Line::default(),
             timers: BTreeMap::new(),
             tickets: 0,
-            running: 0,
-            away: HashMap::new(),
+            runs: HashMap::new(),
+            at_work: (0, 0),
+            away: Away::default(),
+            computing: Away::default(),
+            tenants,
             backoff,
             jitter,
             counts: Counts::default(),
@@ -87,20 +162,30 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         let is_requested = reasons.contains(Reason::Requested);
         let entry = self.entries.entry(key.clone()).or_default();
         match &mut entry.stage {
-            Stage::Running { again, forget } => {
+            Stage::Running { again, forget, .. } => {
                 again.extend(reasons);
                 *forget = false;
             }
-            Stage::Ready { place, .. } => {
+            Stage::Ready { tenant, place, .. } => {
                 entry.reasons.extend(reasons);
                 if is_requested {
-                    *place = self.line.advance(&key, *place);
+                    *place = self.line.advance(tenant, *place);
                 }
             }
             Stage::Idle => {
                 entry.reasons.extend(reasons);
-                let place = self.line.push(key, is_requested);
-                entry.stage = Stage::Ready { place, since: now };
+                let tenant = self.tenants.of(key.namespace());
+                let class = match is_requested {
+                    true => Class::Requested,
+                    false => Class::Routine,
+                };
+                let place = self.line.push(&tenant, Queued::Key(key), class);
+                entry.stage = Stage::Ready {
+                    place,
+                    since: now,
+                    others: self.line.taken_by_others(&tenant),
+                    tenant,
+                };
             }
         }
     }
@@ -136,41 +221,92 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Starts the key whose turn it is. Its timer is dropped: the run decides when the next one is.
-    pub(super) fn take(&mut self, now: Instant) -> Option<(K, RunInfo)> {
-        let away = &self.away;
-        let may_run = |namespace: &str| away.get(namespace).is_none_or(|runs| *runs < AWAY_MAX);
-        let key = self.line.pop(may_run)?;
+    /// Of this many and the platform's.
+    pub(super) fn free(&self, workers: usize) -> Free {
+        let (all, platform) = self.at_work;
+        match () {
+            () if all - platform.min(1) < workers => Free::Any,
+            () if platform == 0 && self.tenants.have_platform() => Free::Platform,
+            () => Free::None,
+        }
+    }
+
+    /// Gives a free worker to the item whose turn it is. The timer of a key is dropped: the run decides
+    /// when the next one is.
+    pub(super) fn take(&mut self, free: Free, now: Instant) -> Option<Taken<K>> {
+        self.charge_runs(now);
+        let (away, computing) = (&self.away, &self.computing);
+        let computing_max = match computing.all < COMPUTING_MAX {
+            true => AWAY_MAX,
+            false => COMPUTING_MIN,
+        };
+        let may = |tenant: &Tenant, class: Class| {
+            let begins = away.of(tenant) < AWAY_MAX && computing.of(tenant) < computing_max;
+            let has_worker = match free {
+                Free::Any => true,
+                Free::Platform => self.tenants.is_platform(tenant),
+                Free::None => false,
+            };
+            has_worker && (begins || class == Class::Begun)
+        };
+        let (tenant, item, others_now) = self.line.pop(may)?;
+        self.count_worker(&tenant, 1);
+        let worker = Worker::Held { since: now };
+        let key = match item {
+            Queued::Run(run) => {
+                if let Some(run) = self.runs.get_mut(&run) {
+                    run.worker = worker;
+                }
+                return Some(Taken::Run(run));
+            }
+            Queued::Key(key) => key,
+        };
+        self.tickets += 1;
+        let number = self.tickets;
+        let run = Run {
+            tenant: tenant.clone(),
+            worker,
+        };
+        self.runs.insert(number, run);
         let entry = self.entries.get_mut(&key)?;
         if let Some((at, ticket, _)) = entry.due.take() {
             self.timers.remove(&(at, ticket));
         }
-        let waited = match entry.stage {
-            Stage::Ready { since, .. } => now.saturating_duration_since(since),
-            Stage::Idle | Stage::Running { .. } => Duration::ZERO,
-        };
         let reasons = std::mem::take(&mut entry.reasons);
-        entry.stage = Stage::Running {
+        let begun = Stage::Running {
+            run: number,
             again: Reasons::NONE,
             forget: false,
         };
-        self.running += 1;
+        let (waited, others) = match std::mem::replace(&mut entry.stage, begun) {
+            Stage::Ready { since, others, .. } => (now.saturating_duration_since(since), others),
+            Stage::Idle | Stage::Running { .. } => (Duration::ZERO, others_now),
+        };
         self.counts.runs += 1;
         self.counts.waited += waited;
         for reason in reasons.iter() {
             self.counts.runs_by_reason[reason as usize] += 1;
         }
-        Some((key, RunInfo { reasons, waited }))
+        let info = RunInfo {
+            reasons,
+            waited,
+            throttled: waited > THROTTLED_AFTER && others_now > others,
+        };
+        Some(Taken::Key(Begun {
+            key,
+            info,
+            run: number,
+            tenant,
+        }))
     }
 
     pub(super) fn finish(&mut self, key: &K, requeue: Requeue, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
-        let Stage::Running { again, forget } = entry.stage else {
+        let Stage::Running { run, again, forget } = entry.stage else {
             return;
         };
-        self.running -= 1;
         entry.stage = Stage::Idle;
         if requeue.is_failure() {
             self.counts.failed += 1;
@@ -178,8 +314,14 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         } else {
             entry.failures = 0;
         }
-        let next = next_run(requeue, entry.failures, self.backoff, &self.jitter);
+        let failures = entry.failures;
+        self.put_down(run, now);
+        self.runs.remove(&run);
+        let next = next_run(requeue, failures, self.backoff, &self.jitter);
         // a `wake_at` during the run stays; the run can only make it earlier
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
         let wanted_later = entry.due.is_some() || !again.is_empty();
         if forget && !wanted_later {
             self.entries.remove(key);
@@ -207,13 +349,12 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
             self.timers.remove(&(at, ticket));
         }
         match &mut entry.stage {
-            Stage::Running { again, forget } => {
+            Stage::Running { again, forget, .. } => {
                 *again = Reasons::NONE;
                 *forget = true;
             }
-            Stage::Ready { place, .. } => {
-                let place = *place;
-                self.line.remove(key, place);
+            Stage::Ready { tenant, place, .. } => {
+                self.line.remove(tenant, *place);
                 self.entries.remove(key);
             }
             Stage::Idle => {
@@ -222,23 +363,67 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         }
     }
 
-    /// A run of the namespace waits without a worker.
-    pub(super) fn leave(&mut self, namespace: &str) {
-        *self.away.entry(namespace.to_owned()).or_default() += 1;
+    /// A run gives up its worker, and its tenant is charged for the time since it got it.
+    pub(super) fn put_down(&mut self, run: u64, now: Instant) {
+        let Some(of) = self.runs.get_mut(&run) else { return };
+        let tenant = of.tenant.clone();
+        match std::mem::replace(&mut of.worker, Worker::None) {
+            Worker::Held { since } => {
+                self.count_worker(&tenant, -1);
+                let held = now.saturating_duration_since(since);
+                self.line.ledger.charge(&tenant, held);
+                self.line.ledger.leave(&tenant);
+            }
+            Worker::Wanted(place) => self.line.remove(&tenant, place),
+            Worker::None => {}
+        }
     }
 
-    pub(super) fn come_back(&mut self, namespace: &str) {
-        if let Some(runs) = self.away.get_mut(namespace) {
-            *runs -= 1;
-            if *runs == 0 {
-                self.away.remove(namespace);
+    /// A run goes on with a worker, even if there is none free.
+    pub(super) fn pick_up(&mut self, run: u64, now: Instant) {
+        self.put_down(run, now);
+        if let Some(of) = self.runs.get_mut(&run) {
+            of.worker = Worker::Held { since: now };
+            let tenant = of.tenant.clone();
+            self.line.ledger.enter(&tenant);
+            self.count_worker(&tenant, 1);
+        }
+    }
+
+    /// A run waits for its tenant's turn to have a worker again.
+    pub(super) fn want_worker(&mut self, run: u64, now: Instant) {
+        self.put_down(run, now);
+        if let Some(of) = self.runs.get_mut(&run) {
+            let place = self.line.push(&of.tenant, Queued::Run(run), Class::Begun);
+            of.worker = Worker::Wanted(place);
+        }
+    }
+
+    pub(super) fn away(&mut self, absence: Absence) -> &mut Away {
+        match absence {
+            Absence::Host => &mut self.away,
+            Absence::Processor => &mut self.computing,
+        }
+    }
+
+    fn charge_runs(&mut self, now: Instant) {
+        for run in self.runs.values_mut() {
+            if let Worker::Held { since } = &mut run.worker {
+                let held = now.saturating_duration_since(*since);
+                if !held.is_zero() {
+                    self.line.ledger.charge(&run.tenant, held);
+                    *since = now;
+                }
             }
         }
     }
 
-    /// The runs that have a worker.
-    pub(super) fn at_work(&self) -> usize {
-        self.running.saturating_sub(self.away.values().sum())
+    fn count_worker(&mut self, tenant: &Tenant, more: isize) {
+        let (all, platform) = &mut self.at_work;
+        *all = all.saturating_add_signed(more);
+        if self.tenants.is_platform(tenant) {
+            *platform = platform.saturating_add_signed(more);
+        }
     }
 
     pub(super) fn panicked(&mut self) {
@@ -252,9 +437,9 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
     pub(super) fn counts(&self) -> Counts {
         Counts {
             ready: self.line.len(),
-            running: self.running,
+            running: self.runs.len(),
             waiting: self.timers.len(),
-            away: self.away.values().sum(),
+            away: self.away.all + self.computing.all,
             ..self.counts
         }
     }

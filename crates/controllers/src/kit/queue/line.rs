@@ -1,149 +1,158 @@
-//! The keys that are ready to run, and their order. No time, no tasks.
+//! The keys that are ready to run, the runs that wait for a worker again, and their order. No time, no
+//! tasks.
 //!
-//! Namespaces take turns, one key each: ten thousand objects of one team delay another team's object by
-//! one run. Within a namespace, requested keys run first, then the others by arrival: a request takes
-//! nothing from another namespace.
+//! The tenant that used the workers least is next: ten thousand objects of one team, or a few slow ones, delay
+//! another team's object by one run. Within a tenant, begun runs go on first, then requested keys, then the
+//! others by arrival: a request takes nothing from another tenant.
 //!
-//! Every operation costs the logarithm of the number of keys; a namespace without keys costs nothing.
+//! Every operation costs the logarithm of the number of keys; a tenant without keys costs nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Namespaced;
+use crate::kit::tenants::Tenant;
+use crate::kit::tenants::ledger::Ledger;
 
 #[derive(Debug)]
 pub(super) struct Line<K> {
-    namespaces: HashMap<String, NamespaceLine<K>>,
-    /// The same namespaces; the first has the next turn.
-    turns: BTreeMap<Turn, String>,
+    pub(super) ledger: Ledger,
+    shares: HashMap<Tenant, Share<K>>,
     taken: u64,
     tickets: u64,
-    len: usize,
+    ready: usize,
 }
 
 #[derive(Debug)]
-struct NamespaceLine<K> {
-    turn: Turn,
+struct Share<K> {
+    taken: u64,
     /// Never empty.
-    keys: BTreeMap<Place, K>,
+    items: BTreeMap<Place, Queued<K>>,
 }
 
-/// The order in a namespace: requests first, then by arrival.
+#[derive(Debug)]
+pub(super) enum Queued<K> {
+    Key(K),
+    /// A begun run that gave up its worker.
+    Run(u64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    Begun,
+    Requested,
+    Routine,
+}
+
+/// The order in a tenant: by class, then by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    is_routine: bool,
-    ticket: u64,
-}
-
-/// When a namespace is next. After its turn, a namespace comes after all that are present at the
-/// following turn: one whose first key arrives in between does not wait twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
-    taken: u64,
-    had_turn: bool,
+    class: Class,
     ticket: u64,
 }
 
 impl<K> Default for Line<K> {
     fn default() -> Self {
         Self {
-            namespaces: HashMap::new(),
-            turns: BTreeMap::new(),
+            ledger: Ledger::default(),
+            shares: HashMap::new(),
             taken: 0,
             tickets: 0,
-            len: 0,
+            ready: 0,
         }
     }
 }
 
-impl<K: Namespaced> Line<K> {
+impl<K> Line<K> {
+    /// The number of keys.
     pub(super) const fn len(&self) -> usize {
-        self.len
+        self.ready
     }
 
-    /// Adds a new key at the end of the requests or of the routine work.
-    pub(super) fn push(&mut self, key: K, is_requested: bool) -> Place {
-        let ticket = self.ticket();
-        let place = Place {
-            is_routine: !is_requested,
-            ticket,
-        };
-        self.len += 1;
-        if let Some(line) = self.namespaces.get_mut(key.namespace()) {
-            line.keys.insert(place, key);
-            return place;
-        }
-        let turn = Turn {
-            taken: self.taken,
-            had_turn: false,
-            ticket,
-        };
-        let namespace = key.namespace().to_owned();
-        self.turns.insert(turn, namespace.clone());
-        let keys = BTreeMap::from([(place, key)]);
-        self.namespaces.insert(namespace, NamespaceLine { turn, keys });
+    /// Adds a new item at the end of its class.
+    pub(super) fn push(&mut self, tenant: &Tenant, item: Queued<K>, class: Class) -> Place {
+        let place = self.place(class);
+        self.ready += usize::from(matches!(item, Queued::Key(_)));
+        self.ledger.enter(tenant);
+        self.ledger.wait(tenant);
+        let share = self.shares.entry(tenant.clone()).or_insert_with(|| Share {
+            taken: 0,
+            items: BTreeMap::new(),
+        });
+        share.items.insert(place, item);
         place
     }
 
     /// Moves a key to the end of the requests, unless it is one; returns its place.
-    pub(super) fn advance(&mut self, key: &K, place: Place) -> Place {
-        if !place.is_routine {
+    pub(super) fn advance(&mut self, tenant: &Tenant, place: Place) -> Place {
+        if place.class != Class::Routine {
             return place;
         }
-        let ahead = Place {
-            is_routine: false,
-            ticket: self.ticket(),
-        };
-        let Some(line) = self.namespaces.get_mut(key.namespace()) else {
+        let ahead = self.place(Class::Requested);
+        let Some(share) = self.shares.get_mut(tenant) else {
             return place;
         };
-        match line.keys.remove(&place) {
+        match share.items.remove(&place) {
             Some(key) => {
-                line.keys.insert(ahead, key);
+                share.items.insert(ahead, key);
                 ahead
             }
             None => place,
         }
     }
 
-    pub(super) fn remove(&mut self, key: &K, place: Place) {
-        let Some(line) = self.namespaces.get_mut(key.namespace()) else {
-            return;
+    pub(super) fn remove(&mut self, tenant: &Tenant, place: Place) {
+        let removed = self
+            .shares
+            .get_mut(tenant)
+            .and_then(|share| share.items.remove(&place));
+        let Some(item) = removed else { return };
+        self.ready -= usize::from(matches!(item, Queued::Key(_)));
+        if self.drop_if_empty(tenant) {
+            self.ledger.rest(tenant);
+        }
+        self.ledger.leave(tenant);
+    }
+
+    /// Takes the next item, of a tenant that may go on; also returns [`Self::taken_by_others`]. The item
+    /// stays in the ledger. Costs the number of tenants before it that may not.
+    pub(super) fn pop(&mut self, may: impl Fn(&Tenant, Class) -> bool) -> Option<(Tenant, Queued<K>, u64)> {
+        let first = |tenant: &Tenant| {
+            let (place, _) = self.shares.get(tenant)?.items.first_key_value()?;
+            Some(place.class)
         };
-        if line.keys.remove(&place).is_none() {
-            return;
-        }
-        self.len -= 1;
-        if line.keys.is_empty() {
-            self.turns.remove(&line.turn);
-            self.namespaces.remove(key.namespace());
-        }
-    }
-
-    /// Takes the next key, of a namespace that may run. Costs the number of namespaces before it that
-    /// may not.
-    pub(super) fn pop(&mut self, may_run: impl Fn(&str) -> bool) -> Option<K> {
-        let turn = *self.turns.iter().find(|(_, namespace)| may_run(namespace))?.0;
-        let namespace = self.turns.remove(&turn)?;
-        let line = self.namespaces.get_mut(&namespace)?;
-        let (_, key) = line.keys.pop_first()?;
-        self.len -= 1;
+        let may = |tenant: &&Tenant| first(tenant).is_some_and(|class| may(tenant, class));
+        let tenant = self.ledger.waiting().find(may)?.clone();
+        let share = self.shares.get_mut(&tenant)?;
+        let (_, item) = share.items.pop_first()?;
+        share.taken += 1;
         self.taken += 1;
-        if line.keys.is_empty() {
-            self.namespaces.remove(&namespace);
-        } else {
-            // the place of the one turn that ends now: no other has this number and `had_turn`
-            line.turn = Turn {
-                taken: self.taken,
-                had_turn: true,
-                ticket: 0,
-            };
-            self.turns.insert(line.turn, namespace);
-        }
-        Some(key)
+        let others = self.taken - share.taken;
+        self.ready -= usize::from(matches!(item, Queued::Key(_)));
+        let is_empty = self.drop_if_empty(&tenant);
+        self.ledger.take(&tenant, !is_empty);
+        Some((tenant, item, others))
     }
 
-    fn ticket(&mut self) -> u64 {
+    /// The items of others that were taken since the tenant waits.
+    pub(super) fn taken_by_others(&self, tenant: &Tenant) -> u64 {
+        self.taken - self.shares.get(tenant).map_or(0, |share| share.taken)
+    }
+
+    fn drop_if_empty(&mut self, tenant: &Tenant) -> bool {
+        let is_empty = self
+            .shares
+            .get(tenant)
+            .is_some_and(|share| share.items.is_empty());
+        if is_empty {
+            self.shares.remove(tenant);
+        }
+        is_empty
+    }
+
+    fn place(&mut self, class: Class) -> Place {
         self.tickets += 1;
-        self.tickets
+        Place {
+            class,
+            ticket: self.tickets,
+        }
     }
 }

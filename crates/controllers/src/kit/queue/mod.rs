@@ -1,12 +1,14 @@
-//! A queue of keys with one run per key at a time. Namespaces take turns; within a namespace, requested
-//! keys run first, the others in the order of their wakes.
+//! A queue of keys with one run per key at a time. The tenant that used the workers least is next; within a
+//! tenant, requested keys run first, the others in the order of their wakes.
 //!
 //! - a key that is woken while it waits runs once, with all the reasons;
 //! - a key that is woken while it runs, runs again afterwards, at the end of the queue;
 //! - a failed run is retried with exponential backoff, or later if the run asks for that; a wake in
 //!   between runs at once;
 //! - a waiting key costs no worker and no task, only an entry in a map;
-//! - a run that waits for a host outside the cluster has no worker meanwhile ([`without_worker`]).
+//! - a run that waits for a host outside the cluster has no worker meanwhile ([`without_worker`]), nor
+//!   one that waits long for a processor;
+//! - the platform has a worker that no other tenant can take.
 //!
 //! `core` and `line` have the rules, without time or tasks. This file adds a clock and workers.
 
@@ -22,19 +24,21 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::core::Core;
-use self::seat::{Seat, Workers};
+use self::core::{Begun, Core, Free, Taken};
+use self::seat::{Absence, Seat, Workers};
 use super::backoff::{Backoff, Jitter};
+use super::tenants::{Tenant, Tenants};
 use super::wake::{Reason, Reasons};
 
 pub use self::seat::without_worker;
+pub(crate) use self::seat::{add_wait, computing, waited};
 
-/// A key whose namespace has a share of the runs.
+/// A key whose tenant has a share of the runs.
 pub trait Namespaced {
     /// The namespace.
     fn namespace(&self) -> &str;
@@ -48,6 +52,9 @@ pub struct RunInfo {
     /// How long the key was ready and had no worker. Unlike client-go's, the time starts after an
     /// earlier run of the same key.
     pub waited: Duration,
+    /// Whether it waited more than ten seconds while keys of other tenants ran: its tenant had used its
+    /// share.
+    pub throttled: bool,
 }
 
 /// When a key runs next.
@@ -76,8 +83,10 @@ impl Requeue {
 /// The settings of a queue.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The number of concurrent runs; at least one.
+    /// The number of concurrent runs, without the platform's own worker; at least one.
     pub workers: usize,
+    /// The tenants of the keys' namespaces.
+    pub tenants: Tenants,
     /// The delays after failures.
     pub backoff: Backoff,
     /// The jitter of the backoff.
@@ -90,6 +99,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             workers: 8,
+            tenants: Tenants::default(),
             backoff: Backoff::RECONCILE,
             jitter: Jitter::random(),
             grace: Duration::from_secs(10),
@@ -116,7 +126,7 @@ pub struct Counts {
     pub ready: usize,
     /// Running keys.
     pub running: usize,
-    /// The running keys that wait for hosts outside the cluster, without a worker.
+    /// The running keys that wait for hosts outside the cluster or for processors, without a worker.
     pub away: usize,
     /// Keys that are due later.
     pub waiting: usize,
@@ -147,6 +157,8 @@ pub struct Queue<K> {
 struct Inner<K> {
     // never held across an await: every use is one call into the core
     core: Mutex<Core<K>>,
+    /// Runs that wait for a worker again.
+    returning: Mutex<HashMap<u64, oneshot::Sender<()>>>,
     /// The one waiter is `run`; a permit is kept while it does not wait.
     changed: Notify,
     workers: usize,
@@ -175,7 +187,8 @@ where
     pub fn new(settings: Settings) -> Self {
         Self {
             inner: Arc::new(Inner {
-                core: Mutex::new(Core::new(settings.backoff, settings.jitter)),
+                core: Mutex::new(Core::new(settings.backoff, settings.jitter, settings.tenants)),
+                returning: Mutex::default(),
                 changed: Notify::new(),
                 workers: settings.workers.max(1),
                 grace: settings.grace,
@@ -231,7 +244,14 @@ where
         }
         let ended = async {
             while !runs.tasks.is_empty() {
-                runs.end_one().await;
+                self.inner
+                    .returning()
+                    .drain()
+                    .for_each(|(_, worker)| drop(worker));
+                tokio::select! {
+                    () = runs.end_one() => {}
+                    () = self.inner.changed.notified() => {}
+                }
             }
         };
         if tokio::time::timeout(self.inner.grace, ended).await.is_err() {
@@ -247,12 +267,26 @@ where
         let mut core = self.core();
         let now = Instant::now();
         core.expire(now);
-        while core.at_work() < self.inner.workers {
-            let Some((key, run)) = core.take(now) else { break };
-            tracing::debug!(%key, reasons = %run.reasons, waited = ?run.waited, "run");
-            let seat = Seat::new(Arc::clone(&self.inner) as Arc<dyn Workers>, key.namespace());
-            let task = runs.tasks.spawn(seat.taken_by(handler(key.clone(), run)));
-            runs.keys.insert(task.id(), key);
+        loop {
+            let free = core.free(self.inner.workers);
+            if free == Free::None {
+                break;
+            }
+            match core.take(free, now) {
+                None => break,
+                Some(Taken::Run(run)) => drop(self.inner.returning().remove(&run)),
+                Some(Taken::Key(Begun {
+                    key,
+                    info,
+                    run,
+                    tenant,
+                })) => {
+                    tracing::debug!(%key, reasons = %info.reasons, waited = ?info.waited, "run");
+                    let seat = Seat::new(Arc::clone(&self.inner) as Arc<dyn Workers>, run, tenant);
+                    let task = runs.tasks.spawn(seat.taken_by(handler(key.clone(), info)));
+                    runs.keys.insert(task.id(), key);
+                }
+            }
         }
         core.next_due()
     }
@@ -266,14 +300,30 @@ impl<K> Workers for Inner<K>
 where
     K: Namespaced + Clone + Eq + Hash + Send,
 {
-    fn leave(&self, namespace: &str) {
-        self.core().leave(namespace);
+    fn leave(&self, run: u64, tenant: &Tenant, absence: Absence) {
+        {
+            let mut core = self.core();
+            core.put_down(run, Instant::now());
+            core.away(absence).add(tenant);
+        }
         self.changed.notify_one();
     }
 
-    fn come_back(&self, namespace: &str) {
-        self.core().come_back(namespace);
-        // another key of the namespace may run
+    fn come_back(&self, run: u64, tenant: &Tenant, absence: Absence, worker: Option<oneshot::Sender<()>>) {
+        {
+            let mut core = self.core();
+            core.away(absence).remove(tenant);
+            match worker {
+                None => core.pick_up(run, Instant::now()),
+                Some(worker) => {
+                    core.want_worker(run, Instant::now());
+                    let mut returning = self.returning();
+                    returning.retain(|_, worker| !worker.is_closed());
+                    returning.insert(run, worker);
+                }
+            }
+        }
+        // another key of the tenant may run
         self.changed.notify_one();
     }
 }
@@ -282,6 +332,11 @@ impl<K> Inner<K> {
     fn core(&self) -> MutexGuard<'_, Core<K>> {
         // a panic leaves no half-done state in the core: its calls are total
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locked after the core, if both are.
+    fn returning(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<()>>> {
+        self.returning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

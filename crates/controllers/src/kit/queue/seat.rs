@@ -1,26 +1,53 @@
-//! A run gives up its worker while it waits for a host outside the cluster, so others run meanwhile. The
-//! number of such runs per namespace is limited: its other keys wait until one comes back.
+//! A run gives up its worker while it waits for a host outside the cluster, or long for a processor, so others
+//! run meanwhile. The number of such runs is limited: other keys of the tenant wait until one comes back.
 
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-/// Runs of one namespace that wait for hosts at once, per queue.
+use tokio::sync::oneshot;
+
+use crate::kit::tenants::Tenant;
+
+/// Runs of one tenant that wait for hosts at once, per queue; the same for processors.
 pub(super) const AWAY_MAX: usize = 16;
+/// If more runs wait for processors, a tenant may have [`COMPUTING_MIN`]: their results stay in memory.
+pub(super) const COMPUTING_MAX: usize = 32;
+pub(super) const COMPUTING_MIN: usize = 2;
+/// Most work on a processor ends sooner.
+const KEEPS_WORKER: Duration = Duration::from_millis(250);
 
 /// The queue, as its runs see it.
 pub(super) trait Workers: Send + Sync {
-    fn leave(&self, namespace: &str);
-    fn come_back(&self, namespace: &str);
+    fn leave(&self, run: u64, tenant: &Tenant, absence: Absence);
+    /// The run waits for `worker` if it is given, and otherwise has one at once.
+    fn come_back(&self, run: u64, tenant: &Tenant, absence: Absence, worker: Option<oneshot::Sender<()>>);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Absence {
+    Host,
+    Processor,
 }
 
 /// The worker of a run.
 #[derive(Clone)]
 pub(super) struct Seat {
-    workers: Arc<dyn Workers>,
-    namespace: Arc<str>,
-    /// Requests that the run waits for: it may send several at once.
-    waits: Arc<AtomicUsize>,
+    pub(super) workers: Arc<dyn Workers>,
+    pub(super) run: u64,
+    pub(super) tenant: Tenant,
+    waits: Arc<Mutex<Waits>>,
+    waited: Arc<AtomicU64>,
+}
+
+/// Waits in progress: a run may send several requests at once.
+#[derive(Default)]
+struct Waits {
+    number: usize,
+    /// The reason of the first.
+    absence: Option<Absence>,
 }
 
 tokio::task_local! {
@@ -28,11 +55,13 @@ tokio::task_local! {
 }
 
 impl Seat {
-    pub(super) fn new(workers: Arc<dyn Workers>, namespace: &str) -> Self {
+    pub(super) fn new(workers: Arc<dyn Workers>, run: u64, tenant: Tenant) -> Self {
         Self {
             workers,
-            namespace: namespace.into(),
+            run,
+            tenant,
             waits: Arc::default(),
+            waited: Arc::default(),
         }
     }
 
@@ -42,29 +71,84 @@ impl Seat {
 }
 
 /// Comes back on drop, also if the run is cancelled.
-struct Away(Seat);
+struct Away {
+    seat: Seat,
+    worker: Option<oneshot::Sender<()>>,
+}
 
 impl Away {
-    fn begin(seat: Seat) -> Self {
-        if seat.waits.fetch_add(1, Ordering::Relaxed) == 0 {
-            seat.workers.leave(&seat.namespace);
+    fn begin(seat: Seat, absence: Absence) -> Self {
+        {
+            let mut waits = seat.waits.lock().unwrap_or_else(PoisonError::into_inner);
+            waits.number += 1;
+            if waits.absence.is_none() {
+                waits.absence = Some(absence);
+                seat.workers.leave(seat.run, &seat.tenant, absence);
+            }
         }
-        Self(seat)
+        Self { seat, worker: None }
+    }
+
+    /// Waits for a worker.
+    async fn end(mut self) {
+        let (worker, has_worker) = oneshot::channel();
+        self.worker = Some(worker);
+        drop(self);
+        // a dropped sender says the same
+        has_worker.await.ok();
     }
 }
 
 impl Drop for Away {
     fn drop(&mut self) {
-        if self.0.waits.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.workers.come_back(&self.0.namespace);
+        let Seat {
+            workers, run, tenant, ..
+        } = &self.seat;
+        let mut waits = self.seat.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.number -= 1;
+        if waits.number == 0
+            && let Some(absence) = waits.absence.take()
+        {
+            workers.come_back(*run, tenant, absence, self.worker.take());
         }
     }
 }
 
 /// Waits for a host outside the cluster without a worker. Outside a run it only waits.
 pub async fn without_worker<F: Future>(waiting: F) -> F::Output {
-    let away = SEAT.try_with(|seat| Away::begin(seat.clone())).ok();
+    let away = SEAT
+        .try_with(|seat| Away::begin(seat.clone(), Absence::Host))
+        .ok();
     let answer = waiting.await;
     drop(away);
     answer
+}
+
+/// Waits for work on a processor. After a moment the run gives up its worker, and afterwards waits for its
+/// tenant's turn. Outside a run it only waits.
+pub(crate) async fn computing<F: Future>(work: F) -> F::Output {
+    let mut work = pin!(work);
+    if let Ok(done) = tokio::time::timeout(KEEPS_WORKER, &mut work).await {
+        return done;
+    }
+    let away = SEAT.try_with(|seat| Away::begin(seat.clone(), Absence::Processor));
+    let done = work.await;
+    if let Ok(away) = away {
+        away.end().await;
+    }
+    done
+}
+
+/// Adds to the time that the present run waited for a processor.
+pub(crate) fn add_wait(time: Duration) {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    // outside a run nobody counts it
+    SEAT.try_with(|seat| seat.waited.fetch_add(nanos, Ordering::Relaxed))
+        .ok();
+}
+
+/// How long the present run has waited for processors.
+pub(crate) fn waited() -> Duration {
+    SEAT.try_with(|seat| Duration::from_nanos(seat.waited.load(Ordering::Relaxed)))
+        .unwrap_or_default()
 }

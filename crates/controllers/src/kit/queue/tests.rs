@@ -19,17 +19,20 @@ impl Namespaced for String {
 ///
 /// `wake KEY REASON`, `at SECONDS KEY REASON`, `pass SECONDS`, `take`, `forget KEY`, `end KEY
 /// done|failed|after SECONDS|failed-within SECONDS`, `due`, `size`, and `waited` for the last taken key
-/// and for all
+/// and for all; `leave NAMESPACE`, `back NAMESPACE`, `compute KEY`, `computed KEY`, `label NAMESPACE TENANT`,
+/// `platform` takes with the platform's worker, `throttled` for the last key
 fn play(script: &str) -> String {
     let backoff = Backoff {
         first: Duration::from_secs(1),
         max: Duration::from_secs(60),
     };
-    let mut core: Core<&str> = Core::new(backoff, Jitter::none());
+    let tenants = Tenants::of_cluster(["platform".to_owned()]);
+    let mut core: Core<&str> = Core::new(backoff, Jitter::none(), tenants.clone());
+    let mut runs = HashMap::new();
     let start = Instant::now();
     let mut now = start;
     let mut out = Vec::new();
-    let mut waited = Duration::ZERO;
+    let (mut waited, mut throttled) = (Duration::ZERO, false);
     let reason = |word: &str| *Reason::ALL.iter().find(|r| r.as_str() == word).unwrap();
     let seconds = |word: &str| Duration::from_secs(word.parse().unwrap());
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -41,20 +44,47 @@ fn play(script: &str) -> String {
                 now += seconds(time);
                 core.expire(now);
             }
-            ["take"] => out.push(match core.take(now) {
-                Some((key, run)) => {
-                    waited = run.waited;
-                    format!("{key}({})", run.reasons)
-                }
-                None => "-".to_owned(),
-            }),
+            [take @ ("take" | "platform")] => {
+                let free = if take == "take" { Free::Any } else { Free::Platform };
+                out.push(match core.take(free, now) {
+                    Some(Taken::Key(Begun {
+                        key,
+                        info,
+                        run,
+                        tenant,
+                    })) => {
+                        waited = info.waited;
+                        throttled = info.throttled;
+                        runs.insert(key, (run, tenant));
+                        format!("{key}({})", info.reasons)
+                    }
+                    Some(Taken::Run(run)) => {
+                        let (key, _) = runs.iter().find(|(_, of)| of.0 == run).unwrap();
+                        format!("{key} again")
+                    }
+                    None => "-".to_owned(),
+                });
+            }
+            ["throttled"] => out.push(throttled.to_string()),
+            ["label", namespace, label] => tenants.label(namespace, Some(label)),
+            ["compute", key] => {
+                let (run, tenant) = &runs[key];
+                core.put_down(*run, now);
+                core.away(Absence::Processor).add(tenant);
+            }
+            ["computed", key] => {
+                let (run, tenant) = &runs[key];
+                core.away(Absence::Processor).remove(tenant);
+                core.want_worker(*run, now);
+            }
+            ["free", workers] => out.push(format!("{:?}", core.free(workers.parse().unwrap()))),
             ["waited"] => out.push(format!(
                 "waited {} of {}",
                 waited.as_secs(),
                 core.counts().waited.as_secs()
             )),
-            ["leave", namespace] => core.leave(namespace),
-            ["back", namespace] => core.come_back(namespace),
+            ["leave", namespace] => core.away(Absence::Host).add(&tenants.of(namespace)),
+            ["back", namespace] => core.away(Absence::Host).remove(&tenants.of(namespace)),
             ["forget", key] => core.forget(&key),
             ["end", key, ref how @ ..] => {
                 let requeue = match how {
@@ -80,6 +110,13 @@ fn play(script: &str) -> String {
     out.join(" ")
 }
 
+fn take<K: Namespaced + Clone + Eq + Hash>(core: &mut Core<K>, now: Instant) -> Option<K> {
+    match core.take(Free::Any, now)? {
+        Taken::Key(begun) => Some(begun.key),
+        Taken::Run(_) => None,
+    }
+}
+
 #[track_caller]
 fn check(script: &str, taken: &str) {
     assert_eq!(play(script), taken, "{script}");
@@ -103,7 +140,7 @@ fn keys_run_in_the_order_they_were_woken_and_once() {
 /// The order in which keys are taken: `KEY` is routine, `KEY!` is a request.
 #[track_caller]
 fn check_order(wakes: &str, taken: &str) {
-    let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none());
+    let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none(), Tenants::default());
     let now = Instant::now();
     for word in wakes.split_whitespace() {
         match word.strip_suffix('!') {
@@ -111,9 +148,7 @@ fn check_order(wakes: &str, taken: &str) {
             None => core.wake(word, Reason::Changed, now),
         }
     }
-    let order: Vec<&str> = std::iter::from_fn(|| core.take(now))
-        .map(|(key, _)| key)
-        .collect();
+    let order: Vec<&str> = std::iter::from_fn(|| take(&mut core, now)).collect();
     assert_eq!(order.join(" "), taken, "{wakes}");
 }
 
@@ -179,21 +214,184 @@ fn a_namespace_that_arrives_waits_for_no_second_turn_of_another() {
 #[test]
 fn one_namespace_with_many_keys_delays_no_other_beyond_the_runs_in_progress() {
     let workers = 8;
-    let mut core: Core<String> = Core::new(Backoff::RECONCILE, Jitter::none());
+    let mut core: Core<String> = Core::new(Backoff::RECONCILE, Jitter::none(), Tenants::default());
     let now = Instant::now();
     for key in 0..10_000 {
         core.wake(format!("large/{key}"), Reason::Changed, now);
     }
-    let mut running: Vec<String> = (0..workers).map(|_| core.take(now).unwrap().0).collect();
+    let mut running: Vec<String> = (0..workers).map(|_| take(&mut core, now).unwrap()).collect();
     core.wake("small/1".to_owned(), Reason::Changed, now);
     // the first run in progress that ends makes room for it
     core.finish(&running.remove(0), Requeue::Wait, now);
-    assert_eq!(core.take(now).unwrap().0, "small/1");
+    assert_eq!(take(&mut core, now).unwrap(), "small/1");
     // and every second run is the small one's as long as it has work
     core.wake("small/2".to_owned(), Reason::Changed, now);
     core.wake("small/3".to_owned(), Reason::Changed, now);
-    let order: Vec<String> = (0..5).map(|_| core.take(now).unwrap().0).collect();
+    let order: Vec<String> = (0..5).map(|_| take(&mut core, now).unwrap()).collect();
     assert_eq!(order, ["large/8", "small/2", "large/9", "small/3", "large/10"]);
+}
+
+#[test]
+fn the_tenant_that_held_workers_least_is_next() {
+    check(
+        "wake x/1 changed
+         wake x/2 changed
+         wake x/3 changed
+         wake y/1 changed
+         wake y/2 changed
+         wake y/3 changed
+         take
+         pass 9
+         end x/1 done
+         take
+         pass 3
+         end y/1 done
+         take
+         pass 3
+         end y/2 done
+         take
+         pass 4
+         end y/3 done
+         take",
+        "x/1(changed) y/1(changed) y/2(changed) y/3(changed) x/2(changed)",
+    );
+    // z arrives without credit: it starts where the least of the others is
+    check(
+        "wake x/1 changed
+         wake x/2 changed
+         wake x/3 changed
+         take
+         pass 9
+         end x/1 done
+         wake z/1 changed
+         wake z/2 changed
+         take
+         pass 2
+         end z/1 done
+         take
+         pass 3
+         take",
+        "x/1(changed) z/1(changed) x/2(changed) z/2(changed)",
+    );
+}
+
+#[test]
+fn a_label_makes_namespaces_one_tenant() {
+    check(
+        "label x shop
+         label y shop
+         wake x/1 changed
+         wake x/2 changed
+         wake y/1 changed
+         wake y/2 changed
+         wake z/1 changed
+         wake z/2 changed
+         take
+         take
+         take
+         take
+         take
+         take",
+        "x/1(changed) z/1(changed) x/2(changed) z/2(changed) y/1(changed) y/2(changed)",
+    );
+}
+
+#[test]
+fn the_platform_has_a_worker_of_its_own() {
+    check(
+        "wake x/1 changed
+         wake x/2 changed
+         wake x/3 changed
+         free 2
+         take
+         take
+         free 2
+         platform
+         wake platform/1 changed
+         platform
+         free 2
+         end x/1 done
+         free 2
+         end platform/1 done
+         free 2
+         take
+         free 2",
+        "Any x/1(changed) x/2(changed) Platform - platform/1(changed) None Any Any x/3(changed) Platform",
+    );
+}
+
+#[test]
+fn a_run_that_computes_has_no_worker_and_waits_for_its_turn_to_have_one() {
+    check(
+        "wake x/1 changed
+         wake x/2 changed
+         wake y/1 changed
+         take
+         pass 5
+         compute x/1
+         free 1
+         take
+         pass 7
+         end y/1 done
+         wake y/2 changed
+         computed x/1
+         free 1
+         take
+         take
+         end x/1 done
+         size",
+        "x/1(changed) Any y/1(changed) Any x/1 again x/2(changed) 1/1/0",
+    );
+    // a run that ends while it waits leaves nothing behind
+    check(
+        "wake x/1 changed
+         take
+         compute x/1
+         computed x/1
+         end x/1 done
+         take
+         free 1
+         size",
+        "x/1(changed) - Any 0/0/0",
+    );
+}
+
+#[test]
+fn a_tenant_with_too_many_computing_runs_begins_no_others() {
+    let mut script = String::new();
+    for key in 0..seat::AWAY_MAX {
+        script += &format!("wake x/{key} changed\ntake\ncompute x/{key}\n");
+    }
+    let taken = play(&format!(
+        "{script}wake x/16 changed\nwake y/1 changed\ntake\ntake\ncomputed x/0\ntake\ntake"
+    ));
+    assert!(
+        taken.ends_with("y/1(changed) - x/0 again x/16(changed)"),
+        "{taken}"
+    );
+}
+
+#[test]
+fn a_key_is_throttled_if_it_waits_long_while_others_run() {
+    let script = |seconds: u32, other: &str| {
+        format!(
+            "wake x/1 changed
+             wake x/2 changed
+             take
+             pass 1
+             wake {other} changed
+             end x/1 done
+             take
+             pass {seconds}
+             take
+             throttled"
+        )
+    };
+    let taken = play(&script(11, "y/1"));
+    assert_eq!(taken, "x/1(changed) y/1(changed) x/2(changed) true");
+    assert!(play(&script(9, "y/1")).ends_with("false"));
+    // its own tenant's runs are no reason
+    assert!(play(&script(11, "x/0")).ends_with("false"));
 }
 
 #[test]
@@ -411,11 +609,11 @@ fn forgetting_leaves_the_others_in_their_order() {
 
 #[test]
 fn failures_survive_a_wake_and_are_counted() {
-    let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none());
+    let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none(), Tenants::default());
     let now = Instant::now();
     for expected in 1..=3 {
         core.wake("a", Reason::Changed, now);
-        core.take(now);
+        take(&mut core, now);
         core.finish(&"a", Requeue::Backoff, now);
         assert_eq!(core.failures(&"a"), expected);
     }
@@ -540,6 +738,52 @@ async fn a_run_that_waits_for_a_host_has_no_worker() {
     for _ in 0..100 {
         assert!(runs.recv().await.unwrap().0.starts_with("silent"));
     }
+    stop.cancel();
+    running.await.unwrap();
+    assert_eq!(queue.counts().away, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_a_processor_has_no_worker() {
+    let queue = queue(1);
+    let stop = CancellationToken::new();
+    let (ended, mut runs) = mpsc::unbounded_channel();
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let running = tokio::spawn({
+        let (queue, stop, most) = (queue.clone(), stop.clone(), Arc::clone(&most));
+        async move {
+            queue
+                .run(stop, move |key: String, _| {
+                    let (ended, now, most) = (ended.clone(), Arc::clone(&now), Arc::clone(&most));
+                    async move {
+                        if key.starts_with("slow") {
+                            computing(tokio::time::sleep(Duration::from_secs(3600))).await;
+                        }
+                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        now.fetch_sub(1, Ordering::SeqCst);
+                        ended.send(key).unwrap();
+                        Requeue::Wait
+                    }
+                })
+                .await;
+        }
+    });
+    let start = Instant::now();
+    for key in 0..4 {
+        queue.wake(format!("slow/{key}"), Reason::Changed);
+    }
+    queue.wake("honest/1".to_owned(), Reason::Changed);
+    assert_eq!(runs.recv().await.unwrap(), "honest/1");
+    assert!(start.elapsed() < Duration::from_secs(60));
+    // they come back together, and go on one after the other
+    for _ in 0..4 {
+        assert!(runs.recv().await.unwrap().starts_with("slow"));
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+    queue.wake("slow/9".to_owned(), Reason::Changed);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(queue.counts().away, 1);
     stop.cancel();
     running.await.unwrap();
     assert_eq!(queue.counts().away, 0);

@@ -16,7 +16,9 @@ use super::{Kit, Parts, Settings};
 use crate::kit::backoff::Jitter;
 use crate::kit::events::{Limits as EventLimits, Recorder};
 use crate::kit::feed::Pace;
-use crate::{Key, Policy, Shards};
+use crate::kit::processors::Threads;
+use crate::kit::tenants::Tenants;
+use crate::{Key, ObjectRef, Policy, Shards};
 
 /// A kit whose API server never answers.
 fn kit(folder: &std::path::Path) -> Kit {
@@ -38,13 +40,29 @@ fn kit(folder: &std::path::Path) -> Kit {
             dependency_retry: Duration::from_secs(1),
             policy: Policy::default(),
             shards: Shards::default(),
-
             egress: equate_egress::Egress::default(),
+            tenants: Tenants::default(),
+            timeout_max: Duration::MAX,
+            threads: Threads::Own,
         },
         configuration: HashMap::new(),
         kinds: BTreeSet::new(),
     };
     Kit::new(parts).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_reported_as_throttled_once_in_five_minutes() {
+    let folder = tempfile::tempdir().unwrap();
+    let kit = kit(folder.path());
+    let report = |name: &str| kit.report_throttled(ObjectRef::of("GitRepository", &Key::new("a", name)));
+    assert!(report("one"));
+    assert!(!report("one"));
+    assert!(report("two"));
+    tokio::time::advance(Duration::from_secs(299)).await;
+    assert!(!report("one"));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert!(report("one"));
 }
 
 #[tokio::test]

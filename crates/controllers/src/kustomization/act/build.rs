@@ -156,7 +156,9 @@ async fn render(
     tracing::debug!(key = %ks.key, revision = artifact.revision.revision, "building");
     let rendering = Rendering {
         cluster: &cx.access(&run.memory).cluster,
-        blocking: &cx.kit.processors,
+        processors: &cx.kit.processors,
+        timeout_max: cx.kit.settings.timeout_max,
+        throttled: &|| run.throttled(),
         root: cx.kit.settings.root.as_ref(),
         default_namespace: cx.kit.settings.default_namespace.as_deref(),
         transits: &cx.transits,

@@ -277,7 +277,7 @@ impl<'a> Opening<'a> {
         open: impl FnOnce(Decrypter<'_>) -> Result<T, E>,
     ) -> Result<Option<T>, SecretError> {
         let asked = self.asking.questions.borrow().len();
-        let stop = || self.stop.is_stopped();
+        let stop = || self.stop.checkpoint();
         let collect = |value: &[u8]| self.note(value);
         let mut decrypter = Decrypter::new(&self.ring.keys)
             .with_integrity(Integrity::Skipped)

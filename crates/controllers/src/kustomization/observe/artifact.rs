@@ -38,12 +38,16 @@ impl Kustomizations {
     }
 
     /// The tree of an artifact in the store. An artifact of an earlier process is read from its archive.
-    async fn stored(&self, publisher: &Publisher, digest: &str) -> Option<Tree> {
+    async fn stored(&self, namespace: &str, publisher: &Publisher, digest: &str) -> Option<Tree> {
         let (storage, digest) = (self.kit.storage.clone(), digest.to_owned());
+        if let Some(known) = storage.known_tree(publisher, &digest) {
+            return Some(known);
+        }
         let publisher = publisher.clone();
-        let reading = tokio::task::spawn_blocking(move || storage.tree(&publisher, &digest));
-        // the task does not panic by itself; if it does, the artifact counts as absent
-        reading.await.ok().flatten()
+        let reading = move || storage.tree(&publisher, &digest);
+        let reading = self.kit.processors.run(namespace, reading);
+        // it does not panic by itself; if it does, the artifact counts as absent
+        reading.done().await.ok().flatten()
     }
 }
 
@@ -72,7 +76,11 @@ pub(super) async fn source(
     };
     if cx.serves(&source) {
         cx.kit.artifacts.release(&object_ref(&ks.key));
-        return match cx.stored(&published.publisher, &published.artifact.digest).await {
+        let namespace = &ks.key.namespace;
+        return match cx
+            .stored(namespace, &published.publisher, &published.artifact.digest)
+            .await
+        {
             None => (SourceSeen::NotStored, None),
             Some(tree) => here(published, tree),
         };
@@ -95,7 +103,7 @@ async fn fetched(
     let revision = artifact.revision.clone();
     // a GitRepository of another process may have the artifact of one of this process
     if ks.source_kind == SourceKind::GitRepository
-        && let Some(tree) = cx.stored(publisher, &artifact.digest).await
+        && let Some(tree) = cx.stored(&ks.key.namespace, publisher, &artifact.digest).await
     {
         cx.kit.artifacts.release(&object_ref(&ks.key));
         return here(published, tree);

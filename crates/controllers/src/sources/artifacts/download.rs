@@ -15,11 +15,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::kit::read::chain;
+use crate::kit::time_limit::TimeLimit;
 
 /// A host that sends nothing for this long is unreachable.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// The longest time of one attempt, however slowly its bytes come.
-const ATTEMPT_MAX: Duration = Duration::from_secs(600);
+pub(crate) const ATTEMPT_MAX: Duration = Duration::from_secs(600);
 /// Redirects on one host.
 const REDIRECTS_MAX: usize = 5;
 const CHUNKS_MAX: usize = 8;
@@ -35,8 +36,8 @@ pub(crate) enum DownloadError {
         #[source]
         source: reqwest::Error,
     },
-    #[error("failed to download archive: GET {url} did not end within {}s", ATTEMPT_MAX.as_secs())]
-    Late { url: String },
+    #[error("failed to download archive: GET {url} did not end within {}{}", limit.time.as_secs_f64(), by(*limit))]
+    Late { url: String, limit: TimeLimit },
     /// The server does not have the archive any more.
     #[error("Source is not ready, artifact not found: {url} does not exist (any more)")]
     NotFound { url: String },
@@ -134,14 +135,22 @@ impl DownloadError {
     }
 }
 
+fn by(limit: TimeLimit) -> &'static str {
+    match limit.is_operators {
+        true => "s (--timeout-max)",
+        false => "s",
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Http {
     client: reqwest::Client,
     egress: Egress,
+    attempt_max: TimeLimit,
 }
 
 impl Http {
-    pub(crate) fn new(egress: Egress) -> Result<Http, reqwest::Error> {
+    pub(crate) fn new(egress: Egress, attempt_max: TimeLimit) -> Result<Http, reqwest::Error> {
         // reqwest panics in a process without a default provider. If there is one, this changes nothing.
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             rustls::crypto::ring::default_provider().install_default().ok();
@@ -166,7 +175,11 @@ impl Http {
             .read_timeout(SILENCE_MAX)
             .user_agent(concat!("equate/", env!("CARGO_PKG_VERSION")))
             .build()?;
-        Ok(Http { client, egress })
+        Ok(Http {
+            client,
+            egress,
+            attempt_max,
+        })
     }
 
     /// Downloads an archive for a namespace, when the namespace may have one more request to the host.
@@ -185,8 +198,12 @@ impl Http {
         };
         let admission = self.egress.enter(namespace, &host).await;
         let mut admission = admission.map_err(DownloadError::Closed)?;
-        let late = || DownloadError::Late { url: shown.clone() };
-        let fetched = timeout(ATTEMPT_MAX, self.take(address, &shown, artifact, cache)).await;
+        let limit = self.attempt_max;
+        let late = || DownloadError::Late {
+            url: shown.clone(),
+            limit,
+        };
+        let fetched = timeout(limit.time, self.take(address, &shown, artifact, cache)).await;
         let fetched = fetched.unwrap_or_else(|_| Err(late()));
         admission.report(match &fetched {
             Err(DownloadError::Unreachable { .. } | DownloadError::Late { .. }) => Outcome::Silent,

@@ -17,14 +17,16 @@ use std::time::Duration;
 
 use equate_egress::Egress;
 use equate_source::{Cache, CacheKey, Digest, Publisher, Tree};
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::download::ATTEMPT_MAX;
 use self::download::{DownloadError, Http, finished};
 use crate::ObjectRef;
 use crate::kit::backoff::{Backoff, Jitter};
+use crate::kit::processors::Processors;
+use crate::kit::time_limit::TimeLimit;
 
 /// Flux's `--http-retry`.
 pub(crate) const RETRIES: u32 = 9;
@@ -68,8 +70,7 @@ struct Shared {
     retries: u32,
     pause: Backoff,
     jitter: Jitter,
-    /// Bounds work that keeps a processor busy, in the whole process.
-    processors: Arc<Semaphore>,
+    processors: Processors,
     state: Mutex<State>,
     arrived: Box<dyn Fn(ObjectRef) + Send + Sync>,
 }
@@ -126,7 +127,9 @@ pub(crate) struct Settings {
     pub(crate) cache: Cache,
     pub(crate) retries: u32,
     pub(crate) jitter: Jitter,
-    pub(crate) processors: Arc<Semaphore>,
+    pub(crate) processors: Processors,
+    /// The longest time of one attempt.
+    pub(crate) attempt_max: TimeLimit,
     pub(crate) egress: Egress,
 }
 
@@ -141,12 +144,13 @@ impl Artifacts {
             retries,
             jitter,
             processors,
+            attempt_max,
             egress,
         } = settings;
         Ok(Artifacts {
             shared: Arc::new(Shared {
                 cache,
-                http: Http::new(egress)?,
+                http: Http::new(egress, attempt_max)?,
                 retries,
                 pause: PAUSE,
                 jitter,
@@ -304,7 +308,12 @@ impl Shared {
     async fn fetch(&self, namespace: &str, artifact: &CacheKey, url: &str) -> Result<Tree, DownloadError> {
         let digest = artifact.digest();
         let (cache, own) = (self.cache.clone(), artifact.clone());
-        if let Ok(Some(tree)) = self.on_a_processor(move || cache.load(&own)).await {
+        if let Ok(Some(tree)) = self
+            .processors
+            .run(namespace, move || cache.load(&own))
+            .done()
+            .await
+        {
             return Ok(tree);
         }
         let mut failures = 0;
@@ -332,21 +341,10 @@ impl Shared {
     async fn attempt(&self, namespace: &str, artifact: &CacheKey, url: &str) -> Result<Tree, DownloadError> {
         let received = self.http.fetch(namespace, url, artifact, &self.cache).await?;
         let address = url.to_owned();
-        self.on_a_processor(move || finished(&address, received)).await?
-    }
-
-    async fn on_a_processor<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, DownloadError> {
-        // never closed; the work keeps it until it ends, even if its waiter is gone
-        let permit = Arc::clone(&self.processors).acquire_owned().await;
-        let done = spawn_blocking(move || {
-            let done = work();
-            drop(permit);
-            done
-        });
-        done.await.map_err(|_| DownloadError::Aborted)
+        let finishing = self
+            .processors
+            .run(namespace, move || finished(&address, received));
+        finishing.done().await.map_err(|_| DownloadError::Aborted)?
     }
 
     /// A failed attempt that will be retried: its readers report it.

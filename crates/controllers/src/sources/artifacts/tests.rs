@@ -15,6 +15,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::kit::processors::Threads;
+use crate::kit::tenants::Tenants;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -124,7 +126,8 @@ impl Fetching {
             cache: Cache::open(folder.path().to_owned()).unwrap(),
             retries,
             jitter: Jitter::none(),
-            processors: Arc::new(Semaphore::new(2)),
+            processors: Processors::new(2, Tenants::default(), Threads::Own),
+            attempt_max: TimeLimit::of(ATTEMPT_MAX, Duration::MAX),
             egress: Egress::default(),
         };
         let (send, arrived) = mpsc::unbounded_channel();

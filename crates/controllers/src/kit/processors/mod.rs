@@ -1,0 +1,460 @@
+//! The processors, shared by tenants: work that keeps one busy runs here, not on the runtime's threads.
+//!
+//! Each job has a thread from its first turn to its end. `core` decides whose turn it is; the others wait in
+//! [`Pause::here`]. Work that mostly waits for disks or hosts belongs on the runtime's blocking threads.
+
+mod core;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep};
+
+use self::core::{JobId, Schedule};
+use super::queue;
+use super::tenants::Tenants;
+
+/// The use between two looks at the others.
+const SLICE: Duration = Duration::from_millis(5);
+const OVERDUE: Duration = Duration::from_secs(1);
+const THROTTLED_AFTER: Duration = Duration::from_secs(10);
+
+/// The `nice` value of slow jobs.
+#[cfg(target_os = "linux")]
+const SLOW_PRIORITY: i32 = 10;
+
+/// The threads of jobs.
+#[derive(Debug, Clone)]
+pub enum Threads {
+    /// Threads of their own.
+    Own,
+    /// The blocking threads of a runtime: a paused clock waits for them.
+    Runtime(Handle),
+}
+
+impl Threads {
+    fn start(&self, work: Work) -> std::io::Result<()> {
+        match self {
+            Self::Own => {
+                let thread = std::thread::Builder::new().name("equate-work".to_owned());
+                thread.spawn(work).map(drop)
+            }
+            Self::Runtime(runtime) => {
+                drop(runtime.spawn_blocking(work));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Why a job has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum JobError {
+    #[error("the work panicked with message {0:?}")]
+    Panicked(String),
+    #[error("cannot start a thread; raise the limit of processes of this container")]
+    NoThread,
+    #[error("the work was on a processor for more than {0:?}")]
+    Late(Duration),
+}
+
+/// Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Processors(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    tenants: Tenants,
+    threads: Threads,
+    /// The use of the present thread.
+    clock: fn() -> Duration,
+    ids: AtomicU64,
+}
+
+struct State {
+    core: Schedule,
+    new: HashMap<JobId, Work>,
+    gates: HashMap<JobId, Arc<Gate>>,
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A job waits here for its turn.
+#[derive(Debug)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+    /// The same for those who wait for it.
+    on: watch::Sender<bool>,
+    /// Nanoseconds of the thread's clock.
+    charged: AtomicU64,
+    pauses: AtomicU64,
+    thread: Mutex<Option<ThreadId>>,
+}
+
+impl Gate {
+    fn set(&self, open: bool) {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = open;
+        self.opened.notify_all();
+        self.on.send_replace(open);
+    }
+
+    fn wait(&self) {
+        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = self.opened.wait_while(is_open, |open| !*open);
+        drop(is_open.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn cost(&self, now: Duration, least: Duration) -> Option<Duration> {
+        let cost = now.saturating_sub(Duration::from_nanos(self.charged.load(Ordering::Relaxed)));
+        (cost >= least).then(|| {
+            self.begin(now);
+            cost
+        })
+    }
+
+    fn begin(&self, now: Duration) {
+        let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        self.charged.store(nanos, Ordering::Relaxed);
+    }
+
+    fn set_thread(&self, thread: Option<ThreadId>) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+    }
+
+    fn lower_priority(&self) {
+        // locked meanwhile: the number of an ended thread may be another's
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            lower_priority(thread);
+        }
+    }
+}
+
+/// The pauses of one job.
+#[derive(Clone)]
+pub(crate) struct Pause {
+    shared: Arc<Shared>,
+    gate: Arc<Gate>,
+    job: JobId,
+}
+
+impl Pause {
+    /// Lets others go first. Called on the job's thread.
+    pub(crate) fn here(&self) {
+        let now = (self.shared.clock)();
+        let Some(cost) = self.gate.cost(now, SLICE) else {
+            return;
+        };
+        self.gate.pauses.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.shared.state();
+        state.core.pause(self.job, cost);
+        let waiting = self.shared.turns(&mut state);
+        if state.core.is_paused(self.job) {
+            self.gate.set(false);
+        }
+        let gives_way = state.core.gives_way(self.job);
+        drop(state);
+        self.shared.go_on(waiting);
+        if gives_way {
+            self.gate.lower_priority();
+        }
+        self.gate.wait();
+        // without the clock of a thread, the wait would count
+        self.gate.begin((self.shared.clock)());
+    }
+}
+
+impl fmt::Debug for Processors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Processors").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pause")
+            .field("job", &self.job)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Processors {
+    pub(crate) fn new(number: usize, tenants: Tenants, threads: Threads) -> Self {
+        Self::with_clock(number, tenants, threads, thread_time)
+    }
+
+    pub(crate) fn of_machine(tenants: Tenants, threads: Threads) -> Self {
+        let number = std::thread::available_parallelism().map_or(2, usize::from);
+        Self::new(number, tenants, threads)
+    }
+
+    fn with_clock(number: usize, tenants: Tenants, threads: Threads, clock: fn() -> Duration) -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::new(State {
+                core: Schedule::new(number),
+                new: HashMap::new(),
+                gates: HashMap::new(),
+            }),
+            tenants,
+            threads,
+            clock,
+            ids: AtomicU64::new(0),
+        }))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn are_idle(&self) -> bool {
+        self.0.state().core.is_empty()
+    }
+
+    pub(crate) fn pause(&self) -> Pause {
+        Pause {
+            shared: Arc::clone(&self.0),
+            gate: Arc::new(Gate {
+                is_open: Mutex::new(true),
+                opened: Condvar::new(),
+                on: watch::Sender::new(false),
+                charged: AtomicU64::new(0),
+                pauses: AtomicU64::new(0),
+                thread: Mutex::new(None),
+            }),
+            job: self.0.ids.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Runs work for a namespace when it is its turn.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        namespace: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Job<T> {
+        self.run_pausing(namespace, self.pause(), work)
+    }
+
+    pub(crate) fn run_pausing<T: Send + 'static>(
+        &self,
+        namespace: &str,
+        pause: Pause,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Job<T> {
+        let (ended, done) = oneshot::channel();
+        let own = pause.clone();
+        let work = move || {
+            let Pause { shared, gate, job } = own;
+            gate.begin((shared.clock)());
+            gate.set_thread(match shared.threads {
+                Threads::Own => this_thread(),
+                Threads::Runtime(_) => None,
+            });
+            let result = catch_unwind(AssertUnwindSafe(work));
+            gate.set_thread(None);
+            let cost = gate.cost((shared.clock)(), Duration::ZERO).unwrap_or_default();
+            shared.finish(job, cost);
+            ended.send(result.map_err(|payload| panicked(&*payload))).ok();
+        };
+        let tenant = self.0.tenants.of(namespace);
+        let on = pause.gate.on.subscribe();
+        let mut state = self.0.state();
+        state
+            .core
+            .submit(pause.job, &tenant, self.0.tenants.is_platform(&tenant));
+        state.new.insert(pause.job, Box::new(work));
+        state.gates.insert(pause.job, Arc::clone(&pause.gate));
+        let turns = self.0.turns(&mut state);
+        drop(state);
+        self.0.go_on(turns);
+        Job { pause, on, done }
+    }
+}
+
+type Turns = Vec<(JobId, Option<Work>, Arc<Gate>)>;
+
+impl Shared {
+    /// Never half done: the core's calls are total.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turns(&self, state: &mut State) -> Turns {
+        let turns = state.core.turns().into_iter();
+        turns
+            .filter_map(|job| Some((job, state.new.remove(&job), Arc::clone(state.gates.get(&job)?))))
+            .collect()
+    }
+
+    /// Called without the lock.
+    fn go_on(&self, mut turns: Turns) {
+        while !turns.is_empty() {
+            let mut without_thread = Vec::new();
+            for (job, work, gate) in turns {
+                gate.set(true);
+                if let Some(work) = work
+                    && let Err(error) = self.threads.start(work)
+                {
+                    tracing::error!(%error, "cannot start a thread for a build");
+                    without_thread.push(job);
+                }
+            }
+            let mut state = self.state();
+            for job in without_thread {
+                state.core.finish(job, Duration::ZERO);
+                state.gates.remove(&job);
+            }
+            turns = self.turns(&mut state);
+        }
+    }
+
+    fn finish(&self, job: JobId, cost: Duration) {
+        let mut state = self.state();
+        state.core.finish(job, cost);
+        state.gates.remove(&job);
+        let turns = self.turns(&mut state);
+        drop(state);
+        self.go_on(turns);
+    }
+
+    fn overdue(&self, job: JobId) {
+        let mut state = self.state();
+        state.core.overdue(job);
+        let gate = state
+            .gates
+            .get(&job)
+            .filter(|_| state.core.gives_way(job))
+            .cloned();
+        let turns = self.turns(&mut state);
+        drop(state);
+        if let Some(gate) = gate {
+            gate.lower_priority();
+        }
+        self.go_on(turns);
+    }
+
+    fn stop(&self, job: JobId) {
+        let mut state = self.state();
+        state.core.stop(job);
+        let work = state.new.remove(&job);
+        let gate = match work.is_some() {
+            true => state.gates.remove(&job),
+            false => state.gates.get(&job).cloned(),
+        };
+        let turns = self.turns(&mut state);
+        drop(state);
+        drop(work);
+        if let Some(gate) = gate {
+            gate.set(true);
+        }
+        self.go_on(turns);
+    }
+}
+
+/// A job, and its result. On drop a job that has not begun never does, and the pause of another ends.
+pub(crate) struct Job<T> {
+    pause: Pause,
+    on: watch::Receiver<bool>,
+    done: oneshot::Receiver<Result<T, JobError>>,
+}
+
+impl<T> Drop for Job<T> {
+    fn drop(&mut self) {
+        self.pause.shared.stop(self.pause.job);
+    }
+}
+
+impl<T> Job<T> {
+    pub(crate) async fn done(self) -> Result<T, JobError> {
+        self.within(Duration::MAX, || ()).await
+    }
+
+    /// Limits the time on a processor. `throttled` is called if the job waits long for others.
+    pub(crate) async fn within(self, limit: Duration, throttled: impl FnOnce()) -> Result<T, JobError> {
+        queue::computing(self.watched(limit, throttled)).await
+    }
+
+    async fn watched(mut self, limit: Duration, throttled: impl FnOnce()) -> Result<T, JobError> {
+        let (mut worked, mut waited) = (Duration::ZERO, Duration::ZERO);
+        let mut throttled = Some(throttled);
+        let result = loop {
+            let (is_on, began) = (*self.on.borrow_and_update(), Instant::now());
+            let pauses = || self.pause.gate.pauses.load(Ordering::Relaxed);
+            let pauses_before = pauses();
+            let left = match is_on {
+                true => limit.saturating_sub(worked).min(OVERDUE),
+                false => THROTTLED_AFTER.saturating_sub(waited),
+            };
+            tokio::select! {
+                biased;
+                done = &mut self.done => {
+                    waited += if is_on { Duration::ZERO } else { began.elapsed() };
+                    break done.unwrap_or(Err(JobError::NoThread));
+                }
+                _ = self.on.changed() => {}
+                () = sleep(left), if is_on || throttled.is_some() => match is_on {
+                    true if began.elapsed() + worked >= limit => break Err(JobError::Late(limit)),
+                    true if pauses() == pauses_before => self.pause.shared.overdue(self.pause.job),
+                    true => {}
+                    false => {
+                        let is_shared = self.pause.shared.state().core.is_shared();
+                        if let Some(throttled) = throttled.take().filter(|_| is_shared) {
+                            throttled();
+                        }
+                    }
+                },
+            }
+            match is_on {
+                true => worked += began.elapsed(),
+                false => waited += began.elapsed(),
+            }
+        };
+        queue::add_wait(waited);
+        result
+    }
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> JobError {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    JobError::Panicked(text.unwrap_or("no text").to_owned())
+}
+
+#[cfg(target_os = "linux")]
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn thread_time() -> Duration {
+    thread_local!(static BEGAN: std::time::Instant = std::time::Instant::now());
+    BEGAN.with(std::time::Instant::elapsed)
+}
+
+#[cfg(target_os = "linux")]
+type ThreadId = rustix::process::Pid;
+#[cfg(not(target_os = "linux"))]
+type ThreadId = std::convert::Infallible;
+
+fn this_thread() -> Option<ThreadId> {
+    #[cfg(target_os = "linux")]
+    return Some(rustix::thread::gettid());
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+fn lower_priority(thread: ThreadId) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(Some(thread), SLOW_PRIORITY) {
+        tracing::debug!(%error, "cannot lower the priority of a slow build");
+    }
+    #[cfg(not(target_os = "linux"))]
+    match thread {}
+}
