@@ -16,6 +16,9 @@ use crate::remote::{self, RemoteRepository};
 use crate::resource::Resource;
 use std::sync::Arc;
 
+/// The steps to find and check a kustomization.
+const ENTER_STEPS: usize = 600;
+
 #[derive(Debug)]
 pub(crate) struct Visited {
     directory: String,
@@ -49,6 +52,8 @@ impl Build<'_, '_> {
         place: Place,
         so_far: &mut Accumulated,
     ) -> Result<(), BuildError> {
+        let checked = self.loader.budget.check().map_err(Fault::from);
+        checked.map_err(at(place.clone()))?;
         if remote::is_remote(entry) {
             return self.elsewhere(kustomization, entry, place, so_far);
         }
@@ -58,8 +63,8 @@ impl Build<'_, '_> {
         let root = &kustomization.root;
         let file = match self.loader.read_text(root, entry) {
             Ok((path, text)) => {
-                let workers = self.loader.budget.workers();
-                let resources = manifests::parse_by(workers, &text, &path)?;
+                let budget = &self.loader.budget;
+                let resources = manifests::parse_by(budget.workers(), &text, &path, budget)?;
                 return self.append(kustomization, resources, entry, place, so_far);
             }
             Err(
@@ -113,7 +118,7 @@ impl Build<'_, '_> {
             }
         }
         let file = match self.loader.read_text(&kustomization.root, entry) {
-            Ok((url, text)) => match manifests::parse(&text, &url) {
+            Ok((url, text)) => match manifests::parse(&text, &url, &self.loader.budget) {
                 Ok(resources) => return self.append(kustomization, resources, entry, place, so_far),
                 Err(error) => error,
             },
@@ -182,7 +187,7 @@ impl Build<'_, '_> {
         let schema = self.schema.get();
         let absorbed = so_far.resources.append_all(below.resources.into_items(), schema);
         absorbed.map_err(at(place.clone()))?;
-        Tables::absorb(&mut so_far.tables, &below.tables).map_err(at(place.clone()))?;
+        Tables::absorb(&mut so_far.tables, &below.tables, &self.loader.budget).map_err(at(place.clone()))?;
         so_far.variables.absorb(below.variables).map_err(at(place))
     }
 
@@ -237,6 +242,8 @@ impl Build<'_, '_> {
         if self.loader.entered > limit {
             return Err(at(place)(Fault::Kustomizations(limit)));
         }
+        let spent = self.loader.budget.spend(ENTER_STEPS).map_err(Fault::from);
+        spent.map_err(at(place.clone()))?;
         let Some(name) = kustomization::find(self.loader, directory)? else {
             return Err(at(place)(Fault::NoKustomization {
                 root: directory.to_owned(),

@@ -1,24 +1,52 @@
-//! Limits on the output of one build: bytes copied into objects, bytes of compiled expressions, nesting
-//! depth.
+//! Limits on one build: bytes copied into objects, bytes of compiled expressions, nesting depth, work.
 //!
 //! Limits on input do not bound a build: a replacement can double its source, and a diamond of bases reads
 //! one file a thousand times. So every copy is charged here first, to one account for the whole build. The
 //! charge is the length of the text plus a constant per value, which is proportional to its memory.
+//!
+//! Work is charged in steps of some ten nanoseconds, wherever it is not proportional to a copy. A thread
+//! collects its steps and settles them every few hundred microseconds: there a build ends or pauses.
 
 use crate::error::Exhausted;
 use crate::spec::Limits;
 use crate::workers::Workers;
+use equate_manifest::regexp::is_simple;
+use equate_manifest::yaml::{self, Document, YamlError};
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The deepest nesting a build may produce; files are read with a smaller limit.
 const NESTING_MAX: usize = 512;
 /// The charge per value, in addition to its text.
 const VALUE_BYTES: usize = 24;
-/// Size limits for a compiled expression, tried in this order: most need the smallest.
-const PATTERN_BYTES: [usize; 3] = [16 << 10, 256 << 10, 1 << 20];
+/// Size limits for a compiled expression, and its steps per byte searched unless it is simple. Tried in this
+/// order: most need the smallest.
+const PATTERNS: [(usize, usize); 5] = [
+    (4 << 10, 100),
+    (16 << 10, 250),
+    (64 << 10, 700),
+    (256 << 10, 2_000),
+    (1 << 20, 8_000),
+];
+const SIMPLE_STEPS: usize = 2;
+/// A match that may take longer ends the build.
+const MATCH_STEPS_MAX: usize = 20_000_000;
+/// Compiling costs a step for this many bytes of the compiled expression.
+const PATTERN_BYTES_PER_STEP: usize = 2;
+/// The steps a thread collects before it settles them.
+const STEPS_PER_PAUSE: u64 = 20_000;
+/// Keeps the sum from overflowing.
+const STEPS_AT_ONCE_MAX: u64 = 1 << 40;
+/// The bytes that are copied, compared or scanned in a step.
+pub(crate) const BYTES_PER_STEP: usize = 32;
+
+thread_local! {
+    static COLLECTED: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Stops a build from another thread, or lets it pause for other work.
 #[derive(Clone, Default)]
@@ -27,6 +55,8 @@ pub struct Stop(Arc<State>);
 #[derive(Default)]
 struct State {
     stopped: AtomicBool,
+    /// Steps of other crates that no build has taken yet.
+    elsewhere: AtomicU64,
     pause: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -35,8 +65,8 @@ impl Stop {
     /// continues when `pause` returns.
     pub fn pausing(pause: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(State {
-            stopped: AtomicBool::new(false),
             pause: Some(Box::new(pause)),
+            ..State::default()
         }))
     }
 
@@ -57,12 +87,32 @@ impl Stop {
         }
         self.is_stopped()
     }
+
+    /// Charges the build for work outside this crate, such as decryption, in steps of ten nanoseconds. Tells
+    /// whether to end it.
+    pub fn work(&self, steps: u64) -> bool {
+        match collect(steps) {
+            None => self.is_stopped(),
+            Some(steps) => {
+                self.0.elsewhere.fetch_add(steps, Ordering::Relaxed);
+                self.checkpoint()
+            }
+        }
+    }
 }
 
 impl std::fmt::Debug for Stop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Stop").field(&self.is_stopped()).finish()
     }
+}
+
+/// Adds to the steps of this thread; returns them if they must be settled.
+fn collect(steps: u64) -> Option<u64> {
+    let collected = COLLECTED.get().saturating_add(steps);
+    let settles = collected >= STEPS_PER_PAUSE;
+    COLLECTED.set(if settles { 0 } else { collected });
+    settles.then_some(collected)
 }
 
 #[derive(Debug, Clone)]
@@ -74,8 +124,31 @@ struct Account {
     made_max: usize,
     patterns: AtomicUsize,
     patterns_max: usize,
+    steps: AtomicU64,
+    steps_max: u64,
+    compiled: Mutex<HashMap<String, Expression>>,
     workers: Workers,
     stop: Stop,
+}
+
+/// A compiled expression.
+#[derive(Debug, Clone)]
+pub(crate) struct Expression {
+    regex: Regex,
+    steps_per_byte: usize,
+}
+
+impl Expression {
+    pub(crate) fn is_match(&self, text: &str, budget: &Budget) -> bool {
+        let steps = 12 + text.len().saturating_mul(self.steps_per_byte);
+        if steps > MATCH_STEPS_MAX {
+            // it could not be interrupted
+            budget.owe(usize::MAX);
+            return false;
+        }
+        budget.owe(steps);
+        self.regex.is_match(text)
+    }
 }
 
 impl Default for Budget {
@@ -87,15 +160,25 @@ impl Default for Budget {
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self::stopped_by(limits, Stop::default())
+        Self::within(limits, Stop::default())
     }
 
+    /// The budget of a new build.
     pub(crate) fn stopped_by(limits: &Limits, stop: Stop) -> Self {
+        // left over from an earlier build
+        COLLECTED.set(0);
+        Self::within(limits, stop)
+    }
+
+    fn within(limits: &Limits, stop: Stop) -> Self {
         Self(Arc::new(Account {
             made: AtomicUsize::new(0),
             made_max: limits.made_bytes_max,
             patterns: AtomicUsize::new(0),
             patterns_max: limits.pattern_bytes_max,
+            steps: AtomicU64::new(0),
+            steps_max: limits.steps_max,
+            compiled: Mutex::default(),
             workers: Workers(limits.threads_max),
             stop,
         }))
@@ -110,7 +193,48 @@ impl Budget {
         if account.stop.is_stopped() {
             return Err(Exhausted::Stopped);
         }
-        take(&account.made, account.made_max, bytes).ok_or(Exhausted::Made(account.made_max))
+        take(&account.made, account.made_max, bytes).ok_or(Exhausted::Made(account.made_max))?;
+        self.spend(1 + bytes / BYTES_PER_STEP)
+    }
+
+    /// Charges work.
+    pub(crate) fn spend(&self, steps: usize) -> Result<(), Exhausted> {
+        match collect(steps as u64) {
+            None => Ok(()),
+            Some(steps) => self.settle(steps),
+        }
+    }
+
+    /// Charges work where no error can be returned; the next charge returns it.
+    pub(crate) fn owe(&self, steps: usize) {
+        if self.spend(steps).is_err() {
+            // the next one settles at once
+            COLLECTED.set(STEPS_PER_PAUSE);
+        }
+    }
+
+    #[cold]
+    fn settle(&self, steps: u64) -> Result<(), Exhausted> {
+        let account = &self.0;
+        self.check()?;
+        account.stop.checkpoint();
+        let steps = steps.saturating_add(account.stop.0.elsewhere.swap(0, Ordering::Relaxed));
+        account
+            .steps
+            .fetch_add(steps.min(STEPS_AT_ONCE_MAX), Ordering::Relaxed);
+        self.check()
+    }
+
+    /// Whether the build must end.
+    pub(crate) fn check(&self) -> Result<(), Exhausted> {
+        let account = &self.0;
+        if account.stop.is_stopped() {
+            return Err(Exhausted::Stopped);
+        }
+        if account.steps.load(Ordering::Relaxed) > account.steps_max {
+            return Err(Exhausted::Steps(account.steps_max));
+        }
+        Ok(())
     }
 
     /// Charges a copy of a value that is placed this many levels deep.
@@ -122,19 +246,57 @@ impl Budget {
         self.charge(bytes)
     }
 
-    /// Compiles an expression. The inner error is the regular expression's own.
-    pub(crate) fn pattern(&self, pattern: &str) -> Result<Result<Regex, regex::Error>, Exhausted> {
+    /// Refuses to create maps on a path of this many segments.
+    pub(crate) fn check_depth(segments: usize) -> Result<(), Exhausted> {
+        match segments > NESTING_MAX {
+            true => Err(Exhausted::Nesting(NESTING_MAX)),
+            false => Ok(()),
+        }
+    }
+
+    /// Loads documents. If the build must end, the next charge says so.
+    pub(crate) fn load(&self, text: &str, options: &yaml::Options) -> Result<Vec<Document>, YamlError> {
+        self.owe(text.len() / 8);
+        yaml::load_watched(text, options, &mut self.watch())
+    }
+
+    pub(crate) fn watch(&self) -> impl FnMut(usize) -> bool {
+        |steps| self.spend(steps).is_ok()
+    }
+
+    /// Compiles an expression once; `chosen` is the part that an author chose. The inner error is the regular
+    /// expression's own.
+    pub(crate) fn pattern(
+        &self,
+        pattern: &str,
+        chosen: &str,
+    ) -> Result<Result<Expression, regex::Error>, Exhausted> {
         let account = &self.0;
-        let mut last = Err(regex::Error::CompiledTooBig(0));
-        for bytes in PATTERN_BYTES {
-            take(&account.patterns, account.patterns_max, bytes)
-                .ok_or(Exhausted::Patterns(account.patterns_max))?;
-            last = RegexBuilder::new(pattern).size_limit(bytes).build();
-            if !matches!(last, Err(regex::Error::CompiledTooBig(_))) {
-                break;
+        let compiled = || account.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled().get(pattern) {
+            return Ok(Ok(known.clone()));
+        }
+        let mut last = regex::Error::CompiledTooBig(0);
+        let is_simple = is_simple(chosen);
+        for (bytes, steps_per_byte) in PATTERNS {
+            let steps_per_byte = if is_simple { SIMPLE_STEPS } else { steps_per_byte };
+            self.spend(pattern.len() + bytes / PATTERN_BYTES_PER_STEP)?;
+            match RegexBuilder::new(pattern).size_limit(bytes).build() {
+                Ok(regex) => {
+                    take(&account.patterns, account.patterns_max, bytes)
+                        .ok_or(Exhausted::Patterns(account.patterns_max))?;
+                    let expression = Expression {
+                        regex,
+                        steps_per_byte,
+                    };
+                    compiled().insert(pattern.to_owned(), expression.clone());
+                    return Ok(Ok(expression));
+                }
+                Err(error @ regex::Error::CompiledTooBig(_)) => last = error,
+                Err(error) => return Ok(Err(error)),
             }
         }
-        Ok(last)
+        Ok(Err(last))
     }
 }
 
@@ -194,6 +356,36 @@ mod tests {
     }
 
     #[test]
+    fn every_thread_pauses_and_ends() {
+        let pauses = Arc::new(Mutex::new(HashMap::new()));
+        let counted = Arc::clone(&pauses);
+        let stop = Stop::pausing(move || {
+            let mut pauses = counted.lock().unwrap_or_else(PoisonError::into_inner);
+            *pauses.entry(std::thread::current().id()).or_insert(0_u64) += 1;
+        });
+        let limits = Limits {
+            steps_max: 40 * STEPS_PER_PAUSE,
+            ..Limits::default()
+        };
+        let budget = Budget::stopped_by(&limits, stop);
+        let work = || (0..10 * STEPS_PER_PAUSE).try_for_each(|_| budget.spend(1));
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+            for one in all {
+                assert_eq!(one.join().unwrap(), Ok(()));
+            }
+        });
+        assert_eq!(
+            pauses.lock().unwrap().values().copied().collect::<Vec<_>>(),
+            [10; 4]
+        );
+        budget.owe(STEPS_PER_PAUSE as usize);
+        let limit = Exhausted::Steps(limits.steps_max);
+        assert_eq!(budget.check(), Err(limit));
+        assert_eq!(budget.spend(usize::MAX), Err(limit));
+    }
+
+    #[test]
     fn measure_counts_bytes_and_levels() {
         for (value, bytes, levels) in [
             (json!(1), 24, 1),
@@ -220,11 +412,13 @@ mod tests {
             ("^(?:(.*a.*b.*c){5000}N)$", 4 << 20, false),
             ("(", 16 << 10, false),
         ] {
-            let found = budget(0, patterns).pattern(pattern);
+            let found = budget(0, patterns).pattern(pattern, pattern);
             assert_eq!(found.map(|found| found.is_ok()), Ok(compiles), "{pattern}");
         }
-        let small = budget(0, 20 << 10);
-        assert!(small.pattern("a+").is_ok());
-        assert!(matches!(small.pattern("a+"), Err(Exhausted::Patterns(limit)) if limit == 20 << 10));
+        let small = budget(0, 6 << 10);
+        assert!(small.pattern("a+", "a+").is_ok());
+        assert!(small.pattern("a+", "a+").is_ok());
+        let second = small.pattern("b+", "b+");
+        assert!(matches!(second, Err(Exhausted::Patterns(limit)) if limit == 6 << 10));
     }
 }

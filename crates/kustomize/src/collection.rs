@@ -1,10 +1,10 @@
-//! The resources of a build, in order, with indexes by id and by name.
+//! The resources of a build, in order, with indexes by id, name and kind.
 //!
 //! An index is built on demand and dropped by any change that may alter an id. Indexes hold hashes of current
 //! and former names and never forget, so every hit is compared with the query. Deleted resources keep their
 //! places until the next full pass: a thousand deletions do not shift all others a thousand times.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, measure_map};
 use crate::error::Fault;
 use crate::resource::{Behavior, Called, Resource};
 use crate::schema::Schema;
@@ -20,8 +20,12 @@ pub(crate) struct Collection {
     gone: HashSet<usize>,
     ids: Option<Index>,
     names: Option<Index>,
+    kinds: Option<Index>,
     budget: Budget,
 }
+
+/// The steps to index a resource under one id or name.
+const INDEX_STEPS: usize = 16;
 
 impl Collection {
     pub(crate) fn within(budget: &Budget) -> Self {
@@ -43,8 +47,7 @@ impl Collection {
     /// The resources, mutable; drops the indexes.
     pub(crate) fn items_mut(&mut self) -> &mut Vec<Resource> {
         self.sweep();
-        self.ids = None;
-        self.names = None;
+        self.forget();
         &mut self.items
     }
 
@@ -69,6 +72,12 @@ impl Collection {
         let done = change(&mut self.items[at]);
         self.note(at, schema);
         done
+    }
+
+    fn forget(&mut self) {
+        self.ids = None;
+        self.names = None;
+        self.kinds = None;
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -120,6 +129,10 @@ impl Collection {
         if let Some(names) = &mut self.names {
             resource.all_names().for_each(|name| names.add(name, at));
         }
+        if let Some(kinds) = &mut self.kinds {
+            resource.all_kinds().for_each(|kind| kinds.add(kind, at));
+        }
+        self.budget.owe(resource.steps() * INDEX_STEPS);
         self.items.push(resource);
         Ok(())
     }
@@ -138,15 +151,23 @@ impl Collection {
         self.those(known, |resource| resource.all_names().any(|other| other == name))
     }
 
-    /// The places of resources a matcher may match, in order: those with its one name, else all.
+    /// The places of resources with this current or former kind, in order.
+    pub(crate) fn by_any_kind(&mut self, kind: &str) -> Vec<usize> {
+        let known = self.kinds().places(kind).to_vec();
+        self.those(known, |resource| resource.all_kinds().any(|other| other == kind))
+    }
+
+    /// The places of resources a matcher may match, in order: those with its one name or kind, else all.
     pub(crate) fn candidates(&mut self, matcher: &Matcher) -> Vec<usize> {
-        match matcher.only_name() {
-            Some(name) => self.by_any_name(name),
-            None => self.everything(),
+        match (matcher.only_name(), matcher.only_kind()) {
+            (Some(name), _) => self.by_any_name(name),
+            (None, Some(kind)) => self.by_any_kind(kind),
+            (None, None) => self.everything(),
         }
     }
 
     pub(crate) fn everything(&self) -> Vec<usize> {
+        self.budget.owe(self.items.len() / 4);
         (0..self.items.len())
             .filter(|at| !self.gone.contains(at))
             .collect()
@@ -164,11 +185,13 @@ impl Collection {
             ([], Behavior::Merge | Behavior::Replace) => Err(Fault::NothingToMerge { id: id() }),
             ([], Behavior::Unspecified | Behavior::Create) => self.append(resource, schema),
             (&[at], Behavior::Replace) => {
+                self.budget.spend(copy_steps(&self.items[at]))?;
                 resource.inherit(&self.items[at]);
                 self.change(at, schema, |old| *old = resource);
                 Ok(())
             }
             (&[at], Behavior::Merge) => {
+                self.budget.spend(copy_steps(&self.items[at]))?;
                 resource.inherit(&self.items[at]);
                 resource.merge_data(&self.items[at])?;
                 resource.note.clone_from(&self.items[at].note);
@@ -203,11 +226,13 @@ impl Collection {
             at += 1;
             !gone.contains(&(at - 1))
         });
-        self.ids = None;
-        self.names = None;
+        self.budget.owe(at);
+        self.forget();
     }
 
     fn those(&self, mut places: Vec<usize>, are: impl Fn(&Resource) -> bool) -> Vec<usize> {
+        self.budget
+            .owe(places.iter().map(|at| 4 * self.items[*at].steps()).sum());
         places.retain(|at| !self.gone.contains(at) && are(&self.items[*at]));
         places
     }
@@ -216,6 +241,7 @@ impl Collection {
         self.ids.get_or_insert_with(|| {
             let mut index = Index::default();
             for (at, item) in self.items.iter().enumerate() {
+                self.budget.owe(item.steps() * INDEX_STEPS);
                 item.all_called(schema).for_each(|called| index.add(&called, at));
             }
             index
@@ -226,7 +252,19 @@ impl Collection {
         self.names.get_or_insert_with(|| {
             let mut index = Index::default();
             for (at, item) in self.items.iter().enumerate() {
+                self.budget.owe(item.steps() * INDEX_STEPS);
                 item.all_names().for_each(|name| index.add(name, at));
+            }
+            index
+        })
+    }
+
+    fn kinds(&mut self) -> &Index {
+        self.kinds.get_or_insert_with(|| {
+            let mut index = Index::default();
+            for (at, item) in self.items.iter().enumerate() {
+                self.budget.owe(item.steps() * INDEX_STEPS);
+                item.all_kinds().for_each(|kind| index.add(kind, at));
             }
             index
         })
@@ -234,13 +272,22 @@ impl Collection {
 
     fn note(&mut self, at: usize, schema: &Schema) {
         let item = &self.items[at];
+        self.budget.owe(item.steps() * INDEX_STEPS);
         if let Some(ids) = &mut self.ids {
             item.all_called(schema).for_each(|called| ids.add(&called, at));
         }
         if let Some(names) = &mut self.names {
             item.all_names().for_each(|name| names.add(name, at));
         }
+        if let Some(kinds) = &mut self.kinds {
+            item.all_kinds().for_each(|kind| kinds.add(kind, at));
+        }
     }
+}
+
+/// The steps to copy a resource's content.
+pub(crate) fn copy_steps(resource: &Resource) -> usize {
+    measure_map(&resource.object.0).0 / 4
 }
 
 #[derive(Debug, Default)]

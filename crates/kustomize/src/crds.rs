@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::error::{BuildError, Exhausted, Fault, Place};
 use crate::kustomization::{Configuration, FieldSpecField, ReferenceField};
 use crate::loader::{Loader, at};
-use equate_manifest::yaml::{self, Options};
+use equate_manifest::yaml::Options;
 use serde_json::{Map, Value};
 
 const ANNOTATION: &str = "x-kubernetes-annotation";
@@ -20,13 +20,16 @@ const KIND: &str = "x-kubernetes-object-ref-kind";
 const NAME_KEY: &str = "x-kubernetes-object-ref-name-key";
 
 const DEPTH_MAX: usize = 64;
+/// The steps to look at one property.
+const PROPERTY_STEPS: usize = 20;
 
 pub(crate) fn configuration(
     text: &str,
     path: &str,
     loader: &Loader<'_>,
 ) -> Result<Configuration, BuildError> {
-    let documents = yaml::load(text, &Options::default()).map_err(|error| BuildError::yaml(path, error))?;
+    let documents = loader.budget.load(text, &Options::default());
+    let documents = documents.map_err(|error| BuildError::yaml(path, error))?;
     let value = documents
         .into_iter()
         .next()
@@ -110,6 +113,7 @@ impl<'d> Reader<'d, '_> {
         path: &mut Vec<&'d str>,
     ) -> Result<(), Fault> {
         for (name, property) in properties {
+            self.budget.spend(PROPERTY_STEPS + self.within.len())?;
             *self.left = self.left.checked_sub(1).ok_or(Fault::Properties(self.limit))?;
             path.push(name);
             if let Some(property) = map_or_nothing(property)? {

@@ -598,6 +598,11 @@ pub enum Exhausted {
     Patterns(usize),
     #[error("values are nested deeper than {0} levels")]
     Nesting(usize),
+    #[error(
+        "the build takes more than {0} steps of work; split it, or let patches, replacements and labels select fewer \
+         objects"
+    )]
+    Steps(u64),
     #[error("the build was stopped")]
     Stopped,
 }

@@ -1,9 +1,12 @@
 //! Paths into one object, in the syntax of replacements and variables:
 //! `spec.template.spec.containers.[name=web].image`, `a.0.b`, `a.*.b`, `data.[a.b/c]`.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Expression};
 use crate::error::Exhausted;
 use serde_json::{Map, Value};
+
+/// The steps to look at one item of a list.
+const ITEM_STEPS: usize = 18;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewField {
@@ -103,13 +106,17 @@ fn index_of(segment: &str) -> Option<usize> {
     segment.parse().ok()
 }
 
-pub(crate) fn get_in<'v>(object: &'v Map<String, Value>, path: &[String]) -> Option<&'v Value> {
+pub(crate) fn get_in<'v>(
+    object: &'v Map<String, Value>,
+    path: &[String],
+    budget: &Budget,
+) -> Option<&'v Value> {
     let (first, rest) = path.split_first()?;
-    get(object.get(first.as_str())?, rest)
+    get(object.get(first.as_str())?, rest, budget)
 }
 
 /// The value at a path. Lists are indexed by number, `-` for the last, or `[name=value]`.
-pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
+pub(crate) fn get<'v>(value: &'v Value, path: &[String], budget: &Budget) -> Option<&'v Value> {
     let Some((segment, rest)) = path.split_first() else {
         return Some(value);
     };
@@ -122,8 +129,9 @@ pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
                 } else {
                     item.get(name)
                 };
+                budget.owe(ITEM_STEPS);
                 field
-                    .and_then(crate::resource::scalar_text)
+                    .and_then(crate::resource::scalar_str)
                     .is_some_and(|text| text == wanted)
             })?,
             (None, "-") => items.last()?,
@@ -131,7 +139,7 @@ pub(crate) fn get<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
         },
         _ => return None,
     };
-    get(next, rest)
+    get(next, rest, budget)
 }
 
 pub(crate) fn visit(
@@ -142,6 +150,7 @@ pub(crate) fn visit(
     let Some((segment, rest)) = path.split_first() else {
         return (visitor.set)(value).map(|()| 1);
     };
+    visitor.budget.spend(ITEM_STEPS)?;
     if value.is_null() {
         return Ok(0);
     }
@@ -219,6 +228,36 @@ fn visit_index(
     }
 }
 
+/// An expression that matches anywhere in a text.
+enum ItemPattern<'p> {
+    /// Without special characters.
+    Text(&'p str),
+    Expression(Expression),
+}
+
+impl<'p> ItemPattern<'p> {
+    fn new(pattern: &'p str, budget: &Budget) -> Result<Self, PathMismatch> {
+        let is_text = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'/');
+        if pattern.bytes().all(is_text) {
+            return Ok(Self::Text(pattern));
+        }
+        let compiled = budget.pattern(pattern, pattern)?;
+        compiled
+            .map(Self::Expression)
+            .map_err(|error| PathMismatch::Invalid(error.to_string()))
+    }
+
+    fn is_match(&self, text: &str, budget: &Budget) -> bool {
+        match self {
+            Self::Text(part) => {
+                budget.owe(text.len() / 8);
+                text.contains(part)
+            }
+            Self::Expression(expression) => expression.is_match(text, budget),
+        }
+    }
+}
+
 fn visit_named(
     value: &mut Value,
     name: &str,
@@ -229,8 +268,7 @@ fn visit_named(
     let Value::Array(items) = value else {
         return Err(wrong_kind("SequenceNode", value));
     };
-    let pattern = visitor.budget.pattern(wanted)?;
-    let pattern = pattern.map_err(|error| PathMismatch::Invalid(error.to_string()))?;
+    let pattern = ItemPattern::new(wanted, visitor.budget)?;
     let mut count = 0;
     for item in items.iter_mut() {
         let text = if name.is_empty() {
@@ -238,9 +276,10 @@ fn visit_named(
         } else {
             item.get(name)
         };
+        visitor.budget.spend(ITEM_STEPS)?;
         let fits = text
-            .and_then(crate::resource::scalar_text)
-            .is_some_and(|text| pattern.is_match(&text));
+            .and_then(crate::resource::scalar_str)
+            .is_some_and(|text| pattern.is_match(&text, visitor.budget));
         if fits {
             count += if name.is_empty() {
                 visit(item, &[], visitor)?

@@ -13,6 +13,7 @@ use crate::remote;
 use crate::resource::{Resource, map_in};
 use crate::spec::{CommonMetadata, Spec};
 use crate::tree::EntryKind;
+use std::collections::HashMap;
 
 pub(crate) fn root(loader: &mut Loader<'_>, spec: &Spec) -> Result<Kustomization, BuildError> {
     // the path is relative to the source, with or without a leading slash
@@ -82,7 +83,7 @@ fn walk(
                 }
                 let entry = path::relative(root, &whole);
                 let (_, text) = loader.read_text(root, &entry).map_err(at(Place::file(&whole)))?;
-                manifests::parse(&text, &whole)
+                manifests::parse(&text, &whole, &loader.budget)
                     .map_err(|error| at(error.place)(Fault::NotManifest(error.fault)))?;
                 resources.push(entry);
             }
@@ -128,8 +129,12 @@ fn put(spec: &Spec, loader: &mut Loader<'_>, kustomization: &mut Kustomization) 
             fields.components.push(component.clone());
         }
     }
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (at, image) in fields.images.iter().enumerate() {
+        places.entry(image.name.clone()).or_insert(at);
+    }
     for image in &spec.images {
-        match fields.images.iter_mut().find(|known| known.name == image.name) {
+        match places.get(&image.name).map(|at| &mut fields.images[*at]) {
             Some(known) => {
                 if !image.new_name.is_empty() {
                     known.new_name.clone_from(&image.new_name);
@@ -139,13 +144,16 @@ fn put(spec: &Spec, loader: &mut Loader<'_>, kustomization: &mut Kustomization) 
                     known.digest.clone_from(&image.digest);
                 }
             }
-            None => fields.images.push(Image {
-                name: image.name.clone(),
-                new_name: image.new_name.clone(),
-                new_tag: image.new_tag.clone(),
-                digest: image.digest.clone(),
-                tag_suffix: String::new(),
-            }),
+            None => {
+                places.insert(image.name.clone(), fields.images.len());
+                fields.images.push(Image {
+                    name: image.name.clone(),
+                    new_name: image.new_name.clone(),
+                    new_tag: image.new_tag.clone(),
+                    digest: image.digest.clone(),
+                    tag_suffix: String::new(),
+                });
+            }
         }
     }
     if !spec.build_metadata.is_empty() {

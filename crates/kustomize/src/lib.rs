@@ -255,6 +255,14 @@ fn finish(
     resources: Result<Vec<resource::Resource>, BuildError>,
     loader: Loader<'_>,
 ) -> Result<Built, BuildError> {
+    let resources = match (loader.budget.check(), resources) {
+        // an interrupted step may have failed for another reason, or not at all
+        (Err(exhausted), found) => {
+            let place = found.err().map(|error| error.place);
+            Err(at(place.unwrap_or_default())(exhausted.into()))
+        }
+        (Ok(()), found) => found,
+    };
     let resources = resources.map_err(|error| {
         let deprecations = loader.deprecations.iter().map(ToString::to_string);
         let told = deprecations.chain(loader.warnings.iter().cloned());

@@ -1,6 +1,7 @@
 //! Parses resources from text: splits documents, expands lists, checks required fields.
 
 use crate::Origin;
+use crate::budget::Budget;
 use crate::error::{BuildError, Fault, Place};
 use crate::loader::at;
 use crate::resource::{Former, Resource};
@@ -18,17 +19,24 @@ const FROM_CHART: &str = "internal.config.kubernetes.io/helm-generated";
 
 /// Long texts are parsed in parts of this size, so that the values of a part fit the processor's cache.
 const PART_BYTES: usize = 16 << 10;
+/// The steps to check one object.
+const OBJECT_STEPS: usize = 50;
 
 type Manifest = (Map<String, Value>, Place, Spelling);
 
-pub(crate) fn parse(text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
-    parse_by(Workers(1), text, path)
+pub(crate) fn parse(text: &str, path: &str, budget: &Budget) -> Result<Vec<Resource>, BuildError> {
+    parse_by(Workers(1), text, path, budget)
 }
 
 /// [`parse`] on several threads.
 ///
 /// `kind: XxxList` with `items` is replaced by its items, which come after all other documents.
-pub(crate) fn parse_by(workers: Workers, text: &str, path: &str) -> Result<Vec<Resource>, BuildError> {
+pub(crate) fn parse_by(
+    workers: Workers,
+    text: &str,
+    path: &str,
+    budget: &Budget,
+) -> Result<Vec<Resource>, BuildError> {
     let options = Options {
         dialect: Dialect::Yaml12,
         // kustomize rewrites annotations when it removes its own
@@ -37,12 +45,13 @@ pub(crate) fn parse_by(workers: Workers, text: &str, path: &str) -> Result<Vec<R
         },
         ..Options::default()
     };
-    let mut queue = match in_parts(workers, text, path, &options) {
+    let mut queue = match in_parts(workers, text, path, &options, budget) {
         Some(manifests) => manifests,
-        None => at_once(text, path, &options)?,
+        None => at_once(text, path, &options, budget)?,
     };
     let mut resources = Vec::with_capacity(queue.len());
     while let Some((mut object, place, spelling)) = queue.pop_front() {
+        budget.owe(OBJECT_STEPS);
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
         if !kind.ends_with("List") || !object.contains_key("items") {
             let Place { line, column, .. } = place;
@@ -81,8 +90,13 @@ pub(crate) fn parse_by(workers: Workers, text: &str, path: &str) -> Result<Vec<R
     Ok(resources)
 }
 
-fn at_once(text: &str, path: &str, options: &Options) -> Result<VecDeque<Manifest>, BuildError> {
-    let documents = spelling::load(text, path, options)?;
+fn at_once(
+    text: &str,
+    path: &str,
+    options: &Options,
+    budget: &Budget,
+) -> Result<VecDeque<Manifest>, BuildError> {
+    let documents = spelling::load(text, path, options, budget)?;
     let mut manifests = VecDeque::with_capacity(documents.len());
     for (document, spelling) in documents {
         let place = place(path, &document);
@@ -95,12 +109,18 @@ fn at_once(text: &str, path: &str, options: &Options) -> Result<VecDeque<Manifes
 
 /// Parses a long text part by part. Returns `None` for any error, any spelling that matters, and any syntax
 /// beyond the fast path; the caller then parses it in one go.
-fn in_parts(workers: Workers, text: &str, path: &str, options: &Options) -> Option<VecDeque<Manifest>> {
+fn in_parts(
+    workers: Workers,
+    text: &str,
+    path: &str,
+    options: &Options,
+    budget: &Budget,
+) -> Option<VecDeque<Manifest>> {
     if text.len() < 2 * PART_BYTES {
         return None;
     }
     let read = |part: &mut Part<'_>| {
-        let (documents, nodes) = part.read(options).ok_or(())?;
+        let (documents, nodes) = part.read(options, &mut budget.watch()).ok_or(())?;
         let count = documents.len();
         let mut manifests = Vec::with_capacity(count);
         for document in documents {

@@ -1,5 +1,6 @@
 //! `buildMetadata`: annotations for the origin of an object and the transformers that changed it.
 
+use crate::budget::Budget;
 use crate::kustomization::Kustomization;
 use crate::path;
 use crate::remote::{self, RemoteRepository};
@@ -107,6 +108,27 @@ impl Note {
         }
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = match self {
+            Self::File(origin)
+            | Self::Builtin {
+                configured_in: origin,
+                kind: _,
+            } => origin.path.len(),
+            Self::Configured {
+                configured_in,
+                api_version,
+                kind,
+                name,
+                namespace,
+            } => [&configured_in.path, api_version, kind, name, namespace]
+                .iter()
+                .map(|text| text.len())
+                .sum(),
+        };
+        size_of::<Self>() + texts
+    }
+
     /// The note's lines, in the order of kustomize's struct.
     fn lines(&self) -> Vec<String> {
         match self {
@@ -170,7 +192,12 @@ impl Resource {
     }
 }
 
-pub(crate) fn write(resource: &mut Resource, origins: bool, transformations: bool) {
+/// The steps to add one note.
+pub(crate) const STEPS: usize = 10;
+/// The steps to write one note.
+const NOTE_STEPS: usize = 500;
+
+pub(crate) fn write(resource: &mut Resource, origins: bool, transformations: bool, budget: &Budget) {
     let origin = resource.note.take().filter(|_| origins);
     let changes = std::mem::take(&mut resource.changes);
     if origin.is_none() && (changes.is_empty() || !transformations) {
@@ -181,6 +208,7 @@ pub(crate) fn write(resource: &mut Resource, origins: bool, transformations: boo
         notes.insert(ORIGIN.to_owned(), origin.text().into());
     }
     if transformations && !changes.is_empty() {
+        budget.owe(changes.len() * NOTE_STEPS);
         let changes: String = changes.iter().map(Note::item).collect();
         notes.insert(TRANSFORMATIONS.to_owned(), changes.into());
     }

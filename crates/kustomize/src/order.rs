@@ -1,9 +1,11 @@
 //! The output order of objects.
 
+use crate::budget::Budget;
 use crate::error::Fault;
 use crate::kustomization::SortOptions;
 use crate::resource::Resource;
 use crate::spec::Order;
+use std::collections::HashMap;
 
 /// Kinds that others depend on come first.
 const FIRST: [&str; 22] = [
@@ -38,6 +40,7 @@ pub(crate) fn sort(
     resources: &mut [Resource],
     options: Option<&SortOptions>,
     default: Order,
+    budget: &Budget,
 ) -> Result<(), Fault> {
     let (order, lists) = match options {
         None => (default, None),
@@ -69,14 +72,26 @@ pub(crate) fn sort(
             lists.order_last.iter().map(String::as_str).collect(),
         ),
     };
-    resources.sort_by_cached_key(|resource| key(resource, &first, &last));
+    let places = first.iter().copied().enumerate();
+    let after = last.iter().copied().enumerate();
+    let after = after.map(|(at, kind)| (first.len() + 1 + at, kind));
+    // from the end: the last list counts, and in each the first of repeated kinds
+    let mut ranks: HashMap<String, usize> = HashMap::new();
+    ranks.extend(places.rev().map(|(rank, kind)| (kind.to_owned(), rank)));
+    ranks.extend(after.rev().map(|(rank, kind)| (kind.to_owned(), rank)));
+    budget.spend(KEY_STEPS * (ranks.len() + resources.len()))?;
+    resources.sort_by_cached_key(|resource| key(resource, &ranks, first.len()));
     Ok(())
 }
 
+/// The steps to make and sort a key.
+const KEY_STEPS: usize = 100;
+
 /// Rank of the kind, then kind, namespace and name, with kustomize's placeholders for empty ones.
-fn key(resource: &Resource, first: &[&str], last: &[&str]) -> (usize, String, String) {
+fn key(resource: &Resource, ranks: &HashMap<String, usize>, otherwise: usize) -> (usize, String, String) {
     let (group, version) = resource.group_version();
-    let (rank, gvk) = ranked(group, version, resource.kind(), first, last);
+    let rank = ranks.get(resource.kind()).copied().unwrap_or(otherwise);
+    let gvk = gvk(group, version, resource.kind());
     let name = format!(
         "{}|{}",
         or(resource.object.namespace(), "~X"),
@@ -86,20 +101,17 @@ fn key(resource: &Resource, first: &[&str], last: &[&str]) -> (usize, String, St
 }
 
 pub(crate) fn kind_key(group: &str, version: &str, kind: &str) -> (usize, String) {
-    ranked(group, version, kind, &FIRST, &LAST)
+    let place = |kinds: &[&str]| kinds.iter().position(|other| *other == kind);
+    let rank = match (place(&FIRST), place(&LAST)) {
+        (_, Some(at)) => FIRST.len() + 1 + at,
+        (Some(at), None) => at,
+        (None, None) => FIRST.len(),
+    };
+    (rank, gvk(group, version, kind))
 }
 
-fn ranked(group: &str, version: &str, kind: &str, first: &[&str], last: &[&str]) -> (usize, String) {
-    let rank = match (
-        first.iter().position(|other| *other == kind),
-        last.iter().position(|other| *other == kind),
-    ) {
-        (_, Some(at)) => first.len() + 1 + at,
-        (Some(at), None) => at,
-        (None, None) => first.len(),
-    };
-    let gvk = format!("{}_{}_{}", or(group, "~G"), or(version, "~V"), or(kind, "~K"));
-    (rank, gvk)
+fn gvk(group: &str, version: &str, kind: &str) -> String {
+    format!("{}_{}_{}", or(group, "~G"), or(version, "~V"), or(kind, "~K"))
 }
 
 fn or<'t>(text: &'t str, other: &'static str) -> &'t str {

@@ -4,12 +4,16 @@
 //! next. The result is the same as pass by pass, errors included: the first pass's error wins, and of that
 //! the first resource's.
 
+use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::loader::at;
-use crate::notes::Note;
+use crate::notes::{self, Note};
 use crate::resource::Resource;
 use std::convert::Infallible;
+
+/// The steps of a pass that finds nothing in a resource.
+const PASS_STEPS: usize = 10;
 
 pub(crate) type Step<'s> = Box<dyn FnMut(&mut Resource) -> Result<(), Fault> + 's>;
 
@@ -47,7 +51,7 @@ fn first_fault(passes: &[&dyn Pass], resources: &mut Collection) -> Option<(usiz
     if passes.is_empty() {
         return None;
     }
-    let workers = resources.budget().workers();
+    let budget = resources.budget();
     let items = match passes.iter().any(|pass| pass.renames()) {
         true => resources.items_mut(),
         false => resources.contents_mut(),
@@ -56,20 +60,27 @@ fn first_fault(passes: &[&dyn Pass], resources: &mut Collection) -> Option<(usiz
     // no pass stops at a fault: a later resource may have one of an earlier pass
     let take_through = |steps: &mut Vec<Step<'_>>, resource: &mut Resource| {
         let mut steps = steps.iter_mut().enumerate();
-        let fault = steps.find_map(|(pass, step)| Some((pass, step(resource).err()?)));
+        let fault = steps.find_map(|(pass, step)| {
+            let spent = budget.spend(PASS_STEPS * resource.steps());
+            let spent = spent.and_then(|()| budget.check()).map_err(Fault::from);
+            Some((pass, spent.and_then(|()| step(resource)).err()?))
+        });
         Ok::<_, Infallible>(fault.map(Box::new))
     };
-    let faults = workers.map(items, begin, take_through).done;
+    let faults = budget.workers().map(items, begin, take_through).done;
     let first = faults.into_iter().flatten().min_by_key(|fault| fault.0);
     first.map(|fault| *fault)
 }
 
 #[derive(Debug)]
-pub(crate) struct NotePass(pub(crate) Note);
+pub(crate) struct NotePass(pub(crate) Note, pub(crate) Budget);
 
 impl Pass for NotePass {
     fn begin(&self) -> Step<'_> {
-        Box::new(|resource| {
+        let bytes = self.0.bytes();
+        Box::new(move |resource| {
+            self.1.charge(bytes)?;
+            self.1.spend(notes::STEPS)?;
             resource.note_change(&self.0);
             Ok(())
         })

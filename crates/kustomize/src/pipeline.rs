@@ -4,9 +4,9 @@
 //! root: hash suffixes, name references, variables, order, origin annotations.
 
 use crate::bases::Visited;
-use crate::budget::Budget;
+use crate::budget::{Budget, measure_map};
 use crate::collection::Collection;
-use crate::error::{BuildError, Fault, Place};
+use crate::error::{BuildError, Exhausted, Fault, Place};
 use crate::field_spec::Tables;
 use crate::generate::{self, Entry, Kind};
 use crate::kustomization::{self, Configuration, Kustomization, UnknownFields};
@@ -103,18 +103,21 @@ pub(crate) fn run(
         tables,
         variables,
     } = accumulated;
-    add_hashes(&mut resources, schema);
+    let hashed = add_hashes(&mut resources, schema);
+    hashed.map_err(at(Place::file(&kustomization.path)))?;
     let (marks, tells_origins, tells_changes) = (
         asks("managedByLabel"),
         asks("originAnnotations"),
         asks("transformerAnnotations"),
     );
+    let budget = resources.budget();
     let settle = |resource: &mut Resource| {
         resource.is_local = is_local(resource);
         if marks {
             notes::mark_managed(resource);
         }
-        notes::write(resource, tells_origins, tells_changes);
+        notes::write(resource, tells_origins, tells_changes, &budget);
+        budget.owe(resource.spelling.steps());
         finish_annotations(resource);
     };
     if variables.is_empty() {
@@ -127,24 +130,32 @@ pub(crate) fn run(
     }
     let mut resources = resources.into_items();
     resources.retain(|resource| !resource.is_local);
-    order::sort(&mut resources, fields.sort_options.as_ref(), default_order)
-        .map_err(at(kustomization.place(&["sortOptions"])))?;
+    order::sort(
+        &mut resources,
+        fields.sort_options.as_ref(),
+        default_order,
+        &budget,
+    )
+    .map_err(at(kustomization.place(&["sortOptions"])))?;
     Ok(resources)
 }
 
-pub(crate) fn add_hashes(resources: &mut Collection, schema: &Schema) {
+pub(crate) fn add_hashes(resources: &mut Collection, schema: &Schema) -> Result<(), Fault> {
+    let budget = resources.budget();
     if resources.items().iter().all(|resource| !resource.needs_hash) {
-        return;
+        return Ok(());
     }
     for resource in resources
         .items_mut()
         .iter_mut()
         .filter(|resource| resource.needs_hash)
     {
+        budget.spend(measure_map(&resource.object.0).0)?;
         let suffix = generate::suffix(resource);
         resource.remember(schema);
         resource.set_name(&format!("{}-{suffix}", resource.name()));
     }
+    Ok(())
 }
 
 fn is_local(resource: &Resource) -> bool {
@@ -165,12 +176,13 @@ fn finish_annotations(resource: &mut Resource) {
     {
         return;
     }
+    let nulls = spelling.nulls();
     let metadata = resource.metadata_mut();
     if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
         annotations.retain(|name, _| !is_internal(name));
         for (key, value) in annotations.iter_mut() {
             match value {
-                Value::Null => *value = spelling.null("annotations", key).into(),
+                Value::Null => *value = nulls.text("annotations", key).into(),
                 Value::String(_) => {}
                 value => *value = scalar_text(value).unwrap_or_default().into(),
             }
@@ -262,13 +274,14 @@ impl Build<'_, '_> {
                 .loader
                 .read_text(&kustomization.root, entry)
                 .map_err(at(place.clone()))?;
-            let configuration = read_configuration(&text, &path)?;
+            let budget = &self.loader.budget;
+            let configuration = read_configuration(&text, &path, budget)?;
             Arc::make_mut(&mut own)
-                .extend(&configuration)
+                .extend(&configuration, budget)
                 .map_err(at(place))?;
         }
         let place = kustomization.place(&["configurations"]);
-        Tables::absorb(&mut so_far.tables, &own).map_err(at(place))?;
+        Tables::absorb(&mut so_far.tables, &own, &self.loader.budget).map_err(at(place))?;
         for (index, entry) in kustomization.fields.crds.iter().enumerate() {
             let place = kustomization.item("crds", index);
             let (path, text) = self
@@ -277,7 +290,7 @@ impl Build<'_, '_> {
                 .map_err(at(place.clone()))?;
             let configuration = crate::crds::configuration(&text, &path, self.loader)?;
             Arc::make_mut(&mut so_far.tables)
-                .extend(&configuration)
+                .extend(&configuration, &self.loader.budget)
                 .map_err(at(place))?;
         }
         Ok(())
@@ -340,13 +353,13 @@ impl Build<'_, '_> {
             };
             let moved = namespace.apply(resources, &tables.namespace, schema);
             moved.map_err(at(kustomization.place(&["namespace"])))?;
-            tracker.note(resources, "NamespaceTransformer");
+            tracker.note(resources, "NamespaceTransformer")?;
         }
         let budget = resources.budget();
         let mut label_specs = Vec::new();
         let mut refused = None;
         for (index, label) in fields.labels.iter().enumerate() {
-            match labels::fields_of(label, tables) {
+            match labels::fields_of(label, tables, &budget) {
                 Ok(specs) => label_specs.push(specs),
                 Err(fault) => {
                     refused = Some(at(kustomization.item("labels", index))(fault));
@@ -378,13 +391,13 @@ impl Build<'_, '_> {
                     budget: budget.clone(),
                 };
                 passes.add(affixing, kustomization.place(&[field]));
-                tracker.add(&mut passes, kind);
+                tracker.add(&mut passes, kind, &budget);
             }
         }
         for (index, (label, specs)) in fields.labels.iter().zip(&label_specs).enumerate() {
             let labelling = LabelPass::new(&label.pairs, specs, &budget);
             passes.add(labelling, kustomization.item("labels", index));
-            tracker.add(&mut passes, "LabelTransformer");
+            tracker.add(&mut passes, "LabelTransformer", &budget);
         }
         if let Some(refused) = refused {
             passes.run(resources)?;
@@ -393,12 +406,12 @@ impl Build<'_, '_> {
         if !fields.common_labels.is_empty() || !fields.labels.is_empty() {
             let labelling = LabelPass::new(&fields.common_labels, &tables.common_labels, &budget);
             passes.add(labelling, kustomization.place(&["commonLabels"]));
-            tracker.add(&mut passes, "LabelTransformer");
+            tracker.add(&mut passes, "LabelTransformer", &budget);
         }
         if !fields.common_annotations.is_empty() {
             let annotating = LabelPass::new(&fields.common_annotations, &tables.common_annotations, &budget);
             passes.add(annotating, kustomization.place(&["commonAnnotations"]));
-            tracker.add(&mut passes, "AnnotationsTransformer");
+            tracker.add(&mut passes, "AnnotationsTransformer", &budget);
         }
         if !fields.patches_json6902.is_empty() || !fields.replicas.is_empty() {
             std::mem::take(&mut passes).run(resources)?;
@@ -406,12 +419,12 @@ impl Build<'_, '_> {
         for (index, entry) in fields.patches_json6902.iter().enumerate() {
             let place = kustomization.item("patchesJson6902", index);
             patch::apply_json_entry(entry, &kustomization.root, &place, self.loader, resources, schema)?;
-            tracker.note(resources, "PatchJson6902Transformer");
+            tracker.note(resources, "PatchJson6902Transformer")?;
         }
         for (index, replica) in fields.replicas.iter().enumerate() {
             let place = kustomization.item("replicas", index);
             replicas::apply(resources, replica, &tables.replicas).map_err(at(place))?;
-            tracker.note(resources, "ReplicaCountTransformer");
+            tracker.note(resources, "ReplicaCountTransformer")?;
         }
         if !fields.images.is_empty() {
             // an invalid image fails at the first entry
@@ -425,12 +438,12 @@ impl Build<'_, '_> {
             }
         }
         for _ in &fields.images {
-            tracker.add(&mut passes, "ImageTagTransformer");
+            tracker.add(&mut passes, "ImageTagTransformer", &budget);
         }
         passes.run(resources)?;
         if !fields.replacements.is_empty() {
             replacements::apply_all(kustomization, self.loader, resources, schema)?;
-            tracker.note(resources, "ReplacementTransformer");
+            tracker.note(resources, "ReplacementTransformer")?;
         }
         plugins::transform(self, kustomization, so_far)
     }
@@ -448,13 +461,13 @@ impl Build<'_, '_> {
             let place = |index| kustomization.item("patchesStrategicMerge", index);
             let entries = &fields.patches_strategic_merge;
             patch::apply_strategic_entries(entries, root, place, self.loader, resources, schema)?;
-            tracker.note(resources, "PatchStrategicMergeTransformer");
+            tracker.note(resources, "PatchStrategicMergeTransformer")?;
         }
         for (index, entry) in fields.patches.iter().enumerate() {
             let place = kustomization.item("patches", index);
             let prepared = patch::prepare(entry, root, place, self.loader)?;
             prepared.apply(resources, schema)?;
-            tracker.note(resources, "PatchTransformer");
+            tracker.note(resources, "PatchTransformer")?;
         }
         Ok(())
     }
@@ -509,8 +522,8 @@ impl Build<'_, '_> {
             return Ok(());
         }
         self.schema_chosen = true;
-        let documents =
-            yaml::load(&text, &yaml::Options::default()).map_err(|error| BuildError::yaml(&path, error))?;
+        let documents = self.loader.budget.load(&text, &yaml::Options::default());
+        let documents = documents.map_err(|error| BuildError::yaml(&path, error))?;
         let document = documents
             .into_iter()
             .next()
@@ -529,25 +542,33 @@ struct Tracker<'a> {
 }
 
 impl Tracker<'_> {
-    fn note(&self, resources: &mut Collection, kind: &'static str) {
+    fn note(&self, resources: &mut Collection, kind: &'static str) -> Result<(), BuildError> {
         if self.on {
             let note = Note::builtin(self.root, self.kustomization, kind);
-            note_all(resources, &note);
+            let noted = note_all(resources, &note).map_err(Fault::from);
+            noted.map_err(at(Place::file(&self.kustomization.path)))?;
         }
+        Ok(())
     }
 
-    fn add(&self, passes: &mut Passes<'_>, kind: &'static str) {
+    fn add(&self, passes: &mut Passes<'_>, kind: &'static str, budget: &Budget) {
         if self.on {
             let note = Note::builtin(self.root, self.kustomization, kind);
-            passes.add(NotePass(note), Place::default());
+            let place = Place::file(&self.kustomization.path);
+            passes.add(NotePass(note, budget.clone()), place);
         }
     }
 }
 
-pub(crate) fn note_all(resources: &mut Collection, note: &Note) {
+pub(crate) fn note_all(resources: &mut Collection, note: &Note) -> Result<(), Exhausted> {
+    let budget = resources.budget();
+    let bytes = note.bytes();
     for resource in resources.contents_mut() {
+        budget.charge(bytes)?;
+        budget.spend(notes::STEPS)?;
         resource.note_change(note);
     }
+    Ok(())
 }
 
 fn refuse(kustomization: &Kustomization, charts: bool) -> Result<(), BuildError> {
@@ -570,13 +591,15 @@ fn refuse(kustomization: &Kustomization, charts: bool) -> Result<(), BuildError>
     Ok(())
 }
 
-fn read_configuration(text: &str, path: &str) -> Result<Configuration, BuildError> {
+fn read_configuration(text: &str, path: &str, budget: &Budget) -> Result<Configuration, BuildError> {
     let options = yaml::Options {
         duplicates: yaml::Duplicates::Collect,
         spans: true,
         ..yaml::Options::default()
     };
-    let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(path, error))?;
+    let documents = budget
+        .load(text, &options)
+        .map_err(|error| BuildError::yaml(path, error))?;
     let document = documents.into_iter().next();
     let (value, spans) = document.map_or_else(Default::default, |document| (document.value, document.spans));
     let shape = &kustomization::shapes::CONFIGURATION;

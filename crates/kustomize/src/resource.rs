@@ -8,6 +8,7 @@ use crate::sharing::Sharing;
 use crate::spelling::Spelling;
 use equate_manifest::object::Object;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::fmt;
 
 /// kustomize's namespace for cluster-scoped objects.
@@ -257,6 +258,15 @@ impl Resource {
         std::iter::once(self.name()).chain(self.history.iter().map(|former| former.name.as_str()))
     }
 
+    pub(crate) fn all_kinds(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.kind()).chain(self.history.iter().map(|former| former.kind.as_str()))
+    }
+
+    /// The steps to compare its names with another's.
+    pub(crate) fn steps(&self) -> usize {
+        1 + self.history.len()
+    }
+
     fn formerly<'a>(&'a self, former: &'a Former) -> Called<'a> {
         let (group, version) = self.group_version();
         Called {
@@ -318,11 +328,16 @@ pub(crate) fn map_in<'m>(map: &'m mut Map<String, Value>, field: &str) -> &'m mu
 }
 
 /// A scalar as YAML text; `None` for maps and lists.
-pub(crate) fn scalar_text(value: &Value) -> Option<String> {
+pub(crate) fn scalar_str(value: &Value) -> Option<Cow<'_, str>> {
     match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Null => Some(String::new()),
-        Value::Bool(_) | Value::Number(_) => Some(equate_manifest::json::to_go_string(value)),
+        Value::String(text) => Some(Cow::Borrowed(text)),
+        Value::Null => Some(Cow::Borrowed("")),
+        Value::Bool(_) | Value::Number(_) => Some(equate_manifest::json::to_go_string(value).into()),
         Value::Array(_) | Value::Object(_) => None,
     }
+}
+
+/// [`scalar_str`] as a text of its own.
+pub(crate) fn scalar_text(value: &Value) -> Option<String> {
+    scalar_str(value).map(Cow::into_owned)
 }

@@ -35,6 +35,9 @@ pub struct SecretFile<'f> {
     pub content: &'f [u8],
 }
 
+/// The steps of a call that decrypts nothing.
+const CALL_STEPS: usize = 10;
+
 pub(crate) fn open_file(
     loader: &Loader<'_>,
     root: &str,
@@ -44,6 +47,7 @@ pub(crate) fn open_file(
     let Some(secrets) = loader.secrets.filter(|_| path::split_label(root).0.is_empty()) else {
         return Ok(None);
     };
+    loader.budget.spend(file.content.len() / 8)?;
     let opened = secrets.file(&file).map_err(|source| Fault::Decrypt {
         path: path.to_owned(),
         source,
@@ -57,6 +61,7 @@ pub(crate) fn open_object(loader: &Loader<'_>, resource: &mut Resource) -> Resul
     let Some(secrets) = loader.secrets else {
         return Ok(());
     };
+    loader.budget.spend(CALL_STEPS)?;
     secrets
         .object(&mut resource.object)
         .map_err(|source| Fault::DecryptObject {

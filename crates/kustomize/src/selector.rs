@@ -1,14 +1,16 @@
 //! Selectors of patches and replacements.
 
-use crate::budget::Budget;
+use crate::budget::{BYTES_PER_STEP, Budget, Expression};
 use crate::error::Fault;
 use crate::kustomization::Selector;
 use crate::resource::Resource;
 use crate::schema::Schema;
 use crate::spec::{Limits, SpecTarget};
 use equate_manifest::object::Object;
-use regex::Regex;
 use serde_json::{Map, Value};
+
+/// The steps to find the original and the current namespace.
+const NAMESPACE_STEPS: usize = 20;
 
 #[derive(Debug)]
 pub(crate) struct Matcher {
@@ -19,53 +21,72 @@ pub(crate) struct Matcher {
     namespace: Pattern,
     labels: Vec<Requirement>,
     annotations: Vec<Requirement>,
+    /// The steps to compare the metadata of one object.
+    metadata_steps: usize,
+    budget: Budget,
 }
 
 impl Matcher {
     pub(crate) fn new(selector: &Selector, budget: &Budget) -> Result<Self, Fault> {
+        let labels = requirements(&selector.label_selector, budget)?;
+        let annotations = requirements(&selector.annotation_selector, budget)?;
+        let steps = labels.iter().chain(&annotations).map(Requirement::steps);
         Ok(Self {
+            metadata_steps: steps.sum(),
+            budget: budget.clone(),
             group: Pattern::anchored(&selector.group, budget)?,
             version: Pattern::anchored(&selector.version, budget)?,
             kind: Pattern::anchored(&selector.kind, budget)?,
             name: Pattern::anchored(&selector.name, budget)?,
             namespace: Pattern::anchored(&selector.namespace, budget)?,
-            labels: requirements(&selector.label_selector)?,
-            annotations: requirements(&selector.annotation_selector)?,
+            labels,
+            annotations,
         })
     }
 
     pub(crate) fn matches(&self, resource: &Resource, schema: &Schema) -> bool {
         let (group, version) = resource.group_version();
+        let budget = &self.budget;
+        if !self.namespace.is_any() {
+            budget.owe(NAMESPACE_STEPS);
+        }
         self.matches_kind(group, version, resource.kind())
             && self
                 .name
-                .matches_either(resource.original_name(), || resource.name())
+                .matches_either(resource.original_name(), || resource.name(), budget)
             && (self.namespace.is_any()
-                || self
-                    .namespace
-                    .matches_either(resource.original_namespace(schema), || {
-                        resource.effective_namespace(schema)
-                    }))
+                || self.namespace.matches_either(
+                    resource.original_namespace(schema),
+                    || resource.effective_namespace(schema),
+                    budget,
+                ))
             && self.matches_metadata(resource)
     }
 
     /// The only name it can match, if there is one.
     pub(crate) fn only_name(&self) -> Option<&str> {
-        match &self.name {
-            Pattern::Text(name) => Some(name),
-            Pattern::Any | Pattern::Expression(_) => None,
-        }
+        self.name.only()
+    }
+
+    /// The only kind it can match, if there is one.
+    pub(crate) fn only_kind(&self) -> Option<&str> {
+        self.kind.only()
     }
 
     pub(crate) fn matches_kind(&self, group: &str, version: &str, kind: &str) -> bool {
-        self.kind.matches(kind) && self.group.matches(group) && self.version.matches(version)
+        let budget = &self.budget;
+        budget.owe(8);
+        self.kind.matches(kind, budget)
+            && self.group.matches(group, budget)
+            && self.version.matches(version, budget)
     }
 
     pub(crate) fn matches_names(&self, name: &str, namespace: &str) -> bool {
-        self.name.matches(name) && self.namespace.matches(namespace)
+        self.name.matches(name, &self.budget) && self.namespace.matches(namespace, &self.budget)
     }
 
     pub(crate) fn matches_metadata(&self, resource: &Resource) -> bool {
+        self.budget.owe(self.metadata_steps);
         self.labels
             .iter()
             .all(|requirement| requirement.matches(resource.texts("labels")))
@@ -120,7 +141,7 @@ enum Pattern {
     Any,
     /// An expression without special characters: comparing is far cheaper than matching.
     Text(String),
-    Expression(Regex),
+    Expression(Expression),
 }
 
 impl Pattern {
@@ -134,8 +155,8 @@ impl Pattern {
         {
             return Ok(Self::Text(pattern.to_owned()));
         }
-        match budget.pattern(&format!("^(?:{pattern})$"))? {
-            Ok(regex) => Ok(Self::Expression(regex)),
+        match budget.pattern(&format!("^(?:{pattern})$"), pattern)? {
+            Ok(expression) => Ok(Self::Expression(expression)),
             Err(problem) => Err(Fault::Pattern {
                 pattern: pattern.to_owned(),
                 problem,
@@ -147,18 +168,28 @@ impl Pattern {
         matches!(self, Self::Any)
     }
 
-    fn matches(&self, text: &str) -> bool {
+    fn only(&self) -> Option<&str> {
         match self {
-            Self::Any => true,
-            Self::Text(wanted) => wanted == text,
-            Self::Expression(regex) => regex.is_match(text),
+            Self::Text(text) => Some(text),
+            Self::Any | Self::Expression(_) => None,
         }
     }
 
-    fn matches_either<'t>(&self, first: &'t str, second: impl FnOnce() -> &'t str) -> bool {
-        self.matches(first) || {
+    fn matches(&self, text: &str, budget: &Budget) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Text(wanted) => {
+                budget.owe(wanted.len().min(text.len()) / BYTES_PER_STEP);
+                wanted == text
+            }
+            Self::Expression(expression) => expression.is_match(text, budget),
+        }
+    }
+
+    fn matches_either<'t>(&self, first: &'t str, second: impl FnOnce() -> &'t str, budget: &Budget) -> bool {
+        self.matches(first, budget) || {
             let second = second();
-            second != first && self.matches(second)
+            second != first && self.matches(second, budget)
         }
     }
 }
@@ -174,6 +205,14 @@ enum Requirement {
 }
 
 impl Requirement {
+    fn steps(&self) -> usize {
+        const STEPS: usize = 10;
+        match self {
+            Self::In(_, values) | Self::NotIn(_, values) => STEPS + values.len(),
+            Self::Exists(_) | Self::Absent(_) | Self::Greater(..) | Self::Less(..) => STEPS,
+        }
+    }
+
     fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         let value = |key: &String| {
             labels
@@ -194,7 +233,8 @@ impl Requirement {
 
 /// Parses a label selector like `k8s.io/apimachinery/pkg/labels`: `a`, `!a`, `a=b`, `a!=b`, `a in (b,c)`, `a
 /// notin (b)`, `a>1`, `a<1`, joined by commas.
-fn requirements(selector: &str) -> Result<Vec<Requirement>, Fault> {
+fn requirements(selector: &str, budget: &Budget) -> Result<Vec<Requirement>, Fault> {
+    budget.spend(selector.len())?;
     let wrong = |problem: String| Fault::Selector {
         selector: selector.to_owned(),
         problem,
@@ -309,14 +349,14 @@ mod tests {
             ("n>2, n<4", true),
             (" app = web ", true),
         ] {
-            let requirements = requirements(selector).unwrap();
+            let requirements = requirements(selector, &Budget::default()).unwrap();
             let holds = requirements
                 .iter()
                 .all(|requirement| requirement.matches(labels.as_object()));
             assert_eq!(holds, expected, "{selector}");
         }
         for selector in ["app=web,", "=x", "app web", "app in db", "n>x"] {
-            assert!(requirements(selector).is_err(), "{selector}");
+            assert!(requirements(selector, &Budget::default()).is_err(), "{selector}");
         }
     }
 
@@ -331,7 +371,7 @@ mod tests {
             assert_eq!(
                 Pattern::anchored(pattern, &Budget::default())
                     .unwrap()
-                    .matches(name),
+                    .matches(name, &Budget::default()),
                 expected,
                 "{pattern}"
             );

@@ -10,6 +10,7 @@
 //!
 //! Not covered: a map copied by a replacement, whose values kustomize shares with the source.
 
+use crate::budget::BYTES_PER_STEP;
 use crate::resource::Resource;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -41,6 +42,16 @@ impl Sharing {
             members.sort_by(|one, other| one.names().cmp(other.names()));
             self.0.push(members);
         }
+    }
+
+    /// The steps to compare all groups before and after a change of the object.
+    pub(crate) fn steps(&self, object: &Map<String, Value>) -> usize {
+        let of = |members: &Vec<Member>| {
+            let first = members.first().and_then(|member| member.get(object)?.as_str());
+            let text = first.map_or(0, str::len) / BYTES_PER_STEP;
+            members.iter().map(Member::steps).sum::<usize>() + 2 * text
+        };
+        self.0.iter().map(of).sum()
     }
 
     pub(crate) fn forget(&mut self) {
@@ -131,6 +142,10 @@ fn set_all(members: &[Member], object: &mut Map<String, Value>, new: &Value) {
 }
 
 impl Member {
+    fn steps(&self) -> usize {
+        8 + 6 * (self.way.len() + self.indexes.len())
+    }
+
     /// The names on the way, without list marks, and the key.
     fn names(&self) -> impl Iterator<Item = &str> {
         let way = self.way.iter();

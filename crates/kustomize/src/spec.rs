@@ -140,6 +140,8 @@ pub struct Limits {
     pub made_bytes_max: usize,
     /// The most bytes of compiled regular expressions.
     pub pattern_bytes_max: usize,
+    /// The most work, in steps of some ten nanoseconds of processor time.
+    pub steps_max: u64,
     /// The most properties visited in one file of `crds`, repeats included.
     pub crd_properties_max: usize,
     /// The most charts rendered.
@@ -155,7 +157,8 @@ static THREADS: LazyLock<usize> =
 
 impl Default for Limits {
     /// 20,000 files, 256 MiB, 16 MiB a file, 64 levels, 50,000 objects, 20,000 kustomizations, 1 GiB made,
-    /// 128 MiB of expressions, 200,000 properties, 1,000 charts, one thread per processor.
+    /// 128 MiB of expressions, two minutes of work, 200,000 properties, 1,000 charts, one thread per
+    /// processor.
     fn default() -> Self {
         Self {
             files_max: 20_000,
@@ -166,6 +169,7 @@ impl Default for Limits {
             kustomizations_max: 20_000,
             made_bytes_max: 1 << 30,
             pattern_bytes_max: 128 << 20,
+            steps_max: 10_000_000_000,
             crd_properties_max: 200_000,
             charts_max: 1_000,
             threads_max: *THREADS,

@@ -4,10 +4,12 @@
 //! text (`1.50`), a plain date becomes a time, and a null left blank may vanish or become an empty string,
 //! unlike a written `null`. A text without any of these, which is most, costs one scan.
 
+use crate::budget::Budget;
 use crate::error::BuildError;
 use equate_manifest::calendar::days_in_month;
-use equate_manifest::yaml::{self, Document, Options};
+use equate_manifest::yaml::{Document, Options};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Spelling {
@@ -30,18 +32,38 @@ pub(crate) struct NonTextAnnotation {
     canonical: String,
 }
 
+/// The texts of nulls in labels and annotations, by field and key.
+#[derive(Debug, Default)]
+pub(crate) struct Nulls<'s>(HashMap<(&'s str, &'s str), &'s str>);
+
+impl Nulls<'_> {
+    pub(crate) fn text(&self, field: &str, key: &str) -> &str {
+        self.0.get(&(field, key)).copied().unwrap_or("null")
+    }
+}
+
 impl Spelling {
-    pub(crate) fn null(&self, field: &str, key: &str) -> &str {
-        if self
-            .blanks
-            .iter()
-            .any(|blank| blank.path[..] == ["metadata", field, key])
-        {
-            return "";
+    pub(crate) fn nulls(&self) -> Nulls<'_> {
+        let mut nulls = HashMap::new();
+        for bare in &self.annotations {
+            let key = ("annotations", bare.key.as_str());
+            nulls.entry(key).or_insert(bare.written.as_str());
         }
-        let mut annotations = self.annotations.iter();
-        let found = annotations.find(|bare| field == "annotations" && bare.key == key);
-        found.map_or("null", |bare| &bare.written)
+        for blank in &self.blanks {
+            if let [metadata, field, key] = &blank.path[..]
+                && metadata == "metadata"
+            {
+                nulls.insert((field, key), "");
+            }
+        }
+        Nulls(nulls)
+    }
+
+    /// The steps to look at all of it.
+    pub(crate) fn steps(&self) -> usize {
+        const STEPS: usize = 8;
+        let blanks = self.blanks.iter().map(|blank| STEPS * blank.path.len());
+        blanks.sum::<usize>() + STEPS * self.annotations.len()
     }
 
     pub(crate) fn resolve_blanks(&mut self, object: &mut Map<String, Value>) {
@@ -120,8 +142,12 @@ pub(crate) fn load(
     text: &str,
     path: &str,
     options: &Options,
+    budget: &Budget,
 ) -> Result<Vec<(Document, Spelling)>, BuildError> {
-    let read = |options: &Options| yaml::load(text, options).map_err(|error| BuildError::yaml(path, error));
+    let read = |options: &Options| {
+        let documents = budget.load(text, options);
+        documents.map_err(|error| BuildError::yaml(path, error))
+    };
     let documents = read(options)?;
     if !documents.iter().any(|document| depends(&document.value)) {
         return Ok(documents
@@ -135,7 +161,7 @@ pub(crate) fn load(
     })?;
     Ok(documents
         .into_iter()
-        .map(|document| spelled(document, text))
+        .map(|document| spelled(document, text, budget))
         .collect())
 }
 
@@ -162,11 +188,12 @@ fn looks_like_date(text: &str) -> bool {
     bytes.len() <= 40 && bytes.get(4) == Some(&b'-') && bytes.iter().take(4).all(u8::is_ascii_digit)
 }
 
-fn spelled(mut document: Document, text: &str) -> (Document, Spelling) {
+fn spelled(mut document: Document, text: &str, budget: &Budget) -> (Document, Spelling) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut spelling = Spelling::default();
     let mut changes = Vec::new();
     for (pointer, place) in document.spans.iter() {
+        budget.owe(8 + pointer.len() / 2);
         let Some(value) = document.value.pointer(pointer) else {
             continue;
         };

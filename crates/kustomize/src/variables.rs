@@ -65,6 +65,8 @@ pub(crate) fn bind(
             })
     };
     let mut found = resources.by_any_name(&target.name);
+    let steps = found.iter().map(|at| 15 * resources.at(*at).steps()).sum();
+    resources.budget().spend(steps)?;
     found.retain(|at| meant(resources.at(*at)));
     match found[..] {
         [] => {}
@@ -120,6 +122,7 @@ pub(crate) fn resolve(
     if variables.is_empty() {
         return Ok(None);
     }
+    let budget = resources.budget();
     let items = resources.items();
     let mut holders: HashMap<&str, &Resource> = HashMap::new();
     for resource in items {
@@ -130,15 +133,15 @@ pub(crate) fn resolve(
     let mut values = Values::new();
     for Bound { variable, place } in &variables.list {
         let holder = holders.get(variable.name.as_str()).copied();
-        let value = value_of(variable, holder).map_err(at(place.clone()))?;
+        let value = value_of(variable, holder, &budget).map_err(at(place.clone()))?;
         values.insert(variable.name.as_str(), (value, Cell::new(false)));
     }
-    let selection = Selection::new(specs);
-    let budget = resources.budget();
+    let selection = Selection::new(specs, &budget);
     for resource in resources.items_mut() {
         for spec in selection.of(resource) {
+            budget.owe(20 + resource.sharing.steps(&resource.object.0));
             let visited = resource.change_scalars(|resource| {
-                spec.visit_any(resource, Creation::Nothing, &mut |value| {
+                spec.visit_any(resource, Creation::Nothing, &budget, &mut |value| {
                     expand(value, &values, &budget)
                 })
             });
@@ -154,7 +157,7 @@ pub(crate) fn resolve(
         .then(|| format!("well-defined vars that were never replaced: {}", unused.join(","))))
 }
 
-fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fault> {
+fn value_of(variable: &Variable, holder: Option<&Resource>, budget: &Budget) -> Result<Value, Fault> {
     let Some(holder) = holder else {
         let name = variable.name.clone();
         return Err(Fault::NoVariableTarget { name });
@@ -174,7 +177,10 @@ fn value_of(variable: &Variable, holder: Option<&Resource>) -> Result<Value, Fau
             },
         )
         .collect();
-    let value = field_path::get_in(&holder.object.0, &segments);
+    let value = field_path::get_in(&holder.object.0, &segments, budget);
+    if let Some(value) = value {
+        budget.charge_copy(value, 0)?;
+    }
     value.cloned().ok_or_else(|| Fault::NoVariableField {
         name: variable.name.clone(),
         field: segments.join("."),
@@ -208,6 +214,9 @@ fn expand(value: &mut Value, values: &Values<'_>, budget: &Budget) -> Result<(),
 
 /// Replaces `$(NAME)`. A text that is only `$(NAME)` takes the value's type. `$$` is a dollar.
 fn expanded(text: &str, values: &Values<'_>, budget: &Budget) -> Result<Value, Exhausted> {
+    budget.spend(2 + text.len() / 4)?;
+    // the text after it has no names
+    let last_close = text.rfind(')').unwrap_or_default();
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -219,7 +228,12 @@ fn expanded(text: &str, values: &Values<'_>, budget: &Budget) -> Result<Value, E
         } else if let Some(after) = after.strip_prefix('$') {
             out.push('$');
             rest = after;
-        } else if let Some((name, after)) = after.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+        } else if let Some((name, after)) = after
+            .strip_prefix('(')
+            .filter(|inner| text.len() - inner.len() <= last_close)
+            .and_then(|inner| inner.split_once(')'))
+        {
+            budget.spend(10)?;
             match values.get(name) {
                 Some((value @ (Value::String(_) | Value::Number(_) | Value::Bool(_)), used)) => {
                     used.set(true);

@@ -604,3 +604,12 @@ fn hexadecimal(rest: &mut std::str::Chars<'_>) -> Option<u32> {
         any = true;
     }
 }
+
+/// Whether a search takes the same short time for each byte. Otherwise a byte may visit the whole expression:
+/// each choice can double the states of its automaton, and too many of them are not kept.
+pub fn is_simple(pattern: &str) -> bool {
+    const CHOICES_MAX: usize = 10;
+    const BYTES_MAX: usize = 200;
+    let choices = pattern.bytes().filter(|byte| b".[\\|?*+".contains(byte));
+    !pattern.contains('{') && choices.count() <= CHOICES_MAX && pattern.len() <= BYTES_MAX
+}

@@ -2,8 +2,11 @@
 //!
 //! Recipients are public keys, so anybody who can write to a repository can submit a document of any shape.
 //! Its size does not bound the work: an alias repeats its value, and a long key is authenticated with every
-//! value below it. Reading and decrypting have one count each, for all formats, and the caller can stop
-//! both.
+//! value below it. Reading and decrypting have one count each, for all formats.
+//!
+//! Work with private keys and expressions is counted in steps of ten nanoseconds: a document can name a
+//! thousand recipients, each with many keys to try. The caller is told all work in these steps, and can stop
+//! it.
 
 use std::cell::Cell;
 
@@ -11,6 +14,11 @@ use crate::decrypter::Limits;
 
 /// The bytes that count as one more value.
 const BYTES_PER_ENTRY: usize = 64;
+/// The cost of a value, in steps.
+const ENTRY_STEPS: u64 = 100;
+
+/// The caller's check: gets the steps ahead and returns whether to stop.
+pub(crate) type Meter<'s> = &'s dyn Fn(u64) -> bool;
 
 /// The reason for stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +29,12 @@ pub enum Exhausted {
     /// A key is too long.
     #[error("a key is longer than {0} bytes")]
     Key(usize),
+    /// Private keys or expressions take too long.
+    #[error(
+        "its recipients and rule take more than {0} steps of work; name fewer recipients, give fewer keys, or \
+         simplify the rule"
+    )]
+    Steps(u64),
     /// The caller has stopped it.
     #[error("it was cancelled")]
     Stopped,
@@ -28,18 +42,20 @@ pub enum Exhausted {
 
 pub(crate) struct Budget<'s> {
     left: Cell<usize>,
+    steps_left: Cell<u64>,
     limits: Limits,
-    stop: Option<&'s dyn Fn() -> bool>,
+    meter: Option<Meter<'s>>,
     /// The first limit, for callers that cannot return it.
     exhausted: Cell<Option<Exhausted>>,
 }
 
 impl<'s> Budget<'s> {
-    pub(crate) fn new(limits: Limits, stop: Option<&'s dyn Fn() -> bool>) -> Self {
+    pub(crate) fn new(limits: Limits, meter: Option<Meter<'s>>) -> Self {
         Self {
             left: Cell::new(limits.entries_max),
+            steps_left: Cell::new(limits.steps_max),
             limits,
-            stop,
+            meter,
             exhausted: Cell::new(None),
         }
     }
@@ -53,15 +69,32 @@ impl<'s> Budget<'s> {
     }
 
     pub(crate) fn entries(&self, entries: usize) -> Result<(), Exhausted> {
-        if self.stop.is_some_and(|stop| stop()) {
-            return Err(self.ends(Exhausted::Stopped));
-        }
+        self.tell(ENTRY_STEPS.saturating_mul(entries as u64))?;
         match self.left.get().checked_sub(entries) {
             Some(left) => {
                 self.left.set(left);
                 Ok(())
             }
             None => Err(self.ends(Exhausted::Entries(self.limits.entries_max))),
+        }
+    }
+
+    /// Charges work with private keys or expressions.
+    pub(crate) fn steps(&self, steps: u64) -> Result<(), Exhausted> {
+        self.tell(steps)?;
+        match self.steps_left.get().checked_sub(steps) {
+            Some(left) => {
+                self.steps_left.set(left);
+                Ok(())
+            }
+            None => Err(self.ends(Exhausted::Steps(self.limits.steps_max))),
+        }
+    }
+
+    fn tell(&self, steps: u64) -> Result<(), Exhausted> {
+        match self.meter.is_some_and(|meter| meter(steps)) {
+            true => Err(self.ends(Exhausted::Stopped)),
+            false => Ok(()),
         }
     }
 

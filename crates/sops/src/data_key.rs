@@ -7,6 +7,7 @@ use secrecy::SecretSlice;
 use zeroize::Zeroizing;
 
 use crate::age;
+use crate::budget::{Budget, Exhausted};
 use crate::keys::Keys;
 use crate::metadata::{Metadata, Recipient};
 use crate::openpgp;
@@ -35,6 +36,9 @@ pub enum DataKeyError {
         /// The failed attempts.
         failures: Vec<KeyFailure>,
     },
+    /// A limit is exceeded.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
     /// The groups' shares do not combine to a key.
     #[error("cannot combine the shares of its key groups")]
     Shares(#[from] ShamirError),
@@ -79,6 +83,9 @@ pub enum KeyFault {
     /// The transit engine refused.
     #[error(transparent)]
     Transit(#[from] TransitError),
+    /// A limit is exceeded.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
 }
 
 struct Shown<'f>(&'f [KeyFailure]);
@@ -102,6 +109,7 @@ pub(crate) fn find(
     metadata: &Metadata,
     keys: &Keys,
     transit: Option<&dyn Transit>,
+    budget: &Budget<'_>,
 ) -> Result<SecretSlice<u8>, DataKeyError> {
     let groups = metadata.groups.len();
     let needed = if groups == 1 { 1 } else { metadata.threshold.max(2) };
@@ -112,11 +120,15 @@ pub(crate) fn find(
             break;
         }
         for recipient in group {
-            match open(recipient, keys, transit) {
+            match open(recipient, keys, transit, budget) {
                 Ok(share) => {
                     shares.push(share);
                     break;
                 }
+                Err(KeyFailure {
+                    fault: KeyFault::Exhausted(exhausted),
+                    ..
+                }) => return Err(exhausted.into()),
                 Err(failure) => failures.push(failure),
             }
         }
@@ -135,7 +147,10 @@ pub(crate) fn find(
     }
     let key = match groups {
         1 => shares.swap_remove(0),
-        _ => shamir::combine(&shares)?,
+        _ => {
+            budget.steps(shamir::steps(&shares))?;
+            shamir::combine(&shares)?
+        }
     };
     Ok(key.to_vec().into())
 }
@@ -144,14 +159,19 @@ fn open(
     recipient: &Recipient,
     keys: &Keys,
     transit: Option<&dyn Transit>,
+    budget: &Budget<'_>,
 ) -> Result<Zeroizing<Vec<u8>>, KeyFailure> {
     let (service, name, opened) = match recipient {
-        Recipient::Age { recipient, sealed } => {
-            ("age", recipient.clone(), age::open(recipient, sealed, &keys.age))
-        }
-        Recipient::Pgp { fingerprint, sealed } => {
-            ("PGP", fingerprint.clone(), openpgp::open(sealed, &keys.pgp))
-        }
+        Recipient::Age { recipient, sealed } => (
+            "age",
+            recipient.clone(),
+            age::open(recipient, sealed, &keys.age, budget),
+        ),
+        Recipient::Pgp { fingerprint, sealed } => (
+            "PGP",
+            fingerprint.clone(),
+            openpgp::open(sealed, &keys.pgp, budget),
+        ),
         Recipient::Transit {
             address,
             engine,

@@ -4,7 +4,7 @@ use secrecy::SecretSlice;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Meter};
 use crate::data_key::{self, DataKeyError};
 use crate::envelope::{EnvelopeError, Opener};
 use crate::format::{Format, FormatError, ReadError};
@@ -39,16 +39,19 @@ pub struct Limits {
     pub entries_max: usize,
     /// The length of a key, in bytes.
     pub key_bytes_max: usize,
+    /// The work with private keys and expressions, in steps of some ten nanoseconds.
+    pub steps_max: u64,
 }
 
 impl Default for Limits {
-    /// Flux's 5 MiB; 100 levels; 200,000 values; keys of 4 KiB.
+    /// Flux's 5 MiB; 100 levels; 200,000 values; keys of 4 KiB; three seconds of work.
     fn default() -> Self {
         Self {
             bytes_max: 5 << 20,
             depth_max: 100,
             entries_max: 200_000,
             key_bytes_max: 4 << 10,
+            steps_max: 300_000_000,
         }
     }
 }
@@ -109,7 +112,7 @@ pub struct Decrypter<'k> {
     transit: Option<&'k dyn Transit>,
     integrity: Integrity,
     limits: Limits,
-    stop: Option<&'k dyn Fn() -> bool>,
+    meter: Option<Meter<'k>>,
     on_value: Option<walk::ValueCallback<'k>>,
 }
 
@@ -132,7 +135,7 @@ impl<'k> Decrypter<'k> {
             transit: None,
             integrity: Integrity::Checked,
             limits: Limits::default(),
-            stop: None,
+            meter: None,
             on_value: None,
         }
     }
@@ -158,11 +161,12 @@ impl<'k> Decrypter<'k> {
         Self { limits, ..self }
     }
 
-    /// Sets a check that is called often and stops the work if it returns true.
+    /// Sets a check that is called often, with the work ahead in steps of some ten nanoseconds. It stops the
+    /// work if it returns true.
     #[must_use]
-    pub fn with_stop(self, stop: &'k dyn Fn() -> bool) -> Self {
+    pub fn with_meter(self, meter: &'k dyn Fn(u64) -> bool) -> Self {
         Self {
-            stop: Some(stop),
+            meter: Some(meter),
             ..self
         }
     }
@@ -235,11 +239,11 @@ impl<'k> Decrypter<'k> {
     }
 
     fn budget(&self) -> Budget<'k> {
-        Budget::new(self.limits, self.stop)
+        Budget::new(self.limits, self.meter)
     }
 
     fn opener(&self, metadata: &Metadata) -> Result<Opener, FileError> {
-        let key = data_key::find(metadata, self.keys, self.transit)?;
+        let key = data_key::find(metadata, self.keys, self.transit, &self.budget())?;
         Opener::new(&key).map_err(FileError::DataKeyLength)
     }
 }

@@ -6,15 +6,23 @@
 use std::fmt;
 use std::io::Read as _;
 
-use pgp::composed::{DecryptionOptions, Message, PublicOrSecret, SignedSecretKey, TheRing};
-use pgp::types::{KeyDetails as _, Password};
+use pgp::composed::{DecryptionOptions, Esk, Message, PublicOrSecret, SignedSecretKey, TheRing};
+use pgp::ser::Serialize as _;
+use pgp::types::{KeyDetails, Password, PublicParams};
 use zeroize::Zeroizing;
 
+use crate::budget::Budget;
 use crate::data_key::KeyFault;
 
 /// Also the limit of the decrypted content.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const DATA_KEY_BYTES_MAX: u64 = 4 << 10;
+/// The work to read a message, to look at a key, and to use one: an RSA key of 1,024 bits or a curve. In steps
+/// of ten nanoseconds.
+const READ_STEPS: u64 = 5_000;
+const MATCH_STEPS: u64 = 10;
+const RSA_STEPS: u64 = 40_000;
+const CURVE_STEPS: u64 = 400_000;
 
 /// The reason why bytes are not private keys.
 #[derive(Debug, thiserror::Error)]
@@ -57,10 +65,39 @@ impl SecretKey {
         Ok(keys)
     }
 
+    /// The work to try it on all session keys, in steps of ten nanoseconds. An anonymous one fits any key.
+    fn steps(&self, session_keys: &[Esk]) -> u64 {
+        let subkeys = &self.0.secret_subkeys;
+        let tried = |session_key: &Esk| {
+            let Esk::PublicKeyEncryptedSessionKey(session_key) = session_key else {
+                return 0;
+            };
+            let primary = self.0.primary_key.public_key();
+            let primary = session_key.match_identity(primary).then(|| steps(primary));
+            let fits = subkeys.iter().map(|key| key.public_key());
+            let fits = fits.filter(|key| session_key.match_identity(*key));
+            MATCH_STEPS * (1 + subkeys.len() as u64)
+                + primary.unwrap_or_default()
+                + fits.map(steps).sum::<u64>()
+        };
+        session_keys.iter().map(tried).sum()
+    }
+
     fn is_locked(&self) -> bool {
         let mut subkeys = self.0.secret_subkeys.iter();
         self.0.primary_key.secret_params().is_encrypted()
             || subkeys.any(|key| key.secret_params().is_encrypted())
+    }
+}
+
+/// The work of a private key. RSA's grows with the cube of its length.
+fn steps(key: &impl KeyDetails) -> u64 {
+    match key.public_params() {
+        PublicParams::RSA(rsa) => {
+            let kibibits = (rsa.write_len() as u64 / 128).max(1);
+            RSA_STEPS.saturating_mul(kibibits.pow(3))
+        }
+        _ => CURVE_STEPS,
     }
 }
 
@@ -71,15 +108,23 @@ impl fmt::Debug for SecretKey {
 }
 
 /// The message names its recipients; the fingerprint in the document is only for people.
-pub(crate) fn open(sealed: &str, keys: &[SecretKey]) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
+pub(crate) fn open(
+    sealed: &str,
+    keys: &[SecretKey],
+    budget: &Budget<'_>,
+) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
     if sealed.len() > MESSAGE_BYTES_MAX {
         return Err(KeyFault::Damaged("PGP message too long"));
     }
+    budget.steps(READ_STEPS + 4 * sealed.len() as u64)?;
     let Ok((message, _)) = Message::from_string(sealed) else {
         return Err(KeyFault::Damaged("PGP message"));
     };
-    if !message.is_encrypted() {
+    let Message::Encrypted { esk, .. } = &message else {
         return Err(KeyFault::Damaged("PGP message"));
+    };
+    for key in keys {
+        budget.steps(key.steps(esk))?;
     }
     let password = Password::empty();
     let ring = TheRing {

@@ -4,12 +4,20 @@
 //! matches the comments above a value and above its parents. Each key and comment is matched once, and the
 //! result is kept.
 
+use equate_manifest::regexp::is_simple;
 use regex::{Regex, RegexBuilder};
 
 use crate::tree::Text;
 
-/// Bounds the time of a match, too.
-const REGEX_BYTES_MAX: usize = 256 << 10;
+/// Sizes of a compiled expression, and its steps: to compile it, and for each byte searched unless it is
+/// simple. Most need the smallest.
+const REGEXES: [(usize, u64, u64); 4] = [
+    (4 << 10, 5_000, 100),
+    (16 << 10, 10_000, 250),
+    (64 << 10, 40_000, 700),
+    (256 << 10, 150_000, 2_000),
+];
+const SIMPLE_STEPS: u64 = 2;
 
 /// The rule of a document that names none.
 const DEFAULT_UNENCRYPTED_SUFFIX: &str = "_unencrypted";
@@ -18,10 +26,17 @@ const DEFAULT_UNENCRYPTED_SUFFIX: &str = "_unencrypted";
 pub(crate) enum Rule {
     UnencryptedSuffix(String),
     EncryptedSuffix(String),
-    UnencryptedRegex(Regex),
-    EncryptedRegex(Regex),
-    UnencryptedComment(Regex),
-    EncryptedComment(Regex),
+    UnencryptedRegex(Expression),
+    EncryptedRegex(Expression),
+    UnencryptedComment(Expression),
+    EncryptedComment(Expression),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Expression {
+    regex: Regex,
+    compiled_steps: u64,
+    steps_per_byte: u64,
 }
 
 impl Default for Rule {
@@ -31,6 +46,27 @@ impl Default for Rule {
 }
 
 impl Rule {
+    fn expression(&self) -> Option<&Expression> {
+        match self {
+            Self::UnencryptedSuffix(_) | Self::EncryptedSuffix(_) => None,
+            Self::UnencryptedRegex(expression)
+            | Self::EncryptedRegex(expression)
+            | Self::UnencryptedComment(expression)
+            | Self::EncryptedComment(expression) => Some(expression),
+        }
+    }
+
+    pub(crate) fn compiled_steps(&self) -> u64 {
+        self.expression()
+            .map_or(0, |expression| expression.compiled_steps)
+    }
+
+    /// The steps to match a key or comment of this length.
+    pub(crate) fn steps(&self, bytes: usize) -> u64 {
+        let of = |expression: &Expression| (bytes as u64).saturating_mul(expression.steps_per_byte);
+        1 + self.expression().map_or(0, of)
+    }
+
     pub(crate) fn needs_comments(&self) -> bool {
         matches!(self, Self::UnencryptedComment(_) | Self::EncryptedComment(_))
     }
@@ -38,16 +74,18 @@ impl Rule {
     fn matches_key(&self, key: &str) -> bool {
         match self {
             Self::UnencryptedSuffix(suffix) | Self::EncryptedSuffix(suffix) => key.ends_with(suffix),
-            Self::UnencryptedRegex(regex) | Self::EncryptedRegex(regex) => regex.is_match(key),
+            Self::UnencryptedRegex(expression) | Self::EncryptedRegex(expression) => {
+                expression.regex.is_match(key)
+            }
             Self::UnencryptedComment(_) | Self::EncryptedComment(_) => false,
         }
     }
 
     fn matches_comment(&self, comment: &Text) -> bool {
         match self {
-            Self::UnencryptedComment(regex) | Self::EncryptedComment(regex) => {
-                comment.as_str().is_some_and(|text| regex.is_match(text))
-            }
+            Self::UnencryptedComment(expression) | Self::EncryptedComment(expression) => comment
+                .as_str()
+                .is_some_and(|text| expression.regex.is_match(text)),
             Self::UnencryptedSuffix(_)
             | Self::EncryptedSuffix(_)
             | Self::UnencryptedRegex(_)
@@ -156,6 +194,21 @@ impl<'r> Place<'r> {
     }
 }
 
-pub(crate) fn regex(text: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build()
+pub(crate) fn regex(text: &str) -> Result<Expression, regex::Error> {
+    let mut last = regex::Error::CompiledTooBig(0);
+    let is_simple = is_simple(text);
+    for (bytes, compiled_steps, steps_per_byte) in REGEXES {
+        let steps_per_byte = if is_simple { SIMPLE_STEPS } else { steps_per_byte };
+        match RegexBuilder::new(text).size_limit(bytes).build() {
+            Ok(regex) => {
+                return Ok(Expression {
+                    regex,
+                    compiled_steps,
+                    steps_per_byte,
+                });
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }

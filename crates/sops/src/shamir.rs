@@ -17,6 +17,13 @@ pub enum ShamirError {
     Repeated,
 }
 
+/// The work to combine them, in steps of ten nanoseconds.
+pub(crate) fn steps(shares: &[Zeroizing<Vec<u8>>]) -> u64 {
+    let points = shares.len().saturating_mul(shares.len()).saturating_mul(500);
+    let bytes: usize = shares.iter().map(|share| share.len()).sum();
+    points.saturating_add(bytes.saturating_mul(4)) as u64
+}
+
 pub(crate) fn combine(shares: &[Zeroizing<Vec<u8>>]) -> Result<Zeroizing<Vec<u8>>, ShamirError> {
     let [first, second, ..] = shares else {
         return Err(ShamirError::TooFew);

@@ -81,6 +81,8 @@ pub(crate) fn open(
         // so that it never equals a MAC over everything
         walk.hash.update(Sha256::digest("sops"));
     }
+    let asked = budget.steps(options.rule.compiled_steps());
+    asked.map_err(|exhausted| walk.fails(exhausted.into()))?;
     for document in documents {
         walk.entries(document)?;
     }
@@ -109,6 +111,7 @@ impl Walk<'_> {
             match entry {
                 Entry::Comment(comment) => self.comment(comment)?,
                 Entry::Pair { key, value } => {
+                    self.matches(key.len())?;
                     self.place.enter_key(key);
                     self.value(value)?;
                     if matches!(value, Node::Comment(_)) {
@@ -167,6 +170,12 @@ impl Walk<'_> {
         asked.map_err(|exhausted| self.fails(exhausted.into()))
     }
 
+    /// A key or comment of this length is matched with the rule.
+    fn matches(&self, bytes: usize) -> Result<(), WalkError> {
+        let asked = self.budget.steps(self.options.rule.steps(bytes));
+        asked.map_err(|exhausted| self.fails(exhausted.into()))
+    }
+
     fn opened(&self, value: &Node) -> Result<Node, WalkError> {
         let Node::Text(text) = value else {
             return Err(self.fails(WalkFault::Readable(value.kind())));
@@ -198,6 +207,7 @@ impl Walk<'_> {
     /// A comment that cannot be decrypted was never encrypted: older releases left comments alone.
     fn comment(&mut self, comment: &mut Comment) -> Result<(), WalkError> {
         self.ask()?;
+        self.matches(comment.text.as_bytes().len())?;
         if !self.place.comment(&comment.text) {
             return Ok(());
         }

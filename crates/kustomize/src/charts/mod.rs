@@ -18,6 +18,7 @@ mod values;
 
 pub(crate) use fields::of_generator;
 
+use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::kustomization::Kustomization;
@@ -191,7 +192,7 @@ impl Build<'_, '_> {
         let made = self.loader.budget.charge(text.len()).map_err(Fault::from);
         made.map_err(at(place.clone()))?;
         let mut rendered = Collection::within(&self.loader.budget);
-        let resources = read(&text, &chart, place)?;
+        let resources = read(&text, &chart, place, &self.loader.budget)?;
         let added = rendered.append_all(resources, schema);
         added.map_err(at(place.clone()))?;
         for mut resource in rendered.into_items() {
@@ -236,7 +237,8 @@ fn complete(
             })?;
         }
     }
-    let values = values::first(&chart, schema, || {
+    let budget = loader.budget.clone();
+    let values = values::first(&chart, schema, &budget, || {
         let own = format!("{}/values.yaml", chart.directory);
         let file = match chart.values_file.as_str() {
             "" if at_hand.is_none() => return fetched_values(&chart, own),
@@ -273,8 +275,8 @@ fn fetched_values(chart: &Chart, name: String) -> Result<ValuesFile, Fault> {
     }
 }
 
-fn read(text: &str, chart: &Chart, place: &Place) -> Result<Vec<Resource>, BuildError> {
-    manifests::parse(text, &place.path).map_err(|error| {
+fn read(text: &str, chart: &Chart, place: &Place, budget: &Budget) -> Result<Vec<Resource>, BuildError> {
+    manifests::parse(text, &place.path, budget).map_err(|error| {
         let before = text.lines().take(error.place.line.max(1));
         let template = before.filter_map(|line| line.strip_prefix("# Source: ")).last();
         at(place.clone())(Fault::ChartOutput {

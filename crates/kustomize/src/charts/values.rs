@@ -1,6 +1,7 @@
 //! Combines a chart's values files with inline values.
 
 use super::{Chart, ValuesFile, ValuesMerge};
+use crate::budget::Budget;
 use crate::error::Fault;
 use crate::patch;
 use crate::schema::Schema;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 pub(super) fn first(
     chart: &Chart,
     schema: &Schema,
+    budget: &Budget,
     file: impl FnOnce() -> Result<ValuesFile, Fault>,
 ) -> Result<ValuesFile, Fault> {
     let inline = &chart.values_inline;
@@ -22,12 +24,12 @@ pub(super) fn first(
     let merged = match chart.values_merge {
         ValuesMerge::Replace => inline.clone(),
         ValuesMerge::Override => {
-            let (values, spelling) = read(&file()?)?;
-            merge(values, &spelling, inline.clone(), schema)?
+            let (values, spelling) = read(&file()?, budget)?;
+            merge(values, &spelling, inline.clone(), schema, budget)?
         }
         ValuesMerge::Merge => {
-            let (values, _) = read(&file()?)?;
-            merge(inline.clone(), &Spelling::default(), values, schema)?
+            let (values, _) = read(&file()?, budget)?;
+            merge(inline.clone(), &Spelling::default(), values, schema, budget)?
         }
     };
     Ok(ValuesFile {
@@ -38,18 +40,19 @@ pub(super) fn first(
 
 /// Reads the first document by the rules for manifests: `no` is a string and a date a time. For Helm, which
 /// reads an unmerged file itself, `no` is a boolean and a date a string.
-fn read(file: &ValuesFile) -> Result<(Map<String, Value>, Spelling), Fault> {
+fn read(file: &ValuesFile, budget: &Budget) -> Result<(Map<String, Value>, Spelling), Fault> {
     let options = Options {
         dialect: Dialect::Yaml12,
         ..Options::default()
     };
     let name = || file.name.clone();
-    let documents = spelling::load(&file.text, &file.name, &options).map_err(|error| Fault::ValuesYaml {
-        file: name(),
-        line: error.place.line,
-        column: error.place.column,
-        fault: error.fault,
-    })?;
+    let documents =
+        spelling::load(&file.text, &file.name, &options, budget).map_err(|error| Fault::ValuesYaml {
+            file: name(),
+            line: error.place.line,
+            column: error.place.column,
+            fault: error.fault,
+        })?;
     let first = documents.into_iter().next();
     match first.map(|(document, spelling)| (document.value, spelling)) {
         None => Err(Fault::NoValues { file: name() }),
@@ -67,8 +70,9 @@ fn merge(
     spelling: &Spelling,
     over: Map<String, Value>,
     schema: &Schema,
+    budget: &Budget,
 ) -> Result<Map<String, Value>, Fault> {
-    match patch::merge_values(under, spelling, over, schema)? {
+    match patch::merge_values(under, spelling, over, schema, budget)? {
         Some(Value::Object(map)) => Ok(map),
         _ => Ok(Map::new()),
     }

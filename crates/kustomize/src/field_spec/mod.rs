@@ -9,6 +9,7 @@ mod tables;
 pub(crate) use spec_tree::{ByType, SpecFault, SpecTree};
 pub(crate) use tables::{Reference, Tables};
 
+use crate::budget::Budget;
 use crate::error::{Fault, FieldProblem, node_kind};
 use crate::kustomization::FieldSpecField;
 use crate::resource::{Resource, split_api_version};
@@ -65,6 +66,7 @@ impl FieldSpec {
         &self,
         resource: &mut Resource,
         creates: Creation,
+        budget: &Budget,
         change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
     ) -> Result<(), Fault> {
         let object = &resource.object;
@@ -72,19 +74,19 @@ impl FieldSpec {
         if !self.selects(group, version, object.kind()) {
             return Ok(());
         }
-        self.visit_any(resource, creates, change)
+        self.visit_any(resource, creates, budget, change)
     }
 
     pub(crate) fn visit_any(
         &self,
         resource: &mut Resource,
         creates: Creation,
+        budget: &Budget,
         change: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
     ) -> Result<(), Fault> {
-        let creates = if self.create { creates } else { Creation::Nothing };
         let mut indexes = Vec::new();
         let object = &mut resource.object.0;
-        let visited = visit_map(object, &self.segments, creates, &mut indexes, &mut |value, _| {
+        let visited = self.visit_object(object, creates, budget, &mut indexes, &mut |value, _| {
             change(value)
         });
         visited.map_err(|problem| Fault::Field {
@@ -97,36 +99,34 @@ impl FieldSpec {
 
 #[derive(Debug)]
 pub(crate) struct Selection<'s> {
-    /// Those for all kinds are in every list, in their order.
-    by_kind: HashMap<&'s str, Vec<&'s FieldSpec>>,
-    for_all: Vec<&'s FieldSpec>,
+    /// By kind, with their places in the list; the empty kind means all.
+    by_kind: HashMap<&'s str, Vec<(usize, &'s FieldSpec)>>,
+    budget: Budget,
 }
 
 impl<'s> Selection<'s> {
-    pub(crate) fn new(specs: &'s [FieldSpec]) -> Self {
-        let mut by_kind: HashMap<&str, Vec<&FieldSpec>> = HashMap::new();
-        for spec in specs {
-            by_kind.entry(&spec.kind).or_default();
-        }
-        for spec in specs {
-            if spec.kind.is_empty() {
-                by_kind.values_mut().for_each(|list| list.push(spec));
-            } else {
-                by_kind.entry(&spec.kind).or_default().push(spec);
-            }
+    pub(crate) fn new(specs: &'s [FieldSpec], budget: &Budget) -> Self {
+        budget.owe(10 * specs.len());
+        let mut by_kind: HashMap<&str, Vec<_>> = HashMap::new();
+        for (at, spec) in specs.iter().enumerate() {
+            by_kind.entry(&spec.kind).or_default().push((at, spec));
         }
         Self {
-            for_all: by_kind.remove("").unwrap_or_default(),
             by_kind,
+            budget: budget.clone(),
         }
     }
 
     pub(crate) fn of(&self, resource: &Resource) -> Vec<&'s FieldSpec> {
         let kind = resource.kind();
         let (group, version) = resource.group_version();
-        let listed = self.by_kind.get(kind).unwrap_or(&self.for_all);
-        let selected = listed.iter().filter(|spec| spec.selects(group, version, kind));
-        selected.copied().collect()
+        let listed = |kind| self.by_kind.get(kind).map_or(&[][..], Vec::as_slice);
+        let listed = listed(kind).iter().chain(listed(""));
+        let selected = listed.filter(|(_, spec)| spec.selects(group, version, kind));
+        let mut selected: Vec<_> = selected.copied().collect();
+        self.budget.owe(10 + 4 * selected.len());
+        selected.sort_unstable_by_key(|(at, _)| *at);
+        selected.into_iter().map(|(_, spec)| spec).collect()
     }
 
     pub(crate) fn spec_tree<'k>(
@@ -135,20 +135,38 @@ impl<'s> Selection<'s> {
         resource: &Resource,
     ) -> &'k SpecTree<'s> {
         known.of(resource.object.api_version(), resource.kind(), || {
-            SpecTree::new(self.of(resource))
+            SpecTree::new(self.of(resource), &self.budget)
         })
     }
 }
 
+/// The steps to find and copy one specification.
+const MERGE_STEPS: usize = 20;
+
 /// Adds specifications to a list. One whose kind and path are covered already adds nothing; a different
 /// `create` is an error.
-pub(crate) fn merge(list: &mut Vec<FieldSpec>, more: &[FieldSpec]) -> Result<(), Fault> {
+pub(crate) fn merge(list: &mut Vec<FieldSpec>, more: &[FieldSpec], budget: &Budget) -> Result<(), Fault> {
+    if more.is_empty() {
+        return Ok(());
+    }
+    budget.spend(MERGE_STEPS * (list.len() + more.len()))?;
+    let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, spec) in list.iter().enumerate() {
+        places.entry(spec.path.clone()).or_default().push(at);
+    }
     for spec in more {
-        let same = list
+        let known = places.entry(spec.path.clone()).or_default();
+        budget.spend(2 * known.len())?;
+        let same = known
             .iter()
-            .find(|other| other.path == spec.path && spec.selects(&other.group, &other.version, &other.kind));
+            .map(|at| &list[*at])
+            .find(|other| spec.selects(&other.group, &other.version, &other.kind));
         match same {
-            None => list.push(spec.clone()),
+            None => {
+                budget.charge(size_of::<FieldSpec>() + spec.path.len())?;
+                known.push(list.len());
+                list.push(spec.clone());
+            }
             Some(other) if other.create == spec.create => {}
             Some(_) => {
                 return Err(Fault::FieldSpecConflict {
@@ -189,10 +207,26 @@ fn push(segments: &mut [String], c: char) {
 /// Changes a field; the numbers are the list indexes on the way.
 type Change<'c> = &'c mut dyn FnMut(&mut Value, &[usize]) -> Result<(), FieldProblem>;
 
+impl FieldSpec {
+    fn visit_object(
+        &self,
+        object: &mut Map<String, Value>,
+        creates: Creation,
+        budget: &Budget,
+        indexes: &mut Vec<usize>,
+        change: Change<'_>,
+    ) -> Result<(), FieldProblem> {
+        Budget::check_depth(self.segments.len())?;
+        let creates = if self.create { creates } else { Creation::Nothing };
+        visit_map(object, &self.segments, creates, budget, indexes, change)
+    }
+}
+
 fn visit(
     value: &mut Value,
     path: &[String],
     creates: Creation,
+    budget: &Budget,
     indexes: &mut Vec<usize>,
     change: Change<'_>,
 ) -> Result<(), FieldProblem> {
@@ -202,12 +236,13 @@ fn visit(
     match value {
         Value::Null => Ok(()),
         Value::Array(items) => items.iter_mut().enumerate().try_for_each(|(index, item)| {
+            budget.spend(2)?;
             indexes.push(index);
-            let visited = visit(item, path, creates, indexes, change);
+            let visited = visit(item, path, creates, budget, indexes, change);
             indexes.pop();
             visited
         }),
-        Value::Object(map) => visit_map(map, path, creates, indexes, change),
+        Value::Object(map) => visit_map(map, path, creates, budget, indexes, change),
         _ => Err(FieldProblem::NotCollection),
     }
 }
@@ -216,9 +251,11 @@ fn visit_map(
     map: &mut Map<String, Value>,
     path: &[String],
     creates: Creation,
+    budget: &Budget,
     indexes: &mut Vec<usize>,
     change: Change<'_>,
 ) -> Result<(), FieldProblem> {
+    budget.spend(4)?;
     let Some((segment, rest)) = path.split_first() else {
         return Ok(());
     };
@@ -251,7 +288,7 @@ fn visit_map(
             None => return Ok(()),
         },
     };
-    visit(field, rest, creates, indexes, change)
+    visit(field, rest, creates, budget, indexes, change)
 }
 
 pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<bool, FieldProblem> {
@@ -280,10 +317,15 @@ mod tests {
         };
         let mut resource = Resource::new(map, crate::Origin::default());
         let spec = FieldSpec::new("", "", "", path, create);
-        spec.visit(&mut resource, Creation::Scalar, &mut |value| {
-            *value = "X".into();
-            Ok(())
-        })
+        spec.visit(
+            &mut resource,
+            Creation::Scalar,
+            &Budget::default(),
+            &mut |value| {
+                *value = "X".into();
+                Ok(())
+            },
+        )
         .unwrap();
         assert_eq!(&resource.object.into_value(), expected, "{path}");
     }
@@ -315,7 +357,9 @@ mod tests {
         let mut resource = Resource::new(map, crate::Origin::default());
         let spec = FieldSpec::new("", "", "", "a/b", false);
         let error = spec
-            .visit(&mut resource, Creation::Nothing, &mut |_| Ok(()))
+            .visit(&mut resource, Creation::Nothing, &Budget::default(), &mut |_| {
+                Ok(())
+            })
             .unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -6,7 +6,8 @@
 //! Changes and errors are the same as with one walk per specification. Where they could differ, the walks
 //! stay separate: one path is a prefix of another, only one requires a list, or only one creates its field.
 
-use super::{Creation, FieldSpec, visit_map};
+use super::{Creation, FieldSpec};
+use crate::budget::Budget;
 use crate::error::{Fault, FieldProblem};
 use crate::resource::Resource;
 use equate_manifest::object::{Object, field_mut};
@@ -41,9 +42,9 @@ pub(crate) struct SpecFault {
 type Change<'c> = dyn FnMut(usize, &mut Value, &[usize]) -> Result<(), FieldProblem> + 'c;
 
 impl<'s> SpecTree<'s> {
-    pub(crate) fn new(specs: Vec<&'s FieldSpec>) -> Self {
+    pub(crate) fn new(specs: Vec<&'s FieldSpec>, budget: &Budget) -> Self {
         Self {
-            tree: tree(&specs),
+            tree: tree(&specs, budget),
             specs,
         }
     }
@@ -57,13 +58,16 @@ impl<'s> SpecTree<'s> {
         &self,
         object: &mut Object,
         creates: Creation,
+        budget: &Budget,
         change: &mut Change<'_>,
     ) -> Result<(), SpecFault> {
         let Some(tree) = &self.tree else {
-            return self.visit_in_turn(object, creates, change);
+            return self.visit_in_turn(object, creates, budget, change);
         };
         let mut walk = Walk {
             creates,
+            budget,
+            ended: false,
             indexes: Vec::new(),
             wrong: None,
             change,
@@ -76,19 +80,13 @@ impl<'s> SpecTree<'s> {
         &self,
         object: &mut Object,
         creates: Creation,
+        budget: &Budget,
         change: &mut Change<'_>,
     ) -> Result<(), SpecFault> {
         for (at, spec) in self.specs.iter().enumerate() {
-            let creates = if spec.create { creates } else { Creation::Nothing };
             let mut change = |value: &mut Value, indexes: &[usize]| change(at, value, indexes);
-            visit_map(
-                &mut object.0,
-                &spec.segments,
-                creates,
-                &mut Vec::new(),
-                &mut change,
-            )
-            .map_err(|problem| SpecFault { at, problem })?;
+            spec.visit_object(&mut object.0, creates, budget, &mut Vec::new(), &mut change)
+                .map_err(|problem| SpecFault { at, problem })?;
         }
         Ok(())
     }
@@ -103,11 +101,13 @@ impl<'s> SpecTree<'s> {
 }
 
 /// Builds the tree if the order of visits makes no difference.
-fn tree<'s>(specs: &[&'s FieldSpec]) -> Option<Vec<Branch<'s>>> {
+fn tree<'s>(specs: &[&'s FieldSpec], budget: &Budget) -> Option<Vec<Branch<'s>>> {
     let mut tree = Vec::new();
     for (at, spec) in specs.iter().enumerate() {
+        Budget::check_depth(spec.segments.len()).ok()?;
         let mut branches = &mut tree;
         for (depth, segment) in spec.segments.iter().enumerate() {
+            budget.spend(10 + branches.len()).ok()?;
             let branch = branch(branches, segment, at)?;
             let is_end = depth + 1 == spec.segments.len();
             let is_known = !branch.ends.is_empty();
@@ -155,6 +155,9 @@ fn branch<'b, 's>(
 
 struct Walk<'c, 'f> {
     creates: Creation,
+    budget: &'c Budget,
+    /// Whether the budget is exhausted.
+    ended: bool,
     indexes: Vec<usize>,
     /// The error of the first specification that has one.
     wrong: Option<SpecFault>,
@@ -163,6 +166,14 @@ struct Walk<'c, 'f> {
 
 impl Walk<'_, '_> {
     fn map(&mut self, map: &mut Map<String, Value>, branches: &[Branch<'_>]) {
+        if self.ended {
+            return;
+        }
+        if let Err(exhausted) = self.budget.spend(4 * branches.len()) {
+            self.ended = true;
+            self.note(0, exhausted.into());
+            return;
+        }
         for branch in branches {
             let created = self.created(branch);
             let field = match field_mut(map, branch.name) {
@@ -213,6 +224,7 @@ impl Walk<'_, '_> {
         match value {
             Value::Null => {}
             Value::Array(items) => {
+                self.budget.owe(items.len());
                 for (index, item) in items.iter_mut().enumerate() {
                     self.indexes.push(index);
                     self.below(item, branch);
@@ -272,20 +284,26 @@ mod tests {
             panic!("no object");
         };
         let mut resource = Resource::new(map, Origin::default());
-        let visited = spec_tree.visit(&mut resource.object, creates, &mut |at, value, indexes| {
-            if *value == "bad" {
-                return Err(FieldProblem::EmptyName);
-            }
-            let before = std::mem::take(value);
-            *value = match before {
-                Value::Object(mut map) => {
-                    map.insert(format!("by {at}"), json!(indexes));
-                    map.into()
+        let budget = Budget::default();
+        let visited = spec_tree.visit(
+            &mut resource.object,
+            creates,
+            &budget,
+            &mut |at, value, indexes| {
+                if *value == "bad" {
+                    return Err(FieldProblem::EmptyName);
                 }
-                scalar => format!("{scalar} by {at} in {indexes:?}").into(),
-            };
-            Ok(())
-        });
+                let before = std::mem::take(value);
+                *value = match before {
+                    Value::Object(mut map) => {
+                        map.insert(format!("by {at}"), json!(indexes));
+                        map.into()
+                    }
+                    scalar => format!("{scalar} by {at} in {indexes:?}").into(),
+                };
+                Ok(())
+            },
+        );
         let error = visited
             .err()
             .map(|wrong| spec_tree.fault(wrong, &resource).to_string());
@@ -298,7 +316,7 @@ mod tests {
             .iter()
             .map(|path| FieldSpec::new("", "", "", path.trim_start_matches('+'), path.starts_with('+')))
             .collect();
-        let spec_tree = SpecTree::new(specs.iter().collect());
+        let spec_tree = SpecTree::new(specs.iter().collect(), &Budget::default());
         assert_eq!(spec_tree.tree.is_some(), is_tree, "{paths:?}");
         let in_turn = SpecTree {
             specs: spec_tree.specs.clone(),

@@ -1,8 +1,11 @@
 //! The field lists of transformers: kustomize's own plus those of `configurations`.
 
-use super::{FieldSpec, merge};
+use super::{FieldSpec, MERGE_STEPS, merge};
+use crate::budget::Budget;
 use crate::error::Fault;
 use crate::kustomization::Configuration;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, LazyLock};
 
 static BUILT_IN: LazyLock<Arc<Tables>> =
@@ -35,6 +38,18 @@ pub(crate) struct Reference {
     pub(crate) kind: String,
     pub(crate) fields: Vec<FieldSpec>,
 }
+
+/// Places by group, version and kind.
+type Places = HashMap<[String; 3], usize>;
+
+impl Reference {
+    fn target(&self) -> [String; 3] {
+        [self.group.clone(), self.version.clone(), self.kind.clone()]
+    }
+}
+
+/// The steps to make and sort a key.
+const SORT_STEPS: usize = 60;
 
 impl Tables {
     pub(crate) fn built_in() -> Arc<Self> {
@@ -97,7 +112,7 @@ impl Tables {
         })
     }
 
-    pub(crate) fn extend(&mut self, configuration: &Configuration) -> Result<(), Fault> {
+    pub(crate) fn extend(&mut self, configuration: &Configuration, budget: &Budget) -> Result<(), Fault> {
         let specs = |fields: &[crate::kustomization::FieldSpecField]| -> Vec<FieldSpec> {
             fields.iter().map(FieldSpec::from_field).collect()
         };
@@ -117,38 +132,39 @@ impl Tables {
             (&mut self.replicas, &configuration.replicas),
             (&mut self.variables, &configuration.var_reference),
         ] {
-            merge(list, &specs(more))?;
+            merge(list, &specs(more), budget)?;
         }
+        let mut places = self.places(budget)?;
         for reference in &configuration.name_reference {
-            self.refer(&Reference {
+            let reference = Reference {
                 group: reference.group.clone(),
                 version: reference.version.clone(),
                 kind: reference.kind.clone(),
                 fields: specs(&reference.field_specs),
-            })?;
+            };
+            self.refer(&reference, &mut places, budget)?;
         }
-        self.sort();
-        Ok(())
+        self.sort(budget)
     }
 
-    pub(crate) fn absorb(tables: &mut Arc<Self>, other: &Arc<Self>) -> Result<(), Fault> {
+    pub(crate) fn absorb(tables: &mut Arc<Self>, other: &Arc<Self>, budget: &Budget) -> Result<(), Fault> {
         if Arc::ptr_eq(tables, &NONE) {
             let mut fresh = Self::default();
             if Arc::ptr_eq(other, &BUILT_IN) {
                 *tables = Arc::clone(other);
                 return Ok(());
             }
-            fresh.add(other)?;
+            fresh.add(other, budget)?;
             *tables = Arc::new(fresh);
             return Ok(());
         }
         if Arc::ptr_eq(tables, other) || Arc::ptr_eq(other, &NONE) {
             return Ok(());
         }
-        Arc::make_mut(tables).add(other)
+        Arc::make_mut(tables).add(other, budget)
     }
 
-    fn sort(&mut self) {
+    fn sort(&mut self, budget: &Budget) -> Result<(), Fault> {
         for list in [
             &mut self.name_prefix,
             &mut self.name_suffix,
@@ -162,14 +178,17 @@ impl Tables {
             &mut self.replicas,
             &mut self.variables,
         ] {
+            budget.spend(SORT_STEPS * list.len())?;
             list.sort_by_cached_key(|spec| crate::order::kind_key(&spec.group, &spec.version, &spec.kind));
         }
+        budget.spend(SORT_STEPS * self.references.len())?;
         self.references.sort_by_cached_key(|reference| {
             crate::order::kind_key(&reference.group, &reference.version, &reference.kind)
         });
+        Ok(())
     }
 
-    fn add(&mut self, other: &Self) -> Result<(), Fault> {
+    fn add(&mut self, other: &Self, budget: &Budget) -> Result<(), Fault> {
         let Self {
             name_prefix,
             name_suffix,
@@ -200,24 +219,33 @@ impl Tables {
             (&mut self.replicas, replicas),
             (&mut self.variables, variables),
         ] {
-            merge(list, more)?;
+            merge(list, more, budget)?;
         }
+        let mut places = self.places(budget)?;
         for reference in references {
-            self.refer(reference)?;
+            self.refer(reference, &mut places, budget)?;
         }
-        self.sort();
-        Ok(())
+        self.sort(budget)
     }
 
-    fn refer(&mut self, reference: &Reference) -> Result<(), Fault> {
-        let same = self.references.iter_mut().find(|other| {
-            other.group == reference.group
-                && other.version == reference.version
-                && other.kind == reference.kind
-        });
-        match same {
-            Some(known) => merge(&mut known.fields, &reference.fields),
-            None => {
+    /// The places of references in the list.
+    fn places(&self, budget: &Budget) -> Result<Places, Fault> {
+        budget.spend(MERGE_STEPS * self.references.len())?;
+        // from the end: the first of repeated targets counts
+        let places = self.references.iter().enumerate().rev();
+        Ok(places.map(|(at, reference)| (reference.target(), at)).collect())
+    }
+
+    fn refer(&mut self, reference: &Reference, places: &mut Places, budget: &Budget) -> Result<(), Fault> {
+        budget.spend(MERGE_STEPS * (1 + reference.fields.len()))?;
+        match places.entry(reference.target()) {
+            Entry::Occupied(place) => merge(
+                &mut self.references[*place.get()].fields,
+                &reference.fields,
+                budget,
+            ),
+            Entry::Vacant(place) => {
+                place.insert(self.references.len());
                 self.references.push(reference.clone());
                 Ok(())
             }

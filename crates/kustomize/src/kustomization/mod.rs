@@ -17,11 +17,12 @@ pub(crate) use fields::{
     Replica, Selector, SortOptions, Variable,
 };
 
+use crate::budget::{Budget, measure};
 use crate::error::{BuildError, Fault, Place};
 use crate::loader::{Loader, at};
 use crate::notes::Provenance;
 use crate::tree::EntryKind;
-use equate_manifest::yaml::{self, Dialect, Duplicates, Options, Spans};
+use equate_manifest::yaml::{Dialect, Duplicates, Options, Spans};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -131,21 +132,28 @@ pub(crate) fn find(loader: &mut Loader<'_>, root: &str) -> Result<Option<String>
 pub(crate) fn read(loader: &mut Loader<'_>, root: &str, name: &str) -> Result<Kustomization, BuildError> {
     let path = crate::path::join(root, name).unwrap_or_default();
     let (_, text) = loader.read_text(root, name).map_err(at(Place::file(&path)))?;
-    let kustomization = parse(&text, root, path)?;
+    let kustomization = parse(&text, root, path, &loader.budget)?;
     loader
         .deprecations
         .extend(kustomization.deprecations.iter().cloned());
     Ok(kustomization)
 }
 
-pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomization, BuildError> {
+pub(crate) fn parse(
+    text: &str,
+    root: &str,
+    path: String,
+    budget: &Budget,
+) -> Result<Kustomization, BuildError> {
     let options = Options {
         dialect: Dialect::Yaml11,
         duplicates: Duplicates::Collect,
         spans: true,
         ..Options::default()
     };
-    let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(&path, error))?;
+    let documents = budget
+        .load(text, &options)
+        .map_err(|error| BuildError::yaml(&path, error))?;
     let (value, spans) = match documents.into_iter().next() {
         Some(document) => (document.value, document.spans),
         None => (Value::Null, Spans::default()),
@@ -160,6 +168,8 @@ pub(crate) fn parse(text: &str, root: &str, path: String) -> Result<Kustomizatio
         spans,
         spellings: HashMap::new(),
     };
+    // checked and converted
+    budget.owe(2 * measure(&value).0);
     let set = set_fields(&value);
     let decoded = decode::<Fields>(
         value,

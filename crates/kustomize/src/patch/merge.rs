@@ -5,13 +5,18 @@
 //! those of kyaml's `merge2`, quirks included: kyaml merges a new value with itself, and
 //! [`absorb`](Merger::absorb) does the same.
 
-use crate::error::{Fault, node_kind};
-use crate::resource::scalar_text;
+use crate::budget::{Budget, measure};
+use crate::error::{Exhausted, Fault, node_kind};
+use crate::resource::{scalar_str, scalar_text};
 use crate::schema::{FieldType, Node, Schema};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 const DIRECTIVE: &str = "$patch";
+/// The steps to look at one field of a map, and at one item of a list.
+const FIELD_STEPS: usize = 10;
+const ITEM_STEPS: usize = 3;
 
 /// Merges `patch` into `target`; `None` if nothing remains.
 ///
@@ -20,6 +25,7 @@ pub(super) fn merge(
     target: Map<String, Value>,
     patch: Map<String, Value>,
     schema: &Schema,
+    budget: &Budget,
 ) -> Result<Option<Value>, MergeFault> {
     if patch
         .get(DIRECTIVE)
@@ -30,6 +36,7 @@ pub(super) fn merge(
     let mut merger = Merger {
         path: Vec::new(),
         schema,
+        budget,
     };
     merger.both(Value::Object(target), Value::Object(patch), FieldType::Unknown)
 }
@@ -65,6 +72,7 @@ pub(super) fn drop_blank(target: &mut Map<String, Value>, pointer: &[String], sc
 
 #[derive(Debug)]
 pub(super) enum MergeFault {
+    Exhausted(Exhausted),
     Directive(String),
     Kind {
         path: String,
@@ -73,9 +81,16 @@ pub(super) enum MergeFault {
     },
 }
 
+impl From<Exhausted> for MergeFault {
+    fn from(exhausted: Exhausted) -> Self {
+        Self::Exhausted(exhausted)
+    }
+}
+
 impl MergeFault {
     pub(super) fn of(self, id: &str) -> Fault {
         match self {
+            Self::Exhausted(exhausted) => exhausted.into(),
             Self::Directive(directive) => Fault::Directive { directive },
             Self::Kind {
                 path,
@@ -101,6 +116,7 @@ enum Directive {
 struct Merger<'s> {
     path: Vec<String>,
     schema: &'s Schema,
+    budget: &'s Budget,
 }
 
 impl<'s> Merger<'s> {
@@ -122,7 +138,9 @@ impl<'s> Merger<'s> {
                 FieldType::MergingList(items, keys) => self.lists(dest, patch, items, keys),
                 _ => Ok(Some(Value::Array(patch))),
             },
-            (Value::String(text), patch @ (Value::Bool(_) | Value::Number(_))) if is_quoted(&text) => {
+            (Value::String(text), patch @ (Value::Bool(_) | Value::Number(_)))
+                if is_quoted(&text, self.budget) =>
+            {
                 Ok(scalar_text(&patch).map(Value::String))
             }
             (dest, patch) => {
@@ -157,6 +175,7 @@ impl<'s> Merger<'s> {
         }
         self.merge_unmentioned(&mut dest, &patch, field)?;
         for (key, value) in patch {
+            self.budget.spend(FIELD_STEPS)?;
             self.path.push(key);
             let key = self.path.last().cloned().unwrap_or_default();
             let field = of(field, &key);
@@ -183,6 +202,7 @@ impl<'s> Merger<'s> {
             return Ok(());
         };
         for (key, value) in map {
+            self.budget.spend(FIELD_STEPS)?;
             if !mentioned.contains_key(key) {
                 self.settle(value, of(field, key))?;
             }
@@ -237,6 +257,7 @@ impl<'s> Merger<'s> {
     ) -> Result<Option<Value>, MergeFault> {
         let mut absorbed = Map::new();
         for (key, value) in map {
+            self.budget.spend(FIELD_STEPS)?;
             self.path.push(key.clone());
             if let Some(value) = self.absorb(value, of(field, &key), Depth::Below)? {
                 absorbed.insert(key, value);
@@ -252,8 +273,9 @@ impl<'s> Merger<'s> {
         items: Option<Node<'s>>,
         keys: &[String],
     ) -> Result<Option<Value>, MergeFault> {
+        self.budget.spend(ITEM_STEPS * list.len())?;
         if keys.is_empty() {
-            return Ok(Some(Value::Array(union(Vec::new(), list))));
+            return Ok(Some(Value::Array(union(Vec::new(), list, self.budget))));
         }
         let field = items.map_or(FieldType::Unknown, FieldType::Object);
         self.keyed(list, None, field, keys).map(Some)
@@ -266,13 +288,14 @@ impl<'s> Merger<'s> {
         items: Option<Node<'s>>,
         keys: &[String],
     ) -> Result<Option<Value>, MergeFault> {
+        self.budget.spend(ITEM_STEPS * (dest.len() + patch.len()))?;
         match list_directive(&mut patch)? {
             Directive::Delete => return Ok(None),
             Directive::Replace => return self.absorb_list(patch, items, keys),
             Directive::Merge => {}
         }
         if keys.is_empty() {
-            return Ok(Some(Value::Array(union(patch, dest))));
+            return Ok(Some(Value::Array(union(patch, dest, self.budget))));
         }
         if patch.is_empty() && !repeats(&dest, keys) {
             return self.merge_unmentioned_items(dest, items).map(Some);
@@ -305,15 +328,24 @@ impl<'s> Merger<'s> {
         keys: &[String],
     ) -> Result<Value, MergeFault> {
         let patch_is_itself = patch.is_none();
-        let identities = identities(patch.as_deref().unwrap_or_default(), &dest, keys);
+        let identities = identities(patch.as_deref().unwrap_or_default(), &dest, keys, self.budget)?;
         let valid: Vec<usize> = valid_keys(&identities, keys.len());
         let keys: Vec<&str> = valid.iter().map(|at| keys[*at].as_str()).collect();
         let mut merged: Vec<Value> = Vec::with_capacity(identities.len());
         for identity in &identities {
             let values: Vec<&str> = valid.iter().map(|at| identity[*at].as_str()).collect();
+            let searched = dest.len() + merged.len() + patch.as_ref().map_or(0, Vec::len);
+            self.budget.spend(ITEM_STEPS * (1 + searched))?;
             let find = |list: &[Value]| list.iter().position(|item| fits(item, &keys, &values));
             let in_dest = find(&dest);
             let in_patch = patch.as_deref().and_then(find);
+            // copied below
+            for item in [
+                in_dest.map(|at| &dest[at]),
+                in_patch.and_then(|at| patch.as_ref()?.get(at)),
+            ] {
+                self.budget.spend(item.map_or(0, |item| measure(item).0 / 8))?;
+            }
             let change = patch.as_mut().zip(in_patch).map(|(patch, at)| &mut patch[at]);
             let replaces = change
                 .as_ref()
@@ -361,7 +393,7 @@ impl<'s> Merger<'s> {
                 found: node_kind(other),
             });
         }
-        append(&mut merged, dest, &keys);
+        append(&mut merged, dest, &keys, self.budget)?;
         Ok(Value::Array(merged))
     }
 }
@@ -386,7 +418,8 @@ fn name(item: &mut Value, keys: &[&str], values: &[&str]) {
 
 /// Whether a string was quoted: a number that replaces it is quoted, too. Strings that need no quotes count
 /// as unquoted.
-fn is_quoted(text: &str) -> bool {
+fn is_quoted(text: &str, budget: &Budget) -> bool {
+    budget.owe(text.len());
     equate_manifest::yaml::to_string(&text.into()).starts_with(['"', '\'', '|'])
 }
 
@@ -434,7 +467,9 @@ fn named(text: &str) -> Result<Directive, MergeFault> {
 }
 
 /// The scalars of both lists without repeats, the patch's first.
-fn union(patch: Vec<Value>, dest: Vec<Value>) -> Vec<Value> {
+fn union(patch: Vec<Value>, dest: Vec<Value>, budget: &Budget) -> Vec<Value> {
+    let items = patch.iter().chain(&dest);
+    budget.owe(items.map(|item| measure(item).0).sum());
     let mut seen = HashSet::new();
     patch
         .into_iter()
@@ -461,7 +496,12 @@ fn identity(item: &Value, keys: &[String]) -> Vec<String> {
 
 /// The distinct identities of all items, the patch's first. With several keys, an incomplete identity is
 /// completed from a compatible one.
-fn identities(patch: &[Value], dest: &[Value], keys: &[String]) -> Vec<Vec<String>> {
+fn identities(
+    patch: &[Value],
+    dest: &[Value],
+    keys: &[String],
+    budget: &Budget,
+) -> Result<Vec<Vec<String>>, Exhausted> {
     let mut seen = HashSet::new();
     let mut all: Vec<Vec<String>> = Vec::new();
     for item in patch.iter().chain(dest) {
@@ -474,6 +514,7 @@ fn identities(patch: &[Value], dest: &[Value], keys: &[String]) -> Vec<Vec<Strin
         for left in 0..all.len() {
             // the identity before it was completed
             let one = all[left].clone();
+            budget.spend(2 * ITEM_STEPS * all.len())?;
             for right in 0..all.len() {
                 if let Some(both) = complete(&one, &all[right]) {
                     all[left].clone_from(&both);
@@ -482,7 +523,7 @@ fn identities(patch: &[Value], dest: &[Value], keys: &[String]) -> Vec<Vec<Strin
             }
         }
     }
-    all
+    Ok(all)
 }
 
 fn complete(left: &[String], right: &[String]) -> Option<Vec<String>> {
@@ -526,10 +567,10 @@ fn fits(item: &Value, keys: &[&str], values: &[&str]) -> bool {
             })
 }
 
-fn key_text(value: &Value) -> String {
+fn key_text(value: &Value) -> Cow<'_, str> {
     match value {
-        Value::Null => "null".to_owned(),
-        value => scalar_text(value).unwrap_or_default(),
+        Value::Null => "null".into(),
+        value => scalar_str(value).unwrap_or_default(),
     }
 }
 
@@ -571,13 +612,19 @@ fn set(list: &mut Vec<Value>, element: Option<Value>, keys: &[&str], values: &[&
 }
 
 /// Appends the remaining items. An item without its key replaces everything before it, as in kustomize.
-fn append(merged: &mut Vec<Value>, dest: Vec<Value>, keys: &[&str]) {
+fn append(
+    merged: &mut Vec<Value>,
+    dest: Vec<Value>,
+    keys: &[&str],
+    budget: &Budget,
+) -> Result<(), Exhausted> {
     for item in dest {
+        budget.spend(2 * ITEM_STEPS * (1 + merged.len()) + measure(&item).0 / 8)?;
         let mut values = Vec::with_capacity(keys.len());
         for key in keys {
             match item.get(*key) {
                 None => merged.push(item.clone()),
-                Some(value) => values.push(key_text(value)),
+                Some(value) => values.push(key_text(value).into_owned()),
             }
         }
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
@@ -586,6 +633,7 @@ fn append(merged: &mut Vec<Value>, dest: Vec<Value>, keys: &[&str]) {
         }
         set(merged, Some(item), keys, &values);
     }
+    Ok(())
 }
 
 fn plain(text: &str) -> Value {
@@ -610,7 +658,7 @@ mod tests {
                     other => panic!("{other}"),
                 }
             };
-            let merged = merge(read(target), read(patch), Schema::built_in()).unwrap();
+            let merged = merge(read(target), read(patch), Schema::built_in(), &Budget::default()).unwrap();
             assert_eq!(merged, Some(read(expected).into()), "{target} + {patch}");
         };
         // an item without its key leaves only itself

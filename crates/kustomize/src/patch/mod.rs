@@ -14,7 +14,7 @@ use crate::secrets::{self, SecretFile};
 use crate::selector::Matcher;
 use crate::spelling::Spelling;
 use equate_manifest::patch::json;
-use equate_manifest::yaml::{self, Duplicates, Options};
+use equate_manifest::yaml::{Duplicates, Options};
 use serde_json::{Map, Value};
 
 /// The longest quote of a patch in a message, which may end up in a status condition.
@@ -41,11 +41,14 @@ pub(crate) fn merge_values(
     spelling: &Spelling,
     over: Map<String, Value>,
     schema: &Schema,
+    budget: &Budget,
 ) -> Result<Option<Value>, Fault> {
+    budget.spend(spelling.steps())?;
     for blank in &spelling.blanks {
         merge::drop_blank(&mut under, &blank.path, schema);
     }
-    merge::merge(under, over, schema).map_err(|fault| match fault {
+    merge::merge(under, over, schema, budget).map_err(|fault| match fault {
+        merge::MergeFault::Exhausted(exhausted) => exhausted.into(),
         merge::MergeFault::Directive(directive) => Fault::Directive { directive },
         merge::MergeFault::Kind {
             path,
@@ -80,7 +83,7 @@ pub(crate) fn prepare(
             (text, path, format!("[path: {:?}]", patch.path))
         }
     };
-    let content = read(&text, &path, &source).map_err(at(place.clone()))?;
+    let content = read(&text, &path, &source, &loader.budget).map_err(at(place.clone()))?;
     let content = match content {
         Content::Strategic(mut patches) => {
             for strategic in &mut patches {
@@ -126,9 +129,9 @@ fn read_patch(loader: &mut Loader<'_>, root: &str, path: &str) -> Result<(String
     }
 }
 
-fn read(text: &str, path: &str, source: &str) -> Result<Content, Fault> {
-    let strategic = manifests::parse(text, path);
-    let json = json_patch(text);
+fn read(text: &str, path: &str, source: &str, budget: &Budget) -> Result<Content, Fault> {
+    let strategic = manifests::parse(text, path, budget);
+    let json = json_patch(text, budget);
     match (strategic, json) {
         (Ok(strategic), Ok(json)) if !strategic.is_empty() && !json.is_empty() => Err(Fault::BothPatches {
             source_text: source.to_owned(),
@@ -159,23 +162,26 @@ impl JsonPatch {
 }
 
 /// Reads a JSON patch in JSON or YAML. A text that begins with `[` is parsed as JSON only, as in kustomize.
-fn json_patch(text: &str) -> Result<JsonPatch, Fault> {
+fn json_patch(text: &str, budget: &Budget) -> Result<JsonPatch, Fault> {
     let value = if text.starts_with('[') {
+        budget.spend(text.len())?;
         serde_json::from_str(text).map_err(Fault::PatchJson)?
     } else {
-        first_document(text)?
+        first_document(text, budget)?
     };
     let operations = value.as_array().map_or(0, Vec::len);
     let patch = json::Patch::parse(&value).map_err(Fault::JsonPatch)?;
     Ok(JsonPatch { patch, operations })
 }
 
-fn first_document(text: &str) -> Result<Value, Fault> {
+fn first_document(text: &str, budget: &Budget) -> Result<Value, Fault> {
     let options = Options {
         duplicates: Duplicates::Collect,
         ..Options::default()
     };
-    let documents = yaml::load(text, &options).map_err(|error| Fault::Yaml(error.fault))?;
+    let documents = budget
+        .load(text, &options)
+        .map_err(|error| Fault::Yaml(error.fault))?;
     let first = documents.into_iter().next();
     Ok(first.map_or(Value::Null, |document| document.value))
 }
@@ -183,7 +189,10 @@ fn first_document(text: &str) -> Result<Value, Fault> {
 impl Prepared {
     /// Applies the patch to its targets. Returns the changed resources, or `None` for "see `changed`".
     pub(crate) fn apply(&self, resources: &mut Collection, schema: &Schema) -> Result<(), BuildError> {
-        self.try_apply(resources, schema).map_err(at(self.place.clone()))
+        let applied = self.try_apply(resources, schema);
+        applied
+            .and_then(|()| Ok(resources.budget().check()?))
+            .map_err(at(self.place.clone()))
     }
 
     fn try_apply(&self, resources: &mut Collection, schema: &Schema) -> Result<(), Fault> {
@@ -219,12 +228,14 @@ pub(crate) fn apply_strategic_entries(
 ) -> Result<(), BuildError> {
     let mut patches = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        let inline = manifests::parse(entry, &place(index).path);
+        let checked = loader.budget.check().map_err(Fault::from);
+        checked.map_err(at(place(index)))?;
+        let inline = manifests::parse(entry, &place(index).path, &loader.budget);
         let found = match inline {
             Ok(found) => found,
             Err(_) => {
                 let (path, text) = loader.read_text(root, entry).map_err(at(place(index)))?;
-                manifests::parse(&text, &path)?
+                manifests::parse(&text, &path, &loader.budget)?
             }
         };
         patches.extend(found.into_iter().map(|patch| (index, patch)));
@@ -259,7 +270,7 @@ pub(crate) fn apply_json_entry(
             (text, format!("[path: {path:?}]"))
         }
     };
-    let patch = json_patch(&text).map_err(at(place.clone()))?;
+    let patch = json_patch(&text, &loader.budget).map_err(at(place.clone()))?;
     if patch.is_empty() {
         return Err(at(place.clone())(Fault::EmptyPatch { source_text: source }));
     }
@@ -293,12 +304,16 @@ pub(crate) fn strategic_by_selector(
     schema: &Schema,
 ) -> Result<(), Fault> {
     let patch = with_texts(patch);
+    let budget = resources.budget();
+    let patch_steps = measure_map(&patch.object.0).0 / 4;
     let mut gone = Vec::new();
     for at in resources.candidates(target) {
         let resource = resources.at(at);
+        budget.spend(1)?;
         if !target.matches(resource, schema) {
             continue;
         }
+        budget.spend(patch_steps)?;
         let mut patch = patch.clone();
         patch
             .object
@@ -317,6 +332,7 @@ pub(crate) fn strategic_by_selector(
 fn with_texts(patch: &Resource) -> Resource {
     let mut patch = patch.clone();
     let spelling = std::mem::take(&mut patch.spelling);
+    let nulls = spelling.nulls();
     for field in ["labels", "annotations"] {
         let metadata = patch.metadata_mut();
         let Some(Value::Object(texts)) = metadata.get_mut(field).filter(|value| !is_empty(value)) else {
@@ -325,7 +341,7 @@ fn with_texts(patch: &Resource) -> Resource {
         };
         for (key, value) in texts {
             *value = match &*value {
-                Value::Null => spelling.null(field, key).into(),
+                Value::Null => nulls.text(field, key).into(),
                 value => scalar_text(value).unwrap_or_default().into(),
             };
         }
@@ -344,22 +360,30 @@ fn strategic(
     patch: &Resource,
     schema: &Schema,
 ) -> Result<bool, Fault> {
-    resources.budget().charge(measure_map(&patch.object.0).0)?;
+    let budget = resources.budget();
+    budget.charge(measure_map(&patch.object.0).0)?;
     resources.change(at, schema, |resource| {
         if patch.may_rename || patch.may_retype {
             resource.remember(schema);
         }
-        strategic_to(resource, patch, schema)
+        strategic_to(resource, patch, schema, &budget)
     })
 }
 
-fn strategic_to(resource: &mut Resource, patch: &Resource, schema: &Schema) -> Result<bool, Fault> {
+fn strategic_to(
+    resource: &mut Resource,
+    patch: &Resource,
+    schema: &Schema,
+    budget: &Budget,
+) -> Result<bool, Fault> {
+    budget.spend(resource.spelling.steps() + resource.sharing.steps(&resource.object.0))?;
     let (kind, name) = (resource.kind().to_owned(), resource.name().to_owned());
     let namespace = resource.object.namespace().to_owned();
     let mut target = std::mem::take(&mut resource.object.0);
     let blanks = &mut resource.spelling.blanks;
     blanks.retain(|blank| !merge::drop_blank(&mut target, &blank.path, schema));
-    let merged = merge::merge(target, patch.object.0.clone(), schema).map_err(|fault| fault.of(&name))?;
+    let merged =
+        merge::merge(target, patch.object.0.clone(), schema, budget).map_err(|fault| fault.of(&name))?;
     let Some(Value::Object(merged)) =
         merged.filter(|value| value.as_object().is_some_and(|map| !map.is_empty()))
     else {
@@ -388,6 +412,7 @@ fn json_by_selector(
 ) -> Result<(), Fault> {
     let budget = resources.budget();
     for at in resources.candidates(target) {
+        budget.spend(1)?;
         if !target.matches(resources.at(at), schema) {
             continue;
         }
@@ -403,6 +428,7 @@ fn json_by_selector(
 
 fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Result<(), Fault> {
     let id = resource.id().to_string();
+    budget.spend(resource.spelling.steps())?;
     // kustomize keeps the history in annotations, so a renamed object always has some
     let lends = !resource.history.is_empty() && resource.texts("annotations").is_none();
     if lends {
@@ -413,7 +439,8 @@ fn json_to(resource: &mut Resource, patch: &json::Patch, budget: &Budget) -> Res
     resource.spelling.pass_through_json(&mut resource.object.0);
     let document = Value::Object(std::mem::take(&mut resource.object.0));
     let (before, _) = measure(&document);
-    match patch.apply(document) {
+    budget.spend(before / 8)?;
+    match patch.apply_watched(document, &mut budget.watch()) {
         Ok(Value::Object(map)) => {
             let (after, _) = measure_map(&map);
             budget.charge(after.saturating_sub(before))?;

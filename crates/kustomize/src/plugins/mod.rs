@@ -8,7 +8,7 @@ mod iam_policy;
 mod value_add;
 
 use crate::charts;
-use crate::collection::Collection;
+use crate::collection::{self, Collection};
 use crate::error::{BuildError, Fault};
 use crate::field_spec::FieldSpec;
 use crate::generate::{self, Entry, Kind};
@@ -129,7 +129,8 @@ pub(crate) fn transform(
         run(build, kustomization, configuration, &mut so_far.resources)?;
         if build.tracks {
             let note = note_of(build, configuration);
-            pipeline::note_all(&mut so_far.resources, &note);
+            let noted = pipeline::note_all(&mut so_far.resources, &note).map_err(Fault::from);
+            noted.map_err(at(configuration.place()))?;
         }
     }
     Ok(())
@@ -148,6 +149,12 @@ pub(crate) fn validate(
         &kustomization.fields.validators,
     )?;
     for configuration in &configurations {
+        let budget = &build.loader.budget;
+        let copied = so_far.resources.items().iter().try_for_each(|resource| {
+            // copied and compared
+            budget.spend(2 * collection::copy_steps(resource))
+        });
+        copied.map_err(|exhausted| at(configuration.place())(exhausted.into()))?;
         let before: Vec<Resource> = so_far.resources.items().to_vec();
         run(build, kustomization, configuration, &mut so_far.resources)?;
         let after = so_far.resources.items();
@@ -175,7 +182,9 @@ fn load(
     let mut paths = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let place = kustomization.item(field, index);
-        match manifests::parse(entry, &kustomization.path) {
+        let checked = build.loader.budget.check().map_err(Fault::from);
+        checked.map_err(at(place.clone()))?;
+        match manifests::parse(entry, &kustomization.path, &build.loader.budget) {
             Ok(mut configurations) => {
                 for configuration in &mut configurations {
                     configuration.origin.line = place.line;
@@ -230,10 +239,7 @@ fn run(
         "SuffixTransformer" => passes::run(&affixing(Affix::Suffix(&fields.suffix)), resources),
         "PrefixSuffixTransformer" => passes::run(&affixing(Affix::Prefix(&fields.prefix)), resources)
             .and_then(|()| passes::run(&affixing(Affix::Suffix(&fields.suffix)), resources)),
-        "HashTransformer" => {
-            pipeline::add_hashes(resources, schema);
-            Ok(())
-        }
+        "HashTransformer" => pipeline::add_hashes(resources, schema),
         "ImageTagTransformer" => {
             let images = std::slice::from_ref(&fields.image_tag);
             let pass = ImagePass::new(images, &specs, &budget).map_err(Fault::from);

@@ -1,6 +1,7 @@
 //! `ValueAddTransformer`: sets a field, or one segment of a path in a field.
 
 use super::fields::{TARGET_FILE, TransformerFields, ValueTarget};
+use crate::budget::Budget;
 use crate::collection::Collection;
 use crate::error::{BuildError, Fault, Place};
 use crate::field_spec::{Creation, FieldSpec, set_scalar};
@@ -10,7 +11,7 @@ use crate::path;
 use crate::pipeline::Build;
 use crate::resource::scalar_text;
 use crate::selector::Matcher;
-use equate_manifest::yaml::{self, Options};
+use equate_manifest::yaml::Options;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -38,7 +39,7 @@ pub(super) fn apply(
             .loader
             .read_text(&kustomization.root, &fields.target_file_path)
             .map_err(at(place.clone()))?;
-        targets.extend(read(&text, &file)?);
+        targets.extend(read(&text, &file, &build.loader.budget)?);
     }
     if targets.is_empty() {
         return Err(at(place)(Fault::ValueAdd("must specify at least one target")));
@@ -59,6 +60,8 @@ pub(super) fn apply(
         let matcher = matcher.map_err(at(place.clone()))?;
         let spec = FieldSpec::new("", "", "", &target.field_path, true);
         for resource in resources.items_mut() {
+            let spent = budget.spend(10).map_err(Fault::from);
+            spent.map_err(at(place.clone()))?;
             if matcher
                 .as_ref()
                 .is_some_and(|matcher| !matcher.matches(resource, schema))
@@ -68,7 +71,7 @@ pub(super) fn apply(
             if target.field_path == "metadata/namespace" && resource.is_cluster_scoped(schema) {
                 continue;
             }
-            let added = spec.visit_any(resource, Creation::Scalar, &mut |field| {
+            let added = spec.visit_any(resource, Creation::Scalar, &budget, &mut |field| {
                 let before = scalar_text(field).unwrap_or_default();
                 budget.charge(before.len() + value.len())?;
                 set_scalar(field, added(&before, value, position).into())
@@ -79,8 +82,9 @@ pub(super) fn apply(
     Ok(())
 }
 
-fn read(text: &str, file: &str) -> Result<Vec<ValueTarget>, BuildError> {
-    let documents = yaml::load(text, &Options::default()).map_err(|error| BuildError::yaml(file, error))?;
+fn read(text: &str, file: &str, budget: &Budget) -> Result<Vec<ValueTarget>, BuildError> {
+    let documents = budget.load(text, &Options::default());
+    let documents = documents.map_err(|error| BuildError::yaml(file, error))?;
     let value = documents
         .into_iter()
         .next()

@@ -8,7 +8,7 @@ mod name_index;
 
 use crate::budget::Budget;
 use crate::collection::Collection;
-use crate::error::{BuildError, Fault, FieldProblem};
+use crate::error::{BuildError, Exhausted, Fault, FieldProblem, Place};
 use crate::field_spec::{ByType, Creation, FieldSpec, Reference, SpecTree};
 use crate::loader::at;
 use crate::resource::{CLUSTER, DEFAULT_NAMESPACE, Id, Resource, scalar_text};
@@ -18,6 +18,9 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 
+/// The steps to index one former name.
+const CANDIDATE_STEPS: usize = 20;
+const AFFIX_BYTES: usize = 24;
 /// A name with more candidates is also indexed by namespace.
 const INDEXED_CANDIDATES_MIN: usize = 8;
 
@@ -28,15 +31,16 @@ pub(crate) fn fix<'r>(
     schema: &Schema,
     next: &(dyn Fn(&mut Resource) + Sync),
 ) -> Result<(), BuildError> {
-    let renamed = Renamed::new(resources, schema);
-    let by_kind = by_referrer(references);
+    let renamed = Renamed::new(resources, schema).map_err(Fault::from);
+    let renamed = renamed.map_err(at(Place::default()))?;
     let budget = resources.budget();
+    let by_kind = by_referrer(references, &budget);
     let fix = |known: &mut ByType<Fields<'r>>, resource: &mut Resource| {
         let kind = resource.original_kind();
         let fields = known.of(resource.object.api_version(), kind, || {
-            Fields::new(&by_kind, resource.group_version(), kind)
+            Fields::new(&by_kind, resource.group_version(), kind, &budget)
         });
-        let fixed = Referrer::new(resource, schema).and_then(|referrer| {
+        let fixed = Referrer::new(resource, schema, &budget).and_then(|referrer| {
             let fixer = Fixer {
                 renamed: &renamed,
                 referrer: &referrer,
@@ -53,9 +57,10 @@ pub(crate) fn fix<'r>(
 
 type Specs<'r> = HashMap<&'r str, Vec<(&'r Reference, &'r FieldSpec)>>;
 
-fn by_referrer(references: &[Reference]) -> Specs<'_> {
+fn by_referrer<'r>(references: &'r [Reference], budget: &Budget) -> Specs<'r> {
     let mut specs: Specs<'_> = HashMap::new();
     for reference in references {
+        budget.owe(10 * reference.fields.len());
         for spec in &reference.fields {
             specs.entry(&spec.kind).or_default().push((reference, spec));
         }
@@ -69,18 +74,17 @@ struct Fields<'r> {
 }
 
 impl<'r> Fields<'r> {
-    fn new(by_kind: &Specs<'r>, (group, version): (&str, &str), kind: &str) -> Self {
-        let listed = [kind, ""]
-            .into_iter()
-            .filter_map(|kind| by_kind.get(kind))
-            .flatten();
+    fn new(by_kind: &Specs<'r>, (group, version): (&str, &str), kind: &str, budget: &Budget) -> Self {
+        let lists = [kind, ""].map(|kind| by_kind.get(kind).map_or(&[][..], Vec::as_slice));
+        budget.owe(4 * lists.iter().map(|list| list.len()).sum::<usize>());
+        let listed = lists.into_iter().flatten();
         let selected = listed
             .filter(|(_, spec)| spec.selects(group, version, kind))
             .copied();
         let (targets, specs) = selected.unzip();
         Self {
             targets,
-            spec_tree: SpecTree::new(specs),
+            spec_tree: SpecTree::new(specs, budget),
         }
     }
 }
@@ -117,17 +121,21 @@ struct Candidate {
 }
 
 impl Renamed {
-    fn new(resources: &mut Collection, schema: &Schema) -> Self {
-        let workers = resources.budget().workers();
-        let found = workers.map(
+    fn new(resources: &mut Collection, schema: &Schema) -> Result<Self, Exhausted> {
+        let budget = resources.budget();
+        let found = budget.workers().map(
             resources.contents_mut(),
             || (),
-            |(), resource| Ok::<_, Infallible>(Candidate::new(resource, schema)),
+            |(), resource| {
+                budget.owe(CANDIDATE_STEPS * resource.history.len());
+                Ok::<_, Infallible>(Candidate::new(resource, schema))
+            },
         );
         let candidates: Vec<Candidate> = found.done.into_iter().flatten().collect();
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::with_capacity(candidates.len());
         let mut by_original_namespace: HashMap<String, Moved> = HashMap::new();
         for (at, candidate) in candidates.iter().enumerate() {
+            budget.owe(CANDIDATE_STEPS * candidate.former_names.len());
             for name in &candidate.former_names {
                 let places = by_name.entry(name.clone()).or_default();
                 if places.last() != Some(&at) {
@@ -144,19 +152,20 @@ impl Renamed {
                 moved.account_namespaces.insert(candidate.namespace.clone());
             }
         }
-        Self {
-            name_indexes: name_indexes(&by_name, &candidates),
+        Ok(Self {
+            name_indexes: name_indexes(&by_name, &candidates, &budget)?,
             candidates,
             by_name,
             by_original_namespace,
-        }
+        })
     }
 }
 
 fn name_indexes(
     by_name: &HashMap<String, Vec<usize>>,
     candidates: &[Candidate],
-) -> HashMap<String, NameIndex> {
+    budget: &Budget,
+) -> Result<HashMap<String, NameIndex>, Exhausted> {
     let mut name_indexes: HashMap<String, NameIndex> = HashMap::new();
     for (name, places) in by_name {
         if places.len() <= INDEXED_CANDIDATES_MIN {
@@ -165,6 +174,11 @@ fn name_indexes(
         let name_index = name_indexes.entry(name.clone()).or_default();
         for at in places {
             let candidate = &candidates[*at];
+            // all endings of the affixes are kept
+            let kinds = 1 + candidate.former_kinds.len();
+            let affixes = candidate.prefixes.len().pow(2) + candidate.suffixes.len().pow(2);
+            budget.spend(CANDIDATE_STEPS * kinds * (1 + affixes))?;
+            budget.charge(AFFIX_BYTES * kinds * affixes)?;
             name_index.add(
                 *at,
                 &candidate.effective_namespace,
@@ -174,7 +188,7 @@ fn name_indexes(
             );
         }
     }
-    name_indexes
+    Ok(name_indexes)
 }
 
 /// Drops texts equal to their predecessor.
@@ -244,10 +258,12 @@ struct Referrer {
 }
 
 impl Referrer {
-    fn new(resource: &Resource, schema: &Schema) -> Result<Self, Fault> {
+    fn new(resource: &Resource, schema: &Schema, budget: &Budget) -> Result<Self, Fault> {
+        budget.spend(20 + 4 * (resource.prefixes.len() + resource.suffixes.len()))?;
         let mut account_namespaces = HashSet::new();
         if resource.kind() == "RoleBinding" {
             let subjects = resource.object.0.get("subjects").and_then(Value::as_array);
+            budget.spend(10 * subjects.map_or(0, Vec::len))?;
             for subject in subjects.into_iter().flatten() {
                 let text = |field: &str| subject.get(field).and_then(Value::as_str);
                 if text("kind") != Some("ServiceAccount") {
@@ -279,21 +295,20 @@ impl Referrer {
     }
 
     fn visible_groups<'c>(&self, name_index: &'c NameIndex, kind: &str) -> Vec<&'c Group> {
-        let mut namespaces: Vec<&str> = vec![&self.effective_namespace, CLUSTER];
-        for namespace in &self.account_namespaces {
-            let namespace = if namespace.is_empty() {
-                DEFAULT_NAMESPACE
-            } else {
-                namespace
-            };
-            if !namespaces.contains(&namespace) {
-                namespaces.push(namespace);
-            }
-        }
-        let groups = namespaces
+        let own = [self.effective_namespace.as_str(), CLUSTER];
+        let accounts = self
+            .account_namespaces
             .iter()
-            .filter_map(|namespace| name_index.group(namespace, kind));
-        groups.collect()
+            .map(|namespace| match namespace.as_str() {
+                "" if self.account_namespaces.contains(DEFAULT_NAMESPACE) => CLUSTER,
+                "" => DEFAULT_NAMESPACE,
+                namespace => namespace,
+            });
+        let accounts = accounts.filter(|namespace| !own.contains(namespace));
+        let namespaces = own.into_iter().chain(accounts);
+        namespaces
+            .filter_map(|namespace| name_index.group(namespace, kind))
+            .collect()
     }
 
     fn may_name_any(&self, moved: &Moved) -> bool {
@@ -342,12 +357,15 @@ impl Fixer<'_> {
         } = *self;
         // the problem of the first specification that has one
         let mut found: Option<(usize, Problem)> = None;
-        let visited = fields
-            .spec_tree
-            .visit(&mut resource.object, Creation::Nothing, &mut |at, value, _| {
+        let visited = fields.spec_tree.visit(
+            &mut resource.object,
+            Creation::Nothing,
+            budget,
+            &mut |at, value, _| {
                 if found.as_ref().is_some_and(|(first, _)| *first <= at) {
                     return Ok(());
                 }
+                budget.spend(20)?;
                 let field = FieldFixer {
                     renamed,
                     referrer,
@@ -359,7 +377,8 @@ impl Fixer<'_> {
                     found = Some((at, problem));
                 }
                 Ok(())
-            });
+            },
+        );
         match (visited, found) {
             (Ok(()), None) => Ok(()),
             (Err(wrong), None) => Err(fields.spec_tree.fault(wrong, resource)),
@@ -381,6 +400,7 @@ impl Fixer<'_> {
 
 impl FieldFixer<'_> {
     fn fix(&self, value: &mut Value) -> Result<(), Problem> {
+        self.spend(2)?;
         match value {
             Value::Null => Ok(()),
             Value::Array(items) => items.iter_mut().try_for_each(|item| match item {
@@ -423,6 +443,12 @@ impl FieldFixer<'_> {
         Ok(())
     }
 
+    fn spend(&self, steps: usize) -> Result<(), Problem> {
+        self.budget
+            .spend(steps)
+            .map_err(|exhausted| Problem::Field(exhausted.into()))
+    }
+
     fn charge_referral(&self, referral: &Candidate) -> Result<(), Problem> {
         let bytes = referral.name.len() + referral.namespace.len();
         self.budget
@@ -437,9 +463,12 @@ impl FieldFixer<'_> {
         namespace: Option<&str>,
         whole: bool,
     ) -> Result<Option<&Candidate>, Problem> {
+        let accounts = self.referrer.account_namespaces.len();
+        self.spend(10 + 5 * accounts)?;
         let place =
             namespace.map(|namespace| ReferencedNamespace::new(namespace, self.renamed, self.referrer));
         let fits = |candidate: &&Candidate| {
+            self.budget.owe(6 + candidate.former_kinds.len());
             self.referrer.may_name(candidate)
                 && place.as_ref().is_none_or(|place| place.has(candidate))
                 && self.is_meant(candidate)
@@ -463,6 +492,7 @@ impl FieldFixer<'_> {
                             group.with_matching_affixes(&self.referrer.prefixes, &self.referrer.suffixes)
                         };
                         let mut matching: Vec<usize> = groups.iter().flat_map(matching).collect();
+                        self.spend(4 * matching.len())?;
                         matching.sort_unstable();
                         matching.dedup();
                         let matching: Vec<&Candidate> = matching.iter().map(candidate).filter(fits).collect();
@@ -481,6 +511,8 @@ impl FieldFixer<'_> {
         mut candidates: Vec<&'c Candidate>,
         whole: bool,
     ) -> Result<Option<&'c Candidate>, Problem> {
+        let affixes = |candidate: &&Candidate| 4 + candidate.prefixes.len() + candidate.suffixes.len();
+        self.spend(candidates.iter().map(affixes).sum())?;
         candidates.retain(|candidate| self.same_affixes(candidate, true));
         if candidates.len() > 1 {
             candidates.retain(|candidate| self.same_affixes(candidate, false));

@@ -5,6 +5,7 @@ use super::parse::Node;
 use super::pattern::{MatchLength, Pattern};
 use crate::Derived;
 use crate::budget::Budget;
+use crate::error::Exhausted;
 use std::collections::BTreeMap;
 
 pub(crate) struct Substituter<'v> {
@@ -46,7 +47,11 @@ impl Substituter<'_> {
                 let value = value.map_or("", String::as_str);
                 let bytes = bound(operator, value, &arguments);
                 self.budget.charge(bytes).map_err(SubstituteError::Exhausted)?;
-                let made = apply(operator, value, &arguments);
+                self.budget
+                    .spend(20 + bytes / 16)
+                    .map_err(SubstituteError::Exhausted)?;
+                let made =
+                    apply(operator, value, &arguments, self.budget).map_err(SubstituteError::Exhausted)?;
                 let is_length = operator == "#" && arguments.is_empty();
                 if let Some(derived) = self.derived
                     && !value.is_empty()
@@ -61,7 +66,7 @@ impl Substituter<'_> {
     }
 }
 
-/// An upper bound for the result's length and the time to compute it.
+/// An upper bound for the result's length.
 fn bound(operator: &str, value: &str, arguments: &[String]) -> usize {
     let all = arguments
         .iter()
@@ -71,25 +76,23 @@ fn bound(operator: &str, value: &str, arguments: &[String]) -> usize {
             let times = value.matches(old.as_str()).count();
             all.saturating_add(times.saturating_mul(with(rest).len()))
         }
-        // this charges the work, not the result
-        ("#" | "##" | "%" | "%%", [pattern, ..]) => {
-            all.saturating_add(value.len().saturating_mul(pattern.len()) / 8)
-        }
         _ => all,
     }
 }
 
-fn apply(operator: &str, value: &str, arguments: &[String]) -> String {
-    match (operator, arguments) {
+fn apply(operator: &str, value: &str, arguments: &[String], budget: &Budget) -> Result<String, Exhausted> {
+    let shortest = |value: &str, pattern: &str| trim(value, pattern, MatchLength::Shortest, budget);
+    let longest = |value: &str, pattern: &str| trim(value, pattern, MatchLength::Longest, budget);
+    Ok(match (operator, arguments) {
         ("#", []) => value.len().to_string(),
         (",", _) => first(value, |c| c.to_lowercase().collect()),
         (",,", _) => value.to_lowercase(),
         ("^", _) => first(value, |c| c.to_uppercase().collect()),
         ("^^", _) => value.to_uppercase(),
-        ("#", [pattern, ..]) => trim(value, pattern, MatchLength::Shortest),
-        ("##", [pattern, ..]) => trim(value, pattern, MatchLength::Longest),
-        ("%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), MatchLength::Shortest)),
-        ("%%", [pattern, ..]) => reversed(&trim(&reversed(value), &reversed(pattern), MatchLength::Longest)),
+        ("#", [pattern, ..]) => shortest(value, pattern)?,
+        ("##", [pattern, ..]) => longest(value, pattern)?,
+        ("%", [pattern, ..]) => reversed(&shortest(&reversed(value), &reversed(pattern))?),
+        ("%%", [pattern, ..]) => reversed(&longest(&reversed(value), &reversed(pattern))?),
         (":", [offset, rest @ ..]) => substring(value, offset, rest.first().map(String::as_str)),
         ("/", [old, rest @ ..]) => value.replacen(old.as_str(), with(rest), 1),
         ("//", [old, rest @ ..]) => value.replace(old.as_str(), with(rest)),
@@ -101,7 +104,7 @@ fn apply(operator: &str, value: &str, arguments: &[String]) -> String {
         ("/#", _) => value.to_owned(),
         _ if value.is_empty() => arguments.concat(),
         _ => value.to_owned(),
-    }
+    })
 }
 
 fn with(rest: &[String]) -> &str {
@@ -146,12 +149,12 @@ fn substring(value: &str, offset: &str, length: Option<&str>) -> String {
 }
 
 /// Removes the shortest or longest matching prefix of a value. An invalid pattern removes nothing.
-fn trim(value: &str, pattern: &str, which: MatchLength) -> String {
+fn trim(value: &str, pattern: &str, which: MatchLength, budget: &Budget) -> Result<String, Exhausted> {
     let Some(pattern) = Pattern::new(pattern) else {
-        return value.to_owned();
+        return Ok(value.to_owned());
     };
-    let end = pattern.beginning(value, which).unwrap_or_default();
-    value[end..].to_owned()
+    let end = pattern.beginning(value, which, budget)?.unwrap_or_default();
+    Ok(value[end..].to_owned())
 }
 
 fn reversed(text: &str) -> String {

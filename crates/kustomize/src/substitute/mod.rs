@@ -14,12 +14,12 @@ pub(crate) use evaluate::Substituter;
 #[cfg(test)]
 mod tests;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, measure_map};
 use crate::error::{Exhausted, Fault};
 use crate::resource::Resource;
 use crate::spec::Substitution;
 use equate_manifest::yaml::{self, Duplicates, Options};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The label or annotation that disables substitution in an object.
@@ -85,9 +85,13 @@ pub(crate) fn apply(resource: &mut Resource, substituter: &Substituter<'_>) -> R
             .and_then(|texts| texts.get(OPT_OUT))
             .is_some_and(|value| value == DISABLED)
     });
-    if opts_out || !mentions_any(&Value::Object(resource.object.0.clone())) {
+    // scanned first, then written, substituted and read
+    let bytes = measure_map(&resource.object.0).0;
+    budget.spend(bytes / 8)?;
+    if opts_out || !mentions_any_in(&resource.object.0) {
         return Ok(());
     }
+    budget.spend(bytes)?;
     let id = || resource.id().to_string();
     let text = yaml::to_string(&Value::Object(resource.object.0.clone()));
     let substituted =
@@ -99,11 +103,13 @@ pub(crate) fn apply(resource: &mut Resource, substituter: &Substituter<'_>) -> R
         duplicates: Duplicates::Collect,
         ..Options::default()
     };
-    let documents = yaml::load(&substituted, &options).map_err(|error| Fault::Substituted {
-        id: id(),
-        line: error.line,
-        fault: named(error.fault),
-    })?;
+    let documents = budget
+        .load(&substituted, &options)
+        .map_err(|error| Fault::Substituted {
+            id: id(),
+            line: error.line,
+            fault: named(error.fault),
+        })?;
     match documents.into_iter().next().map(|document| document.value) {
         Some(Value::Object(map)) => {
             resource.object.0 = map;
@@ -132,11 +138,14 @@ fn mentions_any(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('$'),
         Value::Array(items) => items.iter().any(mentions_any),
-        Value::Object(map) => map
-            .iter()
-            .any(|(key, value)| key.contains('$') || mentions_any(value)),
+        Value::Object(map) => mentions_any_in(map),
         _ => false,
     }
+}
+
+fn mentions_any_in(map: &Map<String, Value>) -> bool {
+    map.iter()
+        .any(|(key, value)| key.contains('$') || mentions_any(value))
 }
 
 /// Substitutes in a text.

@@ -1,5 +1,7 @@
 //! Shell patterns: `*`, `?`, `[a-z]`, `[^x]`, `\c`. `*` matches slashes too.
 
+use crate::budget::Budget;
+use crate::error::Exhausted;
 use std::collections::HashMap;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +54,12 @@ impl Pattern {
     ///
     /// One pass over the text tracks all possible positions in the pattern as a bit set. The cost is
     /// characters times parts, 64 parts at a time.
-    pub(super) fn beginning(&self, text: &str, which: MatchLength) -> Option<usize> {
+    pub(super) fn beginning(
+        &self,
+        text: &str,
+        which: MatchLength,
+        budget: &Budget,
+    ) -> Result<Option<usize>, Exhausted> {
         let words = self.0.len() / 64 + 1;
         let stays = mask(words, &self.0, |part| *part == Part::Any);
         let mut consumes = Masks::new(&self.0, words);
@@ -62,7 +69,8 @@ impl Pattern {
         let end = |places: &[u64]| places[self.0.len() / 64] >> (self.0.len() % 64) & 1 == 1;
         let mut found = None;
         for (at, c) in text.char_indices() {
-            let consumes = consumes.of(c);
+            budget.spend(1 + words / 4)?;
+            let consumes = consumes.of(c, budget);
             let mut carry = 0;
             for ((place, stays), consumes) in places.iter_mut().zip(&stays).zip(consumes) {
                 let on = *place & consumes;
@@ -80,7 +88,7 @@ impl Pattern {
                 break;
             }
         }
-        found
+        Ok(found)
     }
 }
 
@@ -113,6 +121,8 @@ fn skip(places: &mut [u64], stays: &[u64]) {
 struct Masks<'p> {
     parts: &'p [Part],
     words: usize,
+    /// The steps to make a mask.
+    steps: usize,
     /// A table is faster than a map, and most texts are ASCII.
     ascii: [Vec<u64>; 128],
     known: HashMap<char, Vec<u64>>,
@@ -123,18 +133,24 @@ const MASK_WORDS_MAX: usize = 1 << 16;
 
 impl<'p> Masks<'p> {
     fn new(parts: &'p [Part], words: usize) -> Self {
+        let ranges = parts.iter().map(|part| match part {
+            Part::Class { ranges, .. } => ranges.len(),
+            Part::Any | Part::One | Part::Char(_) => 0,
+        });
         Self {
             parts,
             words,
+            steps: (parts.len() + ranges.sum::<usize>()) / 4,
             ascii: std::array::from_fn(|_| Vec::new()),
             known: HashMap::new(),
         }
     }
 
-    fn of(&mut self, c: char) -> &[u64] {
+    fn of(&mut self, c: char, budget: &Budget) -> &[u64] {
         let (words, parts) = (self.words, self.parts);
         if let Some(known) = self.ascii.get_mut(c as usize) {
             if known.is_empty() {
+                budget.owe(self.steps);
                 *known = mask(words, parts, |part| part.is(c));
             }
             return known;
@@ -142,9 +158,11 @@ impl<'p> Masks<'p> {
         if !self.known.contains_key(&c) && (self.known.len() + 1) * self.words > MASK_WORDS_MAX {
             self.known.clear();
         }
-        self.known
-            .entry(c)
-            .or_insert_with(|| mask(words, parts, |part| part.is(c)))
+        let steps = self.steps;
+        self.known.entry(c).or_insert_with(|| {
+            budget.owe(steps);
+            mask(words, parts, |part| part.is(c))
+        })
     }
 }
 
@@ -207,7 +225,7 @@ mod tests {
             let pattern = Pattern::new(&whole).unwrap();
             for which in [MatchLength::Shortest, MatchLength::Longest] {
                 prop_assert_eq!(
-                    pattern.beginning(&text, which),
+                    pattern.beginning(&text, which, &Budget::default()).unwrap(),
                     by_definition(&pattern, &text, which),
                     "{:?} {} {}", which, whole, text
                 );
@@ -226,7 +244,8 @@ mod tests {
             ("?*?*?", MatchLength::Shortest, Some(3)),
         ] {
             let pattern = Pattern::new(pattern).unwrap();
-            assert_eq!(pattern.beginning(&text, which), expected, "{pattern:?}");
+            let found = pattern.beginning(&text, which, &Budget::default());
+            assert_eq!(found, Ok(expected), "{pattern:?}");
         }
     }
 }

@@ -47,6 +47,7 @@ impl AffixPass<'_> {
         if keeps_its_name(resource) {
             return Ok(());
         }
+        budget.spend(2 * self.specs.len())?;
         for spec in self.specs {
             let (group, version) = resource.group_version();
             if !spec.selects(group, version, resource.original_kind()) {
@@ -57,7 +58,7 @@ impl AffixPass<'_> {
                 budget.charge(affix.text().len() + resource.name().len())?;
                 note(resource, *affix, self.schema);
             }
-            spec.visit(resource, Creation::Scalar, &mut |value| {
+            spec.visit(resource, Creation::Scalar, budget, &mut |value| {
                 let name = scalar_text(value).unwrap_or_default();
                 budget.charge(affix.text().len() + name.len())?;
                 let name = match affix {

@@ -1,12 +1,11 @@
 //! `images`: names, tags and digests of container images.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Expression};
 use crate::error::{Exhausted, Fault, FieldProblem, node_kind};
 use crate::field_spec::{ByType, Creation, FieldSpec, Selection, SpecTree};
 use crate::kustomization::Image;
 use crate::passes::{Pass, Step};
 use crate::resource::{Resource, scalar_text};
-use regex::Regex;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -20,7 +19,7 @@ pub(crate) struct Change<'a> {
 enum Name<'a> {
     /// Plain characters and dots, which match anything.
     Plain(&'a str),
-    Expression(Regex),
+    Expression(Expression),
     /// An invalid expression, which matches nothing, as in kustomize.
     Nothing,
 }
@@ -39,17 +38,20 @@ impl<'a> Change<'a> {
         Ok(Self { image, name })
     }
 
-    fn means(&self, image: &str) -> bool {
+    fn means(&self, image: &str, budget: &Budget) -> bool {
         match &self.name {
-            Name::Plain(name) => after_name(image, name).is_some_and(is_tag_and_digest),
-            Name::Expression(pattern) => pattern.is_match(image),
+            Name::Plain(name) => {
+                budget.owe(4 + name.len().min(image.len()) / 4);
+                after_name(image, name).is_some_and(is_tag_and_digest)
+            }
+            Name::Expression(pattern) => pattern.is_match(image, budget),
             Name::Nothing => false,
         }
     }
 
     /// The new form of an image; `None` if it does not match.
-    fn changed(&self, image: &str) -> Option<String> {
-        if !self.means(image) {
+    fn changed(&self, image: &str, budget: &Budget) -> Option<String> {
+        if !self.means(image, budget) {
             return None;
         }
         let (name, tag, digest) = split(image);
@@ -78,7 +80,7 @@ impl<'a> Change<'a> {
     }
 
     fn set(&self, value: &mut Value, budget: &Budget) -> Result<(), FieldProblem> {
-        if let Some(changed) = self.changed(&text_of(value)?) {
+        if let Some(changed) = self.changed(&text_of(value)?, budget) {
             budget.charge(changed.len())?;
             *value = changed.into();
         }
@@ -86,10 +88,10 @@ impl<'a> Change<'a> {
     }
 }
 
-fn expression(name: &str, budget: &Budget) -> Result<Result<Regex, regex::Error>, Exhausted> {
-    budget.pattern(&format!(
-        "^{name}(:[a-zA-Z0-9_.{{}}-]*)?(@[a-zA-Z0-9]+([.+_-][a-zA-Z0-9]+)*:[a-zA-Z0-9_.{{}}-]*)?$"
-    ))
+fn expression(name: &str, budget: &Budget) -> Result<Result<Expression, regex::Error>, Exhausted> {
+    let whole =
+        format!("^{name}(:[a-zA-Z0-9_.{{}}-]*)?(@[a-zA-Z0-9]+([.+_-][a-zA-Z0-9]+)*:[a-zA-Z0-9_.{{}}-]*)?$");
+    budget.pattern(&whole, name)
 }
 
 fn text_of(value: &Value) -> Result<String, FieldProblem> {
@@ -155,8 +157,9 @@ impl<'a> Changes<'a> {
     }
 
     /// The first entry at or after `from` that matches one of the images.
-    fn next(&self, images: &[String], from: usize) -> Option<usize> {
+    fn next(&self, images: &[String], from: usize, budget: &Budget) -> Option<usize> {
         let first = |image: &String| {
+            budget.owe(10 + image.len() / 4);
             let end = end_of(image);
             let end = &end[..end.find([':', '@']).unwrap_or(end.len())];
             let named = self.by_end.get(end).map_or(&[][..], Vec::as_slice);
@@ -164,7 +167,10 @@ impl<'a> Changes<'a> {
                 .into_iter()
                 .filter_map(|places| {
                     let later = &places[places.partition_point(|at| *at < from)..];
-                    later.iter().copied().find(|at| self.list[*at].means(image))
+                    later
+                        .iter()
+                        .copied()
+                        .find(|at| self.list[*at].means(image, budget))
                 })
                 .min()
         };
@@ -191,7 +197,7 @@ impl<'a> ImagePass<'a> {
     ) -> Result<Self, Exhausted> {
         Ok(Self {
             changes: Changes::new(images, budget)?,
-            selection: Selection::new(specs),
+            selection: Selection::new(specs, budget),
             budget: budget.clone(),
         })
     }
@@ -206,14 +212,14 @@ impl<'a> ImagePass<'a> {
         // one entry's result may match a later entry
         while from < changes.list.len() {
             let mut found = Vec::new();
-            visit(resource, spec_tree, &mut |value| {
+            visit(resource, spec_tree, &self.budget, &mut |value| {
                 found.push(text_of(value)?);
                 Ok(())
             })?;
-            let Some(at) = changes.next(&found, from) else {
+            let Some(at) = changes.next(&found, from, &self.budget) else {
                 break;
             };
-            visit(resource, spec_tree, &mut |value| {
+            visit(resource, spec_tree, &self.budget, &mut |value| {
                 changes.list[at].set(value, &self.budget)
             })?;
             from = at + 1;
@@ -234,33 +240,39 @@ impl Pass for ImagePass<'_> {
 fn visit(
     resource: &mut Resource,
     spec_tree: &SpecTree<'_>,
+    budget: &Budget,
     set: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
 ) -> Result<(), Fault> {
     let scanned = resource
         .object
         .0
         .values_mut()
-        .try_for_each(|value| scan(value, set));
+        .try_for_each(|value| scan(value, budget, set));
     scanned.map_err(|problem| Fault::Field {
         path: "image".to_owned(),
         id: resource.id().to_string(),
         problem,
     })?;
-    let visited = spec_tree.visit(&mut resource.object, Creation::Nothing, &mut |_, value, _| {
-        set(value)
-    });
+    let visited = spec_tree.visit(
+        &mut resource.object,
+        Creation::Nothing,
+        budget,
+        &mut |_, value, _| set(value),
+    );
     visited.map_err(|wrong| spec_tree.fault(wrong, resource))
 }
 
 /// The legacy scan: `image` in any list named `containers` or `initContainers`.
 fn scan(
     value: &mut Value,
+    budget: &Budget,
     set: &mut dyn FnMut(&mut Value) -> Result<(), FieldProblem>,
 ) -> Result<(), FieldProblem> {
+    budget.spend(1)?;
     match value {
-        Value::Array(items) => items.iter_mut().try_for_each(|item| scan(item, set)),
+        Value::Array(items) => items.iter_mut().try_for_each(|item| scan(item, budget, set)),
         Value::Object(map) => map.iter_mut().try_for_each(|(key, value)| {
-            scan(value, set)?;
+            scan(value, budget, set)?;
             match value {
                 Value::Array(items) if key == "containers" || key == "initContainers" => items
                     .iter_mut()
@@ -332,7 +344,7 @@ mod tests {
             assert_eq!(
                 Change::new(&change, &Budget::default())
                     .unwrap()
-                    .changed(image)
+                    .changed(image, &Budget::default())
                     .as_deref(),
                 expected,
                 "{image} {change:?}"
@@ -342,6 +354,7 @@ mod tests {
 
     #[test]
     fn plain_name_matches_like_its_expression() {
+        let budget = Budget::default();
         let names = ["", "nginx", "r:5000/a", "x.y/a.b", "a:1", "a/b-c_d"];
         let images = [
             "",
@@ -379,10 +392,11 @@ mod tests {
             };
             let list = Changes::new(std::slice::from_ref(&image), &Budget::default()).unwrap();
             for image in images {
-                assert_eq!(plain.means(image), expression.means(image), "{name} {image}");
+                let means = plain.means(image, &budget);
+                assert_eq!(means, expression.means(image, &budget), "{name} {image}");
                 assert_eq!(
-                    list.next(&[image.to_owned()], 0).is_some(),
-                    plain.means(image),
+                    list.next(&[image.to_owned()], 0, &budget).is_some(),
+                    means,
                     "{name} {image}"
                 );
             }

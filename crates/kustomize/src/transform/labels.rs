@@ -12,6 +12,9 @@ use crate::sharing::Member;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The steps to set one entry.
+const ENTRY_STEPS: usize = 15;
+
 #[derive(Debug)]
 pub(crate) struct LabelPass<'a> {
     entries: &'a BTreeMap<String, String>,
@@ -29,7 +32,7 @@ impl<'a> LabelPass<'a> {
         Self {
             entries,
             keys: entries.keys().map(|key| key.as_str().into()).collect(),
-            selection: Selection::new(specs),
+            selection: Selection::new(specs, budget),
             budget: budget.clone(),
         }
     }
@@ -40,6 +43,8 @@ impl<'a> LabelPass<'a> {
             return Ok(());
         }
         let spec_tree = self.selection.spec_tree(known, resource);
+        let sharing = resource.sharing.steps(&resource.object.0);
+        self.budget.spend(keys.len() + sharing)?;
         let mut made = vec![Vec::new(); keys.len()];
         let set = resource
             .change_scalars(|resource| set(resource, entries, keys, spec_tree, &mut made, &self.budget));
@@ -66,37 +71,51 @@ fn set(
     budget: &Budget,
 ) -> Result<(), SpecFault> {
     let noted = resource.note.is_some();
-    spec_tree.visit(&mut resource.object, Creation::Map, &mut |at, value, indexes| {
-        let spec = spec_tree.spec(at);
-        // recording an origin rewrites the annotations
-        let shares = !noted || spec.path != "metadata/annotations";
-        for (at, (key, text)) in entries.iter().enumerate() {
-            budget.charge(key.len() + text.len())?;
-            if set_entry(value, key, text)? && shares {
-                made[at].push(Member {
-                    way: Arc::clone(&spec.segments),
-                    indexes: indexes.to_vec(),
-                    key: Arc::clone(&keys[at]),
-                });
+    spec_tree.visit(
+        &mut resource.object,
+        Creation::Map,
+        budget,
+        &mut |at, value, indexes| {
+            let spec = spec_tree.spec(at);
+            // recording an origin rewrites the annotations
+            let shares = !noted || spec.path != "metadata/annotations";
+            for (at, (key, text)) in entries.iter().enumerate() {
+                budget.charge(key.len() + text.len())?;
+                budget.spend(ENTRY_STEPS + indexes.len())?;
+                if set_entry(value, key, text)? && shares {
+                    made[at].push(Member {
+                        way: Arc::clone(&spec.segments),
+                        indexes: indexes.to_vec(),
+                        key: Arc::clone(&keys[at]),
+                    });
+                }
             }
-        }
-        Ok(())
-    })
+            Ok(())
+        },
+    )
 }
 
-pub(crate) fn fields_of(label: &LabelField, tables: &Tables) -> Result<Vec<FieldSpec>, Fault> {
+pub(crate) fn fields_of(
+    label: &LabelField,
+    tables: &Tables,
+    budget: &Budget,
+) -> Result<Vec<FieldSpec>, Fault> {
     let mut specs: Vec<FieldSpec> = label.fields.iter().map(FieldSpec::from_field).collect();
-    merge(&mut specs, &tables.labels)?;
+    merge(&mut specs, &tables.labels, budget)?;
     if label.include_selectors {
-        merge(&mut specs, &tables.common_labels)?;
+        merge(&mut specs, &tables.common_labels, budget)?;
     } else {
         if label.include_templates {
-            merge(&mut specs, &tables.template_labels)?;
+            merge(&mut specs, &tables.template_labels, budget)?;
         }
         if label.include_volume_claim_templates {
-            merge(&mut specs, &tables.volume_claim_template_labels)?;
+            merge(&mut specs, &tables.volume_claim_template_labels, budget)?;
         }
-        merge(&mut specs, &[FieldSpec::new("", "", "", "metadata/labels", true)])?;
+        merge(
+            &mut specs,
+            &[FieldSpec::new("", "", "", "metadata/labels", true)],
+            budget,
+        )?;
     }
     Ok(specs)
 }

@@ -22,6 +22,9 @@ pub(crate) enum Subjects {
     None,
 }
 
+/// The steps to hash a resource's id twice and move it.
+const RESOURCE_STEPS: usize = 40;
+
 #[derive(Debug)]
 pub(crate) struct Namespace<'a> {
     pub(crate) name: &'a str,
@@ -43,12 +46,14 @@ impl Namespace<'_> {
         let items = resources.items_mut();
         let hasher = RandomState::new();
         let hash = |resource: &Resource| hasher.hash_one(resource.called(schema));
-        let selection = Selection::new(specs);
+        let selection = Selection::new(specs, &budget);
         let set = |known: &mut ByType<Vec<&'s FieldSpec>>, resource: &mut Resource| {
             if resource.from_chart {
                 return Ok(hash(resource));
             }
+            budget.check()?;
             budget.charge(self.name.len() + resource.name().len())?;
+            budget.spend(RESOURCE_STEPS * resource.steps())?;
             resource.remember(schema);
             self.set_own(resource, schema)?;
             self.set_subjects(resource, &budget)?;
@@ -115,6 +120,7 @@ impl Namespace<'_> {
                 });
             }
         };
+        budget.spend(4 * subjects.len())?;
         for subject in subjects.iter_mut().filter_map(Value::as_object_mut) {
             let (field, wanted) = match self.subjects {
                 Subjects::Default => ("name", "default"),
@@ -153,7 +159,7 @@ impl Namespace<'_> {
             specs
         });
         for spec in specs {
-            spec.visit_any(resource, Creation::Scalar, &mut |value| {
+            spec.visit_any(resource, Creation::Scalar, budget, &mut |value| {
                 if self.unset_only && !is_empty(value) {
                     return Ok(());
                 }

@@ -47,18 +47,20 @@ pub(crate) fn apply_entry(
         return Err(at(place)(fault));
     }
     let (path, text) = loader.read_text(root, &entry.path).map_err(at(place))?;
-    for entry in read(&text, &path)? {
+    for entry in read(&text, &path, &loader.budget)? {
         apply(&entry, resources, schema).map_err(at(Place::file(&path)))?;
     }
     Ok(())
 }
 
-fn read(text: &str, path: &str) -> Result<Vec<Replacement>, BuildError> {
+fn read(text: &str, path: &str, budget: &Budget) -> Result<Vec<Replacement>, BuildError> {
     let options = Options {
         duplicates: Duplicates::Collect,
         ..Options::default()
     };
-    let documents = yaml::load(text, &options).map_err(|error| BuildError::yaml(path, error))?;
+    let documents = budget
+        .load(text, &options)
+        .map_err(|error| BuildError::yaml(path, error))?;
     let entries = match documents.into_iter().next().map(|document| document.value) {
         None => Vec::new(),
         Some(Value::Array(entries)) => entries,
@@ -91,7 +93,7 @@ fn apply(entry: &Replacement, resources: &mut Collection, schema: &Schema) -> Re
     for target in &entry.targets {
         apply_to(target, &value, resources, schema)?;
     }
-    Ok(())
+    Ok(resources.budget().check()?)
 }
 
 fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
@@ -99,11 +101,13 @@ fn fault<T>(text: impl Into<String>) -> Result<T, Fault> {
 }
 
 fn source_value(source: &ReplacementSource, resources: &mut Collection) -> Result<Value, Fault> {
-    let candidates = if source.name.is_empty() {
-        resources.everything()
-    } else {
-        resources.by_any_name(&source.name)
+    let budget = resources.budget();
+    let candidates = match (source.name.as_str(), source.kind.as_str()) {
+        ("", "") => resources.everything(),
+        ("", kind) => resources.by_any_kind(kind),
+        (name, _) => resources.by_any_name(name),
     };
+    budget.spend(candidates.iter().map(|at| 20 * resources.at(*at).steps()).sum())?;
     let mut found = candidates
         .into_iter()
         .filter(|at| is_source(resources.at(*at), source));
@@ -145,7 +149,7 @@ fn source_value(source: &ReplacementSource, resources: &mut Collection) -> Resul
         Value::Object(map) => map.is_empty(),
         _ => false,
     };
-    let found = field_path::get_in(object, &field_path::split(path)).filter(|value| !empty(value));
+    let found = field_path::get_in(object, &field_path::split(path), &budget).filter(|value| !empty(value));
     let Some(value) = found else {
         return fault(format!(
             "fieldPath `{path}` is missing for replacement source {}",
@@ -157,11 +161,13 @@ fn source_value(source: &ReplacementSource, resources: &mut Collection) -> Resul
         .as_ref()
         .filter(|options| !options.delimiter.is_empty())
     else {
+        budget.spend(measure(value).0 / 4)?;
         return Ok(value.clone());
     };
     let Some(text) = scalar_text(value) else {
         return fault("delimiter option can only be used with scalar nodes");
     };
+    budget.spend(text.len())?;
     let part = usize::try_from(options.index)
         .ok()
         .and_then(|index| text.split(options.delimiter.as_str()).nth(index));
@@ -223,8 +229,14 @@ fn apply_to(
     } else {
         target.field_paths.iter().map(String::as_str).collect()
     };
+    budget.spend(paths.iter().map(|path| path.len()).sum())?;
+    let paths: Vec<(&str, Vec<String>)> = paths
+        .into_iter()
+        .map(|path| (path, field_path::split(path)))
+        .collect();
     for at in resources.candidates(&selects) {
         let resource = resources.at(at);
+        budget.spend(14)?;
         if !selects.matches_metadata(resource)
             || !any_name(resource, &selects)
             || rejects
@@ -234,10 +246,18 @@ fn apply_to(
             continue;
         }
         resources.change(at, schema, |resource| {
-            paths.iter().try_for_each(|path| {
+            paths.iter().try_for_each(|(path, segments)| {
+                budget.spend(resource.sharing.steps(&resource.object.0))?;
                 let change = |resource: &mut Resource| {
                     let mut object = Value::Object(std::mem::take(&mut resource.object.0));
-                    let done = copy(&mut object, path, value, target.options.as_ref(), &budget);
+                    let done = copy(
+                        &mut object,
+                        path,
+                        segments,
+                        value,
+                        target.options.as_ref(),
+                        &budget,
+                    );
                     if let Value::Object(map) = object {
                         resource.object.0 = map;
                     }
@@ -286,13 +306,13 @@ fn rejected(resource: &Resource, selector: &Selector, matcher: &Matcher) -> bool
 fn copy(
     object: &mut Value,
     path: &str,
+    segments: &[String],
     value: &Value,
     options: Option<&FieldOptions>,
     budget: &Budget,
 ) -> Result<(), Fault> {
-    let segments = field_path::split(path);
     budget.charge_copy(value, segments.len())?;
-    if into_text(object, &segments, value, options, budget)? {
+    if into_text(object, segments, value, options, budget)? {
         return Ok(());
     }
     let creates = options.is_some_and(|options| options.create);
@@ -322,7 +342,7 @@ fn copy(
             }
         },
     };
-    match field_path::visit(object, &segments, &mut visitor) {
+    match field_path::visit(object, segments, &mut visitor) {
         Ok(0) => fault(missing()),
         Ok(_) => Ok(()),
         Err(PathMismatch::Exhausted(exhausted)) => Err(exhausted.into()),
@@ -348,6 +368,7 @@ fn put(
                 return Err(PathMismatch::Invalid(why.to_owned()));
             };
             budget.charge(current.len())?;
+            budget.spend(current.len() / 4)?;
             let mut parts: Vec<&str> = current.split(options.delimiter.as_str()).collect();
             match usize::try_from(options.index) {
                 Err(_) => parts.insert(0, &text),
@@ -407,7 +428,8 @@ fn into_text(
 ) -> Result<bool, Fault> {
     for at in 1..segments.len() {
         let (outer, inner) = segments.split_at(at);
-        let found = field_path::get(object, outer);
+        budget.spend(at)?;
+        let found = field_path::get(object, outer, budget);
         if found.is_some_and(Value::is_null) && options.is_some_and(|options| options.create) {
             // kustomize reads `null` as YAML, in which nothing can be created
             return Ok(true);
@@ -415,7 +437,7 @@ fn into_text(
         let Some(text) = found.and_then(Value::as_str) else {
             continue;
         };
-        let Some(mut content) = first_document(text) else {
+        let Some(mut content) = first_document(text, budget) else {
             continue;
         };
         let makes = options
@@ -434,7 +456,7 @@ fn into_text(
         // kustomize ignores a failure to create fields in null
         if !set.is_ok_and(|count| count > 0 || makes.is_some()) {
             // for a text within a text kustomize changes only a copy
-            let Some(before) = first_document(text) else {
+            let Some(before) = first_document(text, budget) else {
                 return Ok(false);
             };
             content = before;
@@ -442,6 +464,7 @@ fn into_text(
                 return Ok(false);
             }
         }
+        budget.spend(4 * (measure(&content.value).0 + text.len()))?;
         let written = write_like(text, &content.value);
         let mut visitor = Visitor {
             makes: None,
@@ -460,12 +483,12 @@ fn into_text(
     Ok(false)
 }
 
-fn first_document(text: &str) -> Option<yaml::Document> {
+fn first_document(text: &str, budget: &Budget) -> Option<yaml::Document> {
     let read = Options {
         dialect: Dialect::Yaml12,
         ..Options::default()
     };
-    yaml::load(text, &read).ok()?.into_iter().next()
+    budget.load(text, &read).ok()?.into_iter().next()
 }
 
 /// JSON stays JSON and keeps its indentation; anything else is YAML and keeps its form.

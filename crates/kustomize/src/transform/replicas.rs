@@ -8,8 +8,10 @@ use crate::kustomization::Replica;
 /// Sets the count on every resource with this current or former name. No match is an error.
 pub(crate) fn apply(resources: &mut Collection, replica: &Replica, specs: &[FieldSpec]) -> Result<(), Fault> {
     let mut found = false;
+    let budget = resources.budget();
     for at in resources.by_any_name(&replica.name) {
         let resource = resources.content_mut(at);
+        budget.spend(specs.len() * resource.steps())?;
         for spec in specs {
             let (group, version) = resource.group_version();
             let now = resource.name() == replica.name && spec.selects(group, version, resource.kind());
@@ -20,7 +22,7 @@ pub(crate) fn apply(resources: &mut Collection, replica: &Replica, specs: &[Fiel
                     .any(|former| former.name == replica.name && spec.selects(group, version, &former.kind));
             if meant {
                 found = true;
-                spec.visit(resource, Creation::Scalar, &mut |value| {
+                spec.visit(resource, Creation::Scalar, &budget, &mut |value| {
                     set_scalar(value, replica.count.into())
                 })?;
             }

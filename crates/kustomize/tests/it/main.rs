@@ -15,3 +15,4 @@ mod remote;
 mod secrets;
 mod threads;
 mod vectors;
+mod work;

@@ -108,6 +108,9 @@ pub enum ApplyError {
         /// The operation.
         op: &'static str,
     },
+    /// The caller ended the work.
+    #[error("it was stopped")]
+    Stopped,
     /// More than [`COPIED_BYTES_MAX`].
     #[error(
         "unable to complete the copy, the accumulated size increase of copy is {size}, exceeding the limit {COPIED_BYTES_MAX}"
@@ -191,6 +194,23 @@ impl Patch {
         }
         Ok(document)
     }
+
+    /// [`Self::apply`] that calls `watch` before each operation with its work, in steps of some ten
+    /// nanoseconds. False ends it with [`ApplyError::Stopped`].
+    pub fn apply_watched(
+        &self,
+        mut document: Value,
+        watch: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Value, ApplyError> {
+        let mut account = Account::default();
+        for operation in &self.operations {
+            if !watch(operation.steps(&mut document)) {
+                return Err(ApplyError::Stopped);
+            }
+            operation.apply(&mut document, &mut account)?;
+        }
+        Ok(document)
+    }
 }
 
 #[derive(Default)]
@@ -235,6 +255,26 @@ fn tokens(path: &str) -> usize {
 }
 
 impl Operation {
+    /// The work, by the lists that are shifted and the values that are copied or compared.
+    fn steps(&self, document: &mut Value) -> usize {
+        const SHIFTED_PER_STEP: usize = 8;
+        const TIMES_WRITTEN: usize = 8;
+        let mut of = |path: &Option<String>| {
+            let path = path.as_deref().unwrap_or_default();
+            let shifted = match parent(document, "", path) {
+                Ok((Value::Array(items), _)) => items.len() / SHIFTED_PER_STEP,
+                _ => 0,
+            };
+            shifted + path.len() / 4
+        };
+        let places = of(&self.path) + of(&self.from);
+        let copied = match (self.op.as_deref(), self.from.as_deref()) {
+            (Some("copy"), Some(from)) => get(document, "", from).ok().flatten().map_or(0, size),
+            _ => 0,
+        };
+        4 + places + copied * TIMES_WRITTEN + size(&self.value)
+    }
+
     fn apply(&self, document: &mut Value, account: &mut Account) -> Result<(), ApplyError> {
         match self.op.as_deref() {
             Some("add") => {
@@ -322,6 +362,22 @@ impl Operation {
             })
         }
     }
+}
+
+/// Steps to copy or compare a value.
+fn size(value: &Value) -> usize {
+    const VALUE_STEPS: usize = 4;
+    const BYTES_PER_STEP: usize = 32;
+    let below = match value {
+        Value::String(text) => text.len() / BYTES_PER_STEP,
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| key.len() / BYTES_PER_STEP + size(value))
+            .sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    below + VALUE_STEPS
 }
 
 fn missing(op: &'static str, path: &str) -> ApplyError {

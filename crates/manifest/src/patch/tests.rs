@@ -122,3 +122,30 @@ fn nesting_has_a_limit() {
         }
     }
 }
+
+#[test]
+fn work_of_operations_is_watched() {
+    let list: Vec<Value> = (0..80_000).map(Value::from).collect();
+    let operation = |op: Value| json::Patch::parse(&vec![op; 10].into()).unwrap();
+    for (op, steps_min) in [
+        (json!({"op": "add", "path": "/a/0", "value": 1}), 100_000),
+        (json!({"op": "copy", "from": "/a", "path": "/b"}), 1_000_000),
+        (
+            json!({"op": "test", "path": "/b", "value": "x".repeat(100_000)}),
+            30_000,
+        ),
+        (json!({"op": "move", "from": "/a/1", "path": "/a/0"}), 200_000),
+    ] {
+        let document = json!({"a": list, "b": "x".repeat(100_000)});
+        let mut steps = 0;
+        let mut watch = |more| {
+            steps += more;
+            true
+        };
+        // ten copies are more than a patch may make
+        drop(operation(op.clone()).apply_watched(document.clone(), &mut watch));
+        assert!(steps >= steps_min, "{steps}: {op}");
+        let stopped = operation(op).apply_watched(document, &mut |_| false);
+        assert_eq!(stopped, Err(json::ApplyError::Stopped));
+    }
+}

@@ -58,6 +58,12 @@ pub enum Fault {
     /// Beyond [`super::Options::documents_max`].
     #[error("more than {0} documents")]
     Documents(usize),
+    /// Limit on the memory of anchors and aliases.
+    #[error("anchors and aliases copy more than {0} bytes")]
+    Aliases(usize),
+    /// The caller ended the work.
+    #[error("it was stopped")]
+    Stopped,
     /// Limit on the memory of [`super::Options::spans`], which stores the path of every value.
     #[error("more than {0} bytes of key paths")]
     Pointers(usize),

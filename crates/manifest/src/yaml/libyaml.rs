@@ -1,6 +1,7 @@
 //! Differences between libyaml's descendants and granit.
 
 use super::resolve::Dialect;
+use granit_parser::Span;
 
 /// The most lines in quoted texts that are indented less than granit accepts.
 const MOVED_LINES_MAX: usize = 64;
@@ -18,6 +19,16 @@ pub(super) fn moves_max(text: &str) -> usize {
 pub(super) fn moved(text: &str, at: usize) -> String {
     let (before, line) = text.split_at(text.floor_char_boundary(at));
     format!("{before}{}{line}", " ".repeat(MOVED_BY))
+}
+
+/// Whether the header of a block scalar, on the line above, states its indentation.
+pub(super) fn has_indentation_indicator(text: &str, span: &Span) -> bool {
+    let start = span.start.byte_offset().unwrap_or_default();
+    let above = text.get(..start).unwrap_or_default().trim_end();
+    let header = above.rsplit('\n').next().unwrap_or_default();
+    let header = header.find(" #").map_or(header, |comment| &header[..comment]);
+    let indicators = header.rsplit(['|', '>']).next().unwrap_or_default();
+    indicators.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a double-quoted text has a `\\/`, which go-yaml does not know.

@@ -1,5 +1,6 @@
 //! Loads YAML from granit-parser's events, within limits.
 
+use super::copies::Copies;
 use super::error::{Fault, YamlError};
 use super::place::{Place, Spans};
 use super::resolve::{Dialect, Resolved, resolve, to_value};
@@ -11,6 +12,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 const YAML_TAGS: &str = "tag:yaml.org,2002:";
+
+/// The cost of a parser's event, in steps of ten nanoseconds.
+const EVENT_STEPS: usize = 60;
+/// The events between two calls of the watch.
+const WATCHED_EVENTS: usize = 256;
 
 /// The most bytes of JSON pointers: a long key repeats in those of all values below it.
 const POINTER_BYTES_MAX: usize = 256 << 20;
@@ -99,6 +105,19 @@ pub struct Duplicate {
 
 /// Loads all documents of a text. Documents with only comments are skipped.
 pub fn load(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
+    load_watched(text, options, &mut |_| true)
+}
+
+/// Is called every few hundred microseconds with the work since, in steps of some ten nanoseconds. False ends
+/// the work with [`Fault::Stopped`].
+pub type Watch<'w> = dyn FnMut(usize) -> bool + 'w;
+
+/// [`load`] that can be watched and stopped.
+pub fn load_watched(
+    text: &str,
+    options: &Options,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<Document>, YamlError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > options.bytes_max {
         return Err(YamlError {
@@ -107,9 +126,9 @@ pub fn load(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
             fault: Fault::Bytes(options.bytes_max),
         });
     }
-    match super::plain::read(text, options) {
+    match super::plain::read(text, options, watch) {
         Some(documents) => Ok(documents),
-        None => load_any(text, options),
+        None => documents(text, options, false, watch),
     }
 }
 
@@ -118,30 +137,30 @@ pub fn load_first(text: &str, options: &Options) -> Result<Option<Document>, Yam
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let begins_another = |line: &str| line.starts_with("---") || line.starts_with("...");
     if text.lines().any(begins_another) && text.len() <= options.bytes_max {
-        return Ok(documents(text, options, true)?.pop());
+        return Ok(documents(text, options, true, &mut |_| true)?.pop());
     }
     let mut all = load(text, options)?;
     all.truncate(1);
     Ok(all.pop())
 }
 
-/// [`load`] without the fast path.
-pub(super) fn load_any(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
-    documents(text, options, false)
-}
-
 /// Loads documents; indents quoted lines that granit refuses.
-fn documents(text: &str, options: &Options, first_only: bool) -> Result<Vec<Document>, YamlError> {
+pub(super) fn documents(
+    text: &str,
+    options: &Options,
+    first_only: bool,
+    watch: &mut Watch<'_>,
+) -> Result<Vec<Document>, YamlError> {
     let mut text = Cow::Borrowed(text);
     for _ in 0..libyaml::moves_max(&text) {
-        match read(&text, options, first_only) {
+        match read(&text, options, first_only, watch) {
             Err((_, Some(line))) if !options.spans => {
                 text = Cow::Owned(libyaml::moved(&text, line));
             }
             read => return read.map_err(|(error, _)| error),
         }
     }
-    read(&text, options, first_only).map_err(|(error, _)| error)
+    read(&text, options, first_only, watch).map_err(|(error, _)| error)
 }
 
 /// Loads documents once; the error for an unindented quoted line has its place.
@@ -149,6 +168,7 @@ fn read(
     text: &str,
     options: &Options,
     first_only: bool,
+    watch: &mut Watch<'_>,
 ) -> Result<Vec<Document>, (YamlError, Option<usize>)> {
     let mut parser_options = granit_parser::Options::default();
     parser_options.set_emit_comments(false);
@@ -160,12 +180,19 @@ fn read(
         frames: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
+        copies: Copies::default(),
         pointer_bytes: 0,
         passed: Passed::default(),
         done: Vec::new(),
         current: None,
     };
+    let mut unwatched = 0;
     for event in Parser::new_from_str_with_options(text, parser_options) {
+        unwatched += 1;
+        if unwatched == WATCHED_EVENTS && !watch(std::mem::take(&mut unwatched) * EVENT_STEPS) {
+            let marker = event.map_or_else(|error| *error.marker(), |(_, span)| span.start);
+            return Err((at(&marker, Fault::Stopped), None));
+        }
         let (event, span) = event.map_err(|error| {
             let is_of_quotes = *error.kind() == ErrorKind::InvalidQuotedScalarIndent;
             let line = error.marker().byte_offset().filter(|_| is_of_quotes);
@@ -177,6 +204,8 @@ fn read(
             break;
         }
     }
+    // a text that ends here is complete
+    watch(unwatched * EVENT_STEPS);
     Ok(loader.done)
 }
 
@@ -196,6 +225,7 @@ struct Loader<'t> {
     /// Finished anchored values of the current document, with their node counts.
     anchors: HashMap<usize, (Value, usize)>,
     nodes: usize,
+    copies: Copies,
     pointer_bytes: usize,
     passed: Passed,
     done: Vec<Document>,
@@ -266,7 +296,7 @@ impl Loader<'_> {
                 let text = if absent { Cow::Borrowed("") } else { text };
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
                 if block
-                    && !self.has_indentation_indicator(span)
+                    && !libyaml::has_indentation_indicator(self.text, span)
                     && text.trim_start_matches(['\n', ' ']).starts_with('\t')
                 {
                     // libyaml counts it as indentation
@@ -331,12 +361,13 @@ impl Loader<'_> {
             Event::Alias(id) => {
                 self.starts(span)?;
                 self.passes(span, false);
-                let (value, nodes) = self
-                    .anchors
-                    .get(&id)
-                    .cloned()
-                    .ok_or_else(|| at(&span.start, Fault::Cycle))?;
-                self.count(nodes, span)?;
+                let nodes = self.anchors.get(&id).map(|(_, nodes)| *nodes);
+                self.count(nodes.unwrap_or_default(), span)?;
+                let known = self.anchors.get(&id);
+                let (value, nodes) = known.ok_or_else(|| at(&span.start, Fault::Cycle))?;
+                let copied = self.copies.add(value);
+                copied.map_err(|fault| at(&span.start, fault))?;
+                let (value, nodes) = (value.clone(), *nodes);
                 let scalar = Scalar {
                     key: key_text(&value),
                     value,
@@ -397,16 +428,6 @@ impl Loader<'_> {
             begin += line.len() + 1;
         }
         Ok(())
-    }
-
-    /// Whether the header of a block scalar, on the line above, states its indentation.
-    fn has_indentation_indicator(&self, span: &Span) -> bool {
-        let start = span.start.byte_offset().unwrap_or_default();
-        let above = self.text.get(..start).unwrap_or_default().trim_end();
-        let header = above.rsplit('\n').next().unwrap_or_default();
-        let header = header.find(" #").map_or(header, |comment| &header[..comment]);
-        let indicators = header.rsplit(['|', '>']).next().unwrap_or_default();
-        indicators.bytes().any(|byte| byte.is_ascii_digit())
     }
 
     fn passes(&mut self, span: &Span, plain: bool) {
@@ -499,6 +520,8 @@ impl Loader<'_> {
         nodes: usize,
     ) -> Result<(), YamlError> {
         if anchor != 0 {
+            let copied = self.copies.add(&scalar.value);
+            copied.map_err(|fault| at(&start, fault))?;
             self.anchors.insert(anchor, (scalar.value.clone(), nodes));
         }
         let refuse = self.options.duplicates == Duplicates::Refuse;

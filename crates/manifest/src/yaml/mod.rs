@@ -8,6 +8,7 @@
 //! Refused: repeated keys (unless collected), tabs as indentation, infinities and NaN, keys that are
 //! collections or null, recursive anchors, and input beyond the limits in [`Options`]. Comments are dropped.
 
+mod copies;
 mod emit;
 mod error;
 mod fold;
@@ -23,7 +24,7 @@ mod tests;
 
 pub use emit::{natural_order, to_string};
 pub use error::{Fault, YamlError};
-pub use load::{Document, Duplicate, Duplicates, Folded, Options, load, load_first};
+pub use load::{Document, Duplicate, Duplicates, Folded, Options, Watch, load, load_first, load_watched};
 pub use place::{Place, Spans};
 pub use plain::{Keep, Part, parts, skim};
 pub use resolve::{Dialect, scalar};

@@ -1,6 +1,14 @@
-use super::load::load_any;
-use super::{Dialect, Document, Duplicates, Keep, Options, YamlError, load, parts, plain, skim, to_string};
+use super::load::documents;
+use super::{
+    Dialect, Document, Duplicates, Fault, Keep, Options, YamlError, load, load_watched, parts, plain, skim,
+    to_string,
+};
 use serde_json::{Value, json};
+
+/// [`load`] without the fast path.
+fn load_any(text: &str, options: &Options) -> Result<Vec<Document>, YamlError> {
+    documents(text, options, false, &mut |_| true)
+}
 
 #[test]
 fn writes_what_sigs_yaml_writes() {
@@ -118,7 +126,7 @@ fn documents_and_errors() {
         "a:\n- b\n\t\n- c\n",
     ] {
         let error = load(text, &Options::default()).unwrap_err();
-        assert_eq!(error.fault, crate::yaml::Fault::Tab, "{text:?}");
+        assert_eq!(error.fault, Fault::Tab, "{text:?}");
     }
     for text in ["a: b\n\t\n", "a: \"b\"\n\t\n", "\t\na: b\n", "a: |\n  \tb\n  c\n"] {
         load(text, &Options::default()).unwrap_err();
@@ -246,7 +254,7 @@ fn quoted_text_continues_at_any_column() {
 #[track_caller]
 fn alike(text: &str, options: &Options) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Some(short) = plain::read(text, options) else {
+    let Some(short) = plain::read(text, options, &mut |_| true) else {
         return false;
     };
     let long = load_any(text, options);
@@ -395,7 +403,7 @@ fn fast_path_gives_up_on_unknown_syntax() {
 fn read_parts(text: &str, bytes: usize, options: &Options) -> Option<Vec<Document>> {
     let mut documents = Vec::new();
     for part in parts(text, bytes) {
-        documents.extend(part.read(options)?.0);
+        documents.extend(part.read(options, &mut |_| true)?.0);
     }
     Some(documents)
 }
@@ -538,4 +546,41 @@ fn skim_equals_the_loader() {
         assert_eq!(check(text), is_read, "{text:?}");
     }
     assert!(count >= 250, "{count}");
+}
+
+#[test]
+fn watch_ends_the_work() {
+    let fast = "a: 1\n".to_owned() + &(0..5_000).map(|n| format!("k{n}: v\n")).collect::<String>();
+    let slow = format!("{fast}anchored: &x 1\n");
+    for text in [fast, slow] {
+        let mut steps = 0;
+        let read = load_watched(&text, &Options::default(), &mut |more| {
+            steps += more;
+            true
+        });
+        assert!(read.is_ok() && steps > 50_000, "{steps}");
+        for calls in 0..8 {
+            let mut left = calls;
+            let found = load_watched(&text, &Options::default(), &mut |_| {
+                left -= 1;
+                left >= 0
+            });
+            assert_eq!(found.unwrap_err().fault, Fault::Stopped, "{calls}");
+        }
+    }
+}
+
+#[test]
+fn copies_of_aliases_are_limited() {
+    let text = "x".repeat(1 << 20);
+    let aliases = format!("a: &a {text}\nb: [{}]\n", "*a, ".repeat(100));
+    let nested = format!(
+        "{}{text}{}",
+        (0..100).map(|n| format!("&a{n} [")).collect::<String>(),
+        "]".repeat(100)
+    );
+    for text in [aliases, nested] {
+        let found = load(&text, &Options::default());
+        assert_eq!(found.unwrap_err().fault, Fault::Aliases(64 << 20));
+    }
 }

@@ -22,6 +22,8 @@ const ONLY_CHUNK: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const NO_NONCE: [u8; 12] = [0; 12];
 
 const STANZAS_MAX: usize = 100;
+/// The work of a key exchange, in steps of ten nanoseconds.
+const EXCHANGE_STEPS: u64 = 6_000;
 
 /// A file whose header is not authenticated yet.
 pub(super) struct File<'b> {
@@ -67,7 +69,9 @@ impl<'b> File<'b> {
             }
             let arguments = line.strip_prefix("-> ")?;
             let sealed = lines.body()?;
-            if let Some(share) = arguments.strip_prefix("X25519 ") {
+            if let Some(share) = arguments.strip_prefix("X25519 ")
+                && sealed.len() == FILE_KEY_BYTES + TAG_BYTES
+            {
                 stanzas.push(Stanza {
                     ephemeral: decode(share)?.try_into().ok()?,
                     sealed,
@@ -75,6 +79,12 @@ impl<'b> File<'b> {
             }
         }
         None
+    }
+
+    /// The work to try an identity, in steps of ten nanoseconds.
+    pub(super) fn steps(&self) -> u64 {
+        let bytes = self.signed.len() + self.chunk.len();
+        EXCHANGE_STEPS * (1 + self.stanzas.len() as u64) + bytes as u64
     }
 
     pub(super) fn open(&self, identity: &Identity) -> Option<Zeroizing<Vec<u8>>> {

@@ -19,10 +19,14 @@ use secrecy::{ExposeSecret as _, SecretString};
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
+use crate::budget::Budget;
 use crate::data_key::KeyFault;
 
 const SECRET_PREFIX: &str = "age-secret-key-";
 const RECIPIENT_PREFIX: &str = "age";
+
+/// The work to read a file, in steps of ten nanoseconds.
+const READ_STEPS: u64 = 100;
 
 /// Prefixes of unsupported recipients.
 const REFUSED_RECIPIENTS: [&str; 2] = ["age1pq1", "ssh-"];
@@ -123,7 +127,9 @@ pub(crate) fn open(
     recipient: &str,
     sealed: &str,
     identities: &[Identity],
+    budget: &Budget<'_>,
 ) -> Result<Zeroizing<Vec<u8>>, KeyFault> {
+    budget.steps(READ_STEPS + sealed.len() as u64)?;
     if REFUSED_RECIPIENTS.iter().any(|kind| recipient.starts_with(kind)) {
         return Err(KeyFault::Unsupported);
     }
@@ -131,6 +137,7 @@ pub(crate) fn open(
     let file = file::File::read(&bytes).ok_or(KeyFault::Damaged("age file"))?;
     let mine = identities.iter().any(|identity| identity.recipient == recipient);
     for identity in identities {
+        budget.steps(file.steps())?;
         if let Some(opened) = file.open(identity) {
             return Ok(opened);
         }

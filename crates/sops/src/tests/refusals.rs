@@ -474,8 +474,8 @@ fn comments_are_matched_once() {
     let yaml = format!("a:\n{}    b: c\n", comments.replace('#', "    #"));
     let dotenv = format!("{comments}B=c\n");
     let began = std::time::Instant::now();
-    let late = || began.elapsed() > std::time::Duration::from_secs(120);
-    let decrypter = Decrypter::new(&keys).with_stop(&late);
+    let late = |_| began.elapsed() > std::time::Duration::from_secs(120);
+    let decrypter = Decrypter::new(&keys).with_meter(&late);
     let rule = ("encrypted_comment_regex", "^none$");
     for (format, plain) in [(Format::Yaml, yaml), (Format::Dotenv, dotenv)] {
         let order = Order {
@@ -501,6 +501,114 @@ fn comments_are_matched_once() {
     }
 }
 
+/// An age file with a hundred key exchanges for nobody.
+fn exchanges(count: usize) -> String {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+    let part = STANDARD_NO_PAD.encode([9; 32]);
+    let mut file = "age-encryption.org/v1\n".to_owned();
+    for _ in 0..count {
+        file += &format!("-> X25519 {part}\n{part}\n");
+    }
+    file += &format!(
+        "-> scrypt {} 30\n{part}\n--- {part}\n",
+        STANDARD_NO_PAD.encode([9; 16])
+    );
+    let mut bytes = file.into_bytes();
+    bytes.extend([9; 64]);
+    let packed = STANDARD.encode(bytes);
+    format!("-----BEGIN AGE ENCRYPTED FILE-----\\n{packed}\\n-----END AGE ENCRYPTED FILE-----\\n")
+}
+
+/// A PGP message with session keys for an anonymous recipient.
+fn session_keys(count: usize) -> String {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let mut packets = Vec::new();
+    for _ in 0..count {
+        // version 3, key id 0, RSA, a number of 8 bits
+        packets.extend([0xc1, 13, 3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 8, 0xff]);
+    }
+    packets.extend([0xd2, 40, 1]);
+    packets.extend([9; 39]);
+    let packed = STANDARD.encode(packets);
+    format!("-----BEGIN PGP MESSAGE-----\\n\\n{packed}\\n-----END PGP MESSAGE-----\\n")
+}
+
+/// The work with private keys is limited before it is done, and the caller is told about it.
+#[test]
+fn work_with_private_keys_is_limited() {
+    let keys = keys(&["one.agekey", "two.agekey", "rsa.asc"]);
+    let many = |list: &str, entry: &str, count: usize| {
+        only_for(&format!("{list}: [{}]", vec![entry; count].join(", ")))
+    };
+    let age = format!("{{recipient: age1x, enc: \"{}\"}}", exchanges(99));
+    let pgp = format!("{{fp: X, enc: \"{}\"}}", session_keys(500));
+    let limit = "its recipients and rule take more than 300000000 steps of work; name fewer recipients, give fewer \
+                 keys, or simplify the rule";
+    for (document, few, steps_min) in [
+        (many("age", &age, 380), many("age", &age, 2), 2_000_000),
+        (
+            many("pgp", &pgp, 20),
+            many("pgp", &format!("{{fp: X, enc: \"{}\"}}", session_keys(2)), 2),
+            500_000,
+        ),
+    ] {
+        let decrypter = Decrypter::new(&keys);
+        let found = decrypted(&decrypter, document.as_bytes(), Format::Yaml);
+        assert_eq!(found, Err(limit.to_owned()));
+        let told = std::cell::Cell::new(0);
+        let meter = |steps: u64| {
+            told.set(told.get() + steps);
+            false
+        };
+        drop(decrypted(
+            &decrypter.with_meter(&meter),
+            few.as_bytes(),
+            Format::Yaml,
+        ));
+        assert!(told.get() >= steps_min, "{}", told.get());
+        let stop = |steps: u64| steps > 100_000;
+        let found = decrypted(&decrypter.with_meter(&stop), document.as_bytes(), Format::Yaml);
+        assert_eq!(found, Err("it was cancelled".to_owned()));
+    }
+    // a passphrase's work factor costs nothing: such stanzas are skipped
+    let alone = many(
+        "age",
+        &format!("{{recipient: age1x, enc: \"{}\"}}", exchanges(0)),
+        1,
+    );
+    let found = decrypted(&Decrypter::new(&keys), alone.as_bytes(), Format::Yaml).unwrap_err();
+    assert!(
+        found.contains("its private key is not among the 2 given"),
+        "{found}"
+    );
+}
+
+/// A large expression visits all its states for each byte of a key.
+#[test]
+fn work_with_the_rule_is_limited() {
+    let keys = keys(ONE);
+    let large = format!("^{}$", "(x[a-z]y|[b-d])?".repeat(400));
+    let names = (0..100).map(|at| format!("\"{at}{}\": 1", "x".repeat(4_000)));
+    let plain = format!("{{{}}}", names.collect::<Vec<_>>().join(", "));
+    for (rule, expected) in [(large.as_str(), Err("steps of work")), ("^none$", Ok(()))] {
+        let order = Order {
+            format: Format::Json,
+            rule: Some(("encrypted_regex", rule)),
+            mac_only_encrypted: true,
+            groups: vec![keys.age.clone()],
+            threshold: 1,
+        };
+        let sealed = encrypt(plain.as_bytes(), &order);
+        let found = decrypted(&Decrypter::new(&keys), &sealed, Format::Json);
+        match expected {
+            Ok(()) => assert!(found.is_ok(), "{rule}"),
+            Err(part) => assert!(found.unwrap_err().contains(part), "{rule}"),
+        }
+    }
+}
+
 #[test]
 fn cancelled_work_stops() {
     let keys = keys(ONE);
@@ -511,17 +619,17 @@ fn cancelled_work_stops() {
     ] {
         let sealed = read(&format!("sealed/{name}"));
         let asked = std::cell::Cell::new(0_usize);
-        let never = || {
+        let never = |_| {
             asked.set(asked.get() + 1);
             false
         };
         let decrypter = Decrypter::new(&keys);
-        assert!(decrypted(&decrypter.with_stop(&never), &sealed, format).is_ok());
+        assert!(decrypted(&decrypter.with_meter(&never), &sealed, format).is_ok());
         // while reading, and while decrypting
         for at in 0..asked.get() {
             let left = std::cell::Cell::new(at);
-            let stop = || left.replace(left.get().saturating_sub(1)) == 0;
-            let found = decrypted(&decrypter.with_stop(&stop), &sealed, format);
+            let stop = |_| left.replace(left.get().saturating_sub(1)) == 0;
+            let found = decrypted(&decrypter.with_meter(&stop), &sealed, format);
             let found = found.unwrap_err();
             assert!(found.ends_with("it was cancelled"), "{found}");
         }

@@ -7,20 +7,21 @@ use crate::call::{Call, Outcome};
 use crate::fault::Fault;
 use crate::limits::Limit;
 use crate::value::{Elements, List, Str, Value};
-use equate_manifest::regexp::{build, rewrite};
+use equate_manifest::regexp::{build, is_simple, rewrite};
 use regex::Regex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The largest compiled expression that is cached, in bytes.
 const SMALL_BYTES_MAX: usize = 64 << 10;
-/// Size limits of a compiled expression in bytes, and the charge for each byte searched with it. With too
-/// many lazy states, each byte visits the whole expression.
-const SIZES: [(usize, usize); 4] = [
-    (16 << 10, 4),
-    (SMALL_BYTES_MAX, 64),
-    (512 << 10, 4 << 10),
-    (4 << 20, 64 << 10),
+/// Size limits of a compiled expression in bytes, and the charges for each byte searched with it: for a simple
+/// one, and for one whose lazy states are too many, so that each byte visits the whole expression.
+const SIZES: [(usize, usize, usize); 5] = [
+    (4 << 10, 4, 5 << 10),
+    (16 << 10, 4, 10 << 10),
+    (SMALL_BYTES_MAX, 64, 32 << 10),
+    (512 << 10, 4 << 10, 160 << 10),
+    (4 << 20, 64 << 10, 512 << 10),
 ];
 /// Compiling costs as much as searching this many times its size.
 const COMPILED_AS_BYTES: usize = 12;
@@ -83,7 +84,9 @@ fn new_pattern(call: &mut Call<'_, '_>, text: &Str) -> Result<Pattern, Fault> {
         Ok(rewritten) => rewritten,
         Err(reason) => return call.fail(format!("error parsing regexp: {reason}")),
     };
-    for (size_max, cost) in SIZES {
+    let is_simple = is_simple(&source);
+    for (size_max, simple_cost, cost) in SIZES {
+        let cost = if is_simple { simple_cost } else { cost };
         if size_max > SMALL_BYTES_MAX {
             call.exec.meter().work(size_max * COMPILED_AS_BYTES)?;
         }
@@ -132,6 +135,12 @@ fn searched(call: &mut Call<'_, '_>, bytes: usize, cost: usize) -> Result<(), Fa
     Ok(call.exec.meter().work(bytes.saturating_mul(cost))?)
 }
 
+/// Charges a part of the text, twice: a growing list is copied.
+fn charge_part(call: &mut Call<'_, '_>, bytes: usize) -> Result<(), Limit> {
+    const PART_BYTES: usize = 2 * size_of::<&str>() + 2 * size_of::<usize>() + size_of::<Value>();
+    call.made(bytes.saturating_add(PART_BYTES))
+}
+
 fn most(count: i64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
@@ -139,11 +148,11 @@ fn most(count: i64) -> usize {
 fn find_all(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     let Pattern { regex, cost, .. } = compiled(call, panics)?;
     let text = call.str(1);
-    call.charge_items(text.len().min(most(call.int(2))))?;
     let lossy = text.lossy();
     let mut found: Vec<Str> = Vec::new();
     for one in regex.find_iter(&lossy).take(most(call.int(2))) {
         searched(call, lossy.len() - one.start(), cost)?;
+        charge_part(call, one.len())?;
         found.push(one.as_str().into());
     }
     Ok(if found.is_empty() {
@@ -266,7 +275,6 @@ fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
     if count == 0 {
         return Ok(List::nil(Elements::String).into());
     }
-    call.charge_items(text.len().min(most(count)))?;
     let text = text.lossy();
     if text.is_empty() && !call.bytes(0).is_empty() {
         return Ok(List::strings([""]).into());
@@ -279,11 +287,13 @@ fn split(call: &mut Call<'_, '_>, panics: bool) -> Outcome {
         }
         end = found.start();
         if found.end() != 0 {
+            charge_part(call, end - begin)?;
             parts.push(&text[begin..end]);
         }
         begin = found.end();
     }
     if end != text.len() {
+        charge_part(call, text.len() - begin)?;
         parts.push(&text[begin..]);
     }
     Ok(List::strings(parts).into())

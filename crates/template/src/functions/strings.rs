@@ -95,10 +95,12 @@ pub(super) const FUNCTIONS: &[Function] = table! {
     };
     "split" (Str, Str) => |call| {
         let parts = split(call, 0, 1, None)?;
+        call.exec.meter().make_map(parts.len())?;
         Ok(numbered(parts).into())
     };
     "splitn" (Str, Int, Str) => |call| {
         let parts = split(call, 0, 2, Some(call.int(1)))?;
+        call.exec.meter().make_map(parts.len())?;
         Ok(numbered(parts).into())
     };
     "splitList" (Str, Str) => |call| {
@@ -480,8 +482,14 @@ fn split(
         Some(count) => usize::try_from(count).unwrap_or(usize::MAX),
         None => usize::MAX,
     };
-    call.charge_items((text.len() / separator.len().max(1) + 1).min(most))?;
     let text = text.lossy();
+    let separator = separator.lossy();
+    call.exec.meter().work(text.len())?;
+    let parts = match separator.is_empty() {
+        true => text.chars().count(),
+        false => 1 + memchr::memmem::find_iter(text.as_bytes(), separator.as_bytes()).count(),
+    };
+    charge_parts(call, parts.min(most), text.len())?;
     if separator.is_empty() {
         // each character on its own
         let mut parts: Vec<Str> = Vec::new();
@@ -499,7 +507,14 @@ fn split(
         }
         return Ok(parts);
     }
-    Ok(text.splitn(most, &*separator.lossy()).map(Str::from).collect())
+    Ok(text.splitn(most, &*separator).map(Str::from).collect())
+}
+
+/// Charges parts of a text, which are copied.
+pub(super) fn charge_parts(call: &mut Call<'_, '_>, count: usize, bytes: usize) -> Result<(), Limit> {
+    const COUNTS: usize = 2 * size_of::<usize>();
+    call.charge_items(count)?;
+    call.made(count.saturating_mul(COUNTS).saturating_add(bytes))
 }
 
 fn numbered(parts: Vec<Str>) -> Map {

@@ -203,6 +203,16 @@ pub(crate) const TEMPLATES: &[(&str, &str, &str)] = &[
         r#"{{ $x := repeat 100000 "x" }}{{ regexReplaceAll "x" $x (repeat 10000 "y") }}"#,
         "",
     ),
+    (
+        "",
+        r#"{{ $x := shuffle (repeat 100000 "ab") }}{{ range 1000000 }}{{ $_ := regexMatch "^(a|b)*a(a|b){100}$" $x }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ $x := shuffle (repeat 100000 "ab") }}{{ range 1000000 }}{{ $_ := regexMatch (print "^[ab]*a" (repeat 60 ".") "$") $x }}{{ end }}"#,
+        STEPS,
+    ),
     // keys and hashes
     ("", r#"{{ range 1000000 }}{{ $_ := bcrypt "x" }}{{ end }}"#, STEPS),
     (
@@ -214,5 +224,117 @@ pub(crate) const TEMPLATES: &[(&str, &str, &str)] = &[
         "",
         r#"{{ range 1000000 }}{{ $_ := genPrivateKey "ecdsa" }}{{ end }}"#,
         STEPS,
+    ),
+    (
+        "",
+        r#"{{ range 1000000 }}{{ $_ := genPrivateKey "rsa" }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ $c := genCA "a" 1 }}{{ range 1000000 }}{{ $_ := buildCustomCert (b64enc $c.Cert) (b64enc $c.Key) }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $c := genCA "a" 1 }}{{ range 1000000 }}{{ $_ := genCAWithKey "a" 1 $c.Key }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ range 1000000 }}{{ $_ := htpasswd "u" "p" }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := encryptAES "p" $x }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := sha512sum $x }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := adler32sum $x }}{{ end }}"#,
+        STEPS,
+    ),
+    // lists and parts
+    (
+        "",
+        r#"{{ $l := splitList "" (repeat 300000 "zyx") }}{{ range 1000000 }}{{ $_ := sortAlpha $l }}{{ end }}"#,
+        "",
+    ),
+    ("", r#"{{ $l := until 100000 }}{{ uniq $l }}"#, STEPS),
+    (
+        "",
+        r#"{{ $l := until 100000 }}{{ range $l }}{{ $_ := has "x" $l }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ $l := list }}{{ range 1000000 }}{{ $l = append $l . }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := splitList "y" $x }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := regexSplit "y" $x -1 }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "xx" }}{{ range 1000000 }}{{ $_ := contains "y" $x }}{{ end }}"#,
+        STEPS,
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := wrap 1 $x }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := shuffle $x }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := eq $x (print $x) }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 1000000 "x" }}{{ range 1000000 }}{{ $_ := hasPrefix $x (print $x) }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := print "a: &a " (repeat 100000 "x") "\nb: [" (repeat 50000 "*a,") "1]" }}{{ range 1000000 }}{{ $_ := fromYaml $x }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $l := list }}{{ range 20000 }}{{ $l = append $l (dict "k" .) }}{{ end }}{{ range 1000000 }}{{ $_ := toYaml $l }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $d := dict }}{{ range 20000 }}{{ $_ := set $d (toString .) . }}{{ end }}{{ range 1000000 }}{{ $_ := merge (dict) $d }}{{ $_ := keys $d }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 300000 "a=b&" }}{{ range 1000000 }}{{ $_ := urlParse (print "http://h/?" $x) }}{{ end }}"#,
+        "",
+    ),
+    (
+        "",
+        r#"{{ $x := repeat 30000 "1" }}{{ range 1000000 }}{{ $_ := atoi $x }}{{ $_ := int $x }}{{ $_ := float64 $x }}{{ $_ := mulf $x $x }}{{ end }}"#,
+        "",
     ),
 ];

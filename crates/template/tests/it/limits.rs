@@ -349,3 +349,39 @@ fn many_definitions_parse_in_linear_time() {
         );
     }
 }
+
+/// A file of 3 MB in 25 parts: real charts split their definitions.
+#[test]
+fn parts_are_charged_for_what_they_make() {
+    let text = r#"{{ $x := repeat 25 (print (repeat 120000 "x") "--") }}"#;
+    for (template, expected) in [
+        (
+            r#"{{ len (splitList "--" $x) }} {{ len (split "--" $x) }}"#,
+            "26 26",
+        ),
+        (
+            r#"{{ len (splitn "--" 3 $x) }} {{ len (splitList "\n" $x) }}"#,
+            "3 1",
+        ),
+        (r#"{{ len (regexSplit "--" $x -1) }}"#, "26"),
+        (r#"{{ len (regexFindAll "-+" $x -1) }}"#, "25"),
+    ] {
+        let mut set = TemplateSet::new(Library::Helm);
+        set.parse("t", &format!("{text}{template}")).unwrap();
+        let mut session = Session::new(Options::helm(), Box::new(Seeded::new(b"", 0)));
+        let output = session.execute(&set, "t", Value::Absent);
+        assert_eq!(
+            output.map(|text| text.to_string()).map_err(|error| error.reason),
+            Ok(expected.to_owned()),
+            "{template}"
+        );
+    }
+    for template in [
+        r#"{{ splitList "" (repeat 3000000 "x") }}"#,
+        r#"{{ split "," (repeat 3000000 ",") }}"#,
+        r#"{{ regexSplit "," (repeat 3000000 ",") -1 }}"#,
+        r#"{{ regexFindAll "x" (repeat 3000000 "x") -1 }}"#,
+    ] {
+        check(template, Library::Helm, Limits::default(), "limit: more than");
+    }
+}

@@ -277,11 +277,11 @@ impl<'a> Opening<'a> {
         open: impl FnOnce(Decrypter<'_>) -> Result<T, E>,
     ) -> Result<Option<T>, SecretError> {
         let asked = self.asking.questions.borrow().len();
-        let stop = || self.stop.checkpoint();
+        let meter = |steps| self.stop.work(steps);
         let collect = |value: &[u8]| self.note(value);
         let mut decrypter = Decrypter::new(&self.ring.keys)
             .with_integrity(Integrity::Skipped)
-            .with_stop(&stop)
+            .with_meter(&meter)
             .with_value_callback(&collect);
         if self.ring.keys.token().is_some() {
             decrypter = decrypter.with_transit(&self.asking);

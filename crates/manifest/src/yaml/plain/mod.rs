@@ -9,7 +9,7 @@ mod skim;
 
 pub use skim::{Keep, skim};
 
-use super::load::{Document, Options};
+use super::load::{Document, Options, Watch};
 use super::place::{Place, Spans};
 use super::resolve::{Resolved, resolve, to_value};
 use serde_json::map::Entry;
@@ -20,6 +20,10 @@ use std::borrow::Cow;
 const DEPTH_MAX: usize = 64;
 /// Longer keys are left to the loader, which enforces their limit.
 const KEY_BYTES_MAX: usize = 256;
+/// The cost of a value, in steps of ten nanoseconds.
+const VALUE_STEPS: usize = 8;
+/// The values between two calls of the watch.
+const WATCHED_VALUES: usize = 1_024;
 
 /// A part of a text that consists of whole documents.
 #[derive(Debug, Clone, Copy)]
@@ -55,17 +59,17 @@ pub fn parts(text: &str, bytes: usize) -> Vec<Part<'_>> {
 impl Part<'_> {
     /// The part's documents, with places in the whole text, and their number of values. `None` if the loader
     /// must read the whole text.
-    pub fn read(&self, options: &Options) -> Option<(Vec<Document>, usize)> {
+    pub fn read(&self, options: &Options, watch: &mut Watch<'_>) -> Option<(Vec<Document>, usize)> {
         if self.text.len() > options.bytes_max {
             return None;
         }
-        read_part(self, options, Keep::All)
+        read_part(self, options, Keep::All, watch)
     }
 }
 
-pub(super) fn read(text: &str, options: &Options) -> Option<Vec<Document>> {
+pub(super) fn read(text: &str, options: &Options, watch: &mut Watch<'_>) -> Option<Vec<Document>> {
     let (start, lines) = (0, 0);
-    let (documents, _) = read_part(&Part { text, start, lines }, options, Keep::All)?;
+    let (documents, _) = read_part(&Part { text, start, lines }, options, Keep::All, watch)?;
     Some(documents)
 }
 
@@ -73,6 +77,7 @@ fn read_part(
     &Part { text, start, lines }: &Part<'_>,
     options: &Options,
     keep: Keep,
+    watch: &mut Watch<'_>,
 ) -> Option<(Vec<Document>, usize)> {
     let own = &text[start..];
     if options.spans || !own.is_ascii() && !own.chars().all(is_unremarkable) {
@@ -95,9 +100,11 @@ fn read_part(
         depth: 0,
         nodes: 0,
         keep,
+        watch: &mut *watch,
     };
     let documents = reader.documents()?;
-    Some((documents, reader.nodes))
+    let nodes = reader.nodes;
+    watch(nodes % WATCHED_VALUES * VALUE_STEPS).then_some((documents, nodes))
 }
 
 /// Whether a character has no meaning in YAML syntax.
@@ -107,7 +114,7 @@ fn is_unremarkable(character: char) -> bool {
         || matches!(character, '\u{ff00}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-struct Reader<'t> {
+struct Reader<'t, 'w> {
     text: &'t str,
     bytes: &'t [u8],
     options: &'t Options,
@@ -119,6 +126,7 @@ struct Reader<'t> {
     depth: usize,
     nodes: usize,
     keep: Keep,
+    watch: &'w mut Watch<'w>,
 }
 
 /// A line that is neither blank nor a comment.
@@ -137,7 +145,7 @@ impl Line {
     }
 }
 
-impl<'t> Reader<'t> {
+impl<'t> Reader<'t, '_> {
     fn documents(&mut self) -> Option<Vec<Document>> {
         let mut documents = Vec::new();
         while self.next < self.bytes.len() {
@@ -233,6 +241,9 @@ impl<'t> Reader<'t> {
 
     fn count(&mut self) -> Option<()> {
         self.nodes += 1;
+        if self.nodes.is_multiple_of(WATCHED_VALUES) && !(self.watch)(WATCHED_VALUES * VALUE_STEPS) {
+            return None;
+        }
         (self.nodes <= self.options.nodes_max).then_some(())
     }
 

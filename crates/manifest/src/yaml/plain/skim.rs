@@ -43,13 +43,13 @@ pub fn skim(text: &str, options: &Options, keep: Keep) -> Option<Value> {
         return None;
     }
     let (start, lines) = (0, 0);
-    let (documents, _) = read_part(&Part { text, start, lines }, options, keep)?;
+    let (documents, _) = read_part(&Part { text, start, lines }, options, keep, &mut |_| true)?;
     let mut documents = documents.into_iter().map(|document| document.value);
     let value = documents.next().unwrap_or(Value::Null);
     documents.next().is_none().then_some(value)
 }
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     pub(super) fn pass_scalar(&mut self, at: usize, end: usize, indent: usize) -> Option<Value> {
         self.count()?;
         match self.bytes[at] {
