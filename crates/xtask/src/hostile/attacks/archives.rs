@@ -36,5 +36,5 @@ async fn packed(ground: &Ground<'_>, bytes: Vec<u8>) -> Outcome<Threat> {
         let object = ground.kustomization(&format!("k{number}"), json!({}));
         ground.create(object).await?;
     }
-    Ok(Threat::new(Sign::Judged("Kustomization", "k0")).holding(server))
+    Ok(Threat::new(Sign::Worked("k0")).holding(server))
 }

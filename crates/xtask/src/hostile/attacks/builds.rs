@@ -131,7 +131,7 @@ pub(super) fn all() -> Vec<Attack> {
         }),
         attack("build: many objects", |ground| {
             Box::pin(async move {
-                let objects = maps(ground.pick(2_000, 20_000));
+                let objects = maps(ground.pick(500, 5_000));
                 built(ground, &[("objects.yaml", &objects)]).await
             })
         }),
