@@ -13,15 +13,15 @@ use tokio::time::sleep;
 
 use super::archive;
 use super::servers::{Contacts, Server};
-use super::session::{KUSTOMIZE, Outcome, SOURCE, Session, whole};
+use super::session::{KUSTOMIZE, Outcome, SOURCE, Session, ready, whole};
 use crate::bench::session::api;
 
 /// Requests of an attacker at once.
 const AT_ONCE: usize = 16;
 /// The time for an attack to begin.
 const BEGIN_MAX: Duration = Duration::from_secs(30);
-/// CPU time of the controllers, in seconds, that shows that they work for the attacker.
-const BUSY: f64 = 0.4;
+/// CPU time of the controllers, in seconds, after which they are in the middle of the attack.
+const BUSY: f64 = 2.0;
 
 /// The size of attacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +43,9 @@ pub(super) enum Sign {
     Launched,
     /// A server of the attacker has this many requests or connections.
     Contacted(Arc<Contacts>, usize),
-    /// The controllers work, or this Kustomization has a `Ready`.
+    /// The controllers work, or this Kustomization is ready or has failed.
     Worked(&'static str),
-    /// This object has a `Ready`.
+    /// This object is ready or has failed.
     Judged(&'static str, &'static str),
 }
 
@@ -183,6 +183,11 @@ impl<'s> Ground<'s> {
         Ok(())
     }
 
+    async fn is_judged(&self, kind: &str, name: &str) -> bool {
+        let said = self.condition(kind, name).await;
+        !said.is_empty() && !said.starts_with("Unknown")
+    }
+
     pub(super) async fn condition(&self, kind: &str, name: &str) -> String {
         self.session.condition(&self.name, kind, name).await
     }
@@ -196,12 +201,9 @@ impl<'s> Ground<'s> {
                 Sign::Contacted(contacts, count) => contacts.connections().max(contacts.requests()) >= *count,
                 Sign::Worked(name) => {
                     let cpu = self.session.controllers.cpu().unwrap_or_default() - cpu_before;
-                    cpu > BUSY || !self.condition("Kustomization", name).await.is_empty()
+                    cpu > BUSY || self.is_judged("Kustomization", name).await
                 }
-                Sign::Judged(kind, name) => {
-                    let said = self.condition(kind, name).await;
-                    !said.is_empty() && !said.contains("Progressing")
-                }
+                Sign::Judged(kind, name) => self.is_judged(kind, name).await,
             };
             if has {
                 return true;
@@ -209,6 +211,21 @@ impl<'s> Ground<'s> {
             sleep(Duration::from_millis(20)).await;
         }
         false
+    }
+
+    /// `Ready` of the first object that has one.
+    pub(super) async fn said(&self) -> Outcome<String> {
+        for (group, kind) in [(KUSTOMIZE, "Kustomization"), (SOURCE, "GitRepository")] {
+            let own = api(&self.session.client, group, "v1", kind, &self.name);
+            let all = own.list(&ListParams::default().limit(50)).await?.items;
+            let said = all
+                .iter()
+                .find_map(|one| Some(format!("{kind} {}: {}", one.metadata.name.as_ref()?, ready(one)?)));
+            if let Some(said) = said {
+                return Ok(said);
+            }
+        }
+        Ok("no object is judged".to_owned())
     }
 
     /// How the attacker broke its rule.

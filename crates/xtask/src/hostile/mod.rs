@@ -84,6 +84,9 @@ const ROUNDS_BEFORE: usize = 7;
 const ROUNDS: usize = 3;
 /// A commit that is not applied by then is not waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The pause after a commit: an attack has several phases.
+const PAUSE: Duration = Duration::from_millis(300);
+const SAID_MAX: usize = 180;
 const PROBE_PATIENCE: Duration = Duration::from_secs(5);
 /// The time after the last attack until nothing of it remains: the longest deadline of a request, and the
 /// retries of a deletion.
@@ -159,6 +162,8 @@ struct Record {
     alive: bool,
     /// The rule that the attacker broke.
     broken: Option<String>,
+    /// The state of the attacker's first object, to see that the attack is the intended one.
+    said: String,
 }
 
 /// The processes, and their state before any attack.
@@ -188,10 +193,11 @@ impl Suite {
             let normal = present.normal.quantile(0.5);
             let faults = judge(&record, normal, self.bounds);
             eprintln!(
-                "{:>3} s  {}  {}",
+                "{:>3} s  {}  {}\n               {}",
                 started.elapsed().as_secs(),
                 if faults.is_empty() { "ok    " } else { "FAILED" },
-                attack.name
+                attack.name,
+                record.said.chars().take(SAID_MAX).collect::<String>()
             );
             if faults.is_empty() {
                 calm = Some(present);
@@ -258,7 +264,9 @@ impl Suite {
                     break;
                 }
             }
+            sleep(PAUSE).await;
         }
+        record.said = ground.said().await?;
         record.broken = ground.broken(&threat.rule).await?;
         record.probed = probes.seen();
         record.memory = session.controllers.peak_memory().unwrap_or(f64::NAN);
@@ -391,6 +399,7 @@ mod tests {
             memory: 100.0,
             alive: true,
             broken: None,
+            said: String::new(),
         }
     }
 

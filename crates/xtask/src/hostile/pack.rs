@@ -18,7 +18,7 @@ const BLOB: u8 = 3;
 /// A delta whose base is at a distance in the pack.
 const OFFSET_DELTA: u8 = 6;
 
-/// What the server does after its honest first answer.
+/// The behaviour of the server after its honest first answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trick {
     /// Refs without end.

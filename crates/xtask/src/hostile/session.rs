@@ -136,7 +136,32 @@ impl Session {
             },
         }))
         .await?;
-        self.applied(0, START_MAX).await.map(drop)
+        self.applied(0, START_MAX).await?;
+        self.list_external_artifacts().await
+    }
+
+    /// The controllers list a kind of sources when the first Kustomization names it.
+    async fn list_external_artifacts(&self) -> Outcome {
+        self.create(json!({
+            "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+            "metadata": { "name": "lists", "namespace": HONEST },
+            "spec": {
+                "interval": "10m", "retryInterval": "1s", "prune": true,
+                "sourceRef": { "kind": "ExternalArtifact", "name": "none" },
+            },
+        }))
+        .await?;
+        let begun = Instant::now();
+        loop {
+            let said = self.condition(HONEST, "Kustomization", "lists").await;
+            if said.contains("not found") {
+                return Ok(());
+            }
+            if begun.elapsed() > START_MAX {
+                return Err(format!("ExternalArtifacts are not listed after {START_MAX:?}: {said}").into());
+            }
+            sleep(LOOK).await;
+        }
     }
 
     pub(super) async fn create(&self, object: Value) -> Outcome {
@@ -234,7 +259,8 @@ impl Session {
     /// The end of the log, for a report.
     pub(super) fn last_lines(&self) -> String {
         let log = self.log();
-        let lines: Vec<&str> = log.lines().collect();
+        let is_info = |line: &&str| !line.contains(r#""level":"info""#);
+        let lines: Vec<&str> = log.lines().filter(is_info).collect();
         let tail = lines.iter().skip(lines.len().saturating_sub(LOG_LINES));
         tail.map(|line| format!("      {}\n", line.chars().take(400).collect::<String>()))
             .collect()

@@ -48,7 +48,14 @@ pub(super) async fn run(binary: &Path, time: Duration) -> Outcome {
     let (mut attacked, mut samples) = (Times::default(), Vec::new());
     let measure = async {
         for number in COMMITS_BEFORE.. {
-            attacked.push(fleet.commit(&session, number).await?);
+            attacked.push(match fleet.commit(&session, number).await {
+                Ok(time) => time,
+                Err(error) if session.controllers.memory().is_none() => return Err(error),
+                Err(error) => {
+                    eprintln!("{error}");
+                    PATIENCE
+                }
+            });
             let minutes = begun.elapsed().as_secs_f64() / 60.0;
             samples.push((minutes, session.controllers.memory().unwrap_or(f64::NAN)));
             sleep(PAUSE).await;

@@ -14,36 +14,26 @@ pub(super) fn all() -> Vec<Attack> {
     vec![
         attack("build: replacements in all of many objects", |ground| {
             Box::pin(async move {
-                let objects = maps(ground.pick(20_000, 47_500));
-                let mut text = format!("{HEAD}resources: [objects.yaml]\nreplacements:\n");
+                let mut text = "replacements:\n".to_owned();
                 for number in 0..ground.pick(5_000, 20_000) {
                     let _ = writeln!(
                         text,
                         "- {{source: {{kind: ConfigMap, name: m{number}, fieldPath: data.a}}, targets: [{{select: {{kind: ConfigMap}}, fieldPaths: [data.a]}}]}}"
                     );
                 }
-                built(
-                    ground,
-                    &[("kustomization.yaml", &text), ("objects.yaml", &objects)],
-                )
-                .await
+                built(ground, many_maps(ground.pick(20_000, 47_500), &text)).await
             })
         }),
         attack("build: 2,000 patches of all of many objects", |ground| {
             Box::pin(async move {
-                let objects = maps(ground.pick(5_000, 20_000));
-                let mut text = format!("{HEAD}resources: [objects.yaml]\npatches:\n");
+                let mut text = "patches:\n".to_owned();
                 for number in 0..2_000 {
                     let _ = writeln!(
                         text,
                         "- {{target: {{kind: ConfigMap, name: \".*{number}.*\"}}, patch: '[{{\"op\": \"add\", \"path\": \"/data/b\", \"value\": \"{number}\"}}]'}}"
                     );
                 }
-                built(
-                    ground,
-                    &[("kustomization.yaml", &text), ("objects.yaml", &objects)],
-                )
-                .await
+                built(ground, many_maps(ground.pick(5_000, 20_000), &text)).await
             })
         }),
         attack("build: bases that double twenty times", |ground| {
@@ -73,8 +63,7 @@ pub(super) fn all() -> Vec<Attack> {
                     "kustomization.yaml".to_owned(),
                     format!("{HEAD}resources: [b20]\n"),
                 ));
-                let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
-                built(ground, &files).await
+                built(ground, files).await
             })
         }),
         attack("build: aliases that multiply", |ground| {
@@ -86,14 +75,15 @@ pub(super) fn all() -> Vec<Attack> {
                     let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
                     let _ = writeln!(text, "a{level}: &a{level} [{aliases}]");
                 }
-                built(ground, &[("a.yaml", &text)]).await
+                built(ground, vec![("a.yaml".to_owned(), text)]).await
             })
         }),
         attack("build: nested a million deep", |ground| {
             Box::pin(async move {
                 let text = format!("a: {}\n", "[".repeat(1_000_000));
                 let json = format!("{{\"a\": {}", "{\"a\":".repeat(500_000));
-                built(ground, &[("a.yaml", &text), ("b.json", &json)]).await
+                let files = vec![("a.yaml".to_owned(), text), ("b.json".to_owned(), json)];
+                built(ground, files).await
             })
         }),
         attack("build: substitutions of 4 GiB", |ground| {
@@ -130,28 +120,36 @@ pub(super) fn all() -> Vec<Attack> {
             })
         }),
         attack("build: many objects", |ground| {
-            Box::pin(async move {
-                let objects = maps(ground.pick(500, 5_000));
-                built(ground, &[("objects.yaml", &objects)]).await
-            })
+            Box::pin(async move { built(ground, many_maps(ground.pick(500, 5_000), "")).await })
         }),
     ]
 }
 
-fn maps(count: usize) -> String {
-    let mut text = String::new();
-    for number in 0..count {
-        let _ = write!(
-            text,
-            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{number}}}\ndata: {{a: x}}\n"
-        );
+/// A kustomization of this many ConfigMaps, with more fields.
+fn many_maps(count: usize, more: &str) -> Vec<(String, String)> {
+    // a file has at most 10,000 documents
+    const FILE: usize = 9_000;
+    let mut kustomization = format!("{HEAD}{more}resources:\n");
+    let mut files = Vec::new();
+    for first in (0..count).step_by(FILE) {
+        let mut text = String::new();
+        for number in first..count.min(first + FILE) {
+            let _ = write!(
+                text,
+                "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{number}}}\ndata: {{a: x}}\n"
+            );
+        }
+        let _ = writeln!(kustomization, "- m{first}.yaml");
+        files.push((format!("m{first}.yaml"), text));
     }
-    text
+    files.push(("kustomization.yaml".to_owned(), kustomization));
+    files
 }
 
 /// Four builds of a tree: twice the processors of a small machine.
-async fn built(ground: &Ground<'_>, files: &[(&str, &str)]) -> Outcome<Threat> {
-    let tree = ground.tree(files).await?;
+async fn built(ground: &Ground<'_>, files: Vec<(String, String)>) -> Outcome<Threat> {
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let tree = ground.tree(&files).await?;
     for number in 0..4 {
         // each in its own namespace of names, so that none waits for another
         let more = json!({ "namePrefix": format!("p{number}-") });

@@ -11,8 +11,8 @@ use crate::hostile::ground::{Ground, Sign, Threat};
 use crate::hostile::servers::{Connection, Server};
 use crate::hostile::session::Outcome;
 
-/// Kustomizations of each attack: thrice the workers of a controller.
-const KUSTOMIZATIONS: usize = 24;
+/// Kustomizations of each attack: twice the workers of a controller.
+const KUSTOMIZATIONS: usize = 16;
 const OBJECT: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: default\ndata: {}\n";
 
@@ -119,6 +119,8 @@ async fn serve(
     endless_lists: bool,
     pages: Arc<AtomicUsize>,
 ) -> io::Result<()> {
+    let page: Vec<String> = (0..500).map(|at| object(&format!("o{at}")).to_string()).collect();
+    let page = page.join(",");
     while let Some(head) = connection.head().await? {
         let (path, query) = head.path.split_once('?').unwrap_or((&head.path, ""));
         match path {
@@ -144,17 +146,15 @@ async fn serve(
             _ if query.contains("limit=") => {
                 let number = pages.fetch_add(1, Ordering::Relaxed);
                 let (items, token) = match endless_lists {
-                    true => (
-                        (0..500).map(|at| object(&format!("o{number}-{at}"))).collect(),
-                        format!("{number}"),
-                    ),
-                    false => (Vec::new(), String::new()),
+                    true => (&*page, number.to_string()),
+                    false => ("", String::new()),
                 };
-                let list = json!({
-                    "kind": "ConfigMapList", "apiVersion": "v1",
-                    "metadata": { "resourceVersion": "1", "continue": token }, "items": items,
-                });
-                connection.json(200, &list).await?;
+                let list = format!(
+                    r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"1","continue":"{token}"}},"items":[{items}]}}"#
+                );
+                connection
+                    .answer(200, "application/json", list.as_bytes())
+                    .await?;
             }
             _ => connection.json(200, &object("a")).await?,
         }

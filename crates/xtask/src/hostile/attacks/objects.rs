@@ -22,7 +22,7 @@ pub(super) fn all() -> Vec<Attack> {
         attack("objects: many Kustomizations with an interval of 1s", |ground| {
             Box::pin(async move {
                 let tree = ground.tree(&[("a.yaml", OBJECT)]).await?;
-                let all = (0..ground.pick(1_000, 5_000))
+                let all = (0..ground.pick(600, 5_000))
                     .map(|number| {
                         let prefix = format!("p{number}-");
                         ground.kustomization(
@@ -110,7 +110,7 @@ impl Drop for AbortOnDrop {
 
 async fn chain(ground: &Ground<'_>, closed: bool) -> Outcome<Threat> {
     let tree = ground.tree(&[("a.yaml", OBJECT)]).await?;
-    let count = ground.pick(1_200, 2_400);
+    let count = ground.pick(800, 2_400);
     let all = (0..count)
         .map(|number| {
             let next = (number + 1) % count;

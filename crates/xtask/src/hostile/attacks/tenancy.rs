@@ -80,7 +80,7 @@ pub(super) fn all() -> Vec<Attack> {
                     .await?;
                 let suspended = json!({ "suspend": true });
                 ground.create(ground.kustomization("k0", suspended)).await?;
-                let mut entries: Vec<Value> = (0..ground.pick(20_000, 60_000))
+                let mut entries: Vec<Value> = (0..ground.pick(5_000, 60_000))
                     .map(|number| json!({ "id": format!("x_m{number}__ConfigMap"), "v": "v1" }))
                     .collect();
                 entries.push(json!({ "id": format!("{HONEST}_settings__ConfigMap"), "v": "v1" }));
