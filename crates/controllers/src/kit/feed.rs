@@ -122,10 +122,10 @@ impl ListLimits {
     /// For clusters that tenants name.
     pub const FOREIGN: ListLimits = ListLimits {
         pages: 1_000,
-        objects: 100_000,
-        bytes: 256 << 20,
+        objects: 50_000,
+        bytes: 128 << 20,
         time: Duration::from_secs(120),
-        events: 100_000,
+        events: 50_000,
         events_per_second: 1_000,
     };
 

@@ -224,6 +224,10 @@ impl<'s> Ground<'s> {
             if let Some(said) = said {
                 return Ok(said);
             }
+            let status = all.iter().find_map(|one| one.data.pointer("/status/conditions"));
+            if let Some(status) = status {
+                return Ok(format!("{kind}: {status}"));
+            }
         }
         Ok("no object is judged".to_owned())
     }
