@@ -30,3 +30,4 @@ pub use policy::Policy;
 pub use set::{ControllerSet, all};
 pub use shards::Shards;
 pub use targets::client::{AnswerError, AnswerLimits, LimitLayer, Limited, LimitedBody};
+pub use targets::kubeconfig::{KubeConfigError, open_kubeconfig};

@@ -8,6 +8,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+/// A mirror is open while it gets up to [`crate::Limits::packs_max`] packs; gix's default is enough for 32.
+const SLOTS: gix::odb::store::init::Slots = gix::odb::store::init::Slots::AsNeededByDiskState {
+    multiplier: 2.0,
+    minimum: 256,
+};
+
 pub(crate) struct Store {
     shared: gix::ThreadSafeRepository,
     idle: Mutex<Vec<gix::Repository>>,
@@ -39,6 +45,7 @@ impl Store {
     ) -> Result<Self, OpenStoreError> {
         let options = gix::open::Options::isolated()
             .with(gix::sec::Trust::Full)
+            .object_store_slots(SLOTS)
             .strict_config(false);
         let shared =
             gix::ThreadSafeRepository::open_opts(path, options).map_err(|source| OpenStoreError {

@@ -11,6 +11,7 @@ mod contests;
 mod corpus;
 mod fuzz;
 mod r#gen;
+mod hostile;
 mod image;
 mod peers;
 mod picture;
@@ -48,6 +49,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Regenerate the committed tables from the pinned upstream modules
     Gen(r#gen::Args),
+    /// Attack the controllers as tenants, and measure the commit of another namespace
+    Hostile(hostile::Args),
     /// Build the statically linked program, and an image of it
     Image(image::Args),
     /// Build or start the real Kubernetes control plane of the tests
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Corpus(args) => corpus::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Gen(args) => r#gen::run(&args),
+        Command::Hostile(args) => hostile::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Peers(args) => peers::run(&args),
         Command::Picture(args) => picture::run(&args),

@@ -64,6 +64,8 @@ pub(crate) fn start(flags: &Flags) {
     ];
     let filter = Targets::new()
         .with_default(LevelFilter::WARN)
+        // its only warning quotes a whole answer, also one of a tenant's cluster
+        .with_target("kube_client", LevelFilter::ERROR)
         .with_targets(ours.map(|target| (target, level)));
     let filter = crate::environment_filter().unwrap_or(filter);
     let builder = tracing_subscriber::fmt()

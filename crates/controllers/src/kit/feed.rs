@@ -72,6 +72,8 @@ pub struct Pace {
     pub answer: Duration,
     /// Objects in a page of a list.
     pub page: u32,
+    /// The limits of a whole list.
+    pub lists: ListLimits,
 }
 
 impl Default for Pace {
@@ -83,8 +85,78 @@ impl Default for Pace {
             idle: Duration::from_secs(90),
             answer: Duration::from_secs(60),
             page: 500,
+            lists: ListLimits::OWN,
         }
     }
+}
+
+/// The limits of a list with all its pages. A page has those of [`AnswerLimits`](crate::AnswerLimits), too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListLimits {
+    /// Pages.
+    pub pages: usize,
+    /// Objects of all pages.
+    pub objects: usize,
+    /// Bytes of all pages.
+    pub bytes: usize,
+    /// From the first request to the last answer.
+    pub time: Duration,
+    /// Events of a watch until the collection is listed again, so that a server that only adds objects
+    /// meets the limits of a list.
+    pub events: usize,
+    /// Events of a watch in a second, on average; the others wait in the connection.
+    pub events_per_second: usize,
+}
+
+impl ListLimits {
+    /// For the cluster of this process.
+    pub const OWN: ListLimits = ListLimits {
+        pages: 20_000,
+        objects: 2_000_000,
+        bytes: 8 << 30,
+        time: Duration::from_secs(900),
+        events: usize::MAX,
+        events_per_second: usize::MAX,
+    };
+
+    /// For clusters that tenants name.
+    pub const FOREIGN: ListLimits = ListLimits {
+        pages: 1_000,
+        objects: 50_000,
+        bytes: 128 << 20,
+        time: Duration::from_secs(120),
+        events: 50_000,
+        events_per_second: 1_000,
+    };
+
+    fn check(&self, pages: usize, objects: usize, bytes: usize) -> Result<(), Excess> {
+        let all = [
+            (pages, self.pages, "pages"),
+            (objects, self.objects, "objects"),
+            (bytes, self.bytes, "bytes"),
+        ];
+        let exceeded = all.into_iter().find(|(used, limit, _)| used > limit);
+        exceeded.map_or(Ok(()), |(_, limit, unit)| Err(Excess::More { limit, unit }))
+    }
+}
+
+/// How a list exceeds its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Excess {
+    /// It is too large.
+    #[error("has more than {limit} {unit}, the limit")]
+    More {
+        /// The limit.
+        limit: usize,
+        /// Its unit.
+        unit: &'static str,
+    },
+    /// It takes too long.
+    #[error("is not complete after {}s, the limit", .0.as_secs())]
+    Slow(Duration),
+    /// Two pages have the same `continue` token.
+    #[error("repeats a page, so it has no end; report it to the operator of the API server")]
+    Repeated,
 }
 
 /// An object as the reader keeps it, with its version.
@@ -140,6 +212,14 @@ pub enum FeedError {
         /// The server's answer.
         source: Box<Status>,
     },
+    /// A list exceeds its limits.
+    #[error("cannot list {path}: the list {excess}")]
+    Excess {
+        /// The collection.
+        path: String,
+        /// The limit.
+        excess: Excess,
+    },
     /// No response came.
     #[error("no answer from {path} within {}s", limit.as_secs())]
     Timeout {
@@ -172,7 +252,10 @@ impl FeedError {
                 _ => None,
             },
             FeedError::Ended { source, .. } => Some(source),
-            FeedError::Timeout { .. } | FeedError::Panicked { .. } | FeedError::Version { .. } => None,
+            FeedError::Excess { .. }
+            | FeedError::Timeout { .. }
+            | FeedError::Panicked { .. }
+            | FeedError::Version { .. } => None,
         }
     }
 
@@ -257,7 +340,37 @@ enum Pause {
 
 enum End {
     Resume(Option<FeedError>),
-    Relist(FeedError),
+    Relist(Option<FeedError>),
+}
+
+/// The events of a watch since the last list, and in the present second.
+struct EventTally {
+    left: usize,
+    per_second: usize,
+    second: Instant,
+    in_second: usize,
+}
+
+impl EventTally {
+    fn new(limits: &ListLimits) -> Self {
+        Self {
+            left: limits.events,
+            per_second: limits.events_per_second,
+            second: Instant::now(),
+            in_second: 0,
+        }
+    }
+
+    /// Waits if there are too many; false if the collection has to be listed again.
+    async fn count(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.in_second += 1;
+        if self.in_second >= self.per_second {
+            tokio::time::sleep_until(self.second + Duration::from_secs(1)).await;
+            (self.second, self.in_second) = (Instant::now(), 0);
+        }
+        self.left > 0
+    }
 }
 
 impl<T, U, R, F> Feed<T, U, R, F>
@@ -276,55 +389,78 @@ where
         }
     }
 
-    /// Reads all pages. A first page without a version is a consistent read; the others are of the same
-    /// version.
+    /// Reads all pages within the limits of a list.
     async fn list(&self) -> Result<(u64, Vec<Item<U>>), FeedError> {
+        let limit = self.pace.lists.time;
+        match timeout(limit, self.pages()).await {
+            Ok(listed) => listed,
+            Err(_) => Err(self.excess(Excess::Slow(limit))),
+        }
+    }
+
+    /// A first page without a version is a consistent read; the others are of the same version.
+    async fn pages(&self) -> Result<(u64, Vec<Item<U>>), FeedError> {
         let mut params = ListParams {
             label_selector: self.collection.labels.clone(),
             field_selector: self.collection.fields.clone(),
             limit: Some(self.pace.page),
             ..ListParams::default()
         };
-        let mut items = Vec::new();
+        let (mut items, mut pages, mut bytes) = (Vec::new(), 0, 0_usize);
         loop {
-            let page = self.page(&params).await?;
-            for object in page.items.unwrap_or_default() {
+            let (page, size) = self.page(&params).await?;
+            let objects = page.items.unwrap_or_default();
+            (pages, bytes) = (pages + 1, bytes.saturating_add(size));
+            let within = self.pace.lists.check(pages, items.len() + objects.len(), bytes);
+            within.map_err(|excess| self.excess(excess))?;
+            for object in objects {
                 items.push(self.read(object)?);
             }
-            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if params.continue_token.is_none() {
+            let next = page.metadata.continue_.filter(|token| !token.is_empty());
+            if next.is_none() {
                 let version = page.metadata.resource_version.unwrap_or_default();
                 return Ok((self.number(version)?, items));
             }
+            if next == params.continue_token {
+                return Err(self.excess(Excess::Repeated));
+            }
+            params.continue_token = next;
         }
     }
 
-    async fn page(&self, params: &ListParams) -> Result<Page<T>, FeedError> {
+    /// A page and its bytes.
+    async fn page(&self, params: &ListParams) -> Result<(Page<T>, usize), FeedError> {
         let request = match self.collection.metadata {
             true => self.request.list_metadata(params),
             false => self.request.list(params),
         };
         let request = request.map_err(|error| self.list_trouble(kube::Error::BuildRequest(error)))?;
-        let answer = self.collection.client.request::<Page<T>>(request);
-        match timeout(self.pace.answer, answer).await {
-            Ok(answer) => answer.map_err(|error| self.list_trouble(error)),
-            Err(_) => Err(self.timeout(self.pace.answer)),
-        }
+        // `Client::request` logs an answer that it cannot read, in full
+        let answer = self.collection.client.request_text(request);
+        let text = match timeout(self.pace.answer, answer).await {
+            Ok(answer) => answer.map_err(|error| self.list_trouble(error))?,
+            Err(_) => return Err(self.timeout(self.pace.answer)),
+        };
+        let page = serde_json::from_str(&text);
+        let page = page.map_err(|error| self.list_trouble(kube::Error::SerdeError(error)))?;
+        Ok((page, text.len()))
     }
 
     /// Watches from a version on; returns when the collection has to be listed again.
     async fn watch_from(&mut self, mut version: u64) {
+        let mut tally = EventTally::new(&self.pace.lists);
         loop {
             let opened = Instant::now();
             let end = match self.open(version).await {
-                Ok(stream) => self.drain(stream, &mut version).await,
+                Ok(stream) => self.drain(stream, &mut version, &mut tally).await,
                 Err(error) => Self::end(error),
             };
             if opened.elapsed() >= self.pace.backoff.max {
                 self.failures = 0;
             }
             match end {
-                End::Relist(error) => return self.report_and_wait(error, Pause::Forgiving).await,
+                End::Relist(Some(error)) => return self.report_and_wait(error, Pause::Forgiving).await,
+                End::Relist(None) => return,
                 End::Resume(Some(error)) => self.report_and_wait(error, Pause::Backoff).await,
                 End::Resume(None) => self.pause(None, Pause::Forgiving).await,
             }
@@ -357,6 +493,7 @@ where
         &mut self,
         mut stream: BoxStream<'static, kube::Result<WatchEvent<T>>>,
         version: &mut u64,
+        tally: &mut EventTally,
     ) -> End {
         loop {
             let event = match timeout(self.pace.idle, stream.next()).await {
@@ -370,9 +507,12 @@ where
                     self.failures = 0;
                     *version = (*version).max(reached);
                     (self.deliver)(change);
+                    if !tally.count().await {
+                        return End::Relist(None);
+                    }
                 }
                 // a list may leave out an unreadable object; the server's errors are handled by code
-                Err(error @ FeedError::Version { .. }) => return End::Relist(error),
+                Err(error @ FeedError::Version { .. }) => return End::Relist(Some(error)),
                 Err(error) => return Self::end(error),
             }
         }
@@ -401,7 +541,7 @@ where
 
     fn end(error: FeedError) -> End {
         if error.has_code(410) || error.has_code(404) {
-            End::Relist(error)
+            End::Relist(Some(error))
         } else {
             End::Resume(Some(error))
         }
@@ -449,6 +589,11 @@ where
         }
     }
 
+    fn excess(&self, excess: Excess) -> FeedError {
+        let path = self.collection.path.clone();
+        FeedError::Excess { path, excess }
+    }
+
     fn timeout(&self, limit: Duration) -> FeedError {
         FeedError::Timeout {
             path: self.collection.path.clone(),
@@ -470,3 +615,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt as _};
 
 use crate::kit::queue::without_worker;
@@ -36,6 +36,8 @@ pub struct AnswerLimits {
     pub discovery_bytes: usize,
     /// The largest event of a watch.
     pub event_bytes: usize,
+    /// The bytes of a watch in a second, on average; the others wait in the connection.
+    pub watch_bytes_per_second: usize,
 }
 
 impl AnswerLimits {
@@ -47,6 +49,7 @@ impl AnswerLimits {
         bytes: 512 << 20,
         discovery_bytes: 64 << 20,
         event_bytes: 16 << 20,
+        watch_bytes_per_second: usize::MAX,
     };
 
     /// For clusters that tenants name.
@@ -57,6 +60,7 @@ impl AnswerLimits {
         bytes: 64 << 20,
         discovery_bytes: 16 << 20,
         event_bytes: 4 << 20,
+        watch_bytes_per_second: 4 << 20,
     };
 }
 
@@ -173,7 +177,7 @@ impl Expected {
             deadline: deadline.map(|time| (Box::pin(sleep(time)), time)),
             limit,
             taken: 0,
-            is_watch: self == Self::Watch,
+            rate: (self == Self::Watch).then(|| Rate::new(limits.watch_bytes_per_second)),
         }
     }
 }
@@ -185,7 +189,42 @@ pub struct LimitedBody {
     limit: usize,
     /// Bytes so far; of a watch, those since the last line ended.
     taken: usize,
-    is_watch: bool,
+    /// Only of a watch.
+    rate: Option<Rate>,
+}
+
+/// The bytes of the present second.
+struct Rate {
+    per_second: usize,
+    left: usize,
+    second: Instant,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Rate {
+    fn new(per_second: usize) -> Self {
+        Self {
+            per_second,
+            left: per_second,
+            second: Instant::now(),
+            pause: None,
+        }
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(cx));
+            (self.pause, self.second, self.left) = (None, Instant::now(), self.per_second);
+        }
+        Poll::Ready(())
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+        if self.left == 0 {
+            self.pause = Some(Box::pin(sleep_until(self.second + Duration::from_secs(1))));
+        }
+    }
 }
 
 impl std::fmt::Debug for LimitedBody {
@@ -209,17 +248,23 @@ impl http_body::Body for LimitedBody {
         {
             return Poll::Ready(Some(Err(AnswerError::Slow(*time).into())));
         }
+        if let Some(rate) = &mut self.rate {
+            ready!(rate.poll_ready(cx));
+        }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
-            let before = self.taken;
-            self.taken = match data.iter().rposition(|byte| self.is_watch && *byte == b'\n') {
+            if let Some(rate) = &mut self.rate {
+                rate.take(data.len());
+            }
+            let (before, is_watch) = (self.taken, self.rate.is_some());
+            self.taken = match data.iter().rposition(|byte| is_watch && *byte == b'\n') {
                 Some(at) => data.len() - at - 1,
                 None => before.saturating_add(data.len()),
             };
             if before.max(self.taken) > self.limit {
-                let error = match self.is_watch {
+                let error = match is_watch {
                     true => AnswerError::LargeEvent(self.limit),
                     false => AnswerError::Large(self.limit),
                 };
@@ -274,7 +319,7 @@ async fn whole(answer: Response<LimitedBody>) -> Result<Response<LimitedBody>, B
         body: Full::new(bytes).map_err(Into::into).boxed_unsync(),
         deadline: None,
         taken: 0,
-        is_watch: false,
+        rate: None,
     };
     Ok(Response::from_parts(head, body))
 }
@@ -331,6 +376,7 @@ mod tests {
         bytes: 1000,
         discovery_bytes: 100,
         event_bytes: 10,
+        watch_bytes_per_second: 10_000,
     };
 
     type Part = Result<http_body::Frame<Bytes>, BoxError>;
@@ -389,6 +435,21 @@ mod tests {
         );
         let large = read(watch, parts(3, "01234567")).await.unwrap_err();
         assert_eq!(large, "an event of the API server is larger than 10 bytes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_without_pause_waits_in_the_connection() {
+        let begun = Instant::now();
+        let watch = "/api/v1/pods?watch=true";
+        assert_eq!(read(watch, parts(10_000, "0123\n")).await, Ok(50_000));
+        assert_eq!(begun.elapsed().as_secs(), 5, "50,000 bytes at 10,000 a second");
+        let slow = parts(100, "0123\n").then(|part| async move {
+            sleep(Duration::from_secs(1)).await;
+            part
+        });
+        let begun = Instant::now();
+        assert_eq!(read(watch, slow).await, Ok(500));
+        assert_eq!(begun.elapsed().as_secs(), 100, "a slow one does not wait");
     }
 
     #[tokio::test(start_paused = true)]

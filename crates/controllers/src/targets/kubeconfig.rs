@@ -66,6 +66,19 @@ pub(crate) async fn open(
     Ok(Opened { client, fingerprint })
 }
 
+/// The client of a kubeconfig for a namespace, for the fuzzer.
+///
+/// # Errors
+/// The kubeconfig is refused or invalid.
+pub async fn open_kubeconfig(
+    bytes: &[u8],
+    policy: &Policy,
+    egress: &Egress,
+    namespace: &str,
+) -> Result<Client, KubeConfigError> {
+    Ok(open(bytes, policy, egress, namespace).await?.client)
+}
+
 /// Opens a cluster by its address and certificates, without credentials.
 pub(crate) async fn open_cluster(
     server: &str,

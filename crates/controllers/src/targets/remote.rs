@@ -26,7 +26,7 @@ use super::kubeconfig::{self, KubeConfigError};
 use super::target::{Access, TargetCluster};
 use super::workload_identity::{WorkloadIdentity, WorkloadIdentityError};
 use crate::Key;
-use crate::kit::feed::Pace;
+use crate::kit::feed::{ListLimits, Pace};
 use crate::kit::read::read;
 use crate::kit::watcher::{ObjectWatcher, Wake};
 use crate::policy::Policy;
@@ -157,9 +157,10 @@ impl RemoteClusters {
         owner_rules: Arc<dyn OwnerRules>,
         wake: impl Fn(Wake) + Send + Sync + 'static,
     ) -> Self {
+        let lists = ListLimits::FOREIGN;
         Self {
             known: Mutex::default(),
-            pace,
+            pace: Pace { lists, ..pace },
             owner_rules,
             wake: Arc::new(wake),
         }

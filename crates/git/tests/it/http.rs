@@ -680,6 +680,26 @@ fn a_mirror_with_too_many_bytes_is_fetched_afresh() {
 }
 
 #[test]
+fn an_open_mirror_reads_all_packs_that_it_may_have() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::with(Limits::default());
+    let remote = remote(&server);
+    for number in 0..=Limits::default().packs_max {
+        let text = format!("a: {number}\n");
+        repository.commit(&[("a.yaml", Some(&text))]).unwrap();
+        let revision = fixture
+            .mirrors
+            .resolve(&remote, &Reference::branch("main"))
+            .unwrap();
+        let commit = fixture.mirrors.fetch(&remote, &revision).unwrap();
+        assert_eq!(commit.tree().entries().unwrap().len(), 4, "{number}");
+    }
+}
+
+#[test]
 fn mirrors_are_renewed_and_repaired() {
     let (repository, _) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {

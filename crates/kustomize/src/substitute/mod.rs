@@ -85,6 +85,7 @@ pub(crate) fn apply(resource: &mut Resource, substituter: &Substituter<'_>) -> R
             .and_then(|texts| texts.get(OPT_OUT))
             .is_some_and(|value| value == DISABLED)
     });
+    let budget = substituter.budget;
     // scanned first, then written, substituted and read
     let bytes = measure_map(&resource.object.0).0;
     budget.spend(bytes / 8)?;

@@ -379,14 +379,20 @@ fn archive(at: &Path, files: &[(String, Vec<u8>)], links: &[(&str, &str)]) -> Wr
     zip.finish().map(|_| Vec::new())
 }
 
-fn entry(out: &mut impl io::Write, name: &str, kind: u8, data: &[u8], link: &str) -> io::Result<()> {
+pub(crate) fn entry(
+    out: &mut impl io::Write,
+    name: &str,
+    kind: u8,
+    data: &[u8],
+    link: &str,
+) -> io::Result<()> {
     out.write_all(&header(name, kind, data.len() as u64, link))?;
     out.write_all(data)?;
     out.write_all(&vec![0; data.len().next_multiple_of(512) - data.len()])
 }
 
 /// A tar header; libraries refuse to write such names.
-fn header(name: &str, kind: u8, size: u64, link: &str) -> [u8; 512] {
+pub(crate) fn header(name: &str, kind: u8, size: u64, link: &str) -> [u8; 512] {
     let mut header = [0; 512];
     let mut put = |at: usize, text: &str| {
         for (place, byte) in header.iter_mut().skip(at).zip(text.bytes()) {

@@ -7,7 +7,7 @@
 mod cluster;
 mod fleet;
 mod helm;
-mod hostile;
+pub(crate) mod hostile;
 mod kustomize;
 pub(crate) mod process;
 pub(crate) mod session;
@@ -33,6 +33,8 @@ enum What {
     Cluster(ClusterArgs),
     /// Hostile charts, each within a second and 200 MB; real ones beside Helm's engine
     Helm(helm::Args),
+    /// The commit of one namespace while others attack: the delay of each attack, with the release binary
+    Hostile(crate::hostile::BenchArgs),
     /// Kustomize builds to text: this engine and the real one, on the same trees
     Kustomize(KustomizeArgs),
 }
@@ -80,6 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     match &args.what {
         What::Cluster(args) => cluster::run(&binary(args.equate.as_deref())?, args),
         What::Helm(args) => helm::run(&binary(args.equate.as_deref())?, args),
+        What::Hostile(args) => crate::hostile::bench(&binary(args.equate.as_deref())?, args),
         What::Loop(args) => steps::run(&binary(args.equate.as_deref())?, args),
         What::Kustomize(args) => kustomize::run(args),
     }
@@ -134,16 +137,16 @@ pub(crate) fn launch<T>(
     })
 }
 
-#[derive(Debug, Default)]
-struct Times(Vec<f64>);
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Times(Vec<f64>);
 
 impl Times {
-    fn push(&mut self, time: std::time::Duration) {
+    pub(crate) fn push(&mut self, time: std::time::Duration) {
         self.0.push(time.as_secs_f64() * 1000.0);
     }
 
     /// The smallest value that is not exceeded by this share of all values.
-    fn quantile(&self, part: f64) -> f64 {
+    pub(crate) fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         #[expect(

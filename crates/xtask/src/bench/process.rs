@@ -21,15 +21,38 @@ impl Process {
     }
 
     /// Peak resident memory so far, in MiB (Linux: `VmHWM`).
-    pub(super) fn peak_memory(&self) -> Option<f64> {
+    pub(crate) fn peak_memory(&self) -> Option<f64> {
+        Some(self.status("VmHWM:")? / 1024.0)
+    }
+
+    /// Resident memory now, in MiB.
+    pub(crate) fn memory(&self) -> Option<f64> {
+        Some(self.status("VmRSS:")? / 1024.0)
+    }
+
+    pub(crate) fn threads(&self) -> Option<f64> {
+        self.status("Threads:")
+    }
+
+    /// Open file descriptors.
+    pub(crate) fn files(&self) -> Option<f64> {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).ok()?;
+        Some(open.fold(0.0, |count, _| count + 1.0))
+    }
+
+    /// Makes the present memory the peak.
+    pub(crate) fn reset_peak(&self) -> std::io::Result<()> {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")
+    }
+
+    fn status(&self, field: &str) -> Option<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-        let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-        Some(kib / 1024.0)
+        let line = status.lines().find(|line| line.starts_with(field))?;
+        line.split_whitespace().nth(1)?.parse().ok()
     }
 
     /// CPU time so far, in seconds (Linux: fields 14 and 15 of `stat`, in ticks of 10 ms).
-    pub(super) fn cpu(&self) -> Option<f64> {
+    pub(crate) fn cpu(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         let after_name = stat.rsplit_once(')')?.1;
         let mut fields = after_name.split_whitespace().skip(11);

@@ -92,7 +92,7 @@ fn print(fleet: &Fleet, answers: &Answers) {
     }
 }
 
-fn build() -> Result<PathBuf, Box<dyn Error>> {
+pub(crate) fn build() -> Result<PathBuf, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     let root = root.ok_or("the workspace root was moved")?;
     let mut command = Command::new(env!("CARGO"));

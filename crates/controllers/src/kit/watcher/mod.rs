@@ -119,6 +119,8 @@ pub enum KindChange {
     Unserved,
     /// It may not be listed: its objects have to be read one by one.
     Refused,
+    /// Its list exceeds a limit, which the status has to say.
+    Excess,
 }
 
 /// Why an owner has to run.

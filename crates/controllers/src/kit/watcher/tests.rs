@@ -675,6 +675,31 @@ async fn the_last_user_ends_the_watches() {
     drop(cluster);
 }
 
+#[test]
+fn a_list_beyond_its_limits_wakes_the_followers_once() {
+    let mut state = State::default();
+    let kind = Kind {
+        group: "".into(),
+        kind: "ConfigMap".into(),
+    };
+    let place = Place::Managed(kind.clone(), &KUSTOMIZATION);
+    let (_, epoch) = state
+        .follow(&owner("app"), &BTreeSet::from([place.clone()]))
+        .begin[0];
+    let mut fail = |excess| {
+        let path = "/api/v1/configmaps".to_owned();
+        state.change(
+            &place,
+            epoch,
+            feed::Change::Failed(FeedError::Excess { path, excess }),
+        )
+    };
+    let wakes = fail(feed::Excess::Repeated);
+    let causes: Vec<_> = wakes.iter().map(|wake| &wake.cause).collect();
+    assert_eq!(causes, [&Cause::Kind(kind, KindChange::Excess)]);
+    assert!(fail(feed::Excess::Repeated).is_empty());
+}
+
 /// Measures the memory for many objects; asserts only a generous bound.
 #[test]
 fn an_object_costs_little() {

@@ -1,0 +1,80 @@
+//! Git hosts that do not answer, or answer without end (row 6).
+
+use serde_json::json;
+
+use super::{Attack, attack};
+use crate::hostile::ground::{Ground, Sign, Threat};
+use crate::hostile::pack::{self, Trick};
+use crate::hostile::servers::Server;
+use crate::hostile::session::Outcome;
+
+pub(super) fn all() -> Vec<Attack> {
+    vec![
+        attack(
+            "git: 64 repositories at a silent host, timeout 90000m",
+            |ground| {
+                Box::pin(async move {
+                    let server = Server::silent().await?;
+                    let url = format!("http://{}/a.git", server.address());
+                    repositories(ground, server, &url, 64, 4).await
+                })
+            },
+        ),
+        attack("git: a host without TLS", |ground| {
+            Box::pin(async move {
+                let server = Server::silent().await?;
+                let url = format!("https://{}/a.git", server.address());
+                repositories(ground, server, &url, 16, 4).await
+            })
+        }),
+        attack("git: an ssh host that is silent", |ground| {
+            Box::pin(async move {
+                let server = Server::silent().await?;
+                let key = json!({ "identity": "x", "identity.pub": "x", "known_hosts": "x", "username": "git", "password": "x" });
+                ground.secret("credentials", key).await?;
+                let url = format!("ssh://git@{}/a.git", server.address());
+                for number in 0..16 {
+                    let more = json!({ "secretRef": { "name": "credentials" }, "timeout": "90000m" });
+                    ground.repository(&format!("r{number}"), &url, more).await?;
+                }
+                let sign = Sign::Judged("GitRepository", "r0");
+                Ok(Threat::new(sign).holding(server))
+            })
+        }),
+        attack("git: refs without end", |ground| {
+            Box::pin(tricked(ground, Trick::EndlessRefs, 8))
+        }),
+        attack("git: a pack of 10 GiB", |ground| {
+            Box::pin(tricked(ground, Trick::HugePack, 4))
+        }),
+        attack("git: a pack that drips", |ground| {
+            Box::pin(tricked(ground, Trick::DripPack, 16))
+        }),
+        attack("git: deltas that make 16 GiB each", |ground| {
+            Box::pin(tricked(ground, Trick::DeltaBomb, 8))
+        }),
+    ]
+}
+
+async fn tricked(ground: &Ground<'_>, trick: Trick, count: usize) -> Outcome<Threat> {
+    let server = pack::start(trick).await?;
+    let url = format!("http://{}/a.git", server.address());
+    // a fetch has several requests
+    repositories(ground, server, &url, count, 3).await
+}
+
+async fn repositories(
+    ground: &Ground<'_>,
+    server: Server,
+    url: &str,
+    count: usize,
+    contacts: usize,
+) -> Outcome<Threat> {
+    for number in 0..count {
+        ground
+            .repository(&format!("r{number}"), url, json!({ "timeout": "90000m" }))
+            .await?;
+    }
+    let sign = Sign::Contacted(server.contacts(), contacts);
+    Ok(Threat::new(sign).holding(server))
+}

@@ -1,0 +1,270 @@
+//! `cargo xtask hostile --soak`: 200 honest Kustomizations beside 20 attacking namespaces, for a long time.
+//!
+//! Commits are timed before and during the attacks. Memory and file descriptors are sampled; the growth of
+//! memory is the slope of a line through the samples after the warm-up.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use equate_testkit::git::{HttpServer, Repository};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::attacks::{self, Attack};
+use super::ground::{Ground, Scale};
+use super::session::{HONEST, Outcome, SOURCE, Session};
+use crate::bench::Times;
+use crate::bench::session::api;
+
+const KUSTOMIZATIONS: usize = 200;
+const ATTACKERS: usize = 20;
+/// Repositories of the honest Kustomizations: a commit reaches those of one.
+const REPOSITORIES: usize = 10;
+const COMMITS_BEFORE: usize = 100;
+/// The pause between two commits.
+const PAUSE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// An attacking namespace is left for another after this time.
+const SHIFT: Duration = Duration::from_secs(60);
+const AT_ONCE: usize = 16;
+
+const FACTOR_MAX: f64 = 2.0;
+const MIB_PER_MINUTE_MAX: f64 = 1.0;
+const FILES_MAX: f64 = 10.0;
+
+pub(super) async fn run(binary: &Path, time: Duration) -> Outcome {
+    let session = Session::start(binary).await?;
+    let fleet = Fleet::start(&session).await?;
+    let mut normal = Times::default();
+    for number in 0..COMMITS_BEFORE {
+        normal.push(fleet.commit(&session, number).await?);
+        sleep(PAUSE).await;
+    }
+    let files = session.controllers.files().unwrap_or(f64::NAN);
+    println!("without attackers: {}", quantiles(&normal));
+    let begun = Instant::now();
+    let (mut attacked, mut samples) = (Times::default(), Vec::new());
+    let measure = async {
+        for number in COMMITS_BEFORE.. {
+            attacked.push(match fleet.commit(&session, number).await {
+                Ok(time) => time,
+                Err(error) if session.controllers.memory().is_none() => return Err(error),
+                Err(error) => {
+                    eprintln!("{error}");
+                    PATIENCE
+                }
+            });
+            let minutes = begun.elapsed().as_secs_f64() / 60.0;
+            samples.push((minutes, session.controllers.memory().unwrap_or(f64::NAN)));
+            sleep(PAUSE).await;
+            if begun.elapsed() > time {
+                return Ok(());
+            }
+        }
+        Ok(())
+    };
+    let attackers = stream::iter(0..ATTACKERS)
+        .map(|number| attacker(&session, number, begun + time))
+        .buffer_unordered(ATTACKERS)
+        .try_collect::<()>();
+    let (measured, attacks): (Outcome, Outcome) = futures::join!(measure, attackers);
+    measured?;
+    attacks?;
+    println!("beside attackers:  {}", quantiles(&attacked));
+    let left = settled_files(&session, files).await;
+    let growth = slope(&samples, time.as_secs_f64() / 60.0 / 3.0);
+    let factor = attacked.quantile(0.99) / normal.quantile(0.99);
+    let verdicts = [
+        ("p99 of a commit, times the normal one", factor, FACTOR_MAX),
+        ("growth of memory, MiB per minute", growth, MIB_PER_MINUTE_MAX),
+        ("file descriptors more than before", left - files, FILES_MAX),
+    ];
+    let mut broken = Vec::new();
+    for (name, value, limit) in verdicts {
+        println!("{name}: {value:.2}; the limit is {limit:.0}");
+        if !matches!(
+            value.partial_cmp(&limit),
+            Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal)
+        ) {
+            broken.push(format!("{name}: {value:.2}, more than {limit:.0}"));
+        }
+    }
+    match broken.is_empty() {
+        true => Ok(()),
+        false => Err(broken.join("; ").into()),
+    }
+}
+
+/// Runs one attack after the other, each for a while and in a namespace of its own.
+async fn attacker(session: &Session, number: usize, until: Instant) -> Outcome {
+    let all: Vec<Attack> = attacks::all();
+    for shift in 0.. {
+        if Instant::now() > until {
+            break;
+        }
+        let Some(attack) = all.get((number * 7 + shift * 11) % all.len()) else {
+            break;
+        };
+        let name = format!("attacker-{number}-{shift}");
+        let ground = Ground::new(session, &name, Scale::Small).await?;
+        // the API server may refuse an attacker
+        match (attack.launch)(&ground).await {
+            Ok(threat) => {
+                sleep(SHIFT.min(until.saturating_duration_since(Instant::now()))).await;
+                drop(threat);
+            }
+            Err(error) => eprintln!("{}: {error}", attack.name),
+        }
+        ground.leave().await?;
+    }
+    Ok(())
+}
+
+/// The honest Kustomizations, and the repositories that they read.
+struct Fleet(Vec<(Repository, HttpServer)>);
+
+impl Fleet {
+    async fn start(session: &Session) -> Outcome<Self> {
+        let mut all = Vec::new();
+        for repository in 0..REPOSITORIES {
+            let made = Repository::init()?;
+            let files: Vec<(String, String)> = own(repository).map(|number| file(number, 0)).collect();
+            let files: Vec<(&str, Option<&str>)> = files
+                .iter()
+                .map(|(path, text)| (&**path, Some(&**text)))
+                .collect();
+            made.commit(&files)?;
+            let server = made.serve_http()?.ok_or("git is not installed")?;
+            session
+                .create(json!({
+                    "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+                    "metadata": { "name": format!("fleet-{repository}"), "namespace": HONEST },
+                    "spec": { "url": server.url(), "interval": "10m", "ref": { "branch": "main" } },
+                }))
+                .await?;
+            all.push((made, server));
+        }
+        let objects = (0..KUSTOMIZATIONS).map(|number| {
+            json!({
+                "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+                "metadata": { "name": format!("app-{number}"), "namespace": HONEST },
+                "spec": {
+                    "interval": "10m", "path": format!("./app-{number}"), "prune": true,
+                    "sourceRef": { "kind": "GitRepository", "name": format!("fleet-{}", number % REPOSITORIES) },
+                },
+            })
+        });
+        stream::iter(objects)
+            .map(|object| session.create(object))
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<()>()
+            .await?;
+        for number in 0..KUSTOMIZATIONS {
+            applied(session, number, 0).await?;
+        }
+        Ok(Self(all))
+    }
+
+    /// Commits a change of one Kustomization, and waits until it is applied.
+    async fn commit(&self, session: &Session, round: usize) -> Outcome<Duration> {
+        let number = round % KUSTOMIZATIONS;
+        let at = number % REPOSITORIES;
+        let (repository, _) = self.0.get(at).ok_or("there is no such repository")?;
+        let (path, text) = file(number, round + 1);
+        repository.commit(&[(&path, Some(&text))])?;
+        let begun = Instant::now();
+        let sources = api(&session.client, SOURCE, "v1", "GitRepository", HONEST);
+        let request = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": round.to_string() } } });
+        let patch = Patch::Merge(request);
+        sources
+            .patch(&format!("fleet-{at}"), &PatchParams::default(), &patch)
+            .await?;
+        applied(session, number, round + 1).await?;
+        Ok(begun.elapsed())
+    }
+}
+
+fn own(repository: usize) -> impl Iterator<Item = usize> {
+    (repository..KUSTOMIZATIONS).step_by(REPOSITORIES)
+}
+
+fn file(number: usize, value: usize) -> (String, String) {
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": format!("app-{number}"), "namespace": HONEST },
+        "data": { "value": value.to_string() },
+    });
+    (format!("app-{number}/map.yaml"), map.to_string())
+}
+
+async fn applied(session: &Session, number: usize, value: usize) -> Outcome {
+    let maps = api(&session.client, "", "v1", "ConfigMap", HONEST);
+    let (begun, name) = (Instant::now(), format!("app-{number}"));
+    let expected: Value = json!(value.to_string());
+    loop {
+        let found = maps.get_opt(&name).await?;
+        if found.is_some_and(|map| map.data.pointer("/data/value") == Some(&expected)) {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            let why = session.condition(HONEST, "Kustomization", &name).await;
+            return Err(format!("{name} has not {value} after {PATIENCE:?}: {why}").into());
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The file descriptors after the attackers are gone.
+async fn settled_files(session: &Session, before: f64) -> f64 {
+    let begun = Instant::now();
+    loop {
+        let files = session.controllers.files().unwrap_or(f64::NAN);
+        if files <= before + FILES_MAX || begun.elapsed() > super::REMAINS_MAX {
+            return files;
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+fn quantiles(times: &Times) -> String {
+    format!(
+        "p50 {:.0} ms, p99 {:.0} ms, longest {:.0} ms",
+        times.quantile(0.5),
+        times.quantile(0.99),
+        times.quantile(1.0)
+    )
+}
+
+/// The slope of the line with the least squares through the samples after a time.
+fn slope(samples: &[(f64, f64)], after: f64) -> f64 {
+    let samples: Vec<&(f64, f64)> = samples.iter().filter(|(time, _)| *time >= after).collect();
+    let count = samples.iter().fold(0.0, |count, _| count + 1.0);
+    let mean = |value: fn(&(f64, f64)) -> f64| samples.iter().map(|one| value(one)).sum::<f64>() / count;
+    let (time, memory) = (mean(|one| one.0), mean(|one| one.1));
+    let both: f64 = samples.iter().map(|one| (one.0 - time) * (one.1 - memory)).sum();
+    let squares: f64 = samples.iter().map(|one| (one.0 - time).powi(2)).sum();
+    both / squares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_measured_after_the_warm_up() {
+        let warm = (0..10).map(|minute| (f64::from(minute), 100.0 * f64::from(minute)));
+        let steady = (10..20).map(|minute| (f64::from(minute), 1000.0 + 0.5 * f64::from(minute)));
+        let samples: Vec<(f64, f64)> = warm.chain(steady).collect();
+        assert!((slope(&samples, 10.0) - 0.5).abs() < 1e-9);
+        assert!(slope(&[], 10.0).is_nan(), "no samples are no verdict");
+    }
+
+    #[test]
+    fn each_kustomization_has_one_repository() {
+        let mut all: Vec<usize> = (0..REPOSITORIES).flat_map(own).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..KUSTOMIZATIONS).collect::<Vec<_>>());
+    }
+}

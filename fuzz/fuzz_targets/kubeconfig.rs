@@ -1,0 +1,27 @@
+//! No kubeconfig of a Secret makes its reader panic, or makes a client that runs a program, reads a file or
+//! trusts any certificate.
+#![no_main]
+
+use equate_controllers::{Policy, open_kubeconfig};
+use equate_egress::{AddressPolicy, Egress};
+use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
+use tokio::runtime::Runtime;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().expect("a runtime starts")
+});
+
+fuzz_target!(|data: &[u8]| {
+    let egress = Egress::new(AddressPolicy::new([], []));
+    let policy = Policy::default();
+    let opened = RUNTIME.block_on(open_kubeconfig(data, &policy, &egress, "tenant"));
+    let text = String::from_utf8_lossy(data);
+    if let Err(error) = opened {
+        // an error quotes nothing but the name of a context
+        let said = error.to_string();
+        assert!(said.len() < 600 + 4 * text.len());
+        assert!(!said.contains("token-of-the-seeds"));
+    }
+});
