@@ -76,7 +76,11 @@ fn build(root: &Path, folder: &Path, hosts: bool) -> Result<PathBuf, Box<dyn Err
     cargo
         .current_dir(root.join("fuzz"))
         .args(["build", "--quiet", "--locked", "--release", "--bins"])
-        .args(if hosts { ["--features", "hosts"].as_slice() } else { &[] })
+        .args(if hosts {
+            ["--features", "hosts"].as_slice()
+        } else {
+            &[]
+        })
         // with `--target`, the flags do not apply to build scripts
         .args(["--target", &host])
         .arg("--target-dir")
