@@ -20,6 +20,9 @@ use crate::targets::kube_config_source::KubeConfigSource;
 use crate::targets::target::account;
 use crate::{Key, ObjectRef};
 
+/// Bytes that one build may make: several run at once.
+const MADE_BYTES_MAX: usize = 192 << 20;
+
 /// The settings of a Kustomization.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
@@ -250,6 +253,7 @@ fn build_spec(object: &Kustomization, key: &Key) -> kustomize::Spec {
         limits: kustomize::Limits {
             // many builds run at once
             threads_max: 1,
+            made_bytes_max: MADE_BYTES_MAX,
             ..kustomize::Limits::default()
         },
     }

@@ -103,8 +103,9 @@ pub(super) fn all() -> Vec<Attack> {
         attack("masks: a secret in capitals and in parts", |ground| {
             Box::pin(async move {
                 ground.secret("values", json!({ "pw": SECRET })).await?;
-                // no name of an object: the API server refuses it and quotes it
-                let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: \"${pw^^}!\"\n";
+                // no value of a label: the API server refuses it and quotes it
+                let text =
+                    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels: {a: \"${pw^^}!\"}\n";
                 let tree = ground.tree(&[("a.yaml", text)]).await?;
                 let more =
                     json!({ "postBuild": { "substituteFrom": [{ "kind": "Secret", "name": "values" }] } });
