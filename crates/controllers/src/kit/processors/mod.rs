@@ -1,7 +1,7 @@
 //! The processors, shared by tenants: work that keeps one busy runs here, not on the runtime's threads.
 //!
 //! Each job has a thread from its first turn to its end. `core` decides whose turn it is; the others wait in
-//! [`Pause::here`]. Work that mostly waits for disks or hosts belongs on the runtime's blocking threads.
+//! `Pause::here`. Work that mostly waits for disks or hosts belongs on the runtime's blocking threads.
 
 mod core;
 #[cfg(test)]
