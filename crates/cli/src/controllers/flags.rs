@@ -194,7 +194,14 @@ impl TenancyFlags {
     }
 
     pub(crate) fn policy(&self, namespace: &str, gates: &Gates, own: &str) -> Policy {
-        let own = own.parse().ok();
+        let parsed = own.parse();
+        if parsed.is_err() {
+            tracing::warn!(
+                address = own,
+                "artifacts of this address are not fetched: it is not HOST[:PORT]"
+            );
+        }
+        let own = parsed.ok();
         let servers = self.artifact_server.iter().cloned().chain(own);
         let hosts = self.workload_identity_hosts.iter();
         Policy {
