@@ -631,6 +631,13 @@ fn limits_are_named() {
     );
 }
 
+fn fetch_newest(fixture: &Fixture, remote: &Remote) {
+    let mirrors = &fixture.mirrors;
+    let revision = mirrors.resolve(remote, &Reference::branch("main")).unwrap();
+    let commit = mirrors.fetch(remote, &revision).unwrap();
+    assert_eq!(commit.tree().entries().unwrap().len(), 4);
+}
+
 #[test]
 fn a_mirror_with_too_many_bytes_is_fetched_afresh() {
     let (repository, _) = fleet();
@@ -667,13 +674,7 @@ fn a_mirror_with_too_many_bytes_is_fetched_afresh() {
     for _ in 0..20 {
         let text = noise();
         repository.commit(&[("a.yaml", Some(&*text))]).unwrap();
-        let revision = fixture
-            .mirrors
-            .resolve(&remote(&server), &Reference::branch("main"))
-            .unwrap();
-        let commit = fixture.mirrors.fetch(&remote(&server), &revision).unwrap();
-        assert_eq!(commit.tree().entries().unwrap().len(), 4);
-        drop(commit);
+        fetch_newest(&fixture, &remote(&server));
         let held = bytes();
         assert!(held < 3 * (64 << 10), "{held} bytes");
     }
@@ -690,12 +691,7 @@ fn an_open_mirror_reads_all_packs_that_it_may_have() {
     for number in 0..=Limits::default().packs_max {
         let text = format!("a: {number}\n");
         repository.commit(&[("a.yaml", Some(&text))]).unwrap();
-        let revision = fixture
-            .mirrors
-            .resolve(&remote, &Reference::branch("main"))
-            .unwrap();
-        let commit = fixture.mirrors.fetch(&remote, &revision).unwrap();
-        assert_eq!(commit.tree().entries().unwrap().len(), 4, "{number}");
+        fetch_newest(&fixture, &remote);
     }
 }
 

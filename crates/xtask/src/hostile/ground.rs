@@ -152,6 +152,15 @@ impl<'s> Ground<'s> {
         self.artifact(archive::of(files)?).await
     }
 
+    /// [`Ground::tree`] with one small ConfigMap.
+    pub(super) async fn small_tree(&self) -> Outcome<Server> {
+        self.tree(&[(
+            "a.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n",
+        )])
+        .await
+    }
+
     /// Publishes an archive as the artifact `tree`.
     pub(super) async fn artifact(&self, bytes: Vec<u8>) -> Outcome<Server> {
         let digest = digest(&bytes);

@@ -39,12 +39,7 @@ pub(super) fn all() -> Vec<Attack> {
         }),
         attack("expressions: 60 in each object", |ground| {
             Box::pin(async move {
-                let tree = ground
-                    .tree(&[(
-                        "a.yaml",
-                        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n",
-                    )])
-                    .await?;
+                let tree = ground.small_tree().await?;
                 let expressions: Vec<Value> = (0..60)
                     .map(|number| {
                         let pattern = format!("'a'.matches('((a|b){{99}}){{9}}{number}')");
@@ -66,12 +61,7 @@ pub(super) fn all() -> Vec<Attack> {
 
 /// Kustomizations that depend on another by these expressions.
 async fn dependents(ground: &Ground<'_>, expressions: &[String], count: usize) -> Outcome<Threat> {
-    let tree = ground
-        .tree(&[(
-            "a.yaml",
-            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n",
-        )])
-        .await?;
+    let tree = ground.small_tree().await?;
     ground.create(ground.kustomization("base", json!({}))).await?;
     let needs: Vec<Value> = expressions
         .iter()

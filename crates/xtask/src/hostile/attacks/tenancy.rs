@@ -72,12 +72,7 @@ pub(super) fn all() -> Vec<Attack> {
         }),
         attack("forged status: an inventory of many objects", |ground| {
             Box::pin(async move {
-                let tree = ground
-                    .tree(&[(
-                        "a.yaml",
-                        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n",
-                    )])
-                    .await?;
+                let tree = ground.small_tree().await?;
                 let suspended = json!({ "suspend": true });
                 ground.create(ground.kustomization("k0", suspended)).await?;
                 let mut entries: Vec<Value> = (0..ground.pick(5_000, 60_000))
@@ -117,12 +112,7 @@ pub(super) fn all() -> Vec<Attack> {
         }),
         attack("readyExpr: another namespace's spec", |ground| {
             Box::pin(async move {
-                let tree = ground
-                    .tree(&[(
-                        "a.yaml",
-                        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n",
-                    )])
-                    .await?;
+                let tree = ground.small_tree().await?;
                 let guess = "dep.spec.postBuild.substitute.marker.startsWith('quiet')";
                 let needs = json!([{ "name": HONEST, "namespace": HONEST, "readyExpr": guess }]);
                 ground
