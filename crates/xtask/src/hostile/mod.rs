@@ -423,8 +423,8 @@ mod tests {
         missed.begun = false;
         check(&missed, 100.0, &["did not reach"]);
         let mut large = record(&[100]);
-        large.memory = 600.0;
-        check(&large, 100.0, &["used 600 MiB"]);
+        large.memory = 1_100.0;
+        check(&large, 100.0, &["used 1100 MiB"]);
         let mut silent = record(&[100]);
         silent.probed.failure = Some("GET /readyz: no answer".into());
         silent.probed.worst = Duration::from_secs(5);
