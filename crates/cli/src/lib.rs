@@ -22,6 +22,7 @@ mod install;
 mod interrupt;
 mod kinds;
 mod line;
+mod manual;
 mod objects;
 mod reconcile;
 #[cfg(test)]
@@ -106,6 +107,7 @@ impl App {
                 version::print(&args, &mut std::io::stdout()).map_err(StdoutError::from)?;
             }
             Command::Completion { shell } => self.complete(shell)?,
+            Command::Man(args) => manual::write(&args, line::command(controllers))?,
         }
         Ok(ExitCode::SUCCESS)
     }

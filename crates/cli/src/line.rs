@@ -7,8 +7,8 @@
 
 use crate::connection::{self, ClusterOptions};
 use crate::{
-    api, build, controllers, diff, events, explain, get, install, reconcile, suspend, template, tree, up,
-    version,
+    api, build, controllers, diff, events, explain, get, install, manual, reconcile, suspend, template, tree,
+    up, version,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
@@ -89,12 +89,14 @@ pub(crate) enum Command {
         /// Shell to generate the script for.
         shell: clap_complete::Shell,
     },
+    /// Write a manual page for each command to a directory.
+    Man(manual::Args),
 }
 
 /// The options that select a cluster and namespace.
 const CLUSTER_OPTIONS: [&str; 3] = ["kubeconfig", "context", "namespace"];
 /// Commands that use none of these options, and hide them from their help.
-const WITHOUT_CLUSTER: [&str; 5] = ["up", "build", "api", "version", "completion"];
+const WITHOUT_CLUSTER: [&str; 6] = ["up", "build", "api", "version", "completion", "man"];
 /// Commands that run their own cluster.
 const OWN_CLUSTER: [&str; 2] = ["up", "api"];
 

@@ -9,6 +9,7 @@ mod bench;
 mod charts;
 mod contests;
 mod corpus;
+mod dist;
 mod fuzz;
 mod r#gen;
 mod hostile;
@@ -45,6 +46,8 @@ enum Command {
     Contests(contests::Args),
     /// Build whole repositories and compare with the real kustomize
     Corpus(corpus::Args),
+    /// Make the files of a release: archive, image, list of packages, checksums
+    Dist(dist::Args),
     /// Run the fuzz targets for a while
     Fuzz(fuzz::Args),
     /// Regenerate the committed tables from the pinned upstream modules
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Charts(args) => charts::run(&args),
         Command::Contests(args) => contests::run(&args),
         Command::Corpus(args) => corpus::run(&args),
+        Command::Dist(args) => dist::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Gen(args) => r#gen::run(&args),
         Command::Hostile(args) => hostile::run(&args),

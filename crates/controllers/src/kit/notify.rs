@@ -227,7 +227,12 @@ impl Poster {
             if lasting || matches!(error, PostError::Request(_)) || tried == TRIES {
                 self.tally.lost.fetch_add(1, Ordering::Relaxed);
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, tried, object = ?event.involved_object.name, "cannot post an event");
+                tracing::warn!(
+                    error,
+                    tried,
+                    object = event.involved_object.name,
+                    "cannot post an event"
+                );
                 return;
             }
             sleep(BACKOFF.delay(tried, &self.jitter)).await;

@@ -21,7 +21,7 @@ use crate::targets::target::account;
 use crate::{Key, ObjectRef};
 
 /// Bytes that one build may make: several run at once.
-const MADE_BYTES_MAX: usize = 192 << 20;
+const MADE_BYTES_MAX: usize = 96 << 20;
 
 /// The settings of a Kustomization.
 #[derive(Debug, Clone, PartialEq)]

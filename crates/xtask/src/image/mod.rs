@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Debian's bundle of public CA certificates, also used by most others.
-const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+pub(crate) const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// The path of the program in the image, as in the Dockerfile.
 const PROGRAM: &str = "/equate";
 
@@ -39,31 +39,51 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .canonicalize()?;
-    let program = build(&args.profile, &root)?;
+    let program = program(&args.profile, None, &root)?;
+    println!("{}: linked statically, needs no other file", program.display());
+    match archive(&program, &args.tag, &args.certificates, &root)? {
+        Ok(archive) => println!("{}: the image {}", archive.display(), args.tag),
+        Err(why) => println!("skipped: the image, for {why}"),
+    }
+    Ok(())
+}
+
+/// Builds the program, for a Rust target or this machine, and checks that it needs no other file.
+pub(crate) fn program(profile: &str, target: Option<&str>, root: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let program = build(profile, target, root)?;
     let needs = elf::needs(&std::fs::read(&program)?)?;
     if !needs.nothing() {
         return Err(format!("{} is not linked statically: it needs {needs}", program.display()).into());
     }
-    println!("{}: linked statically, needs no other file", program.display());
+    Ok(program)
+}
+
+/// Makes the image of a program and exports it. The inner error is why this machine cannot.
+pub(crate) fn archive(
+    program: &Path,
+    tag: &str,
+    certificates: &Path,
+    root: &Path,
+) -> Result<Result<PathBuf, String>, Box<dyn Error>> {
     let folder = root.join("target/image");
-    let context = context(&folder, &program, &args.certificates)?;
+    let context = context(&folder, program, certificates)?;
     let buildah = Buildah {
         folder,
         dockerfile: root.join("Dockerfile"),
     };
     if let Err(why) = buildah.works() {
-        println!("skipped: the image, for {why}");
-        return Ok(());
+        return Ok(Err(why));
     }
-    let archive = buildah.image(&args.tag, &context)?;
-    println!("{}: the image {}", archive.display(), args.tag);
-    Ok(())
+    Ok(Ok(buildah.image(tag, &context)?))
 }
 
-fn build(profile: &str, root: &Path) -> Result<PathBuf, Box<dyn Error>> {
+fn build(profile: &str, target: Option<&str>, root: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["rustc", "--package", "equate-cli", "--bin", "equate", "--locked"]);
     cargo.args(["--profile", profile]);
+    if let Some(target) = target {
+        cargo.args(["--target", target]);
+    }
     cargo.args(["--message-format", "json-render-diagnostics"]);
     cargo.args(["--", "-C", "target-feature=+crt-static"]);
     cargo.current_dir(root).stderr(std::process::Stdio::inherit());

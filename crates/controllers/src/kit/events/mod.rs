@@ -28,6 +28,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::notify::Notifier;
+use super::read::chain;
 
 /// Whether an event is normal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -217,7 +218,7 @@ impl Recorder {
             self.tally.crowded.fetch_add(1, Ordering::Relaxed);
             let event = error.into_inner();
             tracing::warn!(
-                object = ?event.about.name,
+                object = event.about.name,
                 reason = event.reason,
                 "an event is dropped: the queue is full"
             );
@@ -297,8 +298,8 @@ impl Writer {
             Err(error) => {
                 self.tally.refused.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
-                    %error,
-                    object = ?event.about.name,
+                    error = chain(&error),
+                    object = event.about.name,
                     reason = event.reason,
                     "cannot write an event"
                 );
