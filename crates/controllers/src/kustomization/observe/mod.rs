@@ -161,6 +161,8 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
         let cycle = way.map(|way| way.iter().map(ObjectRef::key).collect());
         (cycle, graph.announcements.is_source_checked(&ks.source_ref()))
     };
+    // compiles them
+    let rules = cx.rules.problem(&ks.key);
     let looked = ObservedPrerequisites {
         generation: ks.generation,
         prerequisites: Arc::new(Prerequisites {
@@ -175,7 +177,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
             cycle,
             denied,
             identity_gate: cx.kit.settings.policy.workload_identity.enabled,
-            invalid: invalid.or_else(|| cx.rules.problem(&ks.key)),
+            invalid: invalid.or(rules),
         }),
         artifact,
     };
