@@ -1,6 +1,6 @@
 //! Ends the process: prints an error with its causes and hint, and selects the exit code.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -16,6 +16,9 @@ pub(crate) fn finish(result: Result<ExitCode, Box<dyn Failure>>) -> ExitCode {
 }
 
 fn describe(failure: &dyn Failure) -> String {
+    if failure.is_helms() {
+        return format!("Error: {}", chain(failure));
+    }
     let mut text = format!("{} {failure}", console::style("error:").red().bold().for_stderr());
     let mut cause: Option<&dyn Error> = failure.source();
     while let Some(error) = cause {

@@ -12,6 +12,11 @@ pub(crate) trait Failure: Error {
         None
     }
 
+    /// Whether the text is Helm's, which has a form of its own.
+    fn is_helms(&self) -> bool {
+        false
+    }
+
     /// Whether the reader of standard output closed it early, as `head` does: no failure.
     fn is_reader_gone(&self) -> bool {
         false

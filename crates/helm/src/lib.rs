@@ -19,6 +19,7 @@
 //! | [`repository`] | repository indexes and `oci://` references |
 //! | [`listing`] | the output of `helm template` |
 //! | [`load`] | loading from archives, directories and files |
+//! | [`log`] | lines that Helm logs |
 //! | [`dependencies`] | enabled subcharts and their exported values |
 //! | [`values`] | reading, overriding and coalescing values |
 
@@ -34,6 +35,7 @@ mod json_weight;
 pub mod limits;
 pub mod listing;
 pub mod load;
+pub mod log;
 pub mod manifests;
 pub mod metadata;
 mod open;

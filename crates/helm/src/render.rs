@@ -8,6 +8,7 @@ use crate::capabilities::Capabilities;
 use crate::chart::{Chart, Values};
 use crate::dependencies::{self, IncompatibleKubernetes};
 use crate::engine::{Bounds, Release, RenderError, Texts};
+use crate::log::{Level, LogLine};
 use crate::manifests::{self, ManifestError, Sorted};
 use crate::order::Order;
 use crate::schema::SchemaError;
@@ -42,7 +43,7 @@ pub struct Rendered {
     /// Its notes, often empty.
     pub notes: String,
     /// Warnings about values; the render continued.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<LogLine>,
     /// The non-deterministic functions that were called.
     pub unrepeatable: BTreeSet<&'static str>,
 }
@@ -127,8 +128,10 @@ pub fn render(
             chart,
             warnings: {
                 let ignored = sorted.ignored.iter();
-                let ignored = ignored.map(|hook| format!("skipping unknown hooks hookTypes={}", hook.events));
-                let warnings = warnings.iter().map(ToString::to_string);
+                let ignored = ignored.map(|hook| {
+                    LogLine::new(Level::Info, "skipping unknown hooks").with("hookTypes", hook.events.clone())
+                });
+                let warnings = warnings.iter().map(Warning::log_line);
                 warnings.chain(ignored).collect()
             },
             sorted,

@@ -18,7 +18,8 @@ use equate_helm::capabilities::{Capabilities, KubeVersion, KubeVersionError};
 use equate_helm::dependencies::{self, MissingDependencies, NotInstallable};
 use equate_helm::engine::{Bounds, Release};
 use equate_helm::listing::{self, Choices, FileWrite, WriteMode};
-use equate_helm::load::LoadError;
+use equate_helm::load::{self, LoadError};
+use equate_helm::log::{Level, LogLine};
 use equate_helm::release::{self, NameError};
 use equate_helm::render::{self, Rendered, Request};
 use equate_helm::values::{UserValues, UserValuesError};
@@ -245,6 +246,10 @@ impl Failure for TemplateError {
         }
     }
 
+    fn is_helms(&self) -> bool {
+        !matches!(self, Self::Connect(_))
+    }
+
     fn is_reader_gone(&self) -> bool {
         matches!(self, Self::Output(error) if is_broken_pipe(error))
     }
@@ -328,6 +333,7 @@ impl Args {
         }
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let limits = Limits::default();
+        load::links(&path, &limits).iter().for_each(log);
         let chart = match self.verify.is_on() {
             true => verify::chart(&path, options::non_empty_path(self.keyring.as_deref()), &limits)?,
             false => Chart::from_path(&path, &limits)?,
@@ -438,7 +444,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), TemplateError> {
         bounds,
     ) {
         Ok(rendered) => {
-            rendered.warnings.iter().for_each(|warning| warn(warning));
+            rendered.warnings.iter().for_each(log);
             args.show(&rendered, &release.name)
         }
         Err(error) if error.is_stopped() => Err(TemplateError::Late {
@@ -482,10 +488,11 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn warn(text: &str) {
-    eprintln!(
-        "{} {text}",
-        console::style("warning:").yellow().bold().for_stderr()
-    );
+    log(&LogLine::new(Level::Warn, text));
+}
+
+fn log(line: &LogLine) {
+    eprintln!("{line}");
 }
 
 /// Reads the file of an option; `-` is standard input. Cuts a file that exceeds the limit of values: the

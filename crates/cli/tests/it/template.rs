@@ -25,20 +25,6 @@ fn cases() -> Vec<PathBuf> {
     found
 }
 
-/// A line of Go's log, `"a text" key="a value"`, without the quotes.
-fn unquoted(line: &str) -> String {
-    let mut text = String::new();
-    let mut characters = line.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' => {}
-            '\\' => text.extend(characters.next()),
-            other => text.push(other),
-        }
-    }
-    text
-}
-
 fn fault(case: &Case) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
@@ -74,35 +60,25 @@ fn fault(case: &Case) -> Option<String> {
     };
     differ("output", &ended(ours("output")), &ended(&printed));
     let mut errors: Vec<&str> = stderr.lines().collect();
-    let warnings: Vec<&str> = errors
-        .iter()
-        .filter_map(|line| line.strip_prefix("warning: "))
-        .collect();
-    errors.retain(|line| !line.starts_with("warning: "));
+    let mut log: Vec<&str> = errors.extract_if(.., |line| line.starts_with("level=")).collect();
     let error = errors.iter().flat_map(|line| [line, "\n"]).collect::<String>();
-    // Helm prints causes on one line
-    let error = error.replace("\n  caused by: ", ": ");
     differ(
         "error",
         ours("error"),
-        error.strip_prefix("error: ").unwrap_or(&error),
+        error.strip_prefix("Error: ").unwrap_or(&error),
     );
     differ(
         "success",
         &recorded("error").is_empty().to_string(),
         &output.status.success().to_string(),
     );
-    // Helm's log lines are warnings here
-    for logged in recorded("log")
-        .lines()
-        .filter(|line| line.starts_with("level=WARN"))
-    {
-        let message = logged.split_once("msg=").map_or(logged, |(_, message)| message);
-        let text = unquoted(message);
-        if !warnings.contains(&&*text) {
-            differ("warnings", &text, &warnings.join("\n"));
-        }
-    }
+    // lines for developers are left out; errors are in the text of the error, too
+    let told = |line: &&str| line.starts_with("level=WARN") || line.starts_with("level=INFO");
+    let mut logged: Vec<&str> = ours("log").lines().filter(told).collect();
+    // Helm walks through maps in random order
+    logged.sort_unstable();
+    log.sort_unstable();
+    differ("log", &logged.join("\n"), &log.join("\n"));
     for (path, text) in chart_case::left(case, &root).unwrap() {
         differ(&path, recorded(&format!("file {path}")), &text);
     }

@@ -475,7 +475,11 @@ mod tests {
         let map = object(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
         let seen = || {
             let judged = registry.judge(&owner, &map).is_some();
-            (registry.stamp(&owner) != 0, judged, registry.ignored(&owner, &map).len())
+            (
+                registry.stamp(&owner) != 0,
+                judged,
+                registry.ignored(&owner, &map).len(),
+            )
         };
         assert_eq!(seen(), (false, false, 0));
         assert_eq!(registry.problem(&key()), None);

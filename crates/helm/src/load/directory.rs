@@ -5,7 +5,8 @@
 
 use super::{Budget, CHART_YAML, HELM_IGNORE, LoadError, Rules, without_mark};
 use crate::chart::File;
-use crate::limits::LimitExceeded;
+use crate::limits::{LimitExceeded, Limits};
+use crate::log::{Level, LogLine};
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -25,6 +26,51 @@ pub(super) fn files(root: &Path, budget: &mut Budget<'_>) -> Result<(Vec<u8>, Ve
     let mut files = Vec::new();
     walk(root, "", 0, &rules, budget, &mut files)?;
     Ok((chart_yaml, files))
+}
+
+/// The lines that Helm logs for the symbolic links in a chart's directory. Errors are those of a load.
+pub fn links(root: &Path, limits: &Limits) -> Vec<LogLine> {
+    let mut found = Vec::new();
+    let ignore = read(&root.join(HELM_IGNORE), limits.file_bytes_max).unwrap_or_default();
+    if let Ok(rules) = Rules::parse(&String::from_utf8_lossy(&ignore)) {
+        find_links(root, "", 0, &rules, limits, &mut found);
+    }
+    found
+}
+
+fn find_links(
+    path: &Path,
+    below: &str,
+    depth: usize,
+    rules: &Rules,
+    limits: &Limits,
+    found: &mut Vec<LogLine>,
+) {
+    let Ok(link) = fs::symlink_metadata(path) else {
+        return;
+    };
+    if link.is_symlink()
+        && let Ok(resolved) = fs::canonicalize(path)
+    {
+        let line = LogLine::new(
+            Level::Info,
+            "found symbolic link in path. Contents of linked file included and used",
+        );
+        let line = line.with("path", path.display().to_string());
+        found.push(line.with("resolved", resolved.display().to_string()));
+    }
+    let is_root = below.is_empty();
+    let is_folder = fs::metadata(path).is_ok_and(|meta| meta.is_dir());
+    if !is_folder || depth > limits.directories_depth_max || (!is_root && rules.ignores(below, true)) {
+        return;
+    }
+    for name in names(path, limits.files_max).unwrap_or_default() {
+        let inner = match is_root {
+            true => name.clone(),
+            false => format!("{below}/{name}"),
+        };
+        find_links(&path.join(&name), &inner, depth + 1, rules, limits, found);
+    }
 }
 
 fn unreadable(path: &Path, source: io::Error) -> LoadError {

@@ -15,6 +15,7 @@ mod directory;
 mod error;
 mod ignore;
 
+pub use directory::links;
 pub use error::{ArchiveError, FileError, LoadError};
 
 pub(crate) use decode::index_entry;

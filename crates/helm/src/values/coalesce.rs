@@ -8,8 +8,9 @@
 use super::memory::{MemoryBudget, weight, weight_of_key, weight_of_map, weight_of_nest};
 use super::print;
 use crate::chart::{Chart, Values};
+use crate::log::{Level, LogLine};
+use equate_manifest::go::quote;
 use serde_json::{Map, Value};
-use std::fmt;
 
 /// A warning of coalescing; displays Helm's text.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,47 +76,55 @@ pub enum Warning {
     },
 }
 
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SkippedValue { key } => write!(f, "warning: skipped value for {key}: Not a table."),
-            Self::NotTable { key, value } => write!(
-                f,
+impl Warning {
+    /// The line that Helm logs.
+    pub fn log_line(&self) -> LogLine {
+        let warn = |message: &str| LogLine::new(Level::Warn, message);
+        let no_table = |key: &str| format!("{} is not a table", quote(key));
+        let text = match self {
+            Self::Condition { path, chart } => {
+                return warn("returned non-bool value")
+                    .with("path", path)
+                    .with("chart", chart);
+            }
+            Self::Tag { tag, chart } => {
+                return warn("returned non-bool value")
+                    .with("tag", tag)
+                    .with("chart", chart);
+            }
+            Self::NoExport { key } => {
+                return warn("ImportValues missing table").with("error", no_table(key));
+            }
+            Self::NoImport { chart, key } => {
+                return warn("ImportValues missing table from chart")
+                    .with("chart", chart)
+                    .with("error", no_table(key));
+            }
+            Self::SkippedValue { key } => format!("warning: skipped value for {key}: Not a table."),
+            Self::NotTable { key, value } => format!(
                 "warning: cannot overwrite table with non table for {key} ({})",
                 print::plain(value)
             ),
-            Self::IsTable { key, value } => write!(
-                f,
+            Self::IsTable { key, value } => format!(
                 "warning: destination for {key} is a table. Ignoring non-table value ({})",
                 print::plain(value)
             ),
             Self::GlobalDestination => {
-                f.write_str("warning: skipping globals because destination global is not a table.")
+                "warning: skipping globals because destination global is not a table.".to_owned()
             }
             Self::GlobalSource => {
-                f.write_str("warning: skipping globals because source global is not a table.")
+                "warning: skipping globals because source global is not a table.".to_owned()
             }
             Self::GlobalConflict { key } => {
-                let key = equate_manifest::go::quote(key);
-                write!(f, "Conflict: cannot merge map onto non-map for {key}. Skipping.")
-            }
-            Self::GlobalTable { key } => write!(f, "key {key} is table. Skipping"),
-            Self::Condition { path, chart } => {
-                write!(f, "returned non-bool value path={path} chart={chart}")
-            }
-            Self::Tag { tag, chart } => write!(f, "returned non-bool value tag={tag} chart={chart}"),
-            Self::NoExport { key } => {
-                let key = equate_manifest::go::quote(key);
-                write!(f, "ImportValues missing table error={key} is not a table")
-            }
-            Self::NoImport { chart, key } => {
-                let key = equate_manifest::go::quote(key);
-                write!(
-                    f,
-                    "ImportValues missing table from chart chart={chart} error={key} is not a table"
+                format!(
+                    "Conflict: cannot merge map onto non-map for {}. Skipping.",
+                    quote(key)
                 )
             }
-        }
+            Self::GlobalTable { key } => format!("key {key} is table. Skipping"),
+        };
+        // from Go's older log package
+        LogLine::new(Level::Info, text)
     }
 }
 

@@ -202,7 +202,13 @@ fn plain(values: Values) -> Answered {
 
 /// Helm's warnings come in random order, so they are sorted.
 fn warned(output: Value, warnings: &[Warning]) -> Answered {
-    let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let recorded = |warning: &Warning| {
+        let line = warning.log_line();
+        let attributes = line.attributes.iter();
+        let attributes = attributes.map(|(name, value)| format!(" {name}={value}"));
+        line.message + &attributes.collect::<String>()
+    };
+    let mut warnings: Vec<String> = warnings.iter().map(recorded).collect();
     warnings.sort();
     Ok(Answer {
         output,
