@@ -12,6 +12,11 @@ pub(crate) trait Failure: Error {
         None
     }
 
+    /// The hint, with the names of the objects filled in.
+    fn hint_with_names(&self) -> Option<String> {
+        self.hint().map(str::to_owned)
+    }
+
     /// Whether the reader of standard output closed it early, as `head` does: no failure.
     fn is_reader_gone(&self) -> bool {
         false
