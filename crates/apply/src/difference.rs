@@ -1,5 +1,7 @@
 //! The fields in which two states of one object differ.
 
+use crate::desired::Desired;
+use crate::{owned, pointer};
 use equate_manifest::object::Object;
 use serde_json::Value;
 use std::fmt;
@@ -73,6 +75,45 @@ pub fn differences(before: &Object, after: &Object) -> Vec<Difference> {
         walk.values(&path, key, before.0.get(key), after.0.get(key));
     }
     walk.found
+}
+
+/// The declared fields that a live object has lost to another writer, from their live to their declared
+/// values. Fields whose drift is ignored are left out.
+///
+/// A writer that changes a value takes its ownership, so a field that the manager still owns has not
+/// drifted, in whatever form the API server stores it.
+pub fn drifted(live: &Object, desired: &Desired, manager: &str) -> Vec<Difference> {
+    let declared = Object(pointer::without_in(
+        &desired.object.0,
+        &pointer::left(&desired.ignored),
+    ));
+    let Some(kept) = Object::from_value(owned::owned_fields(live, manager)) else {
+        return Vec::new();
+    };
+    let kept = Object(
+        [
+            ("kind", declared.0.get("kind")),
+            ("apiVersion", declared.0.get("apiVersion")),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?.clone())))
+        .chain(kept.0)
+        .collect(),
+    );
+    let lost: Vec<String> = differences(&kept, &declared)
+        .into_iter()
+        .filter(|lost| lost.before.is_none())
+        .map(|lost| lost.path)
+        .collect();
+    let is_lost = |path: &str| {
+        lost.iter().any(|lost| {
+            let rest = path.strip_prefix(lost.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    };
+    let mut found = differences(live, &declared);
+    found.retain(|one| one.after.is_some() && is_lost(&one.path));
+    found
 }
 
 struct Walk {
@@ -188,6 +229,58 @@ mod tests {
             json!({ "l": [{ "name": "a", "v": 1 }, { "name": "b" }], "p": [1, 2] }),
             json!({ "l": [{ "name": "c" }, { "name": "a", "v": 2 }], "p": [1] }),
             "~ .l[name=a].v: 1 -> 2\n- .l[name=b]: {\"name\":\"b\"}\n+ .l[name=c]: {\"name\":\"c\"}\n- .p[1]: 2",
+        );
+    }
+
+    #[test]
+    fn drifted_fields_are_those_that_another_writer_took() {
+        static OWNER: crate::owner::OwnerKind = crate::owner::OwnerKind {
+            kind: "Kustomization",
+            field_manager: "kustomize-controller",
+            name_label: "name",
+            namespace_label: "namespace",
+        };
+        let declared = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "namespace": "shop" },
+            "spec": { "replicas": 2, "paused": true, "template": { "spec": { "containers": [
+                { "name": "web", "image": "one", "resources": { "requests": { "cpu": "1000m" } } }] } } },
+        });
+        let live = |owned: Value| {
+            let mut live = declared.clone();
+            live["spec"]["replicas"] = 7.into();
+            live["spec"]["template"]["spec"]["containers"][0]["image"] = "two".into();
+            live["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1".into();
+            live["metadata"]["labels"] = json!({ "name": "a", "namespace": "b" });
+            live["metadata"]["managedFields"] = json!([{
+                "manager": "kustomize-controller", "operation": "Apply", "fieldsV1": owned,
+            }]);
+            Object::from_value(live).unwrap()
+        };
+        let labels = json!({ "f:labels": { "f:name": {}, "f:namespace": {} } });
+        let container = |image: bool| {
+            let mut fields =
+                json!({ ".": {}, "f:name": {}, "f:resources": { "f:requests": { "f:cpu": {} } } });
+            if image {
+                fields["f:image"] = json!({});
+            }
+            json!({ "f:spec": { "f:containers": { "k:{\"name\":\"web\"}": fields } } })
+        };
+        let check = |owned: Value, expected: &str| {
+            let owner = crate::owner::Owner::new(&OWNER, "b", "a");
+            let object = Object::from_value(declared.clone()).unwrap();
+            let desired = Desired::new(object, &owner, None);
+            let found = drifted(&live(owned), &desired, "kustomize-controller");
+            let shown: Vec<_> = found.iter().map(Difference::to_string).collect();
+            assert_eq!(shown.join("\n"), expected);
+        };
+        let all = json!({ "f:metadata": labels, "f:spec": {
+            "f:replicas": {}, "f:paused": {}, "f:template": container(true) } });
+        check(all, "");
+        let scaled =
+            json!({ "f:metadata": labels, "f:spec": { "f:paused": {}, "f:template": container(false) } });
+        check(
+            scaled,
+            "~ .spec.replicas: 7 -> 2\n~ .spec.template.spec.containers[name=web].image: \"two\" -> \"one\"",
         );
     }
 

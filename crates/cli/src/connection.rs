@@ -1,8 +1,7 @@
 //! Selects the cluster of a command.
 //!
 //! In this order: `--kubeconfig` and `--context`, `KUBECONFIG`, the `equate up` that runs in this directory
-//! or above it. Without any of them the command fails: it never falls back to another cluster silently. The
-//! selected cluster is printed on standard error.
+//! or above it, `~/.kube/config`. The selected cluster is printed on standard error.
 
 use crate::failure::Failure;
 use crate::workspace;
@@ -19,7 +18,7 @@ pub(crate) const GLOBAL_OPTIONS: &str = "Global options";
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Options {
-    /// Path to the kubeconfig (default: `KUBECONFIG`, then that of the `equate up` in this directory or above it).
+    /// Path to the kubeconfig (default: `KUBECONFIG`, then that of the `equate up` in this directory or above it, then `~/.kube/config`).
     #[arg(long, value_name = "FILE", help_heading = GLOBAL_OPTIONS)]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Kubeconfig context to use (default: the current one); without `KUBECONFIG`, it is read from `~/.kube/config`.
@@ -30,7 +29,7 @@ pub(crate) struct Options {
 /// The options of every command that reads a cluster, accepted before or after the command's name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterOptions {
-    /// Path to the kubeconfig (default: `KUBECONFIG`, then that of the `equate up` in this directory or above it).
+    /// Path to the kubeconfig (default: `KUBECONFIG`, then that of the `equate up` in this directory or above it, then `~/.kube/config`).
     #[arg(long, value_name = "FILE", global = true, help_heading = GLOBAL_OPTIONS)]
     kubeconfig: Option<PathBuf>,
     /// Kubeconfig context to use (default: the current one); without `KUBECONFIG`, it is read from `~/.kube/config`.
@@ -43,8 +42,12 @@ pub(crate) struct ClusterOptions {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
-    #[error("no cluster selected, and no `equate up` runs in {directory} or above it")]
+    #[error(
+        "no cluster selected: no `equate up` runs in {directory} or above it, and there is no ~/.kube/config"
+    )]
     NoneSelected { directory: PathBuf },
+    #[error("kubeconfig {} has no current context", paths(.files))]
+    NoContext { files: Vec<PathBuf> },
     #[error("could not determine the working directory")]
     Directory(#[source] std::io::Error),
     #[error("could not read the kubeconfig {}", paths(.files))]
@@ -74,6 +77,9 @@ impl Failure for ConnectError {
                 "run `equate up` here, set KUBECONFIG, or select a cluster with --kubeconfig or --context",
             ),
             Self::Read { .. } | Self::Context { .. } => Some("select another with --kubeconfig or --context"),
+            Self::NoContext { .. } => {
+                Some("select one with --context, or run `equate up` for a cluster of its own")
+            }
             Self::Directory(_) | Self::Use { .. } => None,
         }
     }
@@ -107,6 +113,7 @@ impl Connection {
 
 /// The source of a cluster that was found in this directory.
 const UP: &str = "equate up";
+const HOME: &str = "~/.kube/config";
 
 impl Options {
     /// Selects and reads the kubeconfig, and prepares a client. Sends no request.
@@ -135,16 +142,12 @@ impl Options {
         Ok(connection)
     }
 
-    /// The namespace of the context, as kubectl finds it. Also reads the user's own kubeconfig if no cluster
-    /// is selected.
+    /// The namespace of the context, as kubectl finds it.
     pub(crate) fn namespace(&self) -> Option<String> {
         let directory = std::env::current_dir().ok()?;
         let (variable, home) = (std::env::var_os("KUBECONFIG"), std::env::home_dir());
-        let files = match self.choose(variable.as_deref(), home.clone(), &directory) {
-            Ok(choice) => choice.files,
-            Err(_) => vec![home?.join(".kube").join("config")],
-        };
-        let kubeconfig = read(&files).ok()?;
+        let choice = self.choose(variable.as_deref(), home, &directory).ok()?;
+        let kubeconfig = read(&choice.files).ok()?;
         let context = self.context.as_ref().or(kubeconfig.current_context.as_ref())?;
         let mut contexts = kubeconfig.contexts.iter();
         let found = contexts.find(|known| known.name == *context)?.context.as_ref()?;
@@ -174,17 +177,24 @@ impl Options {
                 source: "KUBECONFIG",
             });
         }
+        let home = home.map(|home| home.join(".kube").join("config"));
         // a named context selects a cluster: search for it where kubectl does
-        if let (Some(_), Some(home)) = (&self.context, home) {
+        if let (Some(_), Some(file)) = (&self.context, &home) {
             return Ok(Selection {
-                files: vec![home.join(".kube").join("config")],
+                files: vec![file.clone()],
                 source: "--context",
             });
         }
-        match workspace::live_kubeconfig(directory) {
-            Some(file) => Ok(Selection {
+        if let Some(file) = workspace::live_kubeconfig(directory) {
+            return Ok(Selection {
                 files: vec![file],
                 source: UP,
+            });
+        }
+        match home.filter(|file| file.exists()) {
+            Some(file) => Ok(Selection {
+                files: vec![file],
+                source: HOME,
             }),
             None => Err(ConnectError::NoneSelected {
                 directory: directory.to_path_buf(),
@@ -221,6 +231,10 @@ impl Options {
             .context
             .clone()
             .or_else(|| kubeconfig.current_context.clone());
+        // the defaults of a client without a context would mean this machine
+        if context.as_ref().is_none_or(String::is_empty) {
+            return Err(ConnectError::NoContext { files });
+        }
         let options = KubeConfigOptions {
             context: context.clone(),
             ..KubeConfigOptions::default()
@@ -308,7 +322,10 @@ mod tests {
                 kubeconfig: kubeconfig.map(PathBuf::from),
                 context: context.map(str::to_owned),
             };
-            let said = match options.choose(Some(variable.as_ref()), Some("/users/me".into()), below) {
+            let home = place
+                .path()
+                .join(if below.ends_with("mine") { "me" } else { "nobody" });
+            let said = match options.choose(Some(variable.as_ref()), Some(home), below) {
                 Ok(choice) => format!("{} by {}", paths(&choice.files), choice.source),
                 Err(error) => error.to_string(),
             };
@@ -326,7 +343,7 @@ mod tests {
             Some("x"),
             "",
             &running,
-            "/users/me/.kube/config by --context",
+            "PLACE/nobody/.kube/config by --context",
         );
         check(
             None,
@@ -347,7 +364,32 @@ mod tests {
             None,
             "",
             place.path(),
-            "no cluster selected, and no `equate up` runs in PLACE or above it",
+            "no cluster selected: no `equate up` runs in PLACE or above it, and there is no ~/.kube/config",
+        );
+        std::fs::create_dir_all(place.path().join("me/.kube")).unwrap();
+        std::fs::write(place.path().join("me/.kube/config"), "").unwrap();
+        check(
+            None,
+            None,
+            "",
+            &place.path().join("mine"),
+            "PLACE/me/.kube/config by ~/.kube/config",
+        );
+    }
+
+    #[tokio::test]
+    async fn kubeconfig_without_a_context_selects_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("kubeconfig");
+        std::fs::write(&file, "{apiVersion: v1, kind: Config}").unwrap();
+        let options = Options {
+            kubeconfig: Some(file),
+            context: None,
+        };
+        let error = options.connect().await.unwrap_err();
+        assert!(
+            error.to_string().ends_with("kubeconfig has no current context"),
+            "{error}"
         );
     }
 

@@ -141,7 +141,7 @@ async fn events(
         .into_iter()
         .filter(|event| filter.admits(event))
         .collect();
-    found.sort_by_key(last_seen);
+    found.sort_by_key(order);
     if found.is_empty() && !args.watch {
         eprintln!("no events {namespaces}");
     }
@@ -260,6 +260,15 @@ pub(crate) fn last_seen(event: &Event) -> Option<Timestamp> {
     micro
         .max(last)
         .or(event.metadata.creation_timestamp.as_ref().map(|time| time.0))
+}
+
+/// The order of events. Most have the time of a second, so the later write comes last.
+pub(crate) fn order(event: &Event) -> (Option<i64>, u64) {
+    let version = event.metadata.resource_version.as_deref();
+    let version = version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default();
+    (last_seen(event).map(Timestamp::as_second), version)
 }
 
 fn row(event: &Event, wide: bool) -> Vec<Value> {

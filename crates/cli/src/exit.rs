@@ -25,7 +25,7 @@ fn describe(failure: &dyn Failure) -> String {
         text.push_str(&format!("\n  caused by: {error}"));
         cause = error.source();
     }
-    if let Some(hint) = failure.hint() {
+    if let Some(hint) = failure.hint_with_names() {
         text.push_str(&format!("\nhint: {hint}"));
     }
     text

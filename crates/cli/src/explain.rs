@@ -1,78 +1,89 @@
-//! `equate explain`: shows the steps that make a Kustomization ready, and the step that does not pass.
+//! `equate explain`: tells who applies an object, from which file, why it is unhealthy and what was changed
+//! by hand. For a Kustomization, shows the steps that make it ready, and the step that does not pass.
 //!
-//! Reads the Kustomization, its events, its source, the Kustomizations it depends on and, while it waits for
-//! health, its objects. `chain` derives the steps from them and is pure.
+//! `steps` reads what a Kustomization waits for, `chain` derives its steps and is pure. `crate::diagnosis`
+//! follows any other object down to its containers.
 
+mod applied;
 mod chain;
+mod explanation;
+mod origin;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod text;
 
-use self::chain::{Dependency, Seen, Source};
-use self::text::TerminalSize;
+pub(crate) use applied::labelled_owner;
+pub(crate) use explanation::{Explanation, explain};
+pub(crate) use text::TerminalSize;
+
 use crate::connection::{self, ConnectError};
 use crate::document::{Form, document};
-use crate::events;
 use crate::failure::{Failure, is_broken_pipe};
-use crate::get::Scope;
-use crate::kinds::{Kind, KindError, Kinds, with_article};
-use crate::objects::{self, Namespaces, RequestError};
+use crate::kinds::{KindError, Kinds};
+use crate::objects::RequestError;
+use crate::served::{self, Served, ServedError};
 use crate::table;
-use equate_api::kustomize::Kustomization;
-use equate_apply::cluster::Cluster;
-use equate_apply::health::{self, Status};
+use equate_api::meta::DEFAULT_NAMESPACE;
+use equate_apply::cluster::ApplyError;
 use equate_apply::id::ObjectId;
-use equate_controllers::kit::reconciliation::THROTTLED_EVENT;
-use futures::future::BoxFuture;
-use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
-use std::collections::BTreeSet;
+use kube::core::ApiResource;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
-const READS_MAX: usize = 16;
-/// Limits of the Kustomizations that are read and the unhealthy objects that are shown.
-const CHAIN_MAX: usize = 100;
-const UNHEALTHY_MAX: usize = 10;
 /// Width of the text if the terminal reports none, and its maximum.
 const WIDTH: usize = 80;
 const WIDTH_MAX: usize = 120;
-const EVENTS_MAX: usize = 5;
-/// An older event says nothing about now; the controllers repeat it after five minutes.
-const THROTTLED_MAX: Duration = Duration::from_secs(600);
 
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "equate explain [OPTIONS] <KIND> <NAME>",
-    // one Kustomization is explained
-    mut_arg("all_namespaces", |arg| arg.hide(true)),
     after_help = "Examples:
   # Explain why a Kustomization is not ready
   equate explain kustomization apps
-  # Print the steps as JSON
-  equate explain ks/apps -n shop -o json
+  # Explain why a Deployment is not healthy: its pods, containers and logs
+  equate explain deployment web -n shop
+  # Print the explanation as JSON
+  equate explain pod/web-5d4f-x7 -n shop -o json
 
 Exit codes:
-  0  the Kustomization is ready
-  1  the Kustomization is not ready
+  0  the object is ready or healthy
+  1  the object is not ready or not healthy
   2  an error occurred"
 )]
 pub(crate) struct Args {
-    /// Kustomization to explain, such as `kustomization apps` or `ks/apps`.
-    #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]
-    what: Vec<String>,
     #[command(flatten)]
-    cluster: connection::Options,
-    #[command(flatten)]
-    scope: Scope,
+    named: Named,
     /// Output format (default: text).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Form>,
+}
+
+/// One object of any kind.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Named {
+    /// Kind and name of any object, such as `ks apps`, `deploy/web` or `deployment.apps/web`.
+    #[arg(value_name = "KIND NAME", required = true, num_args = 1..=3)]
+    what: Vec<String>,
+    #[command(flatten)]
+    pub(crate) cluster: connection::Options,
+    /// Namespace of the object (default: `flux-system` for Flux objects; otherwise that of the context, or `default`).
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Refused: it is one object.
+    #[arg(short = 'A', long, hide = true)]
+    all_namespaces: bool,
+}
+
+/// The object that arguments name.
+#[derive(Debug)]
+pub(crate) struct Target {
+    resource: ApiResource,
+    pub(crate) id: ObjectId,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -81,24 +92,37 @@ pub(crate) enum ExplainError {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Kind(#[from] KindError),
-    #[error("{} cannot be explained, only a Kustomization; see its status with `equate get`", with_article(.0))]
-    NotExplainable(&'static str),
-    #[error("missing the name of the Kustomization")]
-    MissingName,
-    #[error("a Kustomization is in one namespace: use --namespace instead of --all-namespaces")]
+    #[error(transparent)]
+    Served(#[from] ServedError),
+    #[error("missing the name of the {0}")]
+    MissingName(String),
+    #[error("one object is explained: use --namespace instead of --all-namespaces")]
     AllNamespaces,
     #[error(transparent)]
     Request(#[from] RequestError),
-    #[error("Kustomization {name} not found in namespace {namespace}; it exists in {others}")]
-    Elsewhere {
-        name: String,
-        namespace: String,
-        others: String,
+    #[error("could not read {id}")]
+    Read {
+        id: ObjectId,
+        #[source]
+        source: Box<ApplyError>,
     },
+    #[error("{} {} not found{}", .id.kind, .id.name, in_namespace(.id))]
+    NotFound { id: ObjectId },
+    #[error("{} {} not found{}; it exists in {}", .id.kind, .id.name, in_namespace(.id), .others.join(", "))]
+    Elsewhere { id: ObjectId, others: Vec<String> },
     #[error("could not decode {0} as a Kustomization")]
     Unreadable(String, #[source] serde_json::Error),
+    #[error("could not determine the working directory")]
+    Directory(#[source] std::io::Error),
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
+}
+
+fn in_namespace(id: &ObjectId) -> String {
+    match &*id.namespace {
+        "" => String::new(),
+        namespace => format!(" in namespace {namespace}"),
+    }
 }
 
 impl Failure for ExplainError {
@@ -106,13 +130,27 @@ impl Failure for ExplainError {
         match self {
             Self::Connect(error) => error.hint(),
             Self::Kind(error) => error.hint(),
+            Self::Served(error) => error.hint(),
             Self::Request(error) => error.hint(),
-            Self::Elsewhere { .. } => Some("select the namespace with -n"),
-            Self::NotExplainable(_)
-            | Self::MissingName
+            Self::NotFound { .. } => Some("select the cluster with --context, and the namespace with -n"),
+            Self::Elsewhere { .. }
+            | Self::MissingName(_)
             | Self::AllNamespaces
+            | Self::Read { .. }
             | Self::Unreadable(..)
+            | Self::Directory(_)
             | Self::Output(_) => None,
+        }
+    }
+
+    fn hint_with_names(&self) -> Option<String> {
+        match self {
+            Self::Elsewhere { id, others } => {
+                let other = others.first()?;
+                let kind = id.kind.to_lowercase();
+                Some(format!("run `equate explain {kind} {} -n {other}`", id.name))
+            }
+            _ => self.hint().map(str::to_owned),
         }
     }
 
@@ -127,232 +165,95 @@ impl Failure for ExplainError {
 }
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, ExplainError> {
-    let connection = args.cluster.connect_and_print().await?;
+    let connection = args.named.cluster.connect_and_print().await?;
     let size = TerminalSize {
         width: console::Term::stdout()
             .size_checked()
             .map_or(WIDTH, |(_, width)| usize::from(width).clamp(WIDTH, WIDTH_MAX)),
         colour: table::colour(),
     };
-    let ready = explain(&connection.client, kinds, &args, &mut std::io::stdout(), size).await?;
-    Ok(if ready {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    let directory = std::env::current_dir().map_err(ExplainError::Directory)?;
+    let explanation = explain_named(&connection.client, kinds, &args, &directory).await?;
+    let text = match args.output {
+        None => explanation.text(Timestamp::now(), size),
+        Some(form) => document(&explanation.data(), form),
+    };
+    let written = std::io::stdout().write_all(text.as_bytes());
+    written.map_err(ExplainError::Output)?;
+    Ok(match explanation.is_healthy() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 
-async fn explain(
+async fn explain_named(
     client: &Client,
     kinds: &Kinds,
     args: &Args,
-    out: &mut impl Write,
-    size: TerminalSize,
-) -> Result<bool, ExplainError> {
-    let (kind, name) = kinds.parse_one(&args.what)?;
-    if kind.kind != "Kustomization" {
-        return Err(ExplainError::NotExplainable(kind.kind));
+    directory: &Path,
+) -> Result<Explanation, ExplainError> {
+    let Target { resource, id } = args.named.find(client, kinds).await?;
+    match explain(client, kinds, &id, directory).await {
+        Err(ExplainError::NotFound { id }) => Err(elsewhere(client, &resource, id).await),
+        explained => explained,
     }
-    let name = name.ok_or(ExplainError::MissingName)?;
-    let Namespaces::One(namespace) = args.scope.namespaces() else {
-        return Err(ExplainError::AllNamespaces);
-    };
-    let reader = Reader {
-        client: client.clone(),
-        kinds,
-        kind,
-    };
-    let object = match objects::get(client, &kind, &namespace, &name).await {
-        Err(RequestError::NotFound { .. }) => return Err(reader.elsewhere(namespace, name).await),
-        found => found?,
-    };
-    let object = typed(object)?;
-    let mut looked = BTreeSet::from([chain::own_name(&object)]);
-    let seen = reader.look(object, &mut looked).await?;
-    let mut events = reader.events(&namespace, &name).await?;
-    let mut chain = chain::chain(&seen);
-    let now = Timestamp::now();
-    let is_recent = |when: Timestamp| now.duration_since(when).unsigned_abs() < THROTTLED_MAX;
-    let throttled = events
-        .iter()
-        .rev()
-        .find(|(when, reason, _)| reason == THROTTLED_EVENT && when.is_some_and(is_recent));
-    chain.throttled = throttled.map(|(_, _, message)| message.clone());
-    if chain.throttled.is_some() {
-        events.retain(|(_, reason, _)| reason != THROTTLED_EVENT);
-    }
-    let events = events.split_off(events.len().saturating_sub(EVENTS_MAX));
-    let text = match args.output {
-        None => text::render(&chain, &events, now, size),
-        Some(form) => document(&text::data(&chain, &events), form),
-    };
-    out.write_all(text.as_bytes()).map_err(ExplainError::Output)?;
-    Ok(chain.ready)
 }
 
-fn typed(object: DynamicObject) -> Result<Kustomization, ExplainError> {
-    let (namespace, name) = objects::names(&object);
-    let called = chain::called(namespace, name);
-    let value = serde_json::to_value(object);
-    value
-        .and_then(serde_json::from_value)
-        .map_err(|error| ExplainError::Unreadable(called, error))
-}
-
-struct Reader<'a> {
-    client: Client,
-    kinds: &'a Kinds,
-    kind: Kind,
-}
-
-impl Reader<'_> {
-    /// The error for a missing Kustomization: names the namespaces that have one of this name.
-    async fn elsewhere(&self, namespace: String, name: String) -> ExplainError {
-        let all = objects::list(&self.client, &self.kind, &Namespaces::All, None, None).await;
-        let others: Vec<String> = all
-            .unwrap_or_default()
-            .iter()
-            .map(objects::names)
-            .filter(|(_, other)| *other == name)
-            .map(|(namespace, _)| namespace.to_owned())
-            .collect();
-        match others.is_empty() {
-            true => ExplainError::Request(RequestError::NotFound {
-                kind: self.kind.kind,
-                name,
-                namespace,
-            }),
-            false => ExplainError::Elsewhere {
-                name,
-                namespace,
-                others: others.join(", "),
-            },
+impl Named {
+    /// Flux's names for its kinds come before the cluster's.
+    pub(crate) async fn find(&self, client: &Client, kinds: &Kinds) -> Result<Target, ExplainError> {
+        if self.all_namespaces {
+            return Err(ExplainError::AllNamespaces);
+        }
+        match kinds.parse_one(&self.what) {
+            Ok((kind, name)) => {
+                let name = name.ok_or_else(|| ExplainError::MissingName(kind.kind.to_owned()))?;
+                let namespace = self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+                Ok(Target {
+                    resource: kind.resource(),
+                    id: ObjectId::new(kind.group, kind.kind, namespace, &name),
+                })
+            }
+            Err(KindError::Unknown(_)) => self.find_served(client).await,
+            Err(error) => Err(error.into()),
         }
     }
 
-    fn look<'r>(
-        &'r self,
-        object: Kustomization,
-        looked: &'r mut BTreeSet<String>,
-    ) -> BoxFuture<'r, Result<Seen, ExplainError>> {
-        Box::pin(async move {
-            let source = self.source(&object).await?;
-            let mut dependencies = Vec::new();
-            for on in &object.spec.depends_on {
-                let (namespace, name) = chain::dependency_key(&object, on);
-                let called = chain::called(namespace, name);
-                let known = if looked.len() >= CHAIN_MAX || !looked.insert(called.clone()) {
-                    Dependency::Elsewhere
-                } else {
-                    match objects::get(&self.client, &self.kind, namespace, name).await {
-                        Ok(found) => Dependency::Read(Box::new(self.look(typed(found)?, looked).await?)),
-                        Err(RequestError::NotFound { .. }) => Dependency::Absent,
-                        Err(error) => return Err(error.into()),
-                    }
-                };
-                dependencies.push((called, known));
-            }
-            let unhealthy = match chain::is_at_health(&object) {
-                true => self.unhealthy(&object).await,
-                false => Vec::new(),
-            };
-            Ok(Seen {
-                object,
-                source,
-                dependencies,
-                unhealthy,
-            })
-        })
-    }
-
-    async fn source(&self, object: &Kustomization) -> Result<Source, ExplainError> {
-        let reference = &object.spec.source_ref;
-        let own = object.metadata.namespace.as_deref().unwrap_or_default();
-        let namespace = reference.namespace.as_deref().unwrap_or(own);
-        let called = format!("{}/{namespace}/{}", reference.kind, reference.name);
-        let Some(kind) = self.kinds.named(&reference.kind.to_string()) else {
-            return Ok(Source {
-                called,
-                ..Source::default()
-            });
-        };
-        let found = match objects::get(&self.client, kind, namespace, &reference.name).await {
-            Ok(found) => found,
-            Err(error @ (RequestError::NotFound { .. } | RequestError::NotServed(_))) => {
-                return Ok(Source {
-                    called,
-                    trouble: Some(error.to_string()),
-                    ..Source::default()
-                });
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let ready = objects::condition(&found, "Ready");
-        let trouble = objects::text(ready, "status") == "False";
-        let artifact = &found.data["status"]["artifact"];
-        Ok(Source {
-            called,
-            revision: artifact["revision"].as_str().map(str::to_owned),
-            updated: artifact["lastUpdateTime"]
-                .as_str()
-                .and_then(|time| time.parse().ok()),
-            trouble: trouble.then(|| objects::text(ready, "message").to_owned()),
-        })
-    }
-
-    /// Objects of the inventory that are unhealthy by the built-in rules; the Kustomization may have its own.
-    async fn unhealthy(&self, object: &Kustomization) -> Vec<(String, String)> {
-        if object.spec.kube_config.is_some() || !object.spec.health_check_exprs.is_empty() {
-            return Vec::new();
+    async fn find_served(&self, client: &Client) -> Result<Target, ExplainError> {
+        let mut words = self.what.iter().flat_map(|word| word.splitn(2, '/'));
+        let word = words.next().unwrap_or_default();
+        let Served {
+            resource, namespaced, ..
+        } = served::find(client, word).await?;
+        let name = words
+            .next()
+            .ok_or_else(|| ExplainError::MissingName(resource.kind.clone()))?;
+        // a slash in a name would be a subresource
+        if let Some(extra) = words.next().or_else(|| name.contains('/').then_some(name)) {
+            return Err(KindError::TooMany(extra.to_owned()).into());
         }
-        let cluster = Cluster::new(self.client.clone());
-        let held = object
-            .status
-            .as_ref()
-            .and_then(|status| status.inventory.as_ref());
-        let ids = held.into_iter().flat_map(|inventory| &inventory.entries);
-        let ids = ids.filter_map(|entry| Some((ObjectId::from_inventory(&entry.id).ok()?, entry.v.clone())));
-        let ids: Vec<(ObjectId, String)> = ids.collect();
-        let each = stream::iter(ids).map(|(id, version)| {
-            let cluster = &cluster;
-            async move {
-                let health = match cluster.get(&id, &version, READ_TIMEOUT).await {
-                    Ok(Some(object)) => health::compute(&object),
-                    Ok(None) => health::Health::not_found(),
-                    // the message names objects that cannot be read
-                    Err(_) => return None,
-                };
-                let what = match health.message.is_empty() {
-                    true => health.status.to_string(),
-                    false => format!("{}: {}", health.status, health.message),
-                };
-                (health.status != Status::Current).then(|| (id.to_string(), what))
-            }
-        });
-        let found = each.buffered(READS_MAX).filter_map(|one| async move { one });
-        found.take(UNHEALTHY_MAX).collect().await
+        let namespace = match (namespaced, &self.namespace) {
+            (false, _) => String::new(),
+            (true, Some(namespace)) => namespace.clone(),
+            (true, None) => self.cluster.namespace().unwrap_or_else(|| "default".to_owned()),
+        };
+        let id = ObjectId::new(&resource.group, &resource.kind, &namespace, name);
+        Ok(Target { resource, id })
     }
+}
 
-    async fn events(&self, namespace: &str, name: &str) -> Result<Vec<text::EventLine>, ExplainError> {
-        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let about = format!("involvedObject.kind=Kustomization,involvedObject.name={name}");
-        let list = api.list(&ListParams::default().fields(&about)).await;
-        let mut found = list
-            .map_err(|source| RequestError::Failed {
-                verb: "list",
-                what: format!("events of Kustomization {name}"),
-                source: Box::new(source),
-            })?
-            .items;
-        found.sort_by_key(events::last_seen);
-        let events = found.into_iter().map(|event| {
-            let when = events::last_seen(&event);
-            (
-                when,
-                event.reason.unwrap_or_default(),
-                event.message.unwrap_or_default(),
-            )
-        });
-        Ok(events.collect())
+/// The error for a missing object: names the namespaces that have one of this name.
+async fn elsewhere(client: &Client, resource: &ApiResource, id: ObjectId) -> ExplainError {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
+    let named = ListParams::default().fields(&format!("metadata.name={}", id.name));
+    // without the right to list them, the object is just not found
+    let found = api.list(&named).await.map(|list| list.items).unwrap_or_default();
+    let others: Vec<String> = found
+        .into_iter()
+        .filter_map(|object| object.metadata.namespace)
+        .collect();
+    match others.is_empty() {
+        true => ExplainError::NotFound { id },
+        false => ExplainError::Elsewhere { id, others },
     }
 }

@@ -17,6 +17,11 @@ pub(crate) trait Failure: Error {
         false
     }
 
+    /// The hint, with the names of the objects filled in.
+    fn hint_with_names(&self) -> Option<String> {
+        self.hint().map(str::to_owned)
+    }
+
     /// Whether the reader of standard output closed it early, as `head` does: no failure.
     fn is_reader_gone(&self) -> bool {
         false

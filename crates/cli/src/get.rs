@@ -5,6 +5,7 @@ use crate::failure::{Failure, is_broken_pipe};
 use crate::interrupt::interrupted;
 use crate::kinds::{Kind, KindError, Kinds};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
+use crate::status;
 use crate::table::{self, Table, Value};
 use crate::watch::{self, Event, Selectors};
 use equate_manifest::yaml;
@@ -26,12 +27,14 @@ use std::io::Write;
   equate get sources git -n shop
   # List the Kustomizations that are not ready
   equate get kustomizations -A --status-selector ready=false
+  # List two objects
+  equate get ks/apps gitrepo/fleet
   # Print one Kustomization as YAML
   equate get kustomization apps -o yaml"
 )]
 pub(crate) struct Args {
-    /// Kind, such as `all`, `sources`, `sources git`, `ks` or `hr`; to get one object, add its name: `ks apps` or `ks/apps`.
-    #[arg(value_name = "KIND", required = true, num_args = 1..=3)]
+    /// Kind, such as `all`, `sources`, `sources git`, `ks` or `hr`; to get one object, add its name: `ks apps`; to get several: `ks/apps ks/infra`.
+    #[arg(value_name = "KIND", required = true, num_args = 1..)]
     what: Vec<String>,
     #[command(flatten)]
     cluster: connection::Options,
@@ -123,9 +126,59 @@ const REVISION: &str = "REVISION";
 struct Query<'a> {
     client: &'a Client,
     kinds: Vec<Kind>,
-    object: Option<String>,
+    names: Names,
     namespaces: Namespaces,
     args: &'a Args,
+}
+
+enum Names {
+    All,
+    /// The objects of this name, of every kind.
+    OfAll(String),
+    Each(Vec<(Kind, String)>),
+}
+
+impl Names {
+    fn first(&self) -> Option<&String> {
+        match self {
+            Self::All => None,
+            Self::OfAll(name) => Some(name),
+            Self::Each(named) => named.first().map(|(_, name)| name),
+        }
+    }
+
+    fn has(&self, kind: &Kind, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::OfAll(wanted) => wanted == name,
+            Self::Each(named) => named.iter().any(|(of, wanted)| of == kind && wanted == name),
+        }
+    }
+}
+
+/// The kinds and names of the arguments: kinds, one object, or several `KIND/NAME`.
+fn parse(kinds: &Kinds, words: &[String]) -> Result<(Vec<Kind>, Names), KindError> {
+    if words.len() == 1 || !words.iter().all(|word| word.contains('/')) {
+        let (kinds, name) = kinds.parse(words)?;
+        let names = match (kinds.as_slice(), name) {
+            ([kind], Some(name)) => Names::Each(vec![(*kind, name)]),
+            (_, Some(name)) => Names::OfAll(name),
+            (_, None) => Names::All,
+        };
+        return Ok((kinds, names));
+    }
+    let (mut all, mut named): (Vec<Kind>, Vec<(Kind, String)>) = (Vec::new(), Vec::new());
+    for word in words {
+        let (kind, name) = kinds.parse_one(std::slice::from_ref(word))?;
+        let one = (kind, name.unwrap_or_default());
+        if !all.contains(&kind) {
+            all.push(kind);
+        }
+        if !named.contains(&one) {
+            named.push(one);
+        }
+    }
+    Ok((all, Names::Each(named)))
 }
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), GetError> {
@@ -157,15 +210,15 @@ async fn get(
     colour: bool,
     end: impl Future<Output = ()>,
 ) -> Result<(), GetError> {
-    let (kinds, object) = kinds.parse(&args.what)?;
+    let (kinds, names) = parse(kinds, &args.what)?;
     let namespaces = args.scope.namespaces();
-    if let (Some(object), Namespaces::All) = (&object, &namespaces) {
-        return Err(GetError::NameInAllNamespaces(object.clone()));
+    if let (Some(name), Namespaces::All) = (names.first(), &namespaces) {
+        return Err(GetError::NameInAllNamespaces(name.clone()));
     }
     let query = Query {
         client,
         kinds,
-        object,
+        names,
         namespaces,
         args,
     };
@@ -186,11 +239,16 @@ async fn get(
 impl Query<'_> {
     /// The objects by kind. If several kinds are requested, those that are not served are skipped.
     async fn fetch(&self) -> Result<Vec<(Kind, Vec<DynamicObject>)>, GetError> {
-        if let ([kind], Some(name), Namespaces::One(namespace)) =
-            (self.kinds.as_slice(), &self.object, &self.namespaces)
-        {
-            let object = objects::get(self.client, kind, namespace, name).await?;
-            return Ok(vec![(*kind, vec![object])]);
+        if let (Names::Each(named), Namespaces::One(namespace)) = (&self.names, &self.namespaces) {
+            let mut found: Vec<(Kind, Vec<DynamicObject>)> =
+                self.kinds.iter().map(|kind| (*kind, Vec::new())).collect();
+            for (kind, name) in named {
+                let object = objects::get(self.client, kind, namespace, name).await?;
+                if let Some((_, objects)) = found.iter_mut().find(|(other, _)| other == kind) {
+                    objects.push(object);
+                }
+            }
+            return Ok(found);
         }
         let selector = self.args.selector.as_deref();
         let lists = stream::iter(self.kinds.clone())
@@ -207,7 +265,7 @@ impl Query<'_> {
         for (kind, list) in lists {
             match list {
                 Ok(mut list) => {
-                    list.retain(|object| self.selects(object));
+                    list.retain(|object| self.selects(&kind, object));
                     found.push((kind, list));
                 }
                 Err(RequestError::NotServed(_)) if self.kinds.len() > 1 => {}
@@ -220,11 +278,8 @@ impl Query<'_> {
         Ok(found)
     }
 
-    fn selects(&self, object: &DynamicObject) -> bool {
-        let named = self
-            .object
-            .as_ref()
-            .is_none_or(|name| object.metadata.name.as_ref() == Some(name));
+    fn selects(&self, kind: &Kind, object: &DynamicObject) -> bool {
+        let named = self.names.has(kind, names(object).1);
         let selected = self.args.status_selector.as_ref().is_none_or(|(kind, status)| {
             let conditions = object.data["status"]["conditions"].as_array();
             conditions.into_iter().flatten().any(|condition| {
@@ -263,7 +318,7 @@ impl Query<'_> {
                 for object in found.into_iter().flat_map(|(_, objects)| objects) {
                     objects.push(shown(object)?);
                 }
-                let value = match (self.object.is_some(), objects.len()) {
+                let value = match (self.names.first().is_some(), objects.len()) {
                     (true, 1) => objects.remove(0),
                     _ => json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": objects}),
                 };
@@ -282,9 +337,14 @@ impl Query<'_> {
     ) -> Result<(), GetError> {
         let several = self.kinds.len() > 1;
         let streams = kinds.iter().map(|kind| {
+            let selectors = match &self.names {
+                Names::Each(named) if named.len() == 1 => Selectors::named(&named[0].1),
+                Names::OfAll(name) => Selectors::named(name),
+                Names::Each(_) | Names::All => Selectors::default(),
+            };
             let selectors = Selectors {
                 labels: self.args.selector.clone(),
-                ..self.object.as_deref().map(Selectors::named).unwrap_or_default()
+                ..selectors
             };
             let api = objects::api(self.client, kind, &self.namespaces);
             let stream = watch::watch(&api, selectors);
@@ -320,7 +380,7 @@ impl Query<'_> {
             for item in items {
                 let is_new = versions.insert(item.value.uid(), item.version) != Some(item.version);
                 let object = item.value;
-                if !is_new || !self.selects(&object) {
+                if !is_new || !self.selects(&kind, &object) {
                     continue;
                 }
                 match self.args.form.output {
@@ -395,9 +455,8 @@ impl Query<'_> {
         row.push(Value::status(ready));
         row.push(Value::plain(message));
         if self.wide() {
-            let created = object.metadata.creation_timestamp.as_ref();
             row.push(Value::plain(
-                created.map_or_else(String::new, |at| table::since(at.0, Timestamp::now())),
+                revision_time(object).map_or_else(String::new, |at| table::since(at, Timestamp::now())),
             ));
             row.push(Value::plain(source(object)));
         }
@@ -475,13 +534,35 @@ fn suspended(object: &DynamicObject) -> &'static str {
     }
 }
 
-pub(crate) fn readiness<'a>(kind: &Kind, object: &'a DynamicObject) -> (&'a str, &'a str) {
+/// The status of the Ready condition, and its text.
+pub(crate) fn readiness<'a>(kind: &Kind, object: &'a DynamicObject) -> (&'a str, String) {
     let ready = condition(object, "Ready");
     match (ready, kind.controller) {
-        (Some(_), _) => (text(ready, "status"), text(ready, "message")),
-        (None, Some(_)) => ("Unknown", "waiting to be reconciled"),
-        (None, None) => ("Unknown", "no controller"),
+        (Some(_), _) => {
+            let status = text(ready, "status");
+            let reason = match status {
+                "True" => "",
+                _ => text(ready, "reason"),
+            };
+            (status, status::line(reason, text(ready, "message")))
+        }
+        (None, Some(_)) => ("Unknown", status::NOT_RECONCILED.to_owned()),
+        (None, None) => ("Unknown", "no controller".to_owned()),
     }
+}
+
+/// The time of the object's revision, or of its creation if it has none.
+fn revision_time(object: &DynamicObject) -> Option<Timestamp> {
+    let status = &object.data["status"];
+    let candidates = [
+        &status["artifact"]["lastUpdateTime"],
+        &status["history"][0]["firstReconciled"],
+        &status["history"][0]["lastDeployed"],
+        &status["lastScanResult"]["scanTime"],
+    ];
+    let times = candidates.into_iter().filter_map(|time| time.as_str());
+    let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    times.filter_map(|time| time.parse().ok()).next().or(created)
 }
 
 fn source(object: &DynamicObject) -> String {

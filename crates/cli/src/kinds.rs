@@ -240,7 +240,10 @@ impl Kind {
     }
 
     fn is_called(&self, name: &str) -> bool {
-        name == self.plural || name == self.singular() || self.aliases.contains(&name)
+        name == self.plural
+            || name == self.singular()
+            || self.aliases.contains(&name)
+            || name == self.qualified()
     }
 }
 
@@ -263,6 +266,20 @@ impl Kinds {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Kind> {
         self.0.iter()
+    }
+
+    /// The plural of each kind and its shortest name, for completion.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let mut names = vec!["all"];
+        for kind in &self.0 {
+            names.extend(kind.family);
+            names.push(kind.plural);
+            let short = kind.aliases.iter().filter(|name| !ONLY_IN_FAMILY.contains(name));
+            names.extend(short.min_by_key(|name| name.len()));
+        }
+        let mut seen = std::collections::HashSet::new();
+        names.retain(|name| seen.insert(*name));
+        names
     }
 
     pub(crate) fn named(&self, kind: &str) -> Option<&Kind> {
@@ -379,6 +396,10 @@ mod tests {
         check(
             "images git",
             "images has no \"git\"; it has imagerepositories, imagepolicies, imageupdateautomations",
+        );
+        check(
+            "kustomization.kustomize.toolkit.fluxcd.io/apps",
+            "Kustomization apps",
         );
         check("pods", "unknown kind \"pods\"");
         check("ks a b", "unexpected argument \"b\"");

@@ -6,9 +6,11 @@
 mod api;
 mod build;
 mod charts;
+mod completion;
 mod connection;
 mod controllers;
 mod counts;
+mod diagnosis;
 mod diff;
 mod document;
 mod events;
@@ -17,6 +19,7 @@ mod explain;
 mod failure;
 #[cfg(test)]
 mod fixture;
+mod flux;
 mod get;
 mod install;
 mod interrupt;
@@ -27,6 +30,8 @@ mod objects;
 mod reconcile;
 #[cfg(test)]
 mod reference;
+mod served;
+mod status;
 mod suspend;
 mod table;
 mod template;
@@ -99,6 +104,11 @@ impl App {
             Command::Get(args) => runtime.block_on(get::run(args, kinds))?,
             Command::Tree(args) => runtime.block_on(tree::run(args, kinds))?,
             Command::Events(args) => runtime.block_on(events::run(args, kinds))?,
+            Command::Trace(args) => runtime.block_on(flux::trace::run(args, kinds))?,
+            Command::Logs(args) => runtime.block_on(flux::logs::run(args, kinds))?,
+            Command::Check(args) => runtime.block_on(flux::check::run(args, kinds))?,
+            Command::Stats(args) => runtime.block_on(flux::stats::run(args, kinds))?,
+            Command::Export(args) => runtime.block_on(flux::export::run(args, kinds))?,
             Command::Reconcile(args) => runtime.block_on(reconcile::run(args, kinds))?,
             Command::Suspend(args) => runtime.block_on(suspend::run_suspend(args, kinds))?,
             Command::Resume(args) => runtime.block_on(suspend::run_resume(args, kinds))?,
@@ -106,18 +116,13 @@ impl App {
             Command::Version(args) => {
                 version::print(&args, &mut std::io::stdout()).map_err(StdoutError::from)?;
             }
-            Command::Completion { shell } => self.complete(shell)?,
+            Command::Completion { shell } => {
+                let script = completion::script(shell, controllers);
+                std::io::stdout().write_all(&script).map_err(StdoutError::from)?;
+            }
             Command::Man(args) => manual::write(&args, line::command(controllers))?,
         }
         Ok(ExitCode::SUCCESS)
-    }
-
-    fn complete(&self, shell: clap_complete::Shell) -> Result<(), StdoutError> {
-        // buffered: writing to memory cannot fail, writing to a closed pipe can
-        let mut script = Vec::new();
-        let mut command = line::command(&self.controllers);
-        clap_complete::generate(shell, &mut command, "equate", &mut script);
-        Ok(std::io::stdout().write_all(&script)?)
     }
 }
 

@@ -6,11 +6,12 @@
 //! appended to a Deployment override earlier ones.
 
 use crate::connection::{self, ClusterOptions};
+use crate::kinds::Kinds;
 use crate::{
-    api, build, controllers, diff, events, explain, get, install, manual, reconcile, suspend, template, tree,
-    up, version,
+    api, build, controllers, diff, events, explain, flux, get, install, manual, reconcile, suspend, template,
+    tree, up, version,
 };
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -61,10 +62,20 @@ pub(crate) enum Command {
     Get(get::Args),
     /// Show a tree of the objects that a Kustomization applied, with their health.
     Tree(tree::Args),
-    /// Explain step by step why a Kustomization is ready or not ready.
+    /// Explain why an object is ready, healthy or not: who applies it, from which file, and its causes.
     Explain(explain::Args),
     /// List the events of sources, Kustomizations and other Flux objects.
     Events(events::Args),
+    /// Show the Kustomization and the source that an object comes from, like `flux trace`.
+    Trace(flux::trace::Args),
+    /// Print the logs of the controllers by object, like `flux logs`.
+    Logs(flux::logs::Args),
+    /// Check the cluster, the controllers and their kinds, like `flux check`.
+    Check(flux::check::Args),
+    /// Count the Flux objects of each kind, like `flux stats`.
+    Stats(flux::stats::Args),
+    /// Print Flux objects as they would be declared in git, like `flux export`.
+    Export(flux::export::Args),
     /// Reconcile a Flux object now and wait for the result.
     Reconcile(reconcile::Args),
     /// Suspend reconciliation of Flux objects.
@@ -111,6 +122,7 @@ pub(crate) fn command(controllers: &ControllerSet) -> clap::Command {
         command.mut_subcommand(name, hide_cluster_options)
     });
     let command = set_controller_values(command, controllers);
+    let command = offer_kinds(command, &Kinds::of(controllers.iter()));
     command.mut_subcommand("diff", |diff| {
         diff.mut_subcommand("kustomization", |one| {
             // without --path the repository is built as the controllers build it, and they fetch nothing
@@ -138,6 +150,50 @@ fn set_controller_values(command: clap::Command, controllers: &ControllerSet) ->
             })
         })
     })
+}
+
+/// Arguments that begin with a kind: the command and the argument.
+const KIND_ARGUMENTS: [(&str, &str); 8] = [
+    ("get", "what"),
+    ("tree", "what"),
+    ("explain", "what"),
+    ("trace", "what"),
+    ("export", "what"),
+    ("reconcile", "what"),
+    ("suspend", "what"),
+    ("resume", "what"),
+];
+
+/// Offers the names of kinds for completion. Any other text is accepted, too: names, and kinds of the cluster.
+fn offer_kinds(command: clap::Command, kinds: &Kinds) -> clap::Command {
+    let offered = OfferedKinds(kinds.names());
+    KIND_ARGUMENTS.iter().fold(command, |command, (name, id)| {
+        command.mut_subcommand(name, |command| {
+            command.mut_arg(id, |arg| {
+                arg.value_parser(offered.clone()).hide_possible_values(true)
+            })
+        })
+    })
+}
+
+#[derive(Debug, Clone)]
+struct OfferedKinds(Vec<&'static str>);
+
+impl TypedValueParser for OfferedKinds {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(|name| PossibleValue::new(*name))))
+    }
 }
 
 /// Hides the options that a command does not use. `api` has its own `--kubeconfig`.

@@ -90,7 +90,7 @@ impl Failure for ReconcileError {
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
             Self::Suspended { .. } => Some("resume it with `equate resume`"),
-            Self::NotReady { .. } => Some("see `equate events --for KIND/NAME`"),
+            Self::NotReady { .. } => Some("see the cause with `equate explain KIND NAME`"),
             Self::Timeout { .. } => Some("increase --timeout, or see the status with `equate get`"),
             Self::MissingName(_)
             | Self::AllNamespaces
@@ -101,9 +101,33 @@ impl Failure for ReconcileError {
         }
     }
 
+    fn hint_with_names(&self) -> Option<String> {
+        match self {
+            Self::Suspended { what } => Some(format!("resume it with `{}`", command("resume", what)?)),
+            Self::NotReady { what, .. } => {
+                Some(format!("see the cause with `{}`", command("explain", what)?))
+            }
+            Self::Timeout { what, .. } => Some(format!(
+                "increase --timeout, or see the cause with `{}`",
+                command("explain", what)?
+            )),
+            _ => self.hint().map(str::to_owned),
+        }
+    }
+
     fn is_reader_gone(&self) -> bool {
         matches!(self, Self::Output(error) if is_broken_pipe(error))
     }
+}
+
+/// The command about an object that [`what`] names: `equate explain kustomization apps -n shop`.
+fn command(verb: &str, what: &str) -> Option<String> {
+    let (kind, name) = what.split_once(' ')?;
+    let (namespace, name) = name.split_once('/')?;
+    Some(format!(
+        "equate {verb} {} {name} -n {namespace}",
+        kind.to_lowercase()
+    ))
 }
 
 /// Identifies the requested run in a status.

@@ -78,6 +78,12 @@ pub(crate) enum SuspendError {
     Request(#[from] RequestError),
     #[error(transparent)]
     Reconcile(#[from] ReconcileError),
+    #[error("{} of {count} {kind} are not ready:{}", .failures.len(), list(.failures))]
+    Several {
+        count: usize,
+        kind: &'static str,
+        failures: Vec<ReconcileError>,
+    },
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
 }
@@ -89,6 +95,7 @@ impl Failure for SuspendError {
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
             Self::Reconcile(error) => error.hint(),
+            Self::Several { .. } => Some("see the cause of each with `equate explain KIND NAME`"),
             Self::NotSuspendable(_)
             | Self::MissingName(_)
             | Self::NameAndAll(_)
@@ -97,9 +104,20 @@ impl Failure for SuspendError {
         }
     }
 
+    fn hint_with_names(&self) -> Option<String> {
+        match self {
+            Self::Reconcile(error) => error.hint_with_names(),
+            _ => self.hint().map(str::to_owned),
+        }
+    }
+
     fn is_reader_gone(&self) -> bool {
         matches!(self, Self::Output(error) if is_broken_pipe(error))
     }
+}
+
+fn list(failures: &[ReconcileError]) -> String {
+    failures.iter().map(|failure| format!("\n  {failure}")).collect()
 }
 
 pub(crate) async fn run_suspend(args: Suspend, kinds: &Kinds) -> Result<(), SuspendError> {
@@ -136,27 +154,45 @@ async fn resume(
     out: &mut impl Write,
 ) -> Result<(), SuspendError> {
     let (kind, objects) = args.objects.find(client, kinds).await?;
-    let mut resumed = Vec::new();
+    let (count, mut resumed, mut failures) = (objects.len(), Vec::new(), Vec::new());
     for object in objects {
-        let said = match set(client, &kind, &object, false).await? {
-            Some(changed) => {
+        let said = match set(client, &kind, &object, false).await {
+            Ok(Some(changed)) => {
                 resumed.push(changed);
                 "resumed"
             }
-            None => "was not suspended",
+            Ok(None) => "was not suspended",
+            Err(error) => {
+                failures.push(error.into());
+                continue;
+            }
         };
         writeln!(out, "{}/{} {said}", kind.singular(), names(&object).1).map_err(SuspendError::Output)?;
     }
     if args.no_wait || !kind.reports {
-        return Ok(());
+        resumed.clear();
     }
     for object in resumed {
         let (namespace, name) = names(&object);
         let goal = Goal::Generation(object.metadata.generation.unwrap_or_default());
-        let done = wait_until_ready(client, &kind, namespace, name, &goal, args.timeout).await?;
-        writeln!(out, "{}", outcome(&kind, &done)).map_err(SuspendError::Output)?;
+        match wait_until_ready(client, &kind, namespace, name, &goal, args.timeout).await {
+            Ok(done) => writeln!(out, "{}", outcome(&kind, &done)).map_err(SuspendError::Output)?,
+            // the others may still become ready
+            Err(error) => failures.push(error),
+        }
     }
-    Ok(())
+    match failures.pop() {
+        None => Ok(()),
+        Some(error) if count == 1 => Err(error.into()),
+        Some(error) => {
+            failures.push(error);
+            Err(SuspendError::Several {
+                count,
+                kind: kind.plural,
+                failures,
+            })
+        }
+    }
 }
 
 impl Objects {

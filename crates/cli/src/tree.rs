@@ -5,6 +5,7 @@ use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
 use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, Namespaces, RequestError};
+use crate::status::StatusText;
 use crate::table::{self, Table, Value};
 use equate_apply::cluster::{ApplyError, Cluster};
 use equate_apply::health::{self, Health};
@@ -199,10 +200,9 @@ impl Reader<'_> {
                 .buffered(READS_MAX)
                 .try_collect()
                 .await?;
-            let health = equate_manifest::object::Object::from_value(
-                serde_json::to_value(&object).map_err(TreeError::Json)?,
-            )
-            .map_or_else(Health::not_found, |object| health::compute(&object));
+            let value = serde_json::to_value(&object).map_err(TreeError::Json)?;
+            let health =
+                equate_manifest::object::Object::from_value(value).map_or_else(Health::not_found, judged);
             Ok(Node { id, health, children })
         })
     }
@@ -237,7 +237,7 @@ impl Reader<'_> {
         }
         let found = self.cluster.get(&id, &version, READ_TIMEOUT).await;
         let health = match found {
-            Ok(Some(object)) => health::compute(&object),
+            Ok(Some(object)) => judged(object),
             Ok(None) => Health::not_found(),
             Err(source) => {
                 let source = Box::new(source);
@@ -249,6 +249,14 @@ impl Reader<'_> {
             health,
             children: Vec::new(),
         })
+    }
+}
+
+fn judged(object: equate_manifest::object::Object) -> Health {
+    let text = StatusText::of(&object);
+    Health {
+        status: text.status,
+        message: text.line(),
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use equate_apply::difference::{Difference, Shown};
 use equate_apply::id::ObjectId;
 use tokio::time::Instant;
 
@@ -114,9 +115,66 @@ impl Corrections {
     }
 }
 
+/// Fields and characters of a value that an event names.
+const FIELDS_MAX: usize = 5;
+const VALUE_CHARS_MAX: usize = 80;
+
+/// The text of an event about a correction: `corrected .spec.replicas 7 -> 2, written by kubectl`.
+pub(crate) fn describe(fields: &[Difference], writer: Option<&str>) -> Option<String> {
+    let value = |shown: &Option<Shown>| match shown {
+        None => "(removed)".to_owned(),
+        Some(shown) => {
+            let text = shown.to_string();
+            match text.chars().nth(VALUE_CHARS_MAX) {
+                Some(_) => text.chars().take(VALUE_CHARS_MAX).chain("...".chars()).collect(),
+                None => text,
+            }
+        }
+    };
+    let named = fields.iter().take(FIELDS_MAX);
+    let named = named.map(|one| format!("{} {} -> {}", one.path, value(&one.before), value(&one.after)));
+    let mut named: Vec<String> = named.collect();
+    match fields.len().saturating_sub(FIELDS_MAX) {
+        0 => {}
+        1 => named.push("1 more field".to_owned()),
+        more => named.push(format!("{more} more fields")),
+    }
+    let writer = writer.map_or_else(String::new, |writer| format!(", written by {writer}"));
+    (!named.is_empty()).then(|| format!("corrected {}{writer}", named.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn correction_names_fields_values_and_the_writer() {
+        let field = |path: &str, before: Option<Value>, after: Value| Difference {
+            path: path.to_owned(),
+            before: before.map(Shown::Value),
+            after: Some(Shown::Value(after)),
+        };
+        let check = |fields: &[Difference], writer: Option<&str>, expected: Option<&str>| {
+            assert_eq!(describe(fields, writer).as_deref(), expected);
+        };
+        check(&[], Some("kubectl"), None);
+        let replicas = field(".spec.replicas", Some(json!(7)), json!(2));
+        check(
+            &[replicas.clone(), field(".data.a", None, json!("b"))],
+            Some("kubectl"),
+            Some("corrected .spec.replicas 7 -> 2, .data.a (removed) -> \"b\", written by kubectl"),
+        );
+        let masked = Difference {
+            path: ".data.key".to_owned(),
+            before: Some(Shown::Masked),
+            after: Some(Shown::Masked),
+        };
+        check(&[masked], None, Some("corrected .data.key *** -> ***"));
+        let many = vec![replicas; 7];
+        let said = describe(&many, None).unwrap();
+        assert!(said.ends_with("7 -> 2, 2 more fields"), "{said}");
+    }
 
     /// Corrects as soon as allowed, with drift following at once; returns the delays in seconds.
     fn waits(corrections: &mut Corrections, times: usize, now: &mut Instant) -> Vec<u64> {

@@ -1,4 +1,4 @@
-use super::{Args, events, seen};
+use super::{Args, events, order, seen};
 use crate::fixture::{FLEET, Fixture};
 use clap::Parser;
 use jiff::Timestamp;
@@ -117,4 +117,31 @@ fn repeated_events_have_a_count() {
     many["firstTimestamp"] = json!("2026-01-01T00:50:00Z");
     check(many, "30s (x3 over 10m)");
     check(json!({ "metadata": {}, "involvedObject": {} }), "unknown");
+}
+
+#[test]
+fn events_of_one_second_are_in_the_order_of_their_writes() {
+    let event = |name: &str, version: &str, times: serde_json::Value| {
+        let mut event =
+            json!({ "metadata": { "name": name, "resourceVersion": version }, "involvedObject": {} });
+        event
+            .as_object_mut()
+            .unwrap()
+            .extend(times.as_object().unwrap().clone());
+        serde_json::from_value::<Event>(event).unwrap()
+    };
+    let last = |time: &str| json!({ "lastTimestamp": time });
+    let mut all = vec![
+        event("third", "10", last("2026-01-01T00:00:01Z")),
+        event(
+            "second",
+            "9",
+            json!({ "eventTime": "2026-01-01T00:00:01.900000Z" }),
+        ),
+        event("fourth", "2", last("2026-01-01T00:00:02Z")),
+        event("first", "8", last("2026-01-01T00:00:01Z")),
+    ];
+    all.sort_by_key(order);
+    let names: Vec<String> = all.into_iter().filter_map(|event| event.metadata.name).collect();
+    assert_eq!(names, ["first", "second", "third", "fourth"]);
 }

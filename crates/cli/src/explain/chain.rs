@@ -3,6 +3,7 @@
 //! A run goes through the steps in order. The reason of `Ready`, or the message of `Reconciling` during a
 //! run, names the current step. Later steps are unknown and shown as such.
 
+use crate::diagnosis::{Node, Verdict};
 use equate_api::kustomize::{HistoryRecord, Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, DependencyReference, PRUNE_BUDGET, Reason, condition};
 use equate_controllers::kustomization::reasons::PATH_NOT_FOUND;
@@ -86,8 +87,8 @@ pub(crate) struct Seen {
     pub(crate) source: Source,
     /// In the declared order. Absent or already visited ones are not read.
     pub(crate) dependencies: Vec<(String, Dependency)>,
-    /// Unhealthy objects with their health; empty unless the health step waits for them.
-    pub(crate) unhealthy: Vec<(String, String)>,
+    /// Unhealthy objects with their causes.
+    pub(crate) unhealthy: Vec<Node>,
 }
 
 #[derive(Debug)]
@@ -125,6 +126,8 @@ pub(crate) struct Chain {
     pub(crate) reason: String,
     pub(crate) message: String,
     pub(crate) since: Option<Timestamp>,
+    /// The cause below the current step: `CrashLoopBackOff: Pod/shop/web-1, container web: ...`.
+    pub(crate) cause: Option<String>,
     pub(crate) steps: Vec<Step>,
     /// Other conditions that are true.
     pub(crate) aspects: Vec<(String, String)>,
@@ -171,6 +174,10 @@ pub(crate) fn dependency_key<'o>(
 pub(crate) fn is_at_health(object: &Kustomization) -> bool {
     let standing = standing(object);
     !standing.ready && standing.at == Some(Stage::Health)
+}
+
+pub(crate) fn is_ready(object: &Kustomization) -> bool {
+    standing(object).ready
 }
 
 fn is_at_dependencies(object: &Kustomization) -> bool {
@@ -317,11 +324,31 @@ pub(crate) fn chain(seen: &Seen) -> Chain {
         reason: standing.reason.to_owned(),
         message: standing.message.clone(),
         since: standing.since,
+        cause: cause(seen),
         steps,
         aspects: aspects.collect(),
         throttled: None,
         next: next(seen, &standing),
     }
+}
+
+/// The most telling cause of an unhealthy object, here or in a dependency.
+fn cause(seen: &Seen) -> Option<String> {
+    let mut unhealthy: Vec<&Node> = seen.unhealthy.iter().collect();
+    unhealthy.sort_by_key(|node| std::cmp::Reverse(node.verdict));
+    let own = unhealthy.first().map(|node| match node.cause() {
+        Some(cause) if cause.contains(&node.object) => cause,
+        Some(cause) => format!("{}: {cause}", node.object),
+        None => format!("{} is not healthy", node.object),
+    });
+    own.or_else(|| {
+        let blocked = is_at_dependencies(&seen.object);
+        let mut dependencies = seen.dependencies.iter().filter(|_| blocked);
+        dependencies.find_map(|(_, known)| match known {
+            Dependency::Read(seen) => cause(seen),
+            Dependency::Elsewhere | Dependency::Absent => None,
+        })
+    })
 }
 
 fn step(seen: &Seen, standing: &CurrentStep<'_>, stage: Stage) -> Step {
@@ -344,7 +371,7 @@ fn step(seen: &Seen, standing: &CurrentStep<'_>, stage: Stage) -> Step {
     };
     let below = match stage {
         Stage::Dependencies => seen.dependencies.iter().map(dependency).collect(),
-        Stage::Health if here => unhealthy(seen),
+        Stage::Health if here || state == State::Done => unhealthy(seen),
         _ => Vec::new(),
     };
     Step {
@@ -368,20 +395,35 @@ fn state(seen: &Seen, standing: &CurrentStep<'_>, stage: Stage) -> State {
 }
 
 fn unhealthy(seen: &Seen) -> Vec<Link> {
-    let link = |(object, what): (String, String)| Link {
-        object,
-        state: State::Waiting,
-        since: None,
-        what,
-        below: Vec::new(),
-    };
     let own = seen.object.spec.health_check_exprs.iter().enumerate();
     let own = own.map(|(at, own)| {
         let kind = own.kind.as_deref().unwrap_or_default();
-        let what = format!("{} {kind} is healthy when: {}", own.api_version, own.current);
-        (format!("spec.healthCheckExprs[{at}]"), what)
+        Link {
+            object: format!("spec.healthCheckExprs[{at}]"),
+            state: State::Waiting,
+            since: None,
+            what: format!("{} {kind} is healthy when: {}", own.api_version, own.current),
+            below: Vec::new(),
+        }
     });
-    seen.unhealthy.iter().cloned().chain(own).map(link).collect()
+    let own = own.filter(|_| is_at_health(&seen.object));
+    seen.unhealthy.iter().map(Link::of).chain(own).collect()
+}
+
+impl Link {
+    pub(crate) fn of(node: &Node) -> Self {
+        Self {
+            object: node.object.clone(),
+            state: match node.verdict {
+                Verdict::Healthy => State::Done,
+                Verdict::Waiting => State::Waiting,
+                Verdict::Failed => State::Failed,
+            },
+            since: node.since,
+            what: node.text(),
+            below: node.below.iter().map(Self::of).collect(),
+        }
+    }
 }
 
 fn source(source: &Source) -> String {
@@ -520,9 +562,10 @@ fn dependency((called, known): &(String, Dependency)) -> Link {
         Dependency::Elsewhere => link(State::Waiting, None, "see above".to_owned(), Vec::new()),
         Dependency::Read(seen) => {
             let standing = standing(&seen.object);
-            let below = match is_at_dependencies(&seen.object) {
-                true => seen.dependencies.iter().map(dependency).collect(),
-                false => Vec::new(),
+            let below = match standing.at {
+                Some(Stage::Dependencies) => seen.dependencies.iter().map(dependency).collect(),
+                Some(Stage::Health) => unhealthy(seen),
+                _ => Vec::new(),
             };
             link(standing.state, standing.since, standing.message, below)
         }

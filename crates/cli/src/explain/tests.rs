@@ -1,7 +1,12 @@
-use super::{Args, TerminalSize, explain};
+use super::applied::written;
+use super::{Args, TerminalSize, explain_named};
+use crate::document::document;
 use crate::fixture::{FLEET, Fixture};
 use clap::Parser;
+use equate_manifest::object::Object;
+use equate_testkit::git::Repository;
 use jiff::Timestamp;
+use serde_json::json;
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -9,18 +14,28 @@ struct Line {
     args: Args,
 }
 
-async fn explain_line(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
+async fn explain_in(fixture: &Fixture, line: &str, directory: &std::path::Path) -> (Option<bool>, String) {
     let words = std::iter::once("explain").chain(line.split_whitespace());
     let args = Line::try_parse_from(words).unwrap().args;
-    let mut out = Vec::new();
     let size = TerminalSize {
         width: 80,
         colour: false,
     };
-    match explain(&fixture.connection.client, &fixture.kinds, &args, &mut out, size).await {
-        Ok(ready) => (Some(ready), String::from_utf8(out).unwrap()),
+    let client = &fixture.connection.client;
+    match explain_named(client, &fixture.kinds, &args, directory).await {
+        Ok(explanation) => {
+            let text = match args.output {
+                None => explanation.text(Timestamp::now(), size),
+                Some(form) => document(&explanation.data(), form),
+            };
+            (Some(explanation.is_healthy()), text)
+        }
         Err(error) => (None, format!("error: {error}\n")),
     }
+}
+
+async fn explain_line(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
+    explain_in(fixture, line, std::path::Path::new("/")).await
 }
 
 /// A Kustomization of FLEET's source; `spec` and `status` are the content of YAML flow mappings.
@@ -74,7 +89,7 @@ async fn every_reason_has_its_step() {
         assert_eq!((is, what.as_str()), (state, words), "{text}");
         let next_line = text
             .split_once("\nnext: ")
-            .map(|(_, next)| next)
+            .map(|(_, next)| next.split("\n\n").next().unwrap_or_default())
             .unwrap_or_default();
         let next_line: Vec<&str> = next_line.split_whitespace().collect();
         assert_eq!(next_line.join(" "), next, "{text}");
@@ -317,14 +332,175 @@ async fn unexplainable_objects_name_the_cause() {
     )
     .await;
     check("ks", "missing the name of the Kustomization").await;
+    check("pod", "missing the name of the Pod").await;
+    check("pods/a/log", "unexpected argument \"a/log\"").await;
     check(
-        "gitrepo/fleet",
-        "a GitRepository cannot be explained, only a Kustomization; see its status with `equate get`",
+        "deploymnt/web",
+        "the cluster serves no kind \"deploymnt\"; did you mean deployment?",
     )
     .await;
     check(
         "ks/apps -A",
-        "a Kustomization is in one namespace: use --namespace instead of --all-namespaces",
+        "one object is explained: use --namespace instead of --all-namespaces",
     )
     .await;
+}
+
+#[tokio::test]
+async fn other_objects_are_explained_by_every_name() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    fixture
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: flux-system}, data: {a: b}}")
+        .await;
+    for name in [
+        "cm settings",
+        "configmaps/settings",
+        "ConfigMap settings",
+        "configmap/settings",
+    ] {
+        let (healthy, text) = explain_line(&fixture, &format!("{name} -n flux-system")).await;
+        assert_eq!(healthy, Some(true), "{text}");
+        assert!(
+            text.starts_with("ConfigMap/flux-system/settings is healthy: Resource is always ready\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\napplied by: no Kustomization or HelmRelease; written by test\n"),
+            "{text}"
+        );
+    }
+    for name in ["gitrepo/fleet", "gitrepository.source.toolkit.fluxcd.io/fleet"] {
+        let (healthy, text) = explain_line(&fixture, name).await;
+        assert_eq!(healthy, Some(true), "{text}");
+    }
+    let (healthy, text) = explain_line(&fixture, "ns/flux-system -o json").await;
+    assert_eq!(healthy, Some(true), "{text}");
+    let data: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(data["object"], "Namespace/flux-system");
+    let (healthy, text) = explain_line(&fixture, "hr/redis").await;
+    assert_eq!(healthy, Some(false), "{text}");
+}
+
+const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: first\n---\napiVersion: v1\nkind: ConfigMap\n\
+                        metadata:\n  name: settings\ndata:\n  replicas: \"2\"\n";
+
+fn fleet_repository() -> Repository {
+    let repository = Repository::init().unwrap();
+    repository
+        .commit(&[("apps/settings.yaml", Some(SETTINGS))])
+        .unwrap();
+    let url = "https://example.com/fleet.git";
+    repository.configure("remote \"origin\"", "url", url).unwrap();
+    std::fs::create_dir_all(repository.path().join("apps")).unwrap();
+    std::fs::write(repository.path().join("apps/settings.yaml"), SETTINGS).unwrap();
+    repository
+}
+
+#[tokio::test]
+async fn file_and_line_come_from_the_working_tree() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let inventory = "inventory: {entries: [{id: flux-system_settings__ConfigMap, v: v1}]}, lastAppliedRevision: \"main@sha1:0123456789012345678901234567890123456789\"";
+    fixture
+        .apply(&kustomization(
+            "shop",
+            ", path: ./apps, targetNamespace: flux-system",
+            inventory,
+        ))
+        .await;
+    fixture
+        .apply(
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: flux-system, labels: {\
+             kustomize.toolkit.fluxcd.io/name: shop, kustomize.toolkit.fluxcd.io/namespace: flux-system}}, \
+             data: {replicas: \"7\"}}",
+        )
+        .await;
+    let place = tempfile::tempdir().unwrap();
+    let (_, text) = explain_in(&fixture, "cm/settings -n flux-system", place.path()).await;
+    assert!(text.contains("\nfile: unknown: "), "{text}");
+    let repository = fleet_repository();
+    let (_, text) = explain_in(&fixture, "cm/settings -n flux-system", repository.path()).await;
+    assert!(
+        text.contains("\napplied by: Kustomization/flux-system/shop at main@sha1:01234567\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nfile: apps/settings.yaml:6 in the working tree\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains(".data.replicas = \"7\" by test") && text.contains("git has \"2\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn fields_changed_by_hand_come_first() {
+    let entry = |manager: &str, subresource: &str, fields: serde_json::Value| {
+        json!({ "manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                "subresource": subresource, "time": "2026-01-01T00:00:00Z", "fieldsV1": fields })
+    };
+    let object = |replicas: u64, fields: serde_json::Value| {
+        Object::from_value(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": "web", "managedFields": fields, "annotations": { "a": "b" } },
+            "spec": { "replicas": replicas, "template": { "spec": { "containers": [
+                { "name": "web", "image": "x", "ports": [{ "containerPort": 80 }] }] } } },
+        }))
+        .unwrap()
+    };
+    let image = json!({ "f:spec": { "f:template": { "f:spec": { "f:containers": {
+        "k:{\"name\":\"web\"}": { "f:image": {}, "f:ports": {
+            "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": { "f:containerPort": {} } } } } } } } });
+    let live = object(
+        7,
+        json!([
+            entry(
+                "kustomize-controller",
+                "",
+                json!({ "f:metadata": { "f:annotations": { "f:a": {} } } })
+            ),
+            entry(
+                "kube-controller-manager",
+                "status",
+                json!({ "f:status": { "f:replicas": {} } })
+            ),
+            entry("autoscaler", "", image),
+            entry("kubectl", "scale", json!({ "f:spec": { "f:replicas": {} } })),
+        ]),
+    );
+    let found = written(&live, Some("kustomize-controller"), Some(&object(2, json!([]))));
+    let lines: Vec<String> = found
+        .iter()
+        .map(|one| {
+            let declared = one.declared.as_deref().unwrap_or("-");
+            format!(
+                "{} {} {} {} {declared}",
+                one.by_hand, one.manager, one.path, one.value
+            )
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "true kubectl .spec.replicas 7 2",
+            "false autoscaler .spec.template.spec.containers[name=\"web\"].image \"x\" \"x\"",
+            "false autoscaler .spec.template.spec.containers[name=\"web\"].ports[containerPort=80,protocol=\"TCP\"].containerPort 80 80",
+        ]
+    );
+}
+
+#[test]
+fn values_of_secrets_are_masked() {
+    let object = Object::from_value(json!({
+        "apiVersion": "v1", "kind": "Secret", "data": { "password": "c2VjcmV0" },
+        "metadata": { "name": "keys", "managedFields": [{
+            "manager": "kubectl-edit", "operation": "Update", "fieldsV1": { "f:data": { "f:password": {} } } }] },
+    }));
+    let found = written(&object.unwrap(), None, None);
+    assert_eq!(
+        (found[0].path.as_str(), found[0].value.as_str()),
+        (".data.password", "***")
+    );
 }

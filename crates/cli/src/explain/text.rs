@@ -1,17 +1,18 @@
-//! Formats a chain as text and as data.
+//! Formats an explanation as text and as data.
 
+use super::applied::{Applied, Written};
 use super::chain::{CONFIRM, Chain, Link, State, confirmation};
+use super::explanation::{Body, Explanation};
+use super::origin::Origin;
+use crate::diagnosis::{Node, Verdict};
 use crate::table;
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
-/// An event: time, reason, message.
-pub(super) type EventLine = (Option<Timestamp>, String, String);
-
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TerminalSize {
-    pub(super) width: usize,
-    pub(super) colour: bool,
+pub(crate) struct TerminalSize {
+    pub(crate) width: usize,
+    pub(crate) colour: bool,
 }
 
 /// The column of messages, after name, state and age.
@@ -19,44 +20,22 @@ const MESSAGE_COLUMN: usize = 14 + STATE_WIDTH + 8;
 /// The longest state is `suspended`.
 const STATE_WIDTH: usize = 11;
 
-pub(super) fn render(chain: &Chain, events: &[EventLine], now: Timestamp, size: TerminalSize) -> String {
+pub(super) fn render(explanation: &Explanation, now: Timestamp, size: TerminalSize) -> String {
     let mut page = Page {
         text: String::new(),
         now,
         size,
     };
-    page.text
-        .push_str(&format!("{} {}\n\n", chain.called, head(chain, now)));
-    page.text.push_str(&format!(
-        "{:14}{:STATE_WIDTH$}{:8}MESSAGE\n",
-        "STEP", "STATE", "SINCE"
-    ));
-    for step in &chain.steps {
-        // the confirmation command is printed below, where it can be copied
-        let what = confirmation(&step.what).map_or(step.what.as_str(), |(what, _)| what);
-        let start = format!(
-            "{:14}{}{:8}",
-            step.stage.name(),
-            page.state(step.state, STATE_WIDTH),
-            since(step.since, now)
-        );
-        page.block(&start, &" ".repeat(MESSAGE_COLUMN), what);
-        page.links(&step.below, &" ".repeat(MESSAGE_COLUMN));
-    }
-    for (name, message) in &chain.aspects {
-        page.text.push('\n');
-        page.block(&format!("{name}: "), "  ", message);
-    }
-    if let Some(throttled) = &chain.throttled {
-        page.text.push('\n');
-        page.block("throttled: ", "  ", throttled);
-    }
-    if let Some(next) = &chain.next {
-        page.text.push('\n');
-        page.block("next: ", "  ", next);
-    }
-    // the step shows the status message already
-    let fresh = events.iter().filter(|(_, _, message)| *message != chain.message);
+    let said = match &explanation.body {
+        Body::Steps(chain) => page.chain(chain),
+        Body::Object(node) => page.object(node),
+    };
+    page.applied(&explanation.applied);
+    // the status message is above already
+    let fresh = explanation
+        .events
+        .iter()
+        .filter(|(_, _, message)| *message != said);
     for (at, (when, reason, message)) in fresh.enumerate() {
         if at == 0 {
             page.text.push_str("\nEVENTS\n");
@@ -76,11 +55,14 @@ fn head(chain: &Chain, now: Timestamp) -> String {
         true => String::new(),
         false => format!(", for {since}"),
     };
-    match (chain.ready, chain.state) {
-        (true, State::Suspended) => "was ready when it was suspended".to_owned(),
-        (true, _) => format!("is ready{since}"),
-        (false, _) if chain.reason.is_empty() => "is not ready".to_owned(),
-        (false, _) => format!("is not ready{since}: {}", chain.reason),
+    let cause = chain.cause.as_deref();
+    match (chain.ready, chain.state, cause) {
+        (true, State::Suspended, _) => "was ready when it was suspended".to_owned(),
+        (true, _, None) => format!("is ready{since}"),
+        (true, _, Some(cause)) => format!("is ready{since}, but not all of its objects: {cause}"),
+        (false, _, None) if chain.reason.is_empty() => "is not ready".to_owned(),
+        (false, _, None) => format!("is not ready{since}: {}", chain.reason),
+        (false, _, Some(cause)) => format!("is not ready{since}: {cause}"),
     }
 }
 
@@ -99,6 +81,115 @@ struct Page {
 }
 
 impl Page {
+    /// The steps of a Kustomization; returns its status message.
+    fn chain<'c>(&mut self, chain: &'c Chain) -> &'c str {
+        let head = head(chain, self.now);
+        self.block(&format!("{} ", chain.called), "  ", &head);
+        self.text.push_str(&format!(
+            "\n{:14}{:STATE_WIDTH$}{:8}MESSAGE\n",
+            "STEP", "STATE", "SINCE"
+        ));
+        for step in &chain.steps {
+            // the confirmation command is printed below, where it can be copied
+            let what = confirmation(&step.what).map_or(step.what.as_str(), |(what, _)| what);
+            let start = format!(
+                "{:14}{}{:8}",
+                step.stage.name(),
+                self.state(step.state, STATE_WIDTH),
+                since(step.since, self.now)
+            );
+            self.block(&start, &" ".repeat(MESSAGE_COLUMN), what);
+            self.links(&step.below, &" ".repeat(MESSAGE_COLUMN));
+        }
+        for (name, message) in &chain.aspects {
+            self.paragraph(name, message);
+        }
+        if let Some(throttled) = &chain.throttled {
+            self.paragraph("throttled", throttled);
+        }
+        if let Some(next) = &chain.next {
+            self.paragraph("next", next);
+        }
+        &chain.message
+    }
+
+    /// Any other object; returns its message.
+    fn object<'n>(&mut self, node: &'n Node) -> &'n str {
+        let since = since(node.since, self.now);
+        let since = match since.is_empty() {
+            true => String::new(),
+            false => format!(", for {since}"),
+        };
+        let head = match (node.verdict, node.cause()) {
+            (Verdict::Healthy, _) => match node.text() {
+                text if text.is_empty() => format!("is healthy{since}"),
+                text => format!("is healthy{since}: {text}"),
+            },
+            (_, Some(cause)) => format!("is not healthy{since}: {cause}"),
+            (_, None) => format!("is not healthy{since}"),
+        };
+        self.block(&format!("{} ", node.object), "  ", &head);
+        if !node.below.is_empty() {
+            self.text.push('\n');
+            let link = Link::of(node);
+            let said = match link.what.as_str() {
+                "" => link.object.clone(),
+                what => format!("{} {what}", link.object),
+            };
+            self.block("", "  ", &said);
+            self.links(&link.below, "");
+        }
+        &node.message
+    }
+
+    fn paragraph(&mut self, name: &str, words: &str) {
+        self.text.push('\n');
+        self.block(&format!("{name}: "), "  ", words);
+    }
+
+    fn applied(&mut self, applied: &Applied) {
+        let mut by = match &applied.by {
+            Some(by) => by.clone(),
+            None => "no Kustomization or HelmRelease".to_owned(),
+        };
+        if let Some(revision) = &applied.revision {
+            by.push_str(&format!(" at {revision}"));
+        }
+        if !applied.owners.is_empty() {
+            by.push_str(&format!(", through {}", applied.owners.join(", ")));
+        }
+        if let Some(doubt) = &applied.doubt {
+            by.push_str(&format!("; {doubt}"));
+        }
+        self.paragraph("applied by", &by);
+        match &applied.origin {
+            Some(Origin::File { place, of }) => self.block("file: ", "  ", &format!("{place} in {of}")),
+            Some(Origin::Unknown(reason)) => self.block("file: ", "  ", &format!("unknown: {reason}")),
+            None => {}
+        }
+        for (title, by_hand) in [("changed by hand", true), ("written by others", false)] {
+            let fields = applied.written.iter().filter(|one| one.by_hand == by_hand);
+            for (at, one) in fields.enumerate() {
+                if at == 0 {
+                    self.text.push_str(&format!("{title}:\n"));
+                }
+                let when = since(one.when, self.now);
+                let when = match when.is_empty() {
+                    true => String::new(),
+                    false => format!(" {when} ago"),
+                };
+                let git = match &one.declared {
+                    Some(declared) if *declared != one.value => format!("; git has {declared}"),
+                    _ => String::new(),
+                };
+                let Written {
+                    path, value, manager, ..
+                } = one;
+                self.block("  ", "    ", &format!("{path} = {value} by {manager}{when}{git}"));
+            }
+        }
+    }
+
     /// Wraps words after `start`. Shortens revisions; keeps a confirmation command whole on its own line.
     fn block(&mut self, start: &str, stem: &str, words: &str) {
         let (words, command) = match words.split_once(CONFIRM) {
@@ -172,7 +263,44 @@ fn since(time: Option<Timestamp>, now: Timestamp) -> String {
     time.map(|time| table::since(time, now)).unwrap_or_default()
 }
 
-pub(super) fn data(chain: &Chain, events: &[EventLine]) -> Json {
+pub(super) fn data(explanation: &Explanation) -> Json {
+    let time = |time: &Option<Timestamp>| time.map(|time| time.to_string());
+    let mut data = match &explanation.body {
+        Body::Steps(chain) => chain_data(chain),
+        Body::Object(node) => json!({
+            "object": node.object,
+            "healthy": node.is_healthy(),
+            "reason": node.reason,
+            "message": node.message,
+            "cause": node.cause(),
+            "since": time(&node.since),
+            "below": node.below.iter().map(Link::of).map(|below| link(&below)).collect::<Vec<_>>(),
+        }),
+    };
+    let applied = &explanation.applied;
+    let file = match &applied.origin {
+        Some(Origin::File { place, of }) => json!({ "path": place, "in": of }),
+        Some(Origin::Unknown(reason)) => json!({ "unknown": reason }),
+        None => Json::Null,
+    };
+    let written = applied.written.iter().map(|one| {
+        json!({
+            "path": one.path, "value": one.value, "manager": one.manager, "time": time(&one.when),
+            "byHand": one.by_hand, "inGit": one.declared,
+        })
+    });
+    data["applied"] = json!({
+        "by": applied.by, "through": applied.owners, "revision": applied.revision,
+        "doubt": applied.doubt, "file": file, "written": written.collect::<Vec<_>>(),
+    });
+    let events = explanation.events.iter().map(
+        |(when, reason, message)| json!({ "lastSeen": time(when), "reason": reason, "message": message }),
+    );
+    data["events"] = events.collect();
+    data
+}
+
+fn chain_data(chain: &Chain) -> Json {
     let time = |time: &Option<Timestamp>| time.map(|time| time.to_string());
     let steps = chain.steps.iter().map(|step| {
         json!({
@@ -184,20 +312,17 @@ pub(super) fn data(chain: &Chain, events: &[EventLine]) -> Json {
         .aspects
         .iter()
         .map(|(name, message)| (name.clone(), message.as_str().into()));
-    let events = events.iter().map(
-        |(when, reason, message)| json!({ "lastSeen": time(when), "reason": reason, "message": message }),
-    );
     json!({
         "object": chain.called,
         "ready": chain.ready,
         "reason": chain.reason,
         "message": chain.message,
+        "cause": chain.cause,
         "since": time(&chain.since),
         "steps": steps.collect::<Vec<_>>(),
         "conditions": aspects.collect::<serde_json::Map<String, Json>>(),
         "throttled": chain.throttled,
         "next": chain.next,
-        "events": events.collect::<Vec<_>>(),
     })
 }
 

@@ -43,7 +43,7 @@ async fn objects_are_listed_with_their_status() {
             "equate get {line}"
         );
     };
-    let apps = "apps/kustomization.yaml:3:1: no such file look there";
+    let apps = "BuildFailed: apps/kustomization.yaml:3:1: no such file look there";
     check(
         "ks",
         &format!(
@@ -105,6 +105,21 @@ helmrelease.helm.toolkit.fluxcd.io/redis
     )
     .await;
     check("sources -l team=other", "").await;
+    check(
+        "ks/apps gitrepo/fleet ks/apps -o name",
+        "kustomization.kustomize.toolkit.fluxcd.io/apps\ngitrepository.source.toolkit.fluxcd.io/fleet\n",
+    )
+    .await;
+    check(
+        "ks/apps ks/missing",
+        "error: Kustomization missing not found in namespace flux-system\n",
+    )
+    .await;
+    check(
+        "kustomization.kustomize.toolkit.fluxcd.io/apps -o name",
+        "kustomization.kustomize.toolkit.fluxcd.io/apps\n",
+    )
+    .await;
     check(
         "ks missing",
         "error: Kustomization missing not found in namespace flux-system\n",

@@ -44,6 +44,19 @@ async fn objects_are_suspended_and_resumed() {
          error: GitRepository flux-system/fleet did not finish within 10ms: no controller has answered yet\n",
     )
     .await;
+    let second = "{apiVersion: source.toolkit.fluxcd.io/v1, kind: GitRepository, \
+                  metadata: {name: second, namespace: flux-system}, \
+                  spec: {url: 'https://example.com/second', interval: 1m, suspend: true}}";
+    fixture.apply(second).await;
+    check("suspend sources git fleet", "gitrepository/fleet suspended\n").await;
+    check(
+        "resume sources git --all --timeout 10ms",
+        "gitrepository/fleet resumed\ngitrepository/second resumed\n\
+         error: 2 of 2 gitrepositories are not ready:\n  \
+         GitRepository flux-system/fleet did not finish within 10ms: no controller has answered yet\n  \
+         GitRepository flux-system/second did not finish within 10ms: no controller has answered yet\n",
+    )
+    .await;
     check(
         "suspend ks",
         "error: missing the name of the Kustomization; name one, or use --all\n",

@@ -31,6 +31,7 @@ status:
     - {id: flux-system_root_kustomize.toolkit.fluxcd.io_Kustomization, v: v1}
     - {id: flux-system_shop_kustomize.toolkit.fluxcd.io_Kustomization, v: v1}
     - {id: flux-system_settings__ConfigMap, v: v1}
+    - {id: default_new_kustomize.toolkit.fluxcd.io_Kustomization, v: v1}
 ---
 apiVersion: kustomize.toolkit.fluxcd.io/v1
 kind: Kustomization
@@ -66,7 +67,8 @@ Kustomization/flux-system/root       Current
 ├── Kustomization/flux-system/shop   InProgress   waiting for health
 │   ├── Namespace/flux-system        Current
 │   └── ConfigMap/flux-system/gone   NotFound     Resource not found
-└── ConfigMap/flux-system/settings   Current
+├── ConfigMap/flux-system/settings   Current
+└── Kustomization/default/new        InProgress   waiting to be reconciled
 ",
     )
     .await;
@@ -76,7 +78,8 @@ Kustomization/flux-system/root       Current
 OBJECT                               HEALTH       MESSAGE
 Kustomization/flux-system/root       Current
 ├── Kustomization/flux-system/root   Current
-└── Kustomization/flux-system/shop   InProgress   waiting for health
+├── Kustomization/flux-system/shop   InProgress   waiting for health
+└── Kustomization/default/new        InProgress   waiting to be reconciled
 ",
     )
     .await;

@@ -26,7 +26,9 @@ async fn a_deleted_object_is_created_again() {
     session.ready("apps", &revision).await;
     session.delete::<ConfigMap>("default", "a").await;
     session.value("default", "a", Some("one")).await;
-    session.event("apps", "ConfigMap/default/a created").await;
+    session
+        .event("apps", "ConfigMap/default/a created: corrected, it was deleted")
+        .await;
     session.end().await;
 }
 
@@ -47,6 +49,8 @@ async fn an_edited_object_is_corrected() {
     // a field that git does not declare belongs to others
     let a: ConfigMap = session.get("default", "a").await.unwrap();
     assert_eq!(a.data.unwrap_or_default()["more"], "kept");
+    let said = "corrected .data.value \"edited\" -> \"one\", written by somebody";
+    session.event("apps", said).await;
     assert!(corrections(&session).await >= 1);
     session.end().await;
 }

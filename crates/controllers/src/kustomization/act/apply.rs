@@ -6,13 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use equate_api::meta::Reason as Why;
 use equate_apply::cluster::{Action, Applied, ApplyError, Execution, Retry as ApplyRetry};
 use equate_apply::desired::Desired;
+use equate_apply::difference::drifted;
 use equate_apply::id::ObjectId;
+use equate_apply::observed::Observed;
 use equate_apply::owned::Digest;
 use equate_apply::plan::{KeepReason, Live, PatchReason, Plan, Presence, Stage, Step};
+use futures::future::join_all;
 use tokio::time::Instant;
 
 use super::announce::announce_record;
@@ -20,6 +24,7 @@ use super::finish::fail;
 use super::status::{emit, next, write};
 use super::{execution, idle, planned};
 use crate::ObjectRef;
+use crate::corrections::describe;
 use crate::kit::controller::Acted;
 use crate::kit::events::Severity;
 use crate::kit::reconciliation::Stop;
@@ -32,8 +37,12 @@ use crate::kustomization::memory::{Expects, Held, Memory};
 use crate::kustomization::observe::state;
 use crate::kustomization::reasons::{Failure, refusal};
 use crate::kustomization::report::Done;
-use crate::kustomization::{Kustomizations, Run, applies, count, object_ref};
+use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, applies, count, object_ref};
 use crate::ownership::contest::Contest;
+
+/// Corrections of one stage that events describe, and the time limit to read each object.
+const CORRECTIONS_NAMED: usize = 16;
+const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 enum Staged {
     Done,
@@ -151,8 +160,9 @@ async fn stages(
     for (place, stage) in plan.stages.iter().enumerate() {
         if stage.steps.iter().any(Step::acts) {
             let before = drifting(cx, &run.memory, stage, desired);
+            let corrections = corrections(cx, &run.memory, stage, desired).await;
             let applied = cluster.apply_stage(stage, desired, execution).await;
-            take_in(cx, run, &applied, &before);
+            take_in(cx, run, &applied, &before, &corrections);
             // a failed stage may have applied Kustomizations, too
             announce_record(cx, &run.memory, ks);
             if let Some(failure) = failure(&applied) {
@@ -243,6 +253,48 @@ fn drifting(
         .collect()
 }
 
+/// The events' words about the objects of a stage that were changed by others since they were applied.
+///
+/// Reads them once more: the watcher keeps digests. A change by kubectl is taken over, which is a correction
+/// if git still declares what was applied.
+async fn corrections(
+    cx: &Kustomizations,
+    memory: &Memory,
+    stage: &Stage,
+    desired: &[Desired],
+) -> BTreeMap<ObjectId, String> {
+    let access = cx.access(memory);
+    let found = stage.steps.iter().filter_map(|step| {
+        let reason = match step {
+            Step::Patch { reason, .. } => Some(*reason),
+            Step::Create(_) => None,
+            Step::Recreate { .. } | Step::Prune { .. } | Step::Keep(..) => return None,
+        };
+        let remembered = memory.applies.get(step.id())?;
+        let desired = desired.iter().find(|desired| desired.id == *step.id())?;
+        (remembered.desired == desired.digest).then_some((desired, reason))
+    });
+    let found = found.take(CORRECTIONS_NAMED).map(|(desired, reason)| async move {
+        match reason {
+            None => Some((desired.id.clone(), "corrected, it was deleted".to_owned())),
+            Some(PatchReason::Drifted | PatchReason::Takeover) => {
+                let version = desired.object.gvk().map(|gvk| gvk.version).unwrap_or_default();
+                // without the answer the event names no fields
+                let live = access
+                    .cluster
+                    .get(&desired.id, &version, LOOK_TIMEOUT)
+                    .await
+                    .ok()??;
+                let fields = drifted(&live, desired, KUSTOMIZATION.field_manager);
+                let writer = Observed::of(&live, &KUSTOMIZATION).other_writer;
+                Some((desired.id.clone(), describe(&fields, writer.as_deref())?))
+            }
+            Some(PatchReason::Changed | PatchReason::NotSeen) => None,
+        }
+    });
+    join_all(found).await.into_iter().flatten().collect()
+}
+
 /// Records that an object was applied which is an owner itself, before the watch reports it.
 fn note_child(cx: &Kustomizations, run: &Run<'_>, id: &ObjectId, generation: i64) {
     if let Some(kind) = applies(id) {
@@ -258,6 +310,7 @@ fn take_in(
     run: &mut Run<'_>,
     applied: &Applied,
     drifting: &BTreeMap<ObjectId, Option<String>>,
+    corrections: &BTreeMap<ObjectId, String>,
 ) {
     let now = Instant::now();
     applied.remember_in(Arc::make_mut(&mut run.memory.applies));
@@ -289,7 +342,10 @@ fn take_in(
     }
     let lines: Vec<String> = applied
         .changes()
-        .map(|(id, action)| format!("{id} {action}"))
+        .map(|(id, action)| match corrections.get(id) {
+            Some(corrected) => format!("{id} {action}: {corrected}"),
+            None => format!("{id} {action}"),
+        })
         .collect();
     if !lines.is_empty() {
         emit(run, Severity::Normal, Why::Progressing, &lines.join("\n"));

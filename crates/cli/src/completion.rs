@@ -1,0 +1,64 @@
+//! `equate completion`: the script of clap, which offers commands, options and kinds, and for bash and fish
+//! the names of objects in the cluster.
+
+use crate::line;
+use clap_complete::Shell;
+use equate_controllers::ControllerSet;
+
+pub(crate) fn script(shell: Shell, controllers: &ControllerSet) -> Vec<u8> {
+    // buffered: writing to memory cannot fail, writing to a closed pipe can
+    let mut script = Vec::new();
+    let mut command = line::command(controllers);
+    clap_complete::generate(shell, &mut command, "equate", &mut script);
+    script.extend_from_slice(match shell {
+        Shell::Bash => include_bytes!("completion/names.bash"),
+        Shell::Fish => include_bytes!("completion/names.fish"),
+        _ => b"",
+    });
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_offered_to_every_shell() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell, &equate_controllers::all());
+            let script = String::from_utf8(script).unwrap();
+            assert!(script.contains("kustomizations"), "{shell}");
+            assert!(script.contains("gitrepo"), "{shell}");
+        }
+    }
+
+    /// Runs the script in bash with a stand-in for the program that prints names.
+    #[cfg(unix)]
+    #[test]
+    fn names_are_offered_in_bash() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("script.bash");
+        std::fs::write(&path, script(Shell::Bash, &equate_controllers::all())).unwrap();
+        let check = |words: &str, expected: &str| {
+            let text = format!(
+                "source {}; equate() {{ [[ \"$*\" == *-o\\ name ]] && printf 'kustomization.x/apps\\nkustomization.x/infra\\n'; }}; \
+                 COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+                 _equate_names equate \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; \
+                 echo \"${{COMPREPLY[*]}}\"",
+                path.display()
+            );
+            let output = std::process::Command::new("bash").arg("-c").arg(text).output();
+            let Ok(output) = output else {
+                eprintln!("skipped: no bash");
+                return;
+            };
+            let printed = String::from_utf8(output.stdout).unwrap();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(printed.trim_end(), expected, "{words}: {errors}");
+        };
+        check("equate explain ks ''", "apps infra");
+        check("equate get -n shop ks in", "infra");
+        check("equate get ks/a", "ks/apps");
+        check("equate get kustomiz", "kustomizations");
+    }
+}
