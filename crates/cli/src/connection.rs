@@ -97,6 +97,7 @@ pub(crate) struct Connection {
     context: Option<String>,
     url: String,
     source: &'static str,
+    files: Vec<PathBuf>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -106,8 +107,9 @@ struct Selection {
 }
 
 impl Connection {
+    /// Whether a running `equate up` serves it, also if KUBECONFIG names its file.
     pub(crate) fn is_up(&self) -> bool {
-        self.source == UP
+        self.source == UP || matches!(self.files.as_slice(), [file] if workspace::is_live(file))
     }
 }
 
@@ -250,6 +252,7 @@ impl Options {
         let url = config.cluster_url.to_string();
         let client = make(config).map_err(|source| unusable(source.into()))?;
         Ok(Connection {
+            files,
             client,
             context,
             url: url.trim_end_matches('/').to_owned(),

@@ -248,6 +248,12 @@ impl Kind {
 }
 
 impl Kinds {
+    /// The groups and kinds that no controller here reconciles.
+    pub(crate) fn without_controller(&self) -> impl Iterator<Item = (String, String)> {
+        let kinds = self.0.iter().filter(|kind| kind.controller.is_none());
+        kinds.map(|kind| (kind.group.to_owned(), kind.kind.to_owned()))
+    }
+
     pub(crate) fn of(controllers: impl IntoIterator<Item = &'static About>) -> Self {
         let mut kinds: Vec<Kind> = controllers.into_iter().map(Kind::of).collect();
         for other in WITHOUT_CONTROLLER {

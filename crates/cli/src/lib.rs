@@ -30,6 +30,7 @@ mod objects;
 mod reconcile;
 #[cfg(test)]
 mod reference;
+mod schemaless;
 mod served;
 mod status;
 mod suspend;
@@ -132,8 +133,13 @@ fn start_logging(verbose: u8) {
         1 => LevelFilter::INFO,
         _ => LevelFilter::DEBUG,
     };
+    // the command's own error says what failed; the client library would log it beside
+    let libraries = match verbose {
+        0 => LevelFilter::OFF,
+        _ => LevelFilter::WARN,
+    };
     let filter = Targets::new()
-        .with_default(LevelFilter::WARN)
+        .with_default(libraries)
         .with_targets([("equate", level), ("equate_apiserver", level)])
         // the commands show events themselves
         .with_target("equate::told", LevelFilter::OFF);

@@ -61,6 +61,11 @@ pub(crate) enum ReconcileError {
     NoStatus(&'static str),
     #[error(transparent)]
     Request(#[from] RequestError),
+    #[error(
+        "{} is stored and not reconciled: `equate up` has no controller for {kind} yet",
+        with_article(kind)
+    )]
+    Unsupported { kind: &'static str },
     #[error("{what} is suspended")]
     Suspended { what: String },
     #[error("{what} has no source to reconcile first")]
@@ -95,6 +100,7 @@ impl Failure for ReconcileError {
             Self::MissingName(_)
             | Self::AllNamespaces
             | Self::NoStatus(_)
+            | Self::Unsupported { .. }
             | Self::NoSource { .. }
             | Self::Deleted { .. }
             | Self::Output(_) => None,
@@ -141,11 +147,17 @@ pub(crate) enum Goal {
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), ReconcileError> {
     let connection = args.cluster.connect_and_print().await?;
-    reconcile(&connection.client, kinds, &args, &mut std::io::stdout()).await
+    reconcile(
+        (&connection.client, connection.is_up()),
+        kinds,
+        &args,
+        &mut std::io::stdout(),
+    )
+    .await
 }
 
 async fn reconcile(
-    client: &Client,
+    (client, in_up): (&Client, bool),
     kinds: &Kinds,
     args: &Args,
     out: &mut impl Write,
@@ -158,12 +170,22 @@ async fn reconcile(
     let Namespaces::One(namespace) = args.scope.namespaces() else {
         return Err(ReconcileError::AllNamespaces);
     };
+    check_supported(&kind, in_up)?;
     let object = objects::get(client, &kind, &namespace, &name).await?;
     if args.with_source {
         let (kind, namespace, name) = source(kinds, &kind, &object)?;
+        check_supported(&kind, in_up)?;
         reconcile_one(client, &kind, &namespace, &name, args.timeout, out).await?;
     }
     reconcile_one(client, &kind, &namespace, &name, args.timeout, out).await
+}
+
+/// Refuses a kind that nothing reconciles in the cluster of `equate up`.
+pub(crate) fn check_supported(kind: &Kind, in_up: bool) -> Result<(), ReconcileError> {
+    match in_up && kind.controller.is_none() {
+        true => Err(ReconcileError::Unsupported { kind: kind.kind }),
+        false => Ok(()),
+    }
 }
 
 async fn reconcile_one(

@@ -5,7 +5,7 @@ use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
 use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, RequestError, names};
-use crate::reconcile::{Goal, ReconcileError, outcome, wait_until_ready};
+use crate::reconcile::{Goal, ReconcileError, check_supported, outcome, wait_until_ready};
 use equate_api::meta::Duration;
 use kube::Client;
 use kube::api::DynamicObject;
@@ -127,7 +127,8 @@ pub(crate) async fn run_suspend(args: Suspend, kinds: &Kinds) -> Result<(), Susp
 
 pub(crate) async fn run_resume(args: Resume, kinds: &Kinds) -> Result<(), SuspendError> {
     let connection = args.objects.cluster.connect_and_print().await?;
-    resume(&connection.client, kinds, &args, &mut std::io::stdout()).await
+    let cluster = (&connection.client, connection.is_up());
+    resume(cluster, kinds, &args, &mut std::io::stdout()).await
 }
 
 async fn suspend(
@@ -148,7 +149,7 @@ async fn suspend(
 }
 
 async fn resume(
-    client: &Client,
+    (client, in_up): (&Client, bool),
     kinds: &Kinds,
     args: &Resume,
     out: &mut impl Write,
@@ -169,7 +170,7 @@ async fn resume(
         };
         writeln!(out, "{}/{} {said}", kind.singular(), names(&object).1).map_err(SuspendError::Output)?;
     }
-    if args.no_wait || !kind.reports {
+    if args.no_wait || !kind.reports || check_supported(&kind, in_up).is_err() {
         resumed.clear();
     }
     for object in resumed {

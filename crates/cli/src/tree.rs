@@ -5,6 +5,7 @@ use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
 use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, Namespaces, RequestError};
+use crate::schemaless::{self, GroupKind};
 use crate::status::StatusText;
 use crate::table::{self, Table, Value};
 use equate_apply::cluster::{ApplyError, Cluster};
@@ -84,6 +85,8 @@ pub(crate) enum TreeError {
         #[source]
         source: ParseIdError,
     },
+    #[error("could not list the definitions of the cluster")]
+    Definitions(#[source] kube::Error),
     #[error("could not write the tree as JSON")]
     Json(#[source] serde_json::Error),
     #[error("could not write to standard output")]
@@ -101,6 +104,7 @@ impl Failure for TreeError {
             | Self::AllNamespaces(_)
             | Self::Read { .. }
             | Self::Inventory { .. }
+            | Self::Definitions(_)
             | Self::Json(_)
             | Self::Output(_) => None,
         }
@@ -123,12 +127,14 @@ struct Reader<'a> {
     cluster: Cluster,
     kinds: &'a Kinds,
     compact: bool,
+    in_up: bool,
+    schemaless: BTreeSet<GroupKind>,
 }
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), TreeError> {
     let connection = args.cluster.connect_and_print().await?;
     tree(
-        &connection.client,
+        (&connection.client, connection.is_up()),
         kinds,
         &args,
         &mut std::io::stdout(),
@@ -138,7 +144,7 @@ pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), TreeError> {
 }
 
 async fn tree(
-    client: &Client,
+    (client, in_up): (&Client, bool),
     kinds: &Kinds,
     args: &Args,
     out: &mut impl Write,
@@ -162,6 +168,11 @@ async fn tree(
         cluster: Cluster::new(client.clone()),
         kinds,
         compact: args.compact,
+        in_up,
+        schemaless: match in_up {
+            true => schemaless::kinds(client).await.map_err(TreeError::Definitions)?,
+            false => BTreeSet::new(),
+        },
     };
     let root = objects::get(client, &kind, &namespace, &name).await?;
     let node = reader.owner(kind, root, BTreeSet::new()).await?;
@@ -207,6 +218,25 @@ impl Reader<'_> {
         })
     }
 
+    /// The health of an object that nothing acts on.
+    fn unjudged(&self, id: &ObjectId) -> Option<Health> {
+        let kind = self.kinds.find(&id.group, &id.kind);
+        let message = if self.in_up && kind.is_some_and(|kind| kind.controller.is_none()) {
+            "unsupported: Equate has no controller for it yet"
+        } else if self
+            .schemaless
+            .contains(&(id.group.to_string(), id.kind.to_string()))
+        {
+            "no schema: its kind was accepted as it is"
+        } else {
+            return None;
+        };
+        Some(Health {
+            status: health::Status::Unknown,
+            message: message.to_owned(),
+        })
+    }
+
     async fn object(
         &self,
         id: ObjectId,
@@ -237,7 +267,7 @@ impl Reader<'_> {
         }
         let found = self.cluster.get(&id, &version, READ_TIMEOUT).await;
         let health = match found {
-            Ok(Some(object)) => judged(object),
+            Ok(Some(object)) => self.unjudged(&id).unwrap_or_else(|| judged(object)),
             Ok(None) => Health::not_found(),
             Err(source) => {
                 let source = Box::new(source);

@@ -196,12 +196,19 @@ pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 /// a killed process.
 pub(crate) fn live_kubeconfig(from: &Path) -> Option<PathBuf> {
     from.ancestors().find_map(|parent| {
-        let directory = parent.join(DIRECTORY);
-        let claim = File::open(directory.join("pid")).ok()?;
-        let kubeconfig = directory.join("kubeconfig");
-        let runs = matches!(claim.try_lock_shared(), Err(TryLockError::WouldBlock));
-        (runs && kubeconfig.is_file()).then_some(kubeconfig)
+        let kubeconfig = parent.join(DIRECTORY).join("kubeconfig");
+        is_live(&kubeconfig).then_some(kubeconfig)
     })
+}
+
+/// Whether this is the kubeconfig of a running `equate up`.
+pub(crate) fn is_live(kubeconfig: &Path) -> bool {
+    let is_ours = kubeconfig
+        .parent()
+        .is_some_and(|parent| parent.ends_with(DIRECTORY));
+    let claim = || File::open(kubeconfig.with_file_name("pid")).ok();
+    let runs = |claim: File| matches!(claim.try_lock_shared(), Err(TryLockError::WouldBlock));
+    is_ours && kubeconfig.ends_with("kubeconfig") && kubeconfig.is_file() && claim().is_some_and(runs)
 }
 
 fn failed(path: &Path) -> impl Fn(std::io::Error) -> ClaimError + '_ {
@@ -265,6 +272,7 @@ mod tests {
         assert_eq!(live_kubeconfig(&below), None, "no kubeconfig yet");
         std::fs::write(workspace.kubeconfig(), "x").unwrap();
         assert_eq!(live_kubeconfig(&below), Some(workspace.kubeconfig()));
+        assert!(is_live(&workspace.kubeconfig()) && !is_live(&below.join("kubeconfig")));
         let kubeconfig = workspace.kubeconfig();
         drop(workspace);
         assert!(!place.path().join(DIRECTORY).exists());

@@ -68,7 +68,7 @@ impl FromStr for ArtifactServer {
 pub(crate) enum AddressError {
     #[error(
         "failed to download archive: {host} in status.artifact.url of the source is no server of artifacts: it is no \
-         Service of namespace {namespace}; if it is one, start the controllers with --artifact-server={host}"
+         Service of namespace {namespace}; if it is one, start `equate controllers` with --artifact-server={host}"
     )]
     Host { host: String, namespace: String },
     #[error(
@@ -239,7 +239,7 @@ mod tests {
         );
         let refused = refused.unwrap_err();
         assert!(
-            refused.ends_with("start the controllers with --artifact-server=internal.example.org"),
+            refused.ends_with("start `equate controllers` with --artifact-server=internal.example.org"),
             "{refused}"
         );
     }

@@ -6,7 +6,7 @@
 mod behind;
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -28,6 +28,7 @@ use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::events::{Limits as EventLimits, Recorder};
 use crate::kit::feed;
 use crate::kit::listed::Listed;
+use crate::kit::missing_kinds::MissingKinds;
 use crate::kit::notify::Notifier;
 use crate::kit::processors::Threads;
 use crate::kit::queue::Counts;
@@ -36,7 +37,7 @@ use crate::kit::services::{Kit, KitError, Parts, Settings};
 use crate::kit::tenants::Tenants;
 use crate::kit::wake::Reason;
 use crate::sources::artifacts;
-use crate::{ControllerSet, OwnLoop, Policy, Shards, all};
+use crate::{ControllerSet, ObjectRef, OwnLoop, Policy, Shards, all};
 
 /// Flux's `--interval-jitter-percentage`.
 const INTERVAL_JITTER: f64 = 0.05;
@@ -213,6 +214,14 @@ impl Builder {
         self
     }
 
+    /// API groups and kinds that nothing reconciles in this cluster: `wait` and health checks skip their
+    /// objects.
+    #[must_use]
+    pub fn unreconciled(mut self, kinds: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.settings.unreconciled = kinds.into_iter().collect();
+        self
+    }
+
     /// The threads of builds; by default their own.
     #[must_use]
     pub fn threads(mut self, threads: Threads) -> Self {
@@ -342,6 +351,7 @@ impl Engine {
                 tenants: Tenants::default(),
                 timeout_max: Duration::MAX,
                 threads: Threads::Own,
+                unreconciled: BTreeSet::new(),
             },
             concurrency: 8,
             backoff: Backoff::RECONCILE,
@@ -379,6 +389,19 @@ impl Engine {
         let files = self.kit.own_files.lock();
         let files = files.unwrap_or_else(PoisonError::into_inner);
         files.iter().map(|(file, count)| (file.clone(), *count)).collect()
+    }
+
+    /// The kinds without a definition, by the owner whose last apply failed for it.
+    pub fn missing_kinds(&self) -> BTreeMap<ObjectRef, MissingKinds> {
+        self.kit.missing_kinds.all()
+    }
+
+    /// Applies the objects of a kind again that was missing and is served now.
+    pub fn kind_defined(&self, group: &str, kind: &str) {
+        self.kit.cluster.expect_change(group);
+        for owner in self.kit.missing_kinds.define(group, kind) {
+            self.kit.waker.wake(&owner, Reason::Object);
+        }
     }
 
     /// Changes whenever the results above or [`Engine::behind`] may have changed.

@@ -119,6 +119,16 @@ impl FetchError {
     }
 }
 
+impl FetchError {
+    pub(crate) fn advised(self, advice: &str) -> Self {
+        match self {
+            Self::Url(error) => Self::Url(error.advised(advice)),
+            Self::Remote(error) => Self::Remote(error.advised(advice)),
+            other => other,
+        }
+    }
+}
+
 impl From<SessionError> for FetchError {
     fn from(error: SessionError) -> Self {
         match error {

@@ -2,7 +2,7 @@
 //!
 //! All calls block, so callers run them on dedicated threads. No subprocess, hook or filter runs. The
 //! user's and the system's git configuration is not read, nothing prompts, and source repositories are
-//! never written.
+//! never written. A caller can give the user's own credentials for named repositories.
 //!
 //! * [`Mirrors`] resolves and fetches. It keeps one bare mirror per URL and credential, or reads a local
 //!   directory in place of a URL.
@@ -18,6 +18,7 @@ mod limits;
 mod local;
 mod mirror;
 mod mirrors;
+mod own;
 mod reference;
 mod remote;
 mod resolve;
@@ -36,6 +37,7 @@ pub use kind::Kind;
 pub use limits::Limits;
 pub use local::{Head, LocalRepository, OpenError, TreeishError};
 pub use mirrors::Mirrors;
+pub use own::{CredentialSource, OwnCredentials, OwnRemote};
 pub use reference::{DEFAULT_BRANCH, InvalidReference, ParseRevisionError, Reference, Revision};
 pub use remote::{ByteBudget, Credentials, Proxy, ProxyError, Remote, TIMEOUT, UrlError, host};
 pub use resolve::ResolveError;

@@ -24,6 +24,7 @@ use crate::{
     kind::Kind,
     limits::Limits,
     mirror::{self, Mirror},
+    own::OwnCredentials,
     reference::{Reference, Revision, Target},
     remote::{self, Credentials, Endpoint, Remote},
     resolve::{self, LocalRefs, ResolveError},
@@ -42,6 +43,7 @@ const UNUSED_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Mirrors {
     shared: Arc<Shared>,
     substitutes: Arc<HashMap<String, PathBuf>>,
+    own: Option<Arc<OwnCredentials>>,
 }
 
 #[derive(Debug)]
@@ -76,6 +78,7 @@ impl Mirrors {
         Self {
             shared: Arc::new(shared),
             substitutes: Arc::default(),
+            own: None,
         }
     }
 
@@ -85,6 +88,25 @@ impl Mirrors {
     pub fn instead_of(mut self, url: &str, path: &Path) -> Self {
         Arc::make_mut(&mut self.substitutes).insert(remote::normal(url), path.to_owned());
         self
+    }
+
+    /// Uses the user's own credentials for remotes without any.
+    #[must_use]
+    pub fn with_own_credentials(self, own: OwnCredentials) -> Self {
+        Self {
+            own: Some(Arc::new(own)),
+            ..self
+        }
+    }
+
+    /// Whether a remote may have the user's own credentials, so that it needs no others.
+    pub fn has_own_credentials(&self, url: &str) -> bool {
+        self.own.as_ref().is_some_and(|own| own.covers(url))
+    }
+
+    /// The way to allow them for a remote that may not have them; none outside `equate up`.
+    pub fn own_credentials_advice(&self, url: &str) -> Option<String> {
+        self.own.as_ref()?.advice_to_allow(url)
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -99,7 +121,15 @@ impl Mirrors {
     /// Resolves a reference to a revision. It lists the remote's refs and fetches nothing; an exact commit
     /// needs no request.
     pub fn resolve(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
-        let resolved = self.resolved(remote, reference);
+        let resolved = match &self.own {
+            Some(own) if self.substitute(&remote.url).is_none() => own.attempt(
+                remote,
+                |remote| self.resolved(remote, reference),
+                ResolveError::kind,
+                ResolveError::advised,
+            ),
+            _ => self.resolved(remote, reference),
+        };
         resolved.inspect_err(|error| self.drop_refused_token(remote, error.kind()))
     }
 
@@ -133,7 +163,15 @@ impl Mirrors {
     /// Fetches the commit of a revision, shallow and incremental. Makes no request when its objects are
     /// there.
     pub fn fetch(&self, remote: &Remote, revision: &Revision) -> Result<Commit, FetchError> {
-        let fetched = self.fetched(remote, revision);
+        let fetched = match &self.own {
+            Some(own) if self.substitute(&remote.url).is_none() => own.attempt(
+                remote,
+                |remote| self.fetched(remote, revision),
+                FetchError::kind,
+                FetchError::advised,
+            ),
+            _ => self.fetched(remote, revision),
+        };
         fetched.inspect_err(|error| self.drop_refused_token(remote, error.kind()))
     }
 
@@ -197,6 +235,8 @@ impl Mirrors {
         let Some(name) = revision.tag() else {
             return Ok(None);
         };
+        let known = self.own.as_ref().map(|own| own.known(remote));
+        let remote = known.as_ref().unwrap_or(remote);
         let found = match self.substitute(&remote.url) {
             Some(path) => fetch::local_tag(commit, path)?,
             None => {
@@ -308,6 +348,10 @@ fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: 
             passphrase: _,
         } => {
             fields.extend([b"ssh".as_slice(), identity.expose(), known_hosts]);
+        }
+        Credentials::SshAgent { socket, known_hosts } => {
+            let socket = socket.as_os_str().as_encoded_bytes();
+            fields.extend([b"ssh agent".as_slice(), socket, known_hosts]);
         }
     }
     fields.extend([

@@ -5,6 +5,7 @@
 
 use std::{
     fmt,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -255,6 +256,13 @@ pub enum Credentials {
         /// The passphrase of the private key.
         passphrase: Option<Secret>,
     },
+    /// The keys of an ssh agent.
+    SshAgent {
+        /// Its socket.
+        socket: PathBuf,
+        /// Lines of a `known_hosts` file. Hosts that are not listed are refused.
+        known_hosts: Vec<u8>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,7 +273,7 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Https => "https",
@@ -330,6 +338,12 @@ pub enum UrlError {
     /// ssh requires both.
     #[error("a url of scheme \"ssh\" needs credentials with identity and known_hosts")]
     SshCredentials,
+    /// The same, where the user's own credentials are allowed.
+    #[error("the host needs an ssh key ({advice})")]
+    NoSshKey {
+        /// The ways to give one.
+        advice: String,
+    },
 }
 
 impl Endpoint {
@@ -425,7 +439,7 @@ impl Endpoint {
             Credentials::None => None,
             Credentials::Basic { .. } => Some(("basic", false)),
             Credentials::Bearer(_) => Some(("bearer", false)),
-            Credentials::Ssh { .. } => Some(("ssh", true)),
+            Credentials::Ssh { .. } | Credentials::SshAgent { .. } => Some(("ssh", true)),
         };
         match (self.scheme, kind) {
             (Scheme::Ssh, None) => Err(UrlError::SshCredentials),

@@ -69,6 +69,14 @@ pub enum ResolveError {
 }
 
 impl ResolveError {
+    pub(crate) fn advised(self, advice: &str) -> Self {
+        match self {
+            Self::Url(error) => Self::Url(error.advised(advice)),
+            Self::Remote(error) => Self::Remote(error.advised(advice)),
+            other => other,
+        }
+    }
+
     /// The class of the failure.
     pub fn kind(&self) -> Kind {
         match self {

@@ -58,6 +58,27 @@ impl RemoteError {
         self.failure.kind
     }
 
+    /// The failure and its causes in one line, for callers that name the remote themselves.
+    pub fn without_url(&self) -> String {
+        let mut text = self.failure.problem.clone();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        match self.failure.hint() {
+            Some(hint) => format!("{text} ({hint})"),
+            None => text,
+        }
+    }
+
+    /// Replaces the hint.
+    pub(crate) fn advised(mut self, advice: &str) -> Self {
+        self.failure.advice = Some(advice.to_owned());
+        self
+    }
+
     /// The remote's URL without credentials.
     pub fn url(&self) -> &str {
         &self.url
@@ -101,6 +122,7 @@ struct Failure {
     kind: Kind,
     problem: String,
     source: Option<Box<dyn Error + Send + Sync>>,
+    advice: Option<String>,
 }
 
 impl Failure {
@@ -109,6 +131,7 @@ impl Failure {
             kind,
             problem: problem.into(),
             source: None,
+            advice: None,
         }
     }
 
@@ -119,7 +142,10 @@ impl Failure {
         }
     }
 
-    fn hint(&self) -> Option<&'static str> {
+    fn hint(&self) -> Option<&str> {
+        if let Some(advice) = &self.advice {
+            return Some(advice);
+        }
         match self.kind {
             Kind::Authentication => Some("check the credentials and their read permissions"),
             Kind::RepositoryNotFound => Some(

@@ -45,6 +45,21 @@ impl fmt::Display for Place {
     }
 }
 
+/// An error and its causes, without line breaks and repetitions.
+fn in_one_line(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A build error: `file:line:column: message`.
 #[derive(Debug)]
 pub struct BuildError {
@@ -213,9 +228,9 @@ pub enum Fault {
     NoKustomization { root: String },
     #[error("Found multiple kustomization files under: {}", display_directory(root))]
     SeveralKustomizations { root: String },
-    #[error("evalsymlink failure on '{path}': no such file or directory")]
+    #[error("no such file or directory: '{path}'")]
     NoFile { path: String },
-    #[error("evalsymlink failure on '{path}': too many links: its symbolic links form a cycle")]
+    #[error("too many links: the symbolic links of '{path}' form a cycle")]
     Links { path: String },
     #[error("security; '{path}' is not read: the symbolic link '{link}' leads out of the source")]
     LinkAway { path: String, link: String },
@@ -244,18 +259,10 @@ pub enum Fault {
     )]
     AmbiguousPath { path: String },
 
-    #[error("{url} cannot be fetched")]
-    Fetch {
-        url: String,
-        #[source]
-        source: RemoteError,
-    },
-    #[error("{url} cannot be read")]
-    Download {
-        url: String,
-        #[source]
-        source: FileError,
-    },
+    #[error("{url} cannot be fetched: {}", in_one_line(&**cause))]
+    Fetch { url: String, cause: RemoteError },
+    #[error("{url} cannot be read: {}", in_one_line(cause))]
+    Download { url: String, cause: FileError },
     #[error("'{path}' refers to a file; expecting directory")]
     ExpectedDirectory { path: String },
     #[error(

@@ -197,9 +197,9 @@ impl<'t> Loader<'t> {
         let label = match self.fetched.iter().find(known) {
             Some(fetched) => fetched.label.clone(),
             None => {
-                let got = remotes.repository(wanted).map_err(|source| Fault::Fetch {
-                    url: wanted.label(),
-                    source,
+                let got = remotes.repository(wanted).map_err(|cause| Fault::Fetch {
+                    url: remote::shown(wanted.raw()),
+                    cause,
                 })?;
                 self.inputs.fetched(RemoteInput::Repository {
                     url: remote::shown(&url),
@@ -245,9 +245,9 @@ impl<'t> Loader<'t> {
         }
         let content = remotes
             .file(url, self.limits.file_bytes_max)
-            .map_err(|source| Fault::Download {
+            .map_err(|cause| Fault::Download {
                 url: shown.clone(),
-                source,
+                cause,
             })?;
         self.count(&shown, content.len())?;
         self.inputs.fetched(RemoteInput::File {

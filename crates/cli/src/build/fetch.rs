@@ -124,8 +124,14 @@ impl Fetcher {
 impl Remotes for Fetcher {
     fn repository(&self, repository: &RemoteRepository) -> Result<Fetched, RemoteError> {
         let (mirrors, remote) = self.remote(repository)?;
-        let revision = resolve(&mirrors, &remote, &repository.reference)?;
-        let commit = mirrors.fetch(&remote, &revision)?;
+        let revision = resolve(&mirrors, &remote, &repository.reference).map_err(|error| match error {
+            ResolveError::Remote(error) => RemoteError::from(error.without_url()),
+            error => error.into(),
+        })?;
+        let commit = mirrors.fetch(&remote, &revision).map_err(|error| match error {
+            equate_git::FetchError::Remote(error) => RemoteError::from(error.without_url()),
+            error => error.into(),
+        })?;
         Ok(Fetched {
             tree: Box::new(Commit(commit.tree().clone())),
             commit: revision.commit(),

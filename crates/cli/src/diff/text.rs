@@ -3,8 +3,10 @@
 use super::Compared;
 use crate::failure::chain;
 use equate_apply::cluster::Preview;
+use equate_apply::id::ObjectId;
 use equate_apply::plan::{Guard, KeepReason, Step};
 use equate_controllers::ObjectRef;
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// 0: no changes, 1: changes, 2: an error, or an object would be refused.
@@ -31,8 +33,11 @@ pub(super) fn describe(compared: &Compared) -> String {
                 let _infallible = match guard {
                     Guard::EmptyRender(empty) => writeln!(
                         text,
-                        "! it would render nothing: {} objects stay until the deletion is confirmed",
-                        empty.objects
+                        "! it would render nothing: {} would be deleted, and nothing is until that is confirmed",
+                        match empty.objects {
+                            1 => "1 object".to_owned(),
+                            objects => format!("{objects} objects"),
+                        }
                     ),
                     Guard::Budget(exceeded) => writeln!(
                         text,
@@ -144,8 +149,13 @@ fn is_over_budget(step: &Step) -> bool {
     matches!(step, Step::Keep(_, KeepReason::OverBudget))
 }
 
+/// The steps, without those of refused objects, which change nothing.
 pub(super) fn steps(preview: &Preview) -> impl Iterator<Item = &Step> {
-    preview.plan.steps()
+    let refused: HashSet<&ObjectId> = preview.failures.iter().map(|failure| &failure.id).collect();
+    preview
+        .plan
+        .steps()
+        .filter(move |step| !refused.contains(step.id()))
 }
 
 fn indented(text: &str) -> String {
@@ -155,9 +165,9 @@ fn indented(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use equate_apply::id::ObjectId;
+    use equate_apply::cluster::{ApplyError, Failure};
     use equate_apply::owner::Owner;
-    use equate_apply::plan::Plan;
+    use equate_apply::plan::{EmptyRender, PatchReason, Plan};
     use equate_controllers::kustomization::KUSTOMIZATION;
 
     fn check(steps: Vec<Step>, expected_code: u8, expected: &str, expected_summary: &str) {
@@ -176,6 +186,51 @@ mod tests {
         assert_eq!(code(&one), expected_code);
         assert_eq!(describe(&one), expected);
         assert_eq!(summary(&[one]), expected_summary);
+    }
+
+    #[test]
+    fn refused_objects_do_not_count_as_changed() {
+        let id = |name: &str| ObjectId::new("", "ConfigMap", "n", name);
+        let patch = |name: &str| Step::Patch {
+            id: id(name),
+            reason: PatchReason::NotSeen,
+            from: None,
+            changes: Vec::new(),
+        };
+        let refused = Failure {
+            id: id("b"),
+            origin: None,
+            error: ApplyError::NamespaceMissing {
+                namespace: "n".to_owned(),
+            },
+        };
+        let mut preview = Preview {
+            plan: Plan {
+                prune: vec![Step::Create(id("a")), patch("b")],
+                ..Plan::default()
+            },
+            failures: vec![refused],
+        };
+        let one = |preview: Preview| Compared {
+            name: "Kustomization/n/a".to_owned(),
+            path: "a".to_owned(),
+            outcome: Ok(preview),
+        };
+        preview.plan.guard = Some(Guard::EmptyRender(EmptyRender {
+            revision: "r".to_owned(),
+            objects: 1,
+        }));
+        let compared = one(preview);
+        assert_eq!(
+            summary(std::slice::from_ref(&compared)),
+            "1 Kustomization: 1 created, 1 refused\n"
+        );
+        assert_eq!(
+            describe(&compared),
+            "Kustomization/n/a  a\n  + ConfigMap/n/a\n  \
+             ! it would render nothing: 1 object would be deleted, and nothing is until that is confirmed\n  \
+             ! ConfigMap/n/b: namespace n does not exist; create it, or declare it in git\n"
+        );
     }
 
     #[test]

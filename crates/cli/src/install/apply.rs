@@ -34,6 +34,8 @@ const ESTABLISHED: Duration = Duration::from_secs(60);
 pub(crate) enum InstallError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error("no image is given, and there is no published image of the controllers")]
+    NoImage,
     #[error("cannot install into the cluster of `equate up`, which reconciles itself")]
     OwnCluster,
     #[error("Flux is managed by {manager}, which would revert the installation")]
@@ -99,6 +101,9 @@ impl Failure for InstallError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Connect(error) => error.hint(),
+            Self::NoImage => Some(
+                "make one with `cargo xtask image`, push it to a registry of the cluster, and name it with --image or --registry; see docs/install.md",
+            ),
             Self::OwnCluster => Some("select another cluster with --kubeconfig or --context"),
             Self::ManagedByOther { .. } => Some(
                 "use --beside-flux to leave Flux's objects alone, commit the output of --export instead (see docs/install.md), or overwrite them with --force",

@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Namespace of the controllers; created if missing.
     #[arg(short, long, value_name = "NAMESPACE", default_value = equate_api::meta::DEFAULT_NAMESPACE)]
     namespace: String,
-    /// Image of the controllers (default: `equate:VERSION` in --registry, with the version of this program).
+    /// Image of the controllers (default: `equate:VERSION` in --registry, with the version of this program); one of the two is required.
     #[arg(long, value_name = "IMAGE", conflicts_with = "registry")]
     image: Option<String>,
     /// Registry of the default image, such as `registry.example/team`.
@@ -153,6 +153,9 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), InstallError> {
+    if args.image.is_none() && args.registry.is_none() {
+        return Err(InstallError::NoImage);
+    }
     let settings = args.settings(controllers);
     let mut out = std::io::stdout();
     if args.export {

@@ -20,9 +20,13 @@ fn parsed(line: &str) -> Args {
 }
 
 async fn printed(fixture: &Fixture, line: &str) -> String {
+    printed_in(fixture, false, line).await
+}
+
+async fn printed_in(fixture: &Fixture, in_up: bool, line: &str) -> String {
     let mut out = Vec::new();
     match reconcile(
-        &fixture.connection.client,
+        (&fixture.connection.client, in_up),
         &fixture.kinds,
         &parsed(line),
         &mut out,
@@ -113,6 +117,10 @@ async fn reconciliation_is_requested_and_awaited() {
         "error: HelmRelease flux-system/redis did not finish within 10ms: no controller has answered yet\n",
     )
     .await;
+    // in another cluster Flux's own controller may answer
+    let refused = "error: a HelmRelease is stored and not reconciled: \
+                   `equate up` has no controller for HelmRelease yet\n";
+    assert_eq!(printed_in(&fixture, true, "hr redis").await, refused);
 }
 
 #[test]

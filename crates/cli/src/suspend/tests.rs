@@ -14,7 +14,7 @@ async fn printed(fixture: &Fixture, line: &str) -> String {
     let outcome =
         match Line::try_parse_from(std::iter::once("equate").chain(line.split_whitespace())).unwrap() {
             Line::Suspend(args) => suspend(client, &fixture.kinds, &args, &mut out).await,
-            Line::Resume(args) => resume(client, &fixture.kinds, &args, &mut out).await,
+            Line::Resume(args) => resume((client, false), &fixture.kinds, &args, &mut out).await,
         };
     let text = String::from_utf8(out).unwrap();
     match outcome {

@@ -12,7 +12,15 @@ async fn printed(fixture: &Fixture, line: &str) -> String {
     let words = std::iter::once("tree").chain(line.split_whitespace());
     let args = Line::try_parse_from(words).unwrap().args;
     let mut out = Vec::new();
-    match tree(&fixture.connection.client, &fixture.kinds, &args, &mut out, false).await {
+    match tree(
+        (&fixture.connection.client, false),
+        &fixture.kinds,
+        &args,
+        &mut out,
+        false,
+    )
+    .await
+    {
         Ok(()) => String::from_utf8(out).unwrap(),
         Err(error) => format!("error: {error}\n"),
     }

@@ -3,6 +3,7 @@
 //! Both are named `flux-system`, in the namespace of that name, as in clusters bootstrapped by Flux: fleet
 //! repositories refer to them. Applying them again on persisted state changes nothing.
 
+use super::crds::Given;
 use crate::watch::{WatchError, is_established, wait_until};
 use equate_git::Reference;
 use equate_manifest::yaml;
@@ -12,12 +13,14 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 pub(crate) const NAME: &str = "flux-system";
 pub(crate) const OWN_KINDS: [&str; 2] = ["GitRepository", "Kustomization"];
 const MANAGER: &str = "equate";
 /// Maximum number of concurrent writes of CRDs.
 const CONCURRENCY: usize = 8;
+const ESTABLISHED_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BootstrapError {
@@ -35,10 +38,15 @@ pub(crate) enum BootstrapError {
     },
     #[error("the CRD {name} was not established")]
     Establish {
-        name: &'static str,
+        name: String,
         #[source]
         source: WatchError,
     },
+    #[error(
+        "the CRD {name} of {origin} was not established within {}s; check whether another one has its names",
+        ESTABLISHED_WITHIN.as_secs()
+    )]
+    NotEstablished { name: String, origin: String },
 }
 
 #[derive(Debug, Clone)]
@@ -81,7 +89,40 @@ async fn establish(
     }
     wait_until(api, name, is_established)
         .await
-        .map_err(|source| BootstrapError::Establish { name, source })
+        .map_err(|source| BootstrapError::Establish {
+            name: name.to_owned(),
+            source,
+        })
+}
+
+/// Applies the definitions of `--crds`.
+pub(crate) async fn given(client: &Client, given: &Given) -> Result<(), BootstrapError> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    stream::iter(&given.definitions)
+        .map(async |(name, definition)| {
+            let parameters = PatchParams::apply(MANAGER).force();
+            let applied = api
+                .patch(name, &parameters, &Patch::Apply(&definition.object))
+                .await;
+            applied.map_err(|source| BootstrapError::Apply {
+                what: format!("CustomResourceDefinition/{name} from {}", definition.origin),
+                source,
+            })?;
+            let established = wait_until(&api, name, is_established);
+            match tokio::time::timeout(ESTABLISHED_WITHIN, established).await {
+                Ok(established) => established.map_err(|source| BootstrapError::Establish {
+                    name: name.clone(),
+                    source,
+                }),
+                Err(_) => Err(BootstrapError::NotEstablished {
+                    name: name.clone(),
+                    origin: definition.origin.clone(),
+                }),
+            }
+        })
+        .buffer_unordered(CONCURRENCY)
+        .try_collect()
+        .await
 }
 
 pub(crate) async fn root(client: &Client, root: &Root) -> Result<(), BootstrapError> {

@@ -1,6 +1,7 @@
 //! Derives the dashboard from custom resources and observed objects. Pure.
 
 use super::bootstrap::OWN_KINDS;
+use super::summary::{self, Facts};
 use super::view::{Dashboard, Group, Row, State};
 use crate::kinds::Kinds;
 use equate_api::kustomize::InventoryEntry;
@@ -8,11 +9,12 @@ use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, is_tru
 use equate_apply::health::Status;
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
+use equate_controllers::ObjectRef;
 use equate_controllers::kit::{About, Listed};
 use equate_controllers::kustomization::reasons::PATH_NOT_FOUND;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 const COMMIT_DIGITS: usize = 7;
@@ -25,6 +27,7 @@ pub(crate) struct Known<'a> {
     pub(crate) observed: &'a dyn Fn(&ObjectId) -> Option<Arc<Observed>>,
     /// Files whose objects this loop replaces, with the number of objects.
     pub(crate) kept: &'a [(String, usize)],
+    pub(crate) facts: &'a Facts,
     pub(crate) now: Timestamp,
 }
 
@@ -35,11 +38,87 @@ pub(crate) fn dashboard(known: Known<'_>) -> Dashboard {
         rows: objects(&known),
         ..Group::default()
     });
+    let Owners {
+        failing,
+        grouped,
+        dependents,
+    } = owners(&known);
     Dashboard {
+        causes: summary::causes(known.facts, &failing),
+        notes: summary::notes(known.facts, &unsupported(&known)),
+        grouped,
+        dependents,
         title: known.title,
         hints: known.hints,
         groups,
     }
+}
+
+/// The owners with a problem, and the full names of those that a summary covers.
+#[derive(Default)]
+struct Owners {
+    failing: BTreeSet<ObjectRef>,
+    grouped: BTreeSet<String>,
+    dependents: BTreeSet<String>,
+}
+
+fn owners(known: &Known<'_>) -> Owners {
+    let mut owners = Owners::default();
+    let all = known.reconciled.iter();
+    for (about, object) in all.flat_map(|(about, objects)| objects.iter().map(move |object| (about, object)))
+    {
+        let (conditions, generation) = object.observed();
+        let meta = object.metadata();
+        let full_name = format!("{}/{}", about.kind, name(meta));
+        match state_and_message(meta, object.is_suspended(), conditions, generation).0 {
+            State::Failed => {
+                let owner = owner(about, meta);
+                if known
+                    .facts
+                    .missing
+                    .get(&owner)
+                    .is_some_and(|missing| missing.only)
+                {
+                    owners.grouped.insert(full_name);
+                }
+                owners.failing.insert(owner);
+            }
+            State::Waiting => {
+                let ready = condition(conditions, ConditionType::Ready);
+                if ready.is_some_and(|ready| ready.reason == Reason::DependencyNotReady.as_str()) {
+                    owners.dependents.insert(full_name);
+                }
+            }
+            State::Idle | State::Kept | State::Ready => {}
+        }
+    }
+    let missing = known.facts.missing.values().filter(|missing| !missing.resolved);
+    let missing = missing.flat_map(|missing| missing.kinds.keys());
+    let missing: BTreeSet<(&str, &str)> = missing.map(|gvk| (&*gvk.group, &*gvk.kind)).collect();
+    if !missing.is_empty() {
+        let all = known.reconciled.iter().flat_map(|(_, objects)| objects);
+        let held = all.flat_map(|object| inventory(object.inventory()));
+        let of_kind = held.filter(|id| missing.contains(&(&*id.group, &*id.kind)));
+        let absent = of_kind.filter(|id| (known.observed)(id).is_none());
+        owners.grouped.extend(absent.map(|id| called(known, &id)));
+    }
+    owners
+}
+
+fn owner(about: &About, meta: &ObjectMeta) -> ObjectRef {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    ObjectRef::new(about.kind, text(&meta.namespace), text(&meta.name))
+}
+
+/// The applied objects of kinds without a controller, by kind.
+fn unsupported(known: &Known<'_>) -> BTreeMap<String, usize> {
+    let all = known.reconciled.iter().flat_map(|(_, objects)| objects);
+    let held: BTreeSet<ObjectId> = all.flat_map(|object| inventory(object.inventory())).collect();
+    let mut kinds = BTreeMap::new();
+    for id in held.iter().filter(|id| lacks_controller(known, id)) {
+        *kinds.entry(id.kind.to_string()).or_default() += 1;
+    }
+    kinds
 }
 
 /// One group for each reconciled kind or its family. Empty groups are hidden, unless one of the loop's own
@@ -47,7 +126,7 @@ pub(crate) fn dashboard(known: Known<'_>) -> Dashboard {
 fn groups(known: &Known<'_>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (about, objects) in known.reconciled {
-        let rows = objects.iter().map(|object| row(about, &**object, known.now));
+        let rows = objects.iter().map(|object| row(known, about, &**object));
         let heading = about.family.unwrap_or(about.plural).to_uppercase();
         let place = groups.iter().position(|group| group.heading == heading);
         let place = place.unwrap_or_else(|| {
@@ -110,8 +189,7 @@ fn is_reconciled(known: &Known<'_>, id: &ObjectId) -> bool {
 
 fn lacks_controller(known: &Known<'_>, id: &ObjectId) -> bool {
     let kind = known.kinds.find(&id.group, &id.kind);
-    // a kind without a status does not become ready
-    kind.is_some_and(|kind| kind.reports && kind.controller.is_none())
+    kind.is_some_and(|kind| kind.controller.is_none())
 }
 
 fn inventory(entries: &[InventoryEntry]) -> impl Iterator<Item = ObjectId> {
@@ -119,10 +197,17 @@ fn inventory(entries: &[InventoryEntry]) -> impl Iterator<Item = ObjectId> {
     ids.filter_map(|entry| ObjectId::from_inventory(&entry.id).ok())
 }
 
-fn row(about: &About, object: &dyn Listed, now: Timestamp) -> Row {
+fn row(known: &Known<'_>, about: &'static About, object: &dyn Listed) -> Row {
     let meta = object.metadata();
     let (conditions, observed_generation) = object.observed();
     let (state, message) = state_and_message(meta, object.is_suspended(), conditions, observed_generation);
+    let (state, message) = match known.facts.blocked.get(&owner(about, meta)) {
+        Some(source) if state == State::Waiting => (
+            State::Failed,
+            format!("its source {source} is unsupported: Equate has no controller for that kind yet"),
+        ),
+        _ => (state, message),
+    };
     Row {
         state,
         name: match about.family {
@@ -130,7 +215,7 @@ fn row(about: &About, object: &dyn Listed, now: Timestamp) -> Row {
             None => name(meta),
         },
         detail: object.revision().map(short_revision).unwrap_or_default(),
-        age: age(created(meta), now),
+        age: age(created(meta), known.now),
         message,
     }
 }
@@ -157,7 +242,17 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
         return Row {
             state: State::Idle,
             name: id.to_string(),
-            detail: "no controller".into(),
+            detail: "unsupported".into(),
+            age: age(observed.created, known.now),
+            message: String::new(),
+        };
+    }
+    let schemaless = &known.facts.defined.schemaless;
+    if schemaless.contains(&(id.group.to_string(), id.kind.to_string())) && !observed.deleting {
+        return Row {
+            state: State::Idle,
+            name: id.to_string(),
+            detail: "no schema".into(),
             age: age(observed.created, known.now),
             message: String::new(),
         };
@@ -303,6 +398,7 @@ mod tests {
                 reconciled: &reconciled,
                 observed: &|_| None,
                 kept: &[],
+                facts: &Facts::default(),
                 now: Timestamp::UNIX_EPOCH,
             });
             let objects: Vec<String> = drawn.groups[2]
@@ -354,6 +450,7 @@ mod tests {
                 reconciled: &reconciled,
                 observed: &|_| None,
                 kept: &[],
+                facts: &Facts::default(),
                 now: Timestamp::UNIX_EPOCH,
             });
             let text = drawn.groups.iter().map(|group| {

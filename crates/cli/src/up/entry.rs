@@ -59,18 +59,23 @@ pub(crate) fn check_instead_of(pairs: &[(String, PathBuf)]) -> Result<(), EntryE
     let Some((url, path)) = pairs.iter().find(|(_, path)| !path.is_dir()) else {
         return Ok(());
     };
+    Err(EntryError::Instead {
+        url: url.clone(),
+        path: path.clone(),
+        nearest: nearest_sibling(path),
+    })
+}
+
+/// The directory whose name is nearest to that of a missing one.
+pub(crate) fn nearest_sibling(path: &Path) -> Option<String> {
     let parent = path.parent().filter(|parent| parent.as_os_str() != "");
     let siblings = children(parent.unwrap_or(Path::new(".")));
     let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let names: Vec<String> = siblings.iter().filter_map(|path| named(path)).collect();
-    let nearest = named(path).and_then(|name| nearest(&name, &names));
-    Err(EntryError::Instead {
-        url: url.clone(),
-        path: path.clone(),
-        nearest: nearest.map(|name| match parent {
-            Some(parent) => parent.join(&name).display().to_string(),
-            None => name,
-        }),
+    let name = nearest(&named(path)?, &names)?;
+    Some(match parent {
+        Some(parent) => parent.join(&name).display().to_string(),
+        None => name,
     })
 }
 

@@ -4,18 +4,23 @@
 //! or, with `--once`, until everything is ready.
 
 mod bootstrap;
+mod crds;
 mod dashboard;
+mod definitions;
 mod endpoints;
 mod entry;
 mod once;
+mod own_credentials;
 mod repository;
 mod run;
 mod screen;
+mod summary;
 mod view;
 
 pub(crate) use repository::{Repository, RepositoryError, remote_url};
 pub(crate) use run::run;
 
+use definitions::UnknownKinds;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -26,6 +31,8 @@ use std::path::PathBuf;
   equate up ~/fleet --path clusters/dev
   # Check a remote repository for commits every 5 seconds
   equate up https://example.org/fleet.git --path clusters/dev --poll 5s
+  # Look at a repository whose CRDs are elsewhere
+  equate up https://example.org/fleet.git --unknown-kinds=accept
   # Exit when everything is ready, as in CI
   equate up --path clusters/dev --once
   # Use the cluster in a second terminal
@@ -58,6 +65,14 @@ pub(crate) struct Args {
     /// Read the local repository at PATH instead of the one at URL, such as `https://example.org/app.git=../app` (can be repeated).
     #[arg(long, value_name = "URL=PATH", value_parser = substitution)]
     instead_of: Vec<(String, PathBuf)>,
+    /// Define the kinds of a file or directory of CRDs, a chart, or a catalogue of schemas such as `cert-manager.io/issuer_v1.json` (can be repeated).
+    #[arg(long, value_name = "PATH")]
+    crds: Vec<PathBuf>,
+    /// Objects of kinds without a definition fail, or their kinds are defined without a schema.
+    #[arg(long, value_enum, value_name = "refuse|accept", default_value = "refuse")]
+    unknown_kinds: UnknownKinds,
+    #[command(flatten, next_help_heading = "Credentials")]
+    credentials: own_credentials::Options,
 }
 
 pub(crate) fn substitution(text: &str) -> Result<(String, PathBuf), String> {

@@ -1,5 +1,6 @@
 //! `equate up --once`: decides whether the wait is over. Pure.
 
+use super::summary::WAITING_NAMED;
 use super::view::{Dashboard, Group, Row, State};
 use std::time::Duration;
 
@@ -16,14 +17,26 @@ pub(crate) enum Readiness {
 
 /// Judges a dashboard. An empty one is waiting, not ready.
 pub(crate) fn judge(dashboard: &Dashboard) -> Readiness {
+    let waiting = dashboard.dependents.len();
     let reasons = |wanted: &[State]| -> Vec<String> {
-        dashboard
+        let causes = dashboard
+            .causes
+            .iter()
+            .filter(|_| wanted.contains(&State::Failed));
+        let rows = dashboard
             .groups
             .iter()
             .flat_map(|group| group.rows.iter().map(move |row| (group, row)))
             .filter(|(_, row)| wanted.contains(&row.state))
-            .map(|(group, row)| reason(group, row))
-            .collect()
+            .filter(|(group, row)| {
+                let name = group.full_name(row);
+                let counted = waiting > WAITING_NAMED && dashboard.dependents.contains(&name);
+                !counted && !dashboard.grouped.contains(&name)
+            });
+        let many = (wanted.contains(&State::Waiting) && waiting > WAITING_NAMED)
+            .then(|| format!("{waiting} objects wait for others that are not ready"));
+        let rows = rows.map(|(group, row)| reason(group, row));
+        causes.cloned().chain(rows).chain(many).collect()
     };
     let mut own = dashboard.groups.iter().filter(|group| group.has_own_object);
     let nothing_yet = own.any(|group| group.rows.is_empty());

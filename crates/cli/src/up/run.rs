@@ -2,12 +2,16 @@
 
 use super::Args;
 use super::bootstrap::{self, BootstrapError, Root};
+use super::crds::{self, CrdsError, Given};
 use super::dashboard::{Known, dashboard};
+use super::definitions::Definer;
 use super::endpoints::{Endpoints, Loop};
 use super::entry::{self, EntryError};
 use super::once::{FINAL_AFTER, Readiness, judge};
+use super::own_credentials::{CredentialsError, Places};
 use super::repository::{Repository, RepositoryError};
 use super::screen::Screen;
+use super::summary::Facts;
 use super::view::Dashboard;
 use crate::counts::{self, Requests};
 use crate::failure::Failure;
@@ -15,13 +19,15 @@ use crate::kinds::Kinds;
 use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use axum::Router;
+use equate_api::kustomize::Kustomization;
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
 use equate_apply::plan::Presence;
 use equate_controllers::engine::StartError;
-use equate_controllers::{ControllerSet, Engine, OwnLoop};
-use equate_git::{Limits, Mirrors};
+use equate_controllers::{ControllerSet, Engine, ObjectRef, OwnLoop};
+use equate_git::{Limits, Mirrors, OwnCredentials};
 use equate_source::{Retention, Storage, StorageError};
+use futures::future::OptionFuture;
 use http::Request;
 use kube::Client;
 use kube::client::Body;
@@ -48,6 +54,8 @@ const CHANGE_SHARE: u32 = 10;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Changes within this time are shown together.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(100);
+/// Time without changes after which summaries are printed: counts have stopped growing.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpError {
@@ -61,6 +69,10 @@ pub(crate) enum UpError {
     Repository(#[from] RepositoryError),
     #[error(transparent)]
     Entry(#[from] EntryError),
+    #[error(transparent)]
+    Crds(#[from] CrdsError),
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
     #[error("could not start the embedded API")]
     Build(#[source] Box<BuildError>),
     #[error("could not serve the embedded API")]
@@ -75,6 +87,8 @@ pub(crate) enum UpError {
     Storage(#[from] StorageError),
     #[error("could not prepare the cluster")]
     Bootstrap(#[from] BootstrapError),
+    #[error("could not list the definitions of the cluster")]
+    Definitions(#[source] Box<kube::Error>),
     #[error("could not start the controllers")]
     Engine(#[from] StartError),
     #[error("could not serve artifacts")]
@@ -98,9 +112,13 @@ impl Failure for UpError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Claim(ClaimError::Taken { .. }) => Some("stop it first, or run this in another directory"),
+            Self::Repository(RepositoryError::Credentials) => Some(
+                "leave them out: use git's credential helper, ~/.netrc, or --username and --password-file",
+            ),
             Self::Repository(_) => {
                 Some("use a directory in a git repository with a commit, or a URL; see `equate up --help`")
             }
+            Self::Crds(error) => error.hint(),
             Self::Serve(ServeError::Listen { .. }) => {
                 Some("choose another port with --port, or 0 for any free one")
             }
@@ -112,12 +130,14 @@ impl Failure for UpError {
             Self::Here(_)
             | Self::Claim(_)
             | Self::Entry(_)
+            | Self::Credentials(_)
             | Self::Transit(_)
             | Self::Build(_)
             | Self::Serve(_)
             | Self::Write { .. }
             | Self::Storage(_)
             | Self::Bootstrap(_)
+            | Self::Definitions(_)
             | Self::Engine(_)
             | Self::Endpoints(_)
             | Self::Output(_)
@@ -138,8 +158,13 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
         (Some(directory), given) => entry::choose(directory, given)?,
         (None, given) => given.unwrap_or("./").to_owned(),
     };
+    let given = crds::load(&args.crds)?;
+    let own = args.credentials.credentials(&repository, Places::of_process())?;
     let workspace = Workspace::claim(&here)?;
     let mut screen = Screen::of_stdout();
+    for note in &given.notes {
+        screen.note(note).map_err(UpError::Output)?;
+    }
     if repository.uncommitted {
         screen
             .note("note: uncommitted changes are not applied; commit them first")
@@ -157,7 +182,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
             let reasons = vec!["still starting".to_owned()];
             return if args.once { Err(UpError::Interrupted { reasons }) } else { Ok(()) };
         }
-        session = Session::start((&args, &path), &repository, &workspace, controllers, kinds) => session?,
+        session = Session::start((&args, &path, given, own), &repository, &workspace, controllers, kinds) => session?,
     };
     let outcome = if args.once {
         let timeout = args.timeout.get();
@@ -197,6 +222,9 @@ struct Session {
     serving: Serving,
     engine: Arc<Running>,
     endpoints: JoinHandle<()>,
+    definer: Definer,
+    /// Defines missing kinds, if that is asked for.
+    defining: Option<JoinHandle<()>>,
     stop: CancellationToken,
     title: String,
     hints: Vec<String>,
@@ -207,14 +235,14 @@ struct Session {
 
 /// The loop behind the endpoints.
 #[derive(Debug)]
-struct Running {
-    engine: Engine,
+pub(super) struct Running {
+    pub(super) engine: Engine,
     requests: Requests,
 }
 
 impl Session {
     async fn start(
-        (args, path): (&Args, &str),
+        (args, path, given, own): (&Args, &str, Given, OwnCredentials),
         repository: &Repository,
         workspace: &Workspace,
         controllers: &ControllerSet,
@@ -227,13 +255,16 @@ impl Session {
         let requests = Requests::default();
         let client = in_process(cluster.router(), &requests);
         bootstrap::definitions(&client).await?;
+        bootstrap::given(&client, &given).await?;
+        let definer = Definer::new(client.clone(), given.catalogues, args.unknown_kinds).await;
+        let definer = definer.map_err(|error| UpError::Definitions(Box::new(error)))?;
         bootstrap::root(&client, &root(args, path, repository)).await?;
         let endpoints = Endpoints::bind().await.map_err(UpError::Endpoints)?;
         let storage = Storage::open(state.join("artifacts"), &endpoints.url(), Retention::default())?;
         let artifacts = storage.router();
         let engine = Engine::builder(client)
             .controllers(controllers.clone())
-            .mirrors(mirrors(args, repository, &state))
+            .mirrors(mirrors(args, repository, &state).with_own_credentials(own))
             .storage(storage)
             .root(OwnLoop {
                 name: bootstrap::NAME.into(),
@@ -242,11 +273,16 @@ impl Session {
             })
             .default_namespace("default")
             .poll(args.poll.get())
+            .unreconciled(kinds.without_controller())
             .configure(crate::transit::settings()?)
             .start()
             .await?;
         let engine = Arc::new(Running { engine, requests });
         let stop = CancellationToken::new();
+        let defining = definer.is_active().then(|| {
+            let running = definer.clone().run(Arc::clone(&engine), stop.clone());
+            tokio::spawn(running)
+        });
         let description = endpoints.description();
         let serving_endpoints =
             endpoints.serve(artifacts, Arc::clone(&engine) as Arc<dyn Loop>, stop.clone());
@@ -255,6 +291,8 @@ impl Session {
             hints: hints(args),
             kinds: kinds.clone(),
             endpoints: tokio::spawn(serving_endpoints),
+            definer,
+            defining,
             cluster,
             serving,
             engine,
@@ -289,8 +327,28 @@ impl Session {
                 Presence::Absent | Presence::Unknown => None,
             },
             kept: &engine.own_files(),
+            facts: &self.facts(),
             now: jiff::Timestamp::now(),
         })
+    }
+
+    fn facts(&self) -> Facts {
+        let engine = &self.engine.engine;
+        let sources = engine.objects::<Kustomization>().into_iter();
+        let blocked = sources.filter_map(|object| {
+            let source = &object.spec.source_ref;
+            let kind = self.kinds.named(source.kind.as_str())?;
+            let meta = &object.metadata;
+            let owner = ObjectRef::new("Kustomization", meta.namespace.clone()?, meta.name.clone()?);
+            kind.controller
+                .is_none()
+                .then(|| (owner, format!("{}/{}", kind.kind, source.name)))
+        });
+        Facts {
+            missing: engine.missing_kinds(),
+            defined: self.definer.defined(),
+            blocked: blocked.collect(),
+        }
     }
 
     async fn until_interrupted(
@@ -301,11 +359,15 @@ impl Session {
         let mut changes = self.engine.engine.changes();
         loop {
             let begun = Instant::now();
-            screen.show(&self.dashboard()).map_err(UpError::Output)?;
+            let dashboard = self.dashboard();
+            screen.show(&dashboard).map_err(UpError::Output)?;
             let pace = Pace::of(begun.elapsed());
             tokio::select! {
                 result = &mut interrupt => return result.map_err(UpError::Signal),
                 () = tokio::time::sleep(pace.tick), if screen.shows_ages() => {}
+                () = tokio::time::sleep(SETTLED_AFTER), if screen.has_news(&dashboard) => {
+                    screen.summarise(&dashboard).map_err(UpError::Output)?;
+                }
                 _ = changes.changed() => tokio::time::sleep(pace.calm).await,
             }
         }
@@ -328,8 +390,12 @@ impl Session {
             let dashboard = self.dashboard();
             screen.show(&dashboard).map_err(UpError::Output)?;
             let verdict = judge(&dashboard).unless_behind(behind);
+            let defining = self.definer.is_pending(&self.engine.engine.missing_kinds());
             let (deadline, reasons) = match verdict {
-                Readiness::Ready => return Ok(()),
+                Readiness::Ready => {
+                    return screen.summarise(&dashboard).map_err(UpError::Output);
+                }
+                Readiness::Failed(reasons) if defining => (begun + timeout, reasons),
                 Readiness::Waiting(reasons) => (begun + timeout, reasons),
                 Readiness::Failed(reasons) => ((quiet_since + FINAL_AFTER).min(begun + timeout), reasons),
             };
@@ -339,6 +405,7 @@ impl Session {
                     return Err(UpError::Interrupted { reasons });
                 }
                 () = tokio::time::sleep_until(deadline) => {
+                    screen.note_all(&dashboard.notes).map_err(UpError::Output)?;
                     let waited = format!("{:.0?}", begun.elapsed());
                     let early = deadline < begun + timeout;
                     return Err(UpError::NotReady { waited, early, reasons });
@@ -351,6 +418,9 @@ impl Session {
     /// Stops the parts in reverse order.
     async fn stop(self) {
         self.stop.cancel();
+        if let Some(Err(error)) = OptionFuture::from(self.defining).await {
+            tracing::warn!(%error, "defining missing kinds failed");
+        }
         let abort = self.endpoints.abort_handle();
         match tokio::time::timeout(SHUTDOWN_TIMEOUT, self.endpoints).await {
             Ok(Ok(_served)) => {}
@@ -381,7 +451,7 @@ impl Loop for Running {
 }
 
 /// An administrator's client of an in-process API, with counted requests.
-fn in_process(api: Router, requests: &Requests) -> Client {
+pub(super) fn in_process(api: Router, requests: &Requests) -> Client {
     let service = tower::service_fn(move |mut request: Request<Body>| {
         let api = api.clone();
         async move {

@@ -28,6 +28,7 @@ type Subject = (Option<&'static str>, String);
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     last: BTreeMap<Subject, (State, String, String)>,
+    summary: Vec<String>,
 }
 
 impl Screen {
@@ -54,6 +55,32 @@ impl Screen {
         match self {
             Self::Terminal(terminal) => terminal.show(dashboard),
             Self::Log(log) => log.show(dashboard, &mut std::io::stdout().lock()),
+        }
+    }
+
+    /// Whether a summary has lines that were not printed. A terminal shows them in the view.
+    pub(crate) fn has_news(&self, dashboard: &Dashboard) -> bool {
+        match self {
+            Self::Terminal(_) => false,
+            Self::Log(log) => log.news(dashboard).next().is_some(),
+        }
+    }
+
+    /// Prints the new lines of a summary.
+    pub(crate) fn summarise(&mut self, dashboard: &Dashboard) -> std::io::Result<()> {
+        match self {
+            Self::Terminal(_) => Ok(()),
+            Self::Log(log) => log.summarise(dashboard, &mut std::io::stdout().lock()),
+        }
+    }
+
+    /// Prints lines above the view.
+    pub(crate) fn note_all(&mut self, lines: &[String]) -> std::io::Result<()> {
+        match self {
+            Self::Terminal(_) => Ok(()),
+            Self::Log(_) => lines
+                .iter()
+                .try_for_each(|line| self.note(&format!("note     {line}"))),
         }
     }
 
@@ -98,7 +125,9 @@ impl Terminal {
 impl Log {
     fn show(&mut self, dashboard: &Dashboard, out: &mut impl Write) -> std::io::Result<()> {
         for group in &dashboard.groups {
-            for row in &group.rows {
+            let rows = group.rows.iter();
+            // the summary has the cause of these once
+            for row in rows.filter(|row| !dashboard.grouped.contains(&group.full_name(row))) {
                 self.say(group, row, out)?;
             }
         }
@@ -117,6 +146,19 @@ impl Log {
             self.last.remove(&subject);
             writeln!(out, "gone     {}", subject.1)?;
         }
+        Ok(())
+    }
+
+    fn news<'a>(&'a self, dashboard: &'a Dashboard) -> impl Iterator<Item = String> + 'a {
+        let causes = dashboard.causes.iter().map(|line| format!("failed   {line}"));
+        let notes = dashboard.notes.iter().map(|line| format!("note     {line}"));
+        causes.chain(notes).filter(|line| !self.summary.contains(line))
+    }
+
+    fn summarise(&mut self, dashboard: &Dashboard, out: &mut impl Write) -> std::io::Result<()> {
+        let news: Vec<String> = self.news(dashboard).collect();
+        news.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        self.summary.extend(news);
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! attention come first; ready ones are only counted if they do not fit.
 
 use console::{Style, measure_text_width, truncate_str};
+use std::collections::BTreeSet;
 
 /// The state of everything at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,6 +12,14 @@ pub(crate) struct Dashboard {
     pub(crate) title: String,
     pub(crate) hints: Vec<String>,
     pub(crate) groups: Vec<Group>,
+    /// Why rows fail, a line for each cause that several may have.
+    pub(crate) causes: Vec<String>,
+    /// The full names of rows whose failure is among the causes.
+    pub(crate) grouped: BTreeSet<String>,
+    /// The full names of rows that wait for other rows.
+    pub(crate) dependents: BTreeSet<String>,
+    /// About objects that are stored and not acted on.
+    pub(crate) notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,7 +102,9 @@ pub(crate) fn draw(dashboard: &Dashboard, size: TerminalSize) -> String {
     let dim = Style::new().force_styling(size.colour).dim();
     let mut text = String::new();
     line(&mut text, size, &bold.apply_to(&dashboard.title).to_string());
-    let fixed = 1 + dashboard.groups.len() * 2 + dashboard.hints.len() + 1;
+    let summary = dashboard.causes.len() + dashboard.notes.len();
+    let summary = summary + usize::from(summary > 0);
+    let fixed = 1 + dashboard.groups.len() * 2 + summary + dashboard.hints.len() + 1;
     let mut free = size.height.saturating_sub(fixed);
     let columns = Columns::of(&dashboard.groups);
     for (position, group) in dashboard.groups.iter().enumerate() {
@@ -102,6 +113,19 @@ pub(crate) fn draw(dashboard: &Dashboard, size: TerminalSize) -> String {
         let allowed = free.saturating_sub(later).max(1);
         let shown = draw_group(&mut text, group, columns, allowed, size);
         free = free.saturating_sub(shown);
+    }
+    if !dashboard.causes.is_empty() || !dashboard.notes.is_empty() {
+        text.push('\n');
+    }
+    for cause in &dashboard.causes {
+        line(
+            &mut text,
+            size,
+            &State::Failed.style(size.colour).apply_to(cause).to_string(),
+        );
+    }
+    for note in &dashboard.notes {
+        line(&mut text, size, &dim.apply_to(note).to_string());
     }
     if !dashboard.hints.is_empty() {
         text.push('\n');
@@ -291,6 +315,7 @@ mod tests {
                     ..Group::default()
                 },
             ],
+            ..Dashboard::default()
         };
         check(
             &dashboard,
@@ -326,6 +351,7 @@ Ctrl-C stops",
                 rows,
                 ..Group::default()
             }],
+            ..Dashboard::default()
         };
         check(
             &dashboard,

@@ -102,7 +102,7 @@ impl World {
 
     async fn versions(&self) -> BTreeMap<String, String> {
         let mut versions = BTreeMap::new();
-        for object in documents(&self.install(&["--export"])) {
+        for object in documents(&self.install(&["--export", "--image", "equate:one"])) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (group, version) = match object["apiVersion"].as_str().unwrap().split_once('/') {
                 Some((group, version)) => (group, version),
@@ -248,7 +248,7 @@ async fn installation_is_idempotent() {
 async fn objects_of_other_managers_are_left_alone() {
     const DEFINITION: &str = "gitrepositories.source.toolkit.fluxcd.io";
     let world = World::start().await;
-    let printed = world.refused(&["--beside-flux"]);
+    let printed = world.refused(&["--beside-flux", "--image", "equate:one"]);
     assert!(
         printed.contains("Flux is not installed in namespace flux-system"),
         "{printed}"
@@ -343,7 +343,9 @@ async fn restricted_namespace_admits_the_pod() {
         }))
         .await;
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), "restricted");
-    let deployment = documents(&world.install(&["--export"])).pop().unwrap();
+    let deployment = documents(&world.install(&["--export", "--registry", "r.example"]))
+        .pop()
+        .unwrap();
     let template = &deployment["spec"]["template"];
     let pod = json!({
         "apiVersion": "v1",
@@ -392,7 +394,12 @@ async fn installed_permissions_suffice_for_sources() {
         return;
     }
     let world = World::start().await;
-    world.install(&["--no-wait", "--components=source-controller"]);
+    world.install(&[
+        "--no-wait",
+        "--image",
+        "equate:one",
+        "--components=source-controller",
+    ]);
     let token = world.kubectl(
         &["--namespace", NAMESPACE, "create", "token", "source-controller"],
         "",

@@ -10,6 +10,7 @@
 mod build;
 mod controllers;
 mod example;
+mod fleet;
 mod inflate;
 mod install;
 mod session;

@@ -110,6 +110,9 @@ pub(crate) fn in_directory(program: &Path, directory: &Path, arguments: &[&str])
         .current_dir(directory)
         .env_remove("KUBECONFIG")
         .env_remove("RUST_LOG")
+        .env_remove("GITHUB_TOKEN")
+        .env_remove("NETRC")
+        .env_remove("SSH_AUTH_SOCK")
         .env_remove("XDG_CACHE_HOME")
         .env("HOME", directory);
     command

@@ -268,7 +268,12 @@ fn unknown_controller_is_refused_with_the_choices() {
 
 #[test]
 fn manifests_have_the_account_and_the_rights_of_an_added_controller() {
-    let words = ["install", "--export", "--components=greeting-controller"];
+    let words = [
+        "install",
+        "--export",
+        "--image=greeting:1",
+        "--components=greeting-controller",
+    ];
     let output = in_directory(&example(), Path::new("."), &words).output().unwrap();
     let text = printed(&output);
     assert!(output.status.success(), "{text}");

@@ -79,6 +79,14 @@ impl Failure {
         }
     }
 
+    /// The failure with a way to repair it.
+    pub(crate) fn advised(mut self, advice: Option<String>) -> Self {
+        if let Some(advice) = advice {
+            self.message = format!("{} ({advice})", self.message);
+        }
+        self
+    }
+
     /// The host does not answer this namespace, and is not asked.
     pub(crate) fn closed(refusal: &Refusal) -> Self {
         Self {

@@ -95,15 +95,36 @@ async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, F
         }
         None => None,
     };
+    let own = cx.git.has_own_credentials(&declared.url);
     let data = match &declared.secret {
-        Some(name) => Some(secret(cx, namespace, name).await.map_err(failed)?),
+        Some(name) => match secret(cx, namespace, name).await {
+            Ok(data) => Some(data),
+            // the Secret is on another machine, and the user's own credentials take its place
+            Err(SecretError::Absent { .. }) if own => None,
+            Err(error @ SecretError::Absent { .. }) => {
+                return Err(failed(error).advised(cx.git.own_credentials_advice(&declared.url)));
+            }
+            Err(error) => return Err(failed(error)),
+        },
         None => None,
     };
-    let app = credentials::github_app(declared, data.as_ref()).map_err(failed)?;
-    let remote = Remote {
-        proxy,
-        timeout,
-        ..credentials::remote(declared, data.as_ref()).map_err(failed)?
+    let app = match &data {
+        None if own => None,
+        data => credentials::github_app(declared, data.as_ref()).map_err(failed)?,
+    };
+    let opened = match &data {
+        None if own => Ok(Remote::new(&declared.url)),
+        data => credentials::remote(declared, data.as_ref()),
+    };
+    let remote = match opened {
+        Err(error @ SecretError::NoSecret) => {
+            return Err(failed(error).advised(cx.git.own_credentials_advice(&declared.url)));
+        }
+        opened => Remote {
+            proxy,
+            timeout,
+            ..opened.map_err(failed)?
+        },
     };
     let Some(app) = app else {
         return Ok(remote);

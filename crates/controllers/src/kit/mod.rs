@@ -21,6 +21,7 @@
 //! | `owner_rules` | health and drift rules of each kind of owner |
 //! | `read` | one object by its name |
 //! | [`listed`] | an object of any kind, for lists |
+//! | [`missing_kinds`] | kinds without a definition, by owner |
 //! | [`lease`] | leader election |
 
 pub mod about;
@@ -32,6 +33,7 @@ pub mod inputs;
 pub mod lease;
 pub mod listed;
 pub mod mirror;
+pub mod missing_kinds;
 pub mod notify;
 mod owner_rules;
 pub mod processors;
@@ -54,5 +56,6 @@ pub use controller::{
 };
 pub use events::Severity;
 pub use listed::Listed;
+pub use missing_kinds::MissingKinds;
 pub use reconciliation::{Reconciliation, Stop};
 pub use services::Kit;

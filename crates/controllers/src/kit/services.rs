@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use equate_api::source::GitRepository;
 use equate_apply::cluster::Cluster;
+use equate_apply::id::ObjectId;
 use equate_apply::owner::OwnerKind;
 use equate_apply::rules::OwnerRules;
 use equate_egress::Egress;
@@ -33,6 +34,7 @@ use super::events::Recorder;
 use super::feed::Pace;
 use super::inputs::InputWatcher;
 use super::mirror::{Change, Mirror};
+use super::missing_kinds::MissingByOwner;
 use super::owner_rules::RulesByKind;
 use super::processors::{Processors, Threads};
 use super::tenants::Tenants;
@@ -69,6 +71,8 @@ pub(crate) struct Settings {
     /// The limit of a build, fetch or download.
     pub(crate) timeout_max: Duration,
     pub(crate) threads: Threads,
+    /// API groups and kinds that nothing reconciles: their health is not awaited.
+    pub(crate) unreconciled: BTreeSet<(String, String)>,
 }
 
 /// Counters of a process, for kinds that apply objects. Relaxed: no logic depends on their order.
@@ -110,6 +114,7 @@ pub struct Kit {
     tenants: Mutex<Option<AbortOnDropHandle<()>>>,
     /// The files that declare this process, with the number of objects in each.
     pub(crate) own_files: Mutex<BTreeMap<String, usize>>,
+    pub(crate) missing_kinds: MissingByOwner,
     ownership: Arc<Mutex<OwnershipGraph>>,
     mirrors: Mutex<Registry>,
     configuration: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
@@ -252,6 +257,7 @@ impl Kit {
             throttled: Mutex::default(),
             tenants: Mutex::default(),
             own_files: Mutex::default(),
+            missing_kinds: MissingByOwner::default(),
             ownership,
             mirrors: Mutex::default(),
             configuration,
@@ -298,6 +304,12 @@ impl Kit {
     /// Whether this process reconciles an object of a kind.
     pub fn reconciles(&self, kind: &str, meta: &ObjectMeta) -> bool {
         self.kinds.contains(kind) && self.settings.shards.own(meta)
+    }
+
+    /// Whether nothing reconciles objects of a kind, so that they never become healthy.
+    pub(crate) fn is_unreconciled(&self, id: &ObjectId) -> bool {
+        let kinds = &self.settings.unreconciled;
+        !kinds.is_empty() && kinds.contains(&(id.group.to_string(), id.kind.to_string()))
     }
 
     /// An interval with jitter, so that objects do not run together.

@@ -217,6 +217,7 @@ impl Controller for Kustomizations {
     async fn forget(&self, key: &Key, memory: Memory, _why: Absence) {
         self.here.view.forget(key);
         self.kit.artifacts.release(&object_ref(key));
+        self.kit.missing_kinds.forget(&object_ref(key));
         if let Some(access) = memory.access {
             access.view.forget(key);
         }

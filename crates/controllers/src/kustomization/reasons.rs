@@ -235,8 +235,12 @@ impl fmt::Display for Stall {
             }
             Stall::EmptyRender { key, revision, held } => write!(
                 f,
-                "revision {revision} declares no objects, and pruning would delete all {held} objects of its inventory; \
+                "revision {revision} declares no objects, and pruning would delete {} of its inventory; \
                  nothing was changed. If this is meant, confirm with: {}",
+                match held {
+                    1 => "the 1 object".to_owned(),
+                    held => format!("all {held} objects"),
+                },
                 annotate(key, ALLOW_EMPTY, revision)
             ),
             Stall::PruneBudget {

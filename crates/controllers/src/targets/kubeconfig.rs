@@ -159,7 +159,7 @@ fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), Kube
         (
             user.exec.is_some() && !policy.insecure_kubeconfig_exec,
             "users[].user.exec",
-            "a Secret may not run programs; use a token, or start the controllers with --insecure-kubeconfig-exec",
+            "a Secret may not run programs; use a token, or start `equate controllers` with --insecure-kubeconfig-exec",
         ),
         (
             user.auth_provider.is_some(),
@@ -169,7 +169,7 @@ fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), Kube
         (
             insecure && !policy.insecure_kubeconfig_tls,
             "clusters[].cluster.insecure-skip-tls-verify",
-            "the server must prove its identity; set certificate-authority-data, or start the controllers with \
+            "the server must prove its identity; set certificate-authority-data, or start `equate controllers` with \
              --insecure-kubeconfig-tls",
         ),
         (

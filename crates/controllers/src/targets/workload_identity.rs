@@ -44,17 +44,17 @@ const CA_BYTES_MAX: usize = 256 << 10;
 pub enum WorkloadIdentityError {
     /// The feature gate is off.
     #[error(
-        "ObjectLevelWorkloadIdentity feature gate is not enabled, so no token of a ServiceAccount is requested; enable \
-         it with --feature-gates=ObjectLevelWorkloadIdentity=true, or use a kubeconfig in spec.kubeConfig.secretRef"
+        "ObjectLevelWorkloadIdentity feature gate is not enabled, so no token of a ServiceAccount is requested; \
+         `equate controllers` enables it with --feature-gates=ObjectLevelWorkloadIdentity=true, or use a kubeconfig in spec.kubeConfig.secretRef"
     )]
     Gated,
     /// The audience is not listed.
     #[error(
-        "a token for audience {0:?} is not allowed; the controllers allow it with --workload-identity-audiences"
+        "a token for audience {0:?} is not allowed; `equate controllers` allows it with --workload-identity-audiences"
     )]
     Audience(String),
     /// The host is not listed.
-    #[error("no token may be sent to {0:?}; the controllers allow it with --workload-identity-hosts")]
+    #[error("no token may be sent to {0:?}; `equate controllers` allows it with --workload-identity-hosts")]
     Host(String),
     /// A cloud's provider.
     #[error(
@@ -383,7 +383,7 @@ mod tests {
                 _ => panic!("{audiences:?} {hosts:?}: {message:?}"),
             }
         };
-        let gate = "enable it with --feature-gates=ObjectLevelWorkloadIdentity=true";
+        let gate = "enables it with --feature-gates=ObjectLevelWorkloadIdentity=true";
         check(false, &[], &[], Some(gate));
         // lists only narrow it
         check(false, &["prod", "test"], &["prod.example"], Some(gate));

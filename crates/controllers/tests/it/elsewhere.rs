@@ -422,7 +422,7 @@ async fn a_config_map_gives_no_token_without_the_feature_gate() {
     session.kustomize("apps", "apps", by_identity()).await;
     let message = session.fails("apps", "ReconciliationFailed").await;
     assert!(
-        message.contains("enable it with --feature-gates=ObjectLevelWorkloadIdentity=true"),
+        message.contains("enables it with --feature-gates=ObjectLevelWorkloadIdentity=true"),
         "{message}"
     );
     other.value("a", None).await;
@@ -432,7 +432,7 @@ async fn a_config_map_gives_no_token_without_the_feature_gate() {
     session.engine(options).await;
     let refused = |status: &equate_api::kustomize::KustomizationStatus| {
         let (_, message) = crate::session::ready(status);
-        message.contains("the controllers allow it with --workload-identity-hosts")
+        message.contains("`equate controllers` allows it with --workload-identity-hosts")
     };
     session.until("apps", "the host is refused", refused).await;
     other.value("a", None).await;

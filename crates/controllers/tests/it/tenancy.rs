@@ -532,7 +532,7 @@ async fn a_forged_status_makes_no_request_to_another_server() {
         artifact
     };
     forged::<OciRepository>(&session, "internal", oci.clone(), &of(&server, "internal")).await;
-    let refused = "it is no Service of namespace flux-system; if it is one, start the controllers with --artifact-server=127.0.0.1";
+    let refused = "it is no Service of namespace flux-system; if it is one, start `equate controllers` with --artifact-server=127.0.0.1";
     opens_nothing(&session, "OCIRepository", "internal", refused).await;
     assert_eq!(server.asked("app"), 0);
 

@@ -71,7 +71,7 @@ pub(super) fn connect(
 
 fn authorization(credentials: &Credentials) -> Result<Option<HeaderValue>, Failure> {
     let (scheme, secret) = match credentials {
-        Credentials::None | Credentials::Ssh { .. } => return Ok(None),
+        Credentials::None | Credentials::Ssh { .. } | Credentials::SshAgent { .. } => return Ok(None),
         Credentials::Basic { username, password } => {
             let pair = [username.as_bytes(), b":", password.expose()].concat();
             ("Basic ", Secret::new(base64(&pair)))

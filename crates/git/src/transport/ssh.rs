@@ -1,6 +1,6 @@
 //! SSH in this process, without outside configuration.
 //!
-//! It uses no program, configuration file, agent, environment or forwarding, no other key or known host
+//! It uses no program, configuration file, environment or forwarding, no agent but a given one, no other key or known host
 //! than the given ones, and never prompts. One connection runs one command, `git-upload-pack`, with its
 //! path quoted for the remote shell.
 
@@ -17,6 +17,7 @@ use crate::{
     remote::{Credentials, Endpoint, Proxy},
 };
 
+mod agent;
 mod algorithms;
 mod channel;
 mod dial;
@@ -28,6 +29,7 @@ mod proof;
 
 pub use algorithms::{SshAlgorithmError, SshAlgorithms};
 use channel::{Command, Line};
+use host::Identity;
 use known_hosts::Known;
 
 #[derive(Debug)]
@@ -48,19 +50,25 @@ pub(super) fn connect(
     credentials: &Credentials,
     shared: &Shared,
 ) -> Result<(Box<dyn Transport + Send>, Cut), Failure> {
-    let Credentials::Ssh {
-        identity,
-        known_hosts,
-        passphrase,
-    } = credentials
+    let (Credentials::Ssh { known_hosts, .. } | Credentials::SshAgent { known_hosts, .. }) = credentials
     else {
         return Err(Failure::new(Kind::Authentication, "ssh needs a key"));
     };
     let unusable = |problem, error| Failure::new(Kind::Authentication, problem).because(error);
     let known = Known::read(known_hosts, endpoint.bare_host(), endpoint.ssh_port())
         .map_err(|error| Failure::new(Kind::Limit, "cannot read known_hosts").because(error))?;
-    let key = key::read(identity, passphrase.as_ref())
-        .map_err(|error| unusable("the private key cannot be used", error))?;
+    let identity = match credentials {
+        Credentials::Ssh {
+            identity, passphrase, ..
+        } => Identity::Key(
+            key::read(identity, passphrase.as_ref())
+                .map_err(|error| unusable("the private key cannot be used", error))?,
+        ),
+        Credentials::SshAgent { socket, .. } => Identity::Agent(socket.clone()),
+        Credentials::None | Credentials::Basic { .. } | Credentials::Bearer(_) => {
+            return Err(Failure::new(Kind::Authentication, "ssh needs a key"));
+        }
+    };
     // Decrypting a key has its own limits, and its time counts.
     if shared.is_over() {
         return Err(deadline_failure(shared));
@@ -68,7 +76,7 @@ pub(super) fn connect(
     let preferred = clients.ssh().preferred(&known);
     let runtime = clients.runtime()?;
     let conversation = async {
-        let open = host::open(clients.egress(), endpoint, proxy, known, preferred, key).await?;
+        let open = host::open(clients.egress(), endpoint, proxy, known, preferred, identity).await?;
         let ended = |error| Failure::new(Kind::RemoteFailure, "the host ended the session").because(error);
         // Most hosts refuse environment variables, except git's own; the session then uses protocol version
         // 1.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use equate_git::{Credentials, Kind, Limits, Mirrors, Proxy, Reference, Remote, Secret, SshAlgorithms};
 use equate_testkit::{
     eventually::eventually,
-    git::{self as proxy, Repository, SshFault, SshKey, SshServer},
+    git::{self as proxy, Repository, SshAgent, SshFault, SshKey, SshServer},
 };
 
 use crate::{Fixture, chain};
@@ -78,6 +78,34 @@ fn fetch_runs_one_upload_pack() {
     check("me@", "/~me/fleet", "me git-upload-pack '~me/fleet'");
     check("git@", "/fleet%20it's", r"git git-upload-pack '/fleet it'\''s'");
     check("git@", "/fleet$(id)", "git git-upload-pack '/fleet$(id)'");
+}
+
+#[test]
+fn keys_of_an_agent_authenticate() {
+    let repository = repository();
+    let Some(server) = repository.serve_ssh().unwrap() else {
+        return;
+    };
+    let (stranger, right) = (SshKey::ed25519(77), SshKey::parse(&server.identity()).unwrap());
+    let remote = |agent: &SshAgent| {
+        Remote::new(server.url()).with_credentials(Credentials::SshAgent {
+            socket: agent.socket(),
+            known_hosts: server.known_hosts().into_bytes(),
+        })
+    };
+    let agent = SshAgent::start(&[stranger.clone(), right]).unwrap();
+    assert_eq!(pull(&Fixture::new().mirrors, &remote(&agent)), Ok(1));
+    let agent = SshAgent::start(&[stranger]).unwrap();
+    refused(
+        &remote(&agent),
+        Kind::Authentication,
+        "the host refused the keys of the ssh agent",
+    );
+    let agent = SshAgent::start(&[]).unwrap();
+    refused(&remote(&agent), Kind::Authentication, "the ssh agent has no key");
+    let gone = remote(&agent);
+    drop(agent);
+    refused(&gone, Kind::Authentication, "the ssh agent does not answer");
 }
 
 /// A host that only the proxy can resolve, through a proxy that requires credentials.

@@ -25,15 +25,14 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    fn go_type(&self) -> String {
+    fn wanted(&self) -> &'static str {
         match self {
-            Self::Text => "string".to_owned(),
-            Self::Flag => "bool".to_owned(),
-            Self::Integer => "int64".to_owned(),
-            Self::Texts => "map[string]string".to_owned(),
-            Self::List(item) => format!("[]{}", item.go_type()),
-            Self::Struct { name, .. } => format!("types.{name}"),
-            Self::Any => "interface {}".to_owned(),
+            Self::Text => "a string",
+            Self::Flag => "true or false",
+            Self::Integer => "a whole number",
+            Self::Texts => "a map of strings",
+            Self::List(_) => "a list",
+            Self::Struct { .. } | Self::Any => "a map",
         }
     }
 }
@@ -125,13 +124,16 @@ impl Decoder<'_> {
     }
 
     fn decode_fault(&self, value: &Value, shape: &Shape, field: &str) -> DecodeFault {
-        let found = type_name(value);
-        let wanted = shape.go_type();
-        let text = if field.is_empty() {
-            format!("json: cannot unmarshal {found} into Go value of type {wanted}")
-        } else {
-            let (root, path) = (self.root, self.pointer.join(".").replace("~1", "/"));
-            format!("json: cannot unmarshal {found} into Go struct field {root}.{path} of type {wanted}")
+        let (found, wanted) = (type_name(value), shape.wanted());
+        let text = match field.is_empty() {
+            true => format!(
+                "the content of a {} must be {wanted}, but is of type {found}",
+                self.root
+            ),
+            false => {
+                let path = self.pointer.join(".").replace("~1", "/");
+                format!("{path} must be {wanted}, but is of type {found}")
+            }
         };
         (self.pointer.clone(), Fault::Decode(text))
     }

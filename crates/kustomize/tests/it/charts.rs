@@ -189,7 +189,7 @@ fn chart_errors_name_their_place() {
         ),
         (
             "helmCharts: [{name: web, valuesFile: ../secret.yaml}]\n",
-            "base/kustomization.yaml:1:14: evalsymlink failure on '../secret.yaml': no such file or directory",
+            "base/kustomization.yaml:1:14: no such file or directory: '../secret.yaml'",
         ),
         (
             "helmCharts: [{name: web, valuesFile: ../top/kustomization.yaml}]\n",

@@ -164,7 +164,7 @@ spec:
     let error = build(&tree, &spec).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "k/kustomization.yaml: evalsymlink failure on '../absent': no such file or directory"
+        "k/kustomization.yaml: no such file or directory: '../absent'"
     );
     spec.components = vec!["https://example.com/x".to_owned()];
     let error = build(&tree, &spec).unwrap_err();
@@ -321,6 +321,6 @@ fn links_are_followed_inside_the_tree() {
     let error = build(&tree, &spec("k")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "k/kustomization.yaml:1:26: evalsymlink failure on 'base': too many links: its symbolic links form a cycle"
+        "k/kustomization.yaml:1:26: too many links: the symbolic links of 'base' form a cycle"
     );
 }

@@ -151,7 +151,7 @@ fn remote_resources_are_built() {
         ),
         (
             "resources: ['https://h.example/o/none//app?ref=v1']\n",
-            "k/kustomization.yaml:1:13: https://h.example/o/none@v1 cannot be fetched: no such repository",
+            "k/kustomization.yaml:1:13: https://h.example/o/none//app?ref=v1 cannot be fetched: no such repository",
         ),
         (
             "resources: ['https://u:secret@h.example/o/none.git']\n",
@@ -167,7 +167,7 @@ fn remote_resources_are_built() {
         ),
         (
             "resources: ['https://h.example/o/base//absent?ref=v1']\n",
-            "k/kustomization.yaml:1:13: evalsymlink failure on 'https://h.example/o/base@v1//absent': no such file or directory",
+            "k/kustomization.yaml:1:13: no such file or directory: 'https://h.example/o/base@v1//absent'",
         ),
         (
             "resources: ['https://h.example/o/base//app/a.yaml?ref=v1']\n",
@@ -250,12 +250,12 @@ fn built_url_appears_once_in_errors() {
         (
             "https://h.example/o/none//app?ref=v1",
             loaders(&world),
-            "https://h.example/o/none@v1 cannot be fetched",
+            "https://h.example/o/none//app?ref=v1 cannot be fetched: no such repository",
         ),
         (
             "https://h.example/o/base//none?ref=v1",
             loaders(&world),
-            "evalsymlink failure on 'https://h.example/o/base@v1//none': no such file or directory",
+            "no such file or directory: 'https://h.example/o/base@v1//none'",
         ),
         (
             "https://h.example/o/base//link?ref=v1",

@@ -19,6 +19,8 @@ use gix::{
 };
 use tempfile::TempDir;
 
+#[cfg(unix)]
+mod agent;
 mod answers;
 mod github;
 mod proxy;
@@ -26,6 +28,8 @@ pub mod serve;
 pub mod ssh;
 mod tls;
 
+#[cfg(unix)]
+pub use agent::SshAgent;
 pub use github::GithubApi;
 pub use proxy::{Proxy, SocksProxy};
 pub use serve::{Answered, Fault, Guard, HttpServer};

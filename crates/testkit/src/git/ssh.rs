@@ -65,6 +65,10 @@ impl SshKey {
             .map_err(io::Error::other)
     }
 
+    pub(super) fn key(&self) -> &PrivateKey {
+        &self.0
+    }
+
     /// The private key in OpenSSH's format.
     pub fn private(&self) -> String {
         written(&self.0)

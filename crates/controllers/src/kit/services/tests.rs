@@ -30,6 +30,7 @@ fn kit(folder: &std::path::Path) -> Kit {
         recorder: Recorder::start(client.clone(), EventLimits::default()),
         client,
         settings: Settings {
+            unreconciled: BTreeSet::new(),
             root: None,
             default_namespace: None,
             poll: None,

@@ -27,6 +27,7 @@ use crate::ObjectRef;
 use crate::corrections::describe;
 use crate::kit::controller::Acted;
 use crate::kit::events::Severity;
+use crate::kit::missing_kinds::MissingKinds;
 use crate::kit::reconciliation::Stop;
 use crate::kustomization::decide::health::{HealthSummary, verdict};
 use crate::kustomization::decide::objects::Objects;
@@ -76,9 +77,12 @@ pub(super) async fn apply(
     }
     let options = objects.options();
     let execution = execution(cx, ks, &options);
-    let staged = stages(cx, run, ks, &application, &objects.desired, &execution).await;
+    let mut missing = MissingKinds::default();
+    let desired = (objects.desired.as_slice(), &mut missing);
+    let staged = stages(cx, run, ks, &application, desired, &execution).await;
     Ok(match staged {
         Staged::Done => {
+            cx.kit.missing_kinds.resolve(&object_ref(&ks.key));
             passed(cx, run, ks, application.plan, &objects);
             Acted::Again
         }
@@ -94,7 +98,11 @@ pub(super) async fn apply(
             run.memory.this_run.kinds = None;
             Acted::Again
         }
-        Staged::Failed(failure) => fail(cx, run, ks, failure, None),
+        Staged::Failed(failure) => {
+            let failed = fail(cx, run, ks, failure, None);
+            cx.kit.missing_kinds.set(&object_ref(&ks.key), missing);
+            failed
+        }
     })
 }
 
@@ -131,7 +139,7 @@ fn passed(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: Plan, obj
         record.applied = true;
     }
     announce_record(cx, &run.memory, ks);
-    let held = expected(&run.memory, &plan, objects);
+    let held = expected(cx, &run.memory, &plan, objects);
     let passed = Passed {
         plan: Arc::new(plan),
         desired: Arc::clone(&objects.desired),
@@ -144,7 +152,7 @@ async fn stages(
     run: &mut Run<'_>,
     ks: &Declared,
     application: &Application,
-    desired: &[Desired],
+    (desired, missing): (&[Desired], &mut MissingKinds),
     execution: &Execution<'_>,
 ) -> Staged {
     if let Some(record) = &mut run.memory.record {
@@ -166,6 +174,7 @@ async fn stages(
             // a failed stage may have applied Kustomizations, too
             announce_record(cx, &run.memory, ks);
             if let Some(failure) = failure(&applied) {
+                *missing = missing_kinds(&applied);
                 return leaves(run, &applied, failure, *until);
             }
         }
@@ -213,7 +222,8 @@ fn health_of(cx: &Kustomizations, memory: &Memory, ks: &Declared, stage: &Stage)
     let left = memory.record.as_ref().map(|record| &record.left);
     let left = |id: &ObjectId| left.is_some_and(|left| left.contains(id));
     let view = &cx.access(memory).view;
-    let ours = stage.steps.iter().filter(|step| counts(step) && !left(step.id()));
+    let ours = stage.steps.iter();
+    let ours = ours.filter(|step| counts(cx, step) && !left(step.id()));
     verdict(ours.filter_map(|step| {
         let (_, health) = state::healthy(view, &cx.rules, &ks.key, step.id());
         // nothing watches it, so waiting would never end
@@ -357,7 +367,7 @@ fn take_in(
 }
 
 /// The condition under which each object counts as drifted from now on.
-fn expected(memory: &Memory, plan: &Plan, objects: &Objects) -> Vec<Held> {
+fn expected(cx: &Kustomizations, memory: &Memory, plan: &Plan, objects: &Objects) -> Vec<Held> {
     let desired = &objects.desired;
     let digests: BTreeMap<&ObjectId, &Desired> =
         desired.iter().map(|desired| (&desired.id, desired)).collect();
@@ -376,7 +386,7 @@ fn expected(memory: &Memory, plan: &Plan, objects: &Objects) -> Vec<Held> {
                     false => expects(&objects.live, memory, step, desired),
                 },
                 leaves: desired.is_some_and(goes_by_itself),
-                counts: !left && counts(step),
+                counts: !left && counts(cx, step),
             }
         })
         .collect()
@@ -410,15 +420,34 @@ fn live_digest(live: &Live, id: &ObjectId) -> Option<Digest> {
     }
 }
 
-/// Whether an object's health is checked. Objects that a person excluded are not.
-fn counts(step: &Step) -> bool {
-    !matches!(
+/// Whether an object's health is checked. Objects that a person excluded, or that nothing reconciles, are not.
+fn counts(cx: &Kustomizations, step: &Step) -> bool {
+    let left = matches!(
         step,
         Step::Keep(
             _,
             KeepReason::Ignored | KeepReason::OwnLoop | KeepReason::HeldBy(_)
         )
-    )
+    );
+    !left && !cx.kit.is_unreconciled(step.id())
+}
+
+fn missing_kinds(applied: &Applied) -> MissingKinds {
+    let (mut kinds, mut only) = (BTreeMap::new(), true);
+    for failure in applied.failures() {
+        match &failure.error {
+            ApplyError::NoSuchKind { gvk } => {
+                *kinds.entry(gvk.clone()).or_default() |= !failure.id.namespace.is_empty();
+            }
+            _ => only = false,
+        }
+    }
+    let resolved = false;
+    MissingKinds {
+        kinds,
+        only,
+        resolved,
+    }
 }
 
 /// The failure of a stage; transient only if no object in it needs a change.

@@ -22,7 +22,7 @@ use crate::kustomization::observe::follow::follow;
 use crate::kustomization::reasons::{Failure, Retry, Stall};
 use crate::kustomization::report::{Done, Outcome, Ready};
 use crate::kustomization::status::{Attempt, Healthy};
-use crate::kustomization::{Kustomizations, Run, count};
+use crate::kustomization::{Kustomizations, Run, count, object_ref};
 
 use super::unplanned;
 
@@ -267,6 +267,7 @@ pub(super) fn fail(
     failure: Failure,
     held: Option<Inventory>,
 ) -> Acted<Done> {
+    cx.kit.missing_kinds.forget(&object_ref(&ks.key));
     let (now, began) = (Instant::now(), run.began);
     let context = event_context(&run.memory);
     let failure = failure.map_message(|text| context.masked(text));

@@ -61,8 +61,8 @@ pub(super) async fn source(
     let source = ks.source_ref();
     if ks.source_kind == SourceKind::ExternalArtifact && !cx.kit.settings.policy.external_artifacts {
         let why = format!(
-            "can't access '{}/{}', ExternalArtifact feature gate is disabled; enable it with \
-             --feature-gates=ExternalArtifact=true",
+            "can't access '{}/{}', ExternalArtifact feature gate is disabled; `equate controllers` enables \
+             it with --feature-gates=ExternalArtifact=true",
             ks.source_kind, ks.source
         );
         return (SourceSeen::Denied(why), None);

@@ -21,7 +21,7 @@ use crate::kustomization::decide::seen::{Deleted, Last};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::memory::{Expects, Held, Memory, Record};
 use crate::kustomization::rules::ObjectRules;
-use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, owner_of};
+use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, object_ref, owner_of};
 use crate::targets::target::Access;
 
 const ANSWER: Duration = Duration::from_secs(10);
@@ -58,10 +58,10 @@ pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Insta
         drifted: drifted(&access.view, record)
             .iter()
             .any(|id| memory.corrections.due(id, now) <= now),
-        freed: is_freed(cx, access, ks, record),
+        freed: is_freed(cx, access, ks, record) || cx.kit.missing_kinds.is_defined(&object_ref(&ks.key)),
         hope: record.dependency_states != dependency_states(cx, ks),
         checked: ks.wait || !record.checks.is_empty(),
-        health: health(access, &cx.rules, ks, objects, &record.checks),
+        health: health(cx, access, ks, objects, &record.checks),
         phase: record.phase,
     })
 }
@@ -146,15 +146,15 @@ pub(in crate::kustomization) fn healthy(
 }
 
 fn health(
+    cx: &Kustomizations,
     access: &Access,
-    rules: &ObjectRules,
     ks: &Declared,
     objects: &[Held],
     checks: &[ObjectId],
 ) -> HealthSummary {
     let view = &access.view;
     let state = |id: &ObjectId| {
-        let (presence, health) = healthy(view, rules, &ks.key, id);
+        let (presence, health) = healthy(view, &cx.rules, &ks.key, id);
         health.unwrap_or_else(|| Health {
             status: Status::Unknown,
             message: match presence {
@@ -176,7 +176,7 @@ fn health(
                 .map(|held| (&held.id, state(&held.id))),
         )
     } else {
-        let ids = checks.iter().filter(|id| !own(id));
+        let ids = checks.iter().filter(|id| !own(id) && !cx.kit.is_unreconciled(id));
         verdict(ids.map(|id| (id, state(id))))
     }
 }

@@ -1,6 +1,9 @@
 //! Connects to the host, verifies its key, and authenticates.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 use equate_egress::Egress;
 use russh::{
@@ -17,6 +20,7 @@ use russh::{
 use tokio::net::TcpStream;
 
 use super::{
+    agent,
     channel::Line,
     dial::dial,
     known_hosts::Known,
@@ -199,6 +203,13 @@ impl Handler for Host {
     }
 }
 
+/// The proof of the user's identity.
+pub(super) enum Identity {
+    Key(PrivateKey),
+    /// The socket of an agent.
+    Agent(PathBuf),
+}
+
 pub(super) struct Open {
     pub(super) handle: Handle<Host>,
     pub(super) channel: Channel<Msg>,
@@ -213,7 +224,7 @@ pub(super) async fn open(
     proxy: Option<&Proxy>,
     known: Known,
     preferred: russh::Preferred,
-    key: PrivateKey,
+    identity: Identity,
 ) -> Result<Open, Failure> {
     let stream = dial(egress, endpoint, proxy).await?;
     let unusable = |error| Failure::new(Kind::Unreachable, "no connection").because(error);
@@ -246,7 +257,10 @@ pub(super) async fn open(
     let signature = handle.agent_session_binding().map(AgentSessionBinding::signature);
     proof::signature(agreed.get(), signature).map_err(negotiation_mismatch)?;
     let user = endpoint.user.as_deref().unwrap_or(USER);
-    authenticate(&mut handle, user, key, &close_reason).await?;
+    match identity {
+        Identity::Key(key) => authenticate(&mut handle, user, key, &close_reason).await?,
+        Identity::Agent(socket) => agent::authenticate(&mut handle, user, &socket, &close_reason).await?,
+    }
     let channel = handle
         .channel_open_session()
         .await
@@ -289,7 +303,7 @@ fn handshake_failure(error: HostError) -> Failure {
     }
 }
 
-fn ended(error: &russh::Error, reason: &CloseReason) -> Failure {
+pub(super) fn ended(error: &russh::Error, reason: &CloseReason) -> Failure {
     let failure = Failure::new(Kind::RemoteFailure, "the host ended the session");
     match reason.message() {
         Some(message) => failure.because(message),
@@ -334,7 +348,7 @@ async fn authenticate(
     })
 }
 
-fn methods(methods: &russh::MethodSet) -> String {
+pub(super) fn methods(methods: &russh::MethodSet) -> String {
     let names: Vec<String> = methods.iter().map(String::from).collect();
     match names.is_empty() {
         true => "nothing else".to_owned(),
@@ -343,7 +357,10 @@ fn methods(methods: &russh::MethodSet) -> String {
 }
 
 /// The hashes that the host lists, or else all in turn. Never SHA-1.
-async fn hashes(handle: &Handle<Host>, reason: &CloseReason) -> Result<Vec<Option<HashAlg>>, Failure> {
+pub(super) async fn hashes(
+    handle: &Handle<Host>,
+    reason: &CloseReason,
+) -> Result<Vec<Option<HashAlg>>, Failure> {
     let best = handle.best_supported_rsa_hash().await;
     match best.map_err(|error| ended(&error, reason))? {
         None => Ok(vec![Some(HashAlg::Sha512), Some(HashAlg::Sha256)]),

@@ -1,0 +1,197 @@
+//! Groups failures by their cause, and says which kinds Equate does not reconcile. Pure.
+
+use super::definitions::Defined;
+use crate::schemaless::GroupKind;
+use equate_controllers::ObjectRef;
+use equate_controllers::kit::MissingKinds;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The causes that are named before the others are counted.
+const NAMED: usize = 20;
+/// Objects that wait for others are named up to this number.
+pub(crate) const WAITING_NAMED: usize = 5;
+
+/// Facts about kinds, beside the objects' own statuses.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) missing: BTreeMap<ObjectRef, MissingKinds>,
+    pub(crate) defined: Defined,
+    /// The owners whose source has a kind without a controller, with that source.
+    pub(crate) blocked: BTreeMap<ObjectRef, String>,
+}
+
+/// A line for each missing kind that one of these failing owners needs.
+pub(crate) fn causes(facts: &Facts, failing: &BTreeSet<ObjectRef>) -> Vec<String> {
+    let mut owners: BTreeMap<GroupKind, BTreeSet<&ObjectRef>> = BTreeMap::new();
+    for (owner, missing) in facts.missing.iter().filter(|(owner, _)| failing.contains(owner)) {
+        for gvk in missing.kinds.keys() {
+            let of_kind = owners.entry((gvk.group.clone(), gvk.kind.clone()));
+            of_kind.or_default().insert(owner);
+        }
+    }
+    let mut by_number: Vec<_> = owners.into_iter().collect();
+    by_number.sort_by_key(|(_, owners)| std::cmp::Reverse(owners.len()));
+    let more = by_number.len().saturating_sub(NAMED);
+    let mut lines: Vec<String> = by_number
+        .iter()
+        .take(NAMED)
+        .map(|(kind, owners)| cause(facts, kind, owners))
+        .collect();
+    if more > 0 {
+        lines.push(format!("{more} more kinds are not defined"));
+    }
+    let helps = by_number
+        .iter()
+        .any(|(kind, _)| !facts.defined.refused.contains_key(kind));
+    match lines.last_mut() {
+        Some(last) if helps => last.push_str("; try --crds or --unknown-kinds=accept"),
+        _ => {}
+    }
+    lines
+}
+
+fn cause(facts: &Facts, kind: &GroupKind, owners: &BTreeSet<&ObjectRef>) -> String {
+    let counted = counted(owners);
+    let of = if kind.0.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", kind.0)
+    };
+    match facts.defined.refused.get(kind) {
+        Some((_, why)) => format!("{}{of} is not defined: {counted}; {why}", kind.1),
+        None => format!("{}{of} is not defined: {counted}", kind.1),
+    }
+}
+
+/// `Kustomization/apps`, or `16 Kustomizations`.
+fn counted(owners: &BTreeSet<&ObjectRef>) -> String {
+    match owners.iter().collect::<Vec<_>>().as_slice() {
+        [only] => format!("{}/{}", only.kind, only.name),
+        all => {
+            let kind = all.first().map_or("object", |owner| owner.kind);
+            format!("{} {kind}s", all.len())
+        }
+    }
+}
+
+/// Lines about what is applied and not acted on.
+pub(crate) fn notes(facts: &Facts, unsupported: &BTreeMap<String, usize>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !unsupported.is_empty() {
+        let total: usize = unsupported.values().sum();
+        let kinds: Vec<String> = unsupported
+            .iter()
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect();
+        lines.push(format!(
+            "{total} {} stored and not reconciled, because Equate has no controller for {}: {}",
+            if total == 1 { "object is" } else { "objects are" },
+            if unsupported.len() == 1 {
+                "its kind yet"
+            } else {
+                "these kinds yet"
+            },
+            kinds.join(", ")
+        ));
+    }
+    let schemaless = &facts.defined.schemaless;
+    if !schemaless.is_empty() {
+        let names = schemaless.iter().map(|(_, kind)| kind.as_str());
+        let mut named: Vec<&str> = names.take(NAMED).collect();
+        if schemaless.len() > NAMED {
+            named.push("...");
+        }
+        lines.push(format!(
+            "{} accepted without a schema, so nothing validates or reconciles {}: {}",
+            if schemaless.len() == 1 {
+                "1 kind is".to_owned()
+            } else {
+                format!("{} kinds are", schemaless.len())
+            },
+            if schemaless.len() == 1 {
+                "its objects"
+            } else {
+                "their objects"
+            },
+            named.join(", ")
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use equate_manifest::object::GroupVersionKind;
+
+    fn owner(name: &str) -> ObjectRef {
+        ObjectRef::new("Kustomization", "flux-system", name)
+    }
+
+    fn lacking(kinds: &[&str]) -> MissingKinds {
+        let gvk = |kind: &&str| (GroupVersionKind::new("x.org", "v1", *kind), true);
+        MissingKinds {
+            kinds: kinds.iter().map(gvk).collect(),
+            only: true,
+            resolved: false,
+        }
+    }
+
+    #[test]
+    fn failures_are_grouped_by_the_missing_kind() {
+        let mut facts = Facts {
+            missing: [
+                (owner("a"), lacking(&["Secret", "Route"])),
+                (owner("b"), lacking(&["Secret"])),
+                (owner("suspended"), lacking(&["Other"])),
+            ]
+            .into(),
+            ..Facts::default()
+        };
+        let failing = [owner("a"), owner("b"), owner("c")].into();
+        assert_eq!(
+            causes(&facts, &failing),
+            [
+                "Secret (x.org) is not defined: 2 Kustomizations",
+                "Route (x.org) is not defined: Kustomization/a; try --crds or --unknown-kinds=accept",
+            ]
+        );
+        let refused = |kind: &str| {
+            (
+                ("x.org".to_owned(), kind.to_owned()),
+                (BTreeSet::new(), "no".to_owned()),
+            )
+        };
+        facts.defined.refused = [refused("Secret"), refused("Route")].into();
+        // a flag that did not help is not named again
+        assert_eq!(
+            causes(&facts, &failing),
+            [
+                "Secret (x.org) is not defined: 2 Kustomizations; no",
+                "Route (x.org) is not defined: Kustomization/a; no"
+            ]
+        );
+        assert_eq!(causes(&facts, &BTreeSet::new()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn kinds_without_a_controller_are_counted() {
+        let facts = Facts {
+            defined: Defined {
+                schemaless: [("x.org".to_owned(), "Route".to_owned())].into(),
+                ..Defined::default()
+            },
+            ..Facts::default()
+        };
+        let unsupported = [("HelmRelease".to_owned(), 2), ("HelmRepository".to_owned(), 1)].into();
+        assert_eq!(
+            notes(&facts, &unsupported),
+            [
+                "3 objects are stored and not reconciled, because Equate has no controller for these kinds yet: \
+                 2 HelmRelease, 1 HelmRepository",
+                "1 kind is accepted without a schema, so nothing validates or reconciles its objects: Route",
+            ]
+        );
+        assert_eq!(notes(&Facts::default(), &BTreeMap::new()), Vec::<String>::new());
+    }
+}

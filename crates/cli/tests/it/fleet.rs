@@ -1,0 +1,306 @@
+//! Walk-throughs of `equate up` with repositories that need more than it has: definitions, controllers,
+//! credentials.
+
+use super::session::{Fleet, equate_in, printed};
+use equate_testkit::git::{Guard, Repository};
+use std::path::Path;
+
+const SECRET: &str = "apiVersion: external-secrets.io/v1
+kind: ExternalSecret
+metadata: { name: db, namespace: default }
+spec: { refreshInterval: 1h }
+";
+
+fn kustomization(name: &str, more: &str) -> String {
+    format!(
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {{ name: {name}, namespace: flux-system }}
+spec:
+  interval: 10m
+  path: ./{name}
+  prune: true
+  wait: true
+  sourceRef: {{ kind: GitRepository, name: flux-system }}
+{more}"
+    )
+}
+
+/// Two Kustomizations with a kind without a definition, and one that depends on them.
+fn fleet() -> Fleet {
+    let fleet = Fleet::empty();
+    fleet.commit("clusters/dev/a.yaml", Some(&kustomization("a", "")));
+    fleet.commit("clusters/dev/b.yaml", Some(&kustomization("b", "")));
+    let depends = "  dependsOn: [{ name: a }]\n";
+    fleet.commit("clusters/dev/c.yaml", Some(&kustomization("c", depends)));
+    fleet.commit("a/secret.yaml", Some(SECRET));
+    fleet.commit("b/secret.yaml", Some(&SECRET.replace("name: db", "name: web")));
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: c, namespace: default }\n";
+    fleet.commit("c/map.yaml", Some(map));
+    fleet
+}
+
+fn once(fleet: &Fleet, more: &[&str]) -> (Option<i32>, String) {
+    let mut arguments = vec!["up", "--path", "clusters/dev", "--once"];
+    arguments.extend(more);
+    let output = fleet.equate(&arguments);
+    (output.status.code(), printed(&output))
+}
+
+#[test]
+fn missing_kinds_are_one_cause() {
+    let (code, text) = once(&fleet(), &[]);
+    assert_eq!(code, Some(1), "{text}");
+    let cause = "  ExternalSecret (external-secrets.io) is not defined: 2 Kustomizations; \
+                 try --crds or --unknown-kinds=accept\n";
+    assert_eq!(text.matches(cause).count(), 1, "{text}");
+    assert!(!text.contains("dry-run failed"), "{text}");
+    assert!(text.contains("dependency 'flux-system/a' is not ready"), "{text}");
+}
+
+#[test]
+fn missing_kinds_are_accepted() {
+    let (code, text) = once(&fleet(), &["--unknown-kinds=accept"]);
+    assert_eq!(code, Some(0), "{text}");
+    for expected in [
+        "ready    Kustomization/c",
+        "idle     ExternalSecret/default/db  no schema",
+        "note     1 kind is accepted without a schema",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn missing_kinds_are_defined_from_files_and_catalogues() {
+    let fleet = fleet();
+    let place = tempfile::tempdir().unwrap();
+    let definition = r#"apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: externalsecrets.external-secrets.io }
+spec:
+  group: external-secrets.io
+  scope: Namespaced
+  names: { kind: ExternalSecret, plural: externalsecrets }
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: { openAPIV3Schema: { type: object, properties: { spec: { type: object, properties: { refreshInterval: { type: string } } } } } }
+"#;
+    std::fs::write(place.path().join("crds.yaml"), definition).unwrap();
+    let crds = place.path().to_str().unwrap();
+    let (code, text) = once(&fleet, &["--crds", crds]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("ready    ExternalSecret/default/db  Current"),
+        "{text}"
+    );
+    let catalogue = tempfile::tempdir().unwrap();
+    std::fs::create_dir(catalogue.path().join("external-secrets.io")).unwrap();
+    let schema =
+        r#"{ "type": "object", "properties": { "spec": { "type": "object", "required": ["data"] } } }"#;
+    std::fs::write(
+        catalogue
+            .path()
+            .join("external-secrets.io/externalsecret_v1.json"),
+        schema,
+    )
+    .unwrap();
+    let (code, text) = once(&fleet, &["--crds", catalogue.path().to_str().unwrap()]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("spec.data: Required value"), "{text}");
+    let (code, text) = once(&fleet, &["--crds", &format!("{crds}/absent")]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("/absent does not exist"), "{text}");
+}
+
+const RELEASE: &str = "apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: { name: redis, namespace: flux-system }
+spec: { interval: 1m, chartRef: { kind: OCIRepository, name: redis } }
+";
+
+#[test]
+fn kinds_without_a_controller_are_unsupported() {
+    let fleet = Fleet::empty();
+    fleet.commit("clusters/dev/a.yaml", Some(&kustomization("a", "")));
+    fleet.commit("a/release.yaml", Some(RELEASE));
+    let (code, text) = once(&fleet, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    for expected in [
+        "ready    Kustomization/a",
+        "idle     HelmRelease/flux-system/redis  unsupported",
+        "note     1 object is stored and not reconciled, because Equate has no controller for its kind yet: 1 HelmRelease",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let up = fleet.up("note     1 object is stored");
+    let output = fleet.equate(&["reconcile", "hr", "redis"]);
+    let text = printed(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("`equate up` has no controller for HelmRelease yet"),
+        "{text}"
+    );
+    let text = printed(&fleet.equate(&["tree", "ks", "a"]));
+    assert!(
+        text.contains("unsupported: Equate has no controller for it yet"),
+        "{text}"
+    );
+    assert!(up.interrupt());
+}
+
+#[test]
+fn a_kustomization_with_an_unsupported_source_fails_at_once() {
+    let fleet = Fleet::empty();
+    let source = "apiVersion: source.toolkit.fluxcd.io/v1
+kind: OCIRepository
+metadata: { name: app, namespace: flux-system }
+spec: { interval: 1m, url: oci://registry.example.org/app }
+";
+    let from_oci = kustomization("a", "").replace(
+        "kind: GitRepository, name: flux-system",
+        "kind: OCIRepository, name: app",
+    );
+    fleet.commit("clusters/dev/a.yaml", Some(&format!("{source}---\n{from_oci}")));
+    let (code, text) = once(&fleet, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    let reason = "Kustomization/a: its source OCIRepository/app is unsupported: Equate has no controller";
+    assert!(text.contains(reason), "{text}");
+    assert!(!text.contains("--timeout"), "{text}");
+}
+
+const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: a, namespace: default }\n";
+
+/// A directory, a repository and its server; none without git.
+fn guarded() -> Option<(tempfile::TempDir, Repository, equate_testkit::git::HttpServer)> {
+    let repository = Repository::init().unwrap();
+    repository.commit(&[("app/map.yaml", Some(MAP))]).unwrap();
+    let guard = Guard::Basic("me".to_owned(), "secret".to_owned());
+    let server = repository.serve(guard, false).unwrap()?;
+    Some((tempfile::tempdir().unwrap(), repository, server))
+}
+
+fn once_at(home: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = equate_in(home, &[&["up", "--once", "--timeout", "60s"], arguments].concat())
+        .output()
+        .unwrap();
+    (output.status.code(), printed(&output))
+}
+
+#[test]
+fn a_private_repository_is_read_with_the_users_credentials() {
+    let Some((home, _repository, server)) = guarded() else {
+        return;
+    };
+    let url = server.url();
+    let (code, text) = once_at(home.path(), &[&url, "--path", "app"]);
+    assert_eq!(code, Some(1), "{text}");
+    let ways = "the host requires credentials (HTTP 401) (no credentials were found; sign in with git or set a token \
+                (git credential, ~/.netrc, GITHUB_TOKEN), give --username and --password-file, or clone it and give \
+                the directory)";
+    assert!(text.contains(ways), "{text}");
+    let reads = |home: &Path, more: &[&str]| {
+        let (code, text) = once_at(home, &[&[url.as_str(), "--path", "app"], more].concat());
+        assert_eq!(code, Some(0), "{more:?}: {text}");
+        assert!(!text.contains("secret"), "{text}");
+    };
+    let write = |name: &str, text: &str| {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(name), text).unwrap();
+        home
+    };
+    reads(
+        write(".netrc", "machine localhost login me password secret\n").path(),
+        &[],
+    );
+    let helper = "[credential]\n\thelper = \"!f() { echo username=me; echo password=secret; }; f\"\n";
+    reads(write(".gitconfig", helper).path(), &[]);
+    let home = write("password", "secret\n");
+    reads(home.path(), &["--username", "me", "--password-file", "password"]);
+    let (code, text) = once_at(
+        home.path(),
+        &[&url, "--path", "app", "--password-file", "password"],
+    );
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("the host refused the credentials (HTTP 401) (tried --password-file;"),
+        "{text}"
+    );
+}
+
+#[test]
+fn declared_repositories_need_the_flag() {
+    let Some((home, _repository, server)) = guarded() else {
+        return;
+    };
+    let fleet = Fleet::empty();
+    let source = format!(
+        "apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {{ name: app, namespace: flux-system }}
+spec: {{ interval: 1m, url: {}, ref: {{ name: HEAD }}, secretRef: {{ name: absent }} }}
+",
+        server.url()
+    );
+    let app = kustomization("app", "").replace("name: flux-system }", "name: app }");
+    fleet.commit("clusters/dev/app.yaml", Some(&format!("{source}---\n{app}")));
+    let netrc = "machine localhost login me password secret\n";
+    std::fs::write(home.path().join(".netrc"), netrc).unwrap();
+    let here = fleet.path().to_str().unwrap();
+    let host = server
+        .url()
+        .trim_start_matches("http://")
+        .split('/')
+        .next()
+        .unwrap()
+        .to_owned();
+    let flag = format!("--credentials-for={host}");
+    let (code, text) = once_at(home.path(), &[here, "--path", "clusters/dev"]);
+    assert_eq!(code, Some(1), "{text}");
+    let ways =
+        format!("use your own credentials with --credentials-for {host}, add the Secret of spec.secretRef");
+    assert!(text.contains(&ways), "{text}");
+    let (code, text) = once_at(home.path(), &[here, "--path", "clusters/dev", &flag]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn an_ssh_repository_is_read_with_the_users_key() {
+    let repository = Repository::init().unwrap();
+    repository.commit(&[("app/map.yaml", Some(MAP))]).unwrap();
+    let Some(server) = repository.serve_ssh().unwrap() else {
+        return;
+    };
+    let home = tempfile::tempdir().unwrap();
+    let ssh = home.path().join(".ssh");
+    std::fs::create_dir(&ssh).unwrap();
+    std::fs::write(ssh.join("id_ed25519"), server.identity()).unwrap();
+    let url = server.url();
+    let (code, text) = once_at(home.path(), &[&url, "--path", "app"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("the host's key does not match known_hosts") && text.contains("no line is for"),
+        "{text}"
+    );
+    assert!(text.contains("add a key to the ssh agent or to ~/.ssh"), "{text}");
+    std::fs::write(ssh.join("known_hosts"), server.known_hosts()).unwrap();
+    let (code, text) = once_at(home.path(), &[&url, "--path", "app"]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn an_installation_needs_an_image() {
+    let place = tempfile::tempdir().unwrap();
+    let output = equate_in(place.path(), &["install", "--export"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    let text = printed(&output);
+    assert!(
+        text.contains("there is no published image") && text.contains("cargo xtask image"),
+        "{text}"
+    );
+}
