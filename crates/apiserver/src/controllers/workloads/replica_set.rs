@@ -1,55 +1,73 @@
-//! ReplicaSets: the wanted number of pods, and their counts.
+//! ReplicaSets and ReplicationControllers: the wanted number of pods, and their counts.
 
-use super::Kind;
 use super::context::{
     Context, EVENTS_MAX, EventSource, condition, free_names, is_active, is_ready, pod_of, set_count,
 };
 use super::context::{seconds, wanted};
+use super::{Kind, pod};
 use crate::builtin::tree::{entries, get};
 use crate::controllers::object::{deleting, meta};
 use crate::store::Key;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 
-const COMPONENT: &str = "replicaset-controller";
+/// The differences between the two kinds.
+#[derive(Debug)]
+pub(super) struct Flavour {
+    component: &'static str,
+    counts_terminating: bool,
+}
 
-pub(super) fn reconcile(cx: &mut Context<'_>, set: &Value) {
+pub(super) const REPLICA_SET: Flavour = Flavour {
+    component: "replicaset-controller",
+    counts_terminating: true,
+};
+
+pub(super) const REPLICATION_CONTROLLER: Flavour = Flavour {
+    component: "replication-controller",
+    counts_terminating: false,
+};
+
+pub(super) fn reconcile(cx: &mut Context<'_>, set: &Value, flavour: &Flavour) {
     let pods = cx.children_of(set, Kind::Pod);
     let active: Vec<(&Key, &Value)> = pods.iter().copied().filter(|(_, p)| is_active(p)).collect();
     let replicas = wanted(set, "spec.replicas", 1);
     let refusal = cx.refusal();
     if active.len() < replicas {
-        add(cx, set, replicas - active.len());
+        add(cx, flavour.source(set), replicas - active.len());
     } else {
-        remove(cx, set, &active, active.len() - replicas);
+        remove(cx, flavour.source(set), &active, active.len() - replicas);
     }
     // Counts change while pods are created and deleted: write them afterwards, or when that fails.
     if active.len() == replicas || refusal.is_some() {
-        report(cx, set, &pods, refusal.as_deref());
+        report(cx, set, flavour, &pods, refusal.as_deref());
     }
 }
 
-fn event_source(set: &Value) -> EventSource<'_> {
-    EventSource {
-        component: COMPONENT,
-        about: set,
+impl Flavour {
+    fn source<'a>(&self, set: &'a Value) -> EventSource<'a> {
+        EventSource {
+            component: self.component,
+            about: set,
+        }
     }
 }
 
-fn add(cx: &mut Context<'_>, set: &Value, count: usize) {
+fn add(cx: &mut Context<'_>, source: EventSource<'_>, count: usize) {
+    let set = source.about;
     for (nth, name) in free_names(cx, meta(set, "name"), count).into_iter().enumerate() {
         let pod = pod_of(set, get(set, "spec.template"), &name);
         let mut actions = vec![cx.create(Kind::Pod, pod)];
         if nth < EVENTS_MAX {
             let message = format!("Created pod: {name}");
-            actions.push(cx.event(event_source(set), "Normal", "SuccessfulCreate", &message));
+            actions.push(cx.event(source, "Normal", "SuccessfulCreate", &message));
         }
         cx.step(actions);
     }
 }
 
 /// Pods that are not ready go first, then the youngest.
-fn remove(cx: &mut Context<'_>, set: &Value, active: &[(&Key, &Value)], count: usize) {
+fn remove(cx: &mut Context<'_>, source: EventSource<'_>, active: &[(&Key, &Value)], count: usize) {
     let mut ranked = active.to_vec();
     ranked.sort_by_key(|(key, pod)| {
         (
@@ -59,16 +77,22 @@ fn remove(cx: &mut Context<'_>, set: &Value, active: &[(&Key, &Value)], count: u
         )
     });
     for (nth, (key, pod)) in ranked.into_iter().take(count).enumerate() {
-        let mut actions = vec![cx.kill(key, pod)];
+        let mut actions = pod::remove(cx, key, pod);
         if nth < EVENTS_MAX {
             let message = format!("Deleted pod: {}", key.name);
-            actions.push(cx.event(event_source(set), "Normal", "SuccessfulDelete", &message));
+            actions.push(cx.event(source, "Normal", "SuccessfulDelete", &message));
         }
         cx.step(actions);
     }
 }
 
-fn report(cx: &mut Context<'_>, set: &Value, pods: &[(&Key, &Value)], refusal: Option<&str>) {
+fn report(
+    cx: &mut Context<'_>,
+    set: &Value,
+    flavour: &Flavour,
+    pods: &[(&Key, &Value)],
+    refusal: Option<&str>,
+) {
     let labels = get(set, "spec.template.metadata.labels");
     let labelled = |pod: &Value| {
         entries(set, "spec.template.metadata.labels")
@@ -80,9 +104,11 @@ fn report(cx: &mut Context<'_>, set: &Value, pods: &[(&Key, &Value)], refusal: O
     let available = active.iter().filter(|p| cx.available(p, min_ready)).count();
     let mut status = json!({
         "replicas": active.len(),
-        "terminatingReplicas": going,
         "observedGeneration": get(set, "metadata.generation"),
     });
+    if flavour.counts_terminating {
+        status["terminatingReplicas"] = json!(going);
+    }
     let full = active.iter().filter(|p| labels.is_null() || labelled(p)).count();
     set_count(&mut status, "fullyLabeledReplicas", full);
     set_count(
@@ -100,7 +126,7 @@ fn report(cx: &mut Context<'_>, set: &Value, pods: &[(&Key, &Value)], refusal: O
             "type": "ReplicaFailure", "status": "True", "lastTransitionTime": since,
             "reason": "FailedCreate", "message": why,
         }]);
-        cx.report_refusal(event_source(set), why, &format!("Error creating: {why}"));
+        cx.report_refusal(flavour.source(set), why, &format!("Error creating: {why}"));
     }
     actions.extend(cx.status(set, &status));
     cx.step(actions);
