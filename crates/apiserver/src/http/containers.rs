@@ -46,10 +46,14 @@ impl Call<'_> {
             true => "the workloads are simulated; `kubectl logs` shows declared logs",
             false => "this API only stores pods",
         };
-        let why = format!(
-            "cannot {request} {:?}: no container runs here, {hint}",
-            target.name
-        );
+        let action = match request {
+            "exec" => "run a command in",
+            "attach" => "attach to",
+            "portforward" => "forward ports of",
+            _ => "read the log of",
+        };
+        let name = &target.name;
+        let why = format!("cannot {action} pod {name:?}: no container runs here, {hint}");
         Err(ApiError::new(
             501,
             "NotImplemented",

@@ -3,13 +3,14 @@
 use super::alarm::Alarms;
 use super::selection::Selections;
 use super::{Children, Kind, NODE, Simulation};
+use crate::builtin::selector;
 use crate::builtin::tree::{get, int};
 use crate::controllers::object::{deleting, meta, text, uid};
 use crate::controllers::{Action, Propagation, Seen, Step};
 use crate::store::Key;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use tokio::time::{Duration, Instant};
 
 const MANAGER: &str = "kube-controller-manager";
@@ -55,6 +56,7 @@ pub(super) struct Context<'a> {
     pub(super) events: &'a mut u64,
     pub(super) pod_events: &'a mut EventLimit,
     pub(super) selections: &'a mut Selections,
+    pub(super) orphans: &'a BTreeSet<Key>,
     pub(super) steps: &'a mut Vec<Step>,
 }
 
@@ -71,6 +73,17 @@ impl<'a> Context<'a> {
         children
             .filter(|key| key.resource == resource)
             .filter_map(|key| Some((key, self.seen.snapshot.get(key)?.object())))
+            .collect()
+    }
+
+    /// The pods without a controller that a selector matches.
+    pub(super) fn orphans_of(&self, selector: &Value) -> Vec<(&'a Key, &'a Value)> {
+        let first = Key::new(&Kind::Pod.resource(), &*self.key.namespace, "");
+        self.orphans
+            .range(&first..)
+            .take_while(|key| key.namespace == self.key.namespace)
+            .filter_map(|key| Some((key, self.seen.snapshot.get(key)?.object())))
+            .filter(|(_, pod)| selector::matches(selector, &pod["metadata"]["labels"]))
             .collect()
     }
 

@@ -14,8 +14,9 @@
 //! | `claim`, `node` | bound claims, the one node |
 //!
 //! Nothing runs: no image is pulled, no probe is made; resources, selectors and affinity of pods are
-//! ignored. Owners find their pods by the controller reference. Orphans are not adopted, except a
-//! ReplicaSet with the very name to be created.
+//! ignored. Owners find their pods by the controller reference. ReplicaSets and ReplicationControllers adopt
+//! and release pods by their selector; of other orphans, only a ReplicaSet with the very name to be created
+//! is adopted.
 //!
 //! The cost follows change: an event marks its object, its owner and what selects it, and only marked
 //! objects are reconciled. An index over owner uids finds children.
@@ -173,6 +174,10 @@ pub(super) struct Workloads {
     held_claims: BTreeSet<Key>,
     misdeclared: BTreeSet<Key>,
     selections: Selections,
+    /// The selectors of ReplicaSets and ReplicationControllers, to adopt orphans.
+    adopters: Selections,
+    /// Pods without a controller.
+    orphans: BTreeSet<Key>,
     /// The autoscalers of a scaled object.
     autoscalers: HashMap<Key, BTreeSet<Key>>,
     /// Pods without a node.
@@ -193,6 +198,8 @@ impl Workloads {
             held_claims: BTreeSet::new(),
             misdeclared: BTreeSet::new(),
             selections: Selections::default(),
+            adopters: Selections::default(),
+            orphans: BTreeSet::new(),
             autoscalers: HashMap::new(),
             unplaced: BTreeSet::new(),
             pod_events: EventLimit::default(),
@@ -245,10 +252,15 @@ impl Workloads {
             Kind::Pod => {
                 let held = self.held_claims.iter().filter(|c| c.namespace == key.namespace);
                 self.dirty.extend(held.cloned());
-                let labels = |pod: &'_ Value| pod["metadata"]["labels"].clone();
-                let (old, new) = (before.map(labels), after.map(labels));
-                let selecting = self.selections.pod_changed(key, old.as_ref(), new.as_ref());
-                self.dirty.extend(selecting);
+                let old = before.map(|pod| &pod["metadata"]["labels"]);
+                let new = after.map(|pod| &pod["metadata"]["labels"]);
+                self.dirty.extend(self.selections.pod_changed(key, old, new));
+                if after.is_some_and(|pod| controller(pod).is_none() && context::is_active(pod)) {
+                    self.orphans.insert(key.clone());
+                    self.dirty.extend(self.adopters.selecting(&key.namespace, new));
+                } else {
+                    self.orphans.remove(key);
+                }
                 let placed =
                     after.is_none_or(|pod| !crate::builtin::tree::text(pod, "spec.nodeName").is_empty());
                 if placed {
@@ -280,6 +292,9 @@ impl Workloads {
                 }
             }
             Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::ReplicationController => {
+                if matches!(kind, Kind::ReplicaSet | Kind::ReplicationController) {
+                    self.adopters.set(key, after.map(replica_set::selector));
+                }
                 let autoscalers = self.autoscalers.get(key).into_iter().flatten();
                 self.dirty.extend(autoscalers.cloned());
             }
@@ -376,6 +391,7 @@ impl Controller for Workloads {
                 events: &mut self.events,
                 pod_events: &mut self.pod_events,
                 selections: &mut self.selections,
+                orphans: &self.orphans,
                 steps: &mut steps,
             };
             let Some(entry) = seen.snapshot.get(&key) else {

@@ -1,12 +1,14 @@
 //! ReplicaSets and ReplicationControllers: the wanted number of pods, and their counts.
 
 use super::context::{
-    Context, EVENTS_MAX, EventSource, condition, free_names, is_active, is_ready, pod_of, set_count,
+    Context, EVENTS_MAX, EventSource, condition, controller_reference, free_names, is_active, is_ready,
+    pod_of, seconds, set_count, wanted,
 };
-use super::context::{seconds, wanted};
-use super::{Kind, pod};
-use crate::builtin::tree::{entries, get};
-use crate::controllers::object::{deleting, meta};
+use super::{Kind, controller, pod};
+use crate::builtin::selector;
+use crate::builtin::tree::{entries, get, text};
+use crate::controllers::Action;
+use crate::controllers::object::{deleting, meta, owner_references, uid};
 use crate::store::Key;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -30,6 +32,10 @@ pub(super) const REPLICATION_CONTROLLER: Flavour = Flavour {
 
 pub(super) fn reconcile(cx: &mut Context<'_>, set: &Value, flavour: &Flavour) {
     let pods = cx.children_of(set, Kind::Pod);
+    let claims = claims(cx, set, &pods);
+    if !claims.is_empty() {
+        return cx.step(claims);
+    }
     let active: Vec<(&Key, &Value)> = pods.iter().copied().filter(|(_, p)| is_active(p)).collect();
     let replicas = wanted(set, "spec.replicas", 1);
     let refusal = cx.refusal();
@@ -42,6 +48,41 @@ pub(super) fn reconcile(cx: &mut Context<'_>, set: &Value, flavour: &Flavour) {
     if active.len() == replicas || refusal.is_some() {
         report(cx, set, flavour, &pods, refusal.as_deref());
     }
+}
+
+/// A ReplicationController selects by labels alone.
+pub(super) fn selector(set: &Value) -> Value {
+    let selector = get(set, "spec.selector");
+    match text(set, "kind") {
+        "ReplicationController" => json!({ "matchLabels": selector }),
+        _ => selector.clone(),
+    }
+}
+
+/// Releases pods that the selector does not match any more, and adopts orphans that it matches.
+fn claims(cx: &Context<'_>, set: &Value, pods: &[(&Key, &Value)]) -> Vec<Action> {
+    let selector = selector(set);
+    let foreign = |pod: &Value| !selector::matches(&selector, &pod["metadata"]["labels"]);
+    let change = |key: &Key, pod: &Value, owners: Vec<Value>| {
+        let patch = json!({ "metadata": {
+            "ownerReferences": owners, "resourceVersion": meta(pod, "resourceVersion"),
+        } });
+        cx.change(key, pod, patch)
+    };
+    let mut actions = Vec::new();
+    for (key, pod) in pods.iter().filter(|(_, pod)| !deleting(pod) && foreign(pod)) {
+        let others = owner_references(pod).iter().filter(|r| r["uid"] != uid(set));
+        actions.push(change(key, pod, others.cloned().collect()));
+    }
+    for (key, pod) in cx.orphans_of(&selector) {
+        if controller(pod).is_none() && is_active(pod) {
+            let mut owners = owner_references(pod).to_vec();
+            let own = controller_reference(set);
+            owners.extend(own.as_array().into_iter().flatten().cloned());
+            actions.push(change(key, pod, owners));
+        }
+    }
+    actions
 }
 
 impl Flavour {

@@ -63,7 +63,8 @@ impl Selections {
         }
     }
 
-    fn selecting(&self, namespace: &str, labels: Option<&Value>) -> BTreeSet<Key> {
+    /// The keys whose selector matches labels.
+    pub(super) fn selecting(&self, namespace: &str, labels: Option<&Value>) -> BTreeSet<Key> {
         let Some(labels) = labels else {
             return BTreeSet::new();
         };

@@ -1,4 +1,4 @@
-//! The policies of Jobs, and ReplicationControllers.
+//! The policies of Jobs, ReplicationControllers, and pods that they adopt and release.
 
 use super::{World, condition, merge, seconds, workload};
 use equate_apiserver::Simulation;
@@ -166,4 +166,36 @@ async fn replication_controllers_keep_their_pods() {
     let events = world.events().await;
     let deleted = "ReplicationController Normal SuccessfulDelete: Deleted pod: rc-";
     assert!(events.iter().any(|e| e.starts_with(deleted)), "{events:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_adopted_and_released_by_their_labels() {
+    for kind in ["replicasets", "replicationcontrollers"] {
+        let world = world().await;
+        let pod = json!({ "metadata": { "name": "early", "labels": { "app": "web" } }, "spec": {
+            "containers": [{ "name": "c", "image": "nginx" }],
+        } });
+        world.create("pods", pod).await;
+        let mut set = workload(kind, "web", json!({ "replicas": 2 }));
+        if kind == "replicationcontrollers" {
+            set["spec"]["selector"] = json!({ "app": "web" });
+        }
+        world.create(kind, set).await;
+        seconds(2).await;
+        let owner = async |name: &str| {
+            let pod = world.get("pods", name).await;
+            pod["metadata"]["ownerReferences"][0]["name"].clone()
+        };
+        assert_eq!(world.names("pods").await.len(), 2, "{kind}");
+        assert_eq!(owner("early").await, "web", "{kind}");
+        let labels = |value: &str| json!({ "metadata": { "labels": { "app": value } } });
+        world.patch("pods", "early", labels("debug")).await;
+        seconds(2).await;
+        assert_eq!(owner("early").await, Value::Null, "{kind}");
+        assert_eq!(world.names("pods").await.len(), 3, "{kind}");
+        // Back again: it is one too many.
+        world.patch("pods", "early", labels("web")).await;
+        seconds(2).await;
+        assert_eq!(world.names("pods").await.len(), 2, "{kind}");
+    }
 }
