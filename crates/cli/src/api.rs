@@ -4,8 +4,8 @@
 //! program is never overwritten.
 
 use crate::failure::Failure;
-use equate_apiserver::EmbeddedCluster;
 use equate_apiserver::cluster::{BuildError, ServeError};
+use equate_apiserver::{EmbeddedCluster, Profile, Simulation};
 use kube::config::Kubeconfig;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
   # Serve the API, and use it in a second terminal
   equate api --kubeconfig api.kubeconfig
   kubectl --kubeconfig api.kubeconfig get namespaces
+  # Simulate a node, so that Deployments become ready and Jobs complete
+  equate api --simulate --kubeconfig api.kubeconfig
   # Keep the objects for the next start
   equate api --persist cluster.redb")]
 pub(crate) struct Args {
@@ -30,6 +32,9 @@ pub(crate) struct Args {
     /// Keep the objects in this file for the next start (default: keep nothing).
     #[arg(long, value_name = "FILE")]
     persist: Option<PathBuf>,
+    /// Simulate a node and the controllers of workloads: pods become ready, no container runs.
+    #[arg(long)]
+    simulate: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +77,10 @@ pub(crate) async fn run(args: Args) -> Result<(), ApiError> {
     if let Some(path) = args.kubeconfig.as_ref().filter(|path| !is_free(path)) {
         return Err(ApiError::KubeconfigTaken { path: path.clone() });
     }
-    let mut builder = EmbeddedCluster::builder();
+    let mut builder = EmbeddedCluster::builder().controllers(Profile {
+        workloads: args.simulate.then(Simulation::default),
+        ..Profile::default()
+    });
     if let Some(path) = &args.persist {
         builder = builder.journal(path);
     }
@@ -171,6 +179,7 @@ mod tests {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             kubeconfig: Some(kubeconfig),
             persist: None,
+            simulate: false,
         };
         let refused = run(args(path.clone())).await.unwrap_err();
         assert!(matches!(refused, ApiError::KubeconfigTaken { .. }), "{refused}");

@@ -34,8 +34,8 @@ use std::future::Future;
 use tokio::time::{Duration, Instant};
 
 pub(crate) use run::start;
-pub(crate) use workloads::NODE;
 pub use workloads::Simulation;
+pub(crate) use workloads::{NODE, allow, log, schedule};
 
 /// The controllers to run, and their delays.
 #[derive(Debug, Clone)]
@@ -55,8 +55,7 @@ pub struct Profile {
     pub namespace_delay: Duration,
     /// How long an Event is kept after its last write.
     pub event_ttl: Duration,
-    /// Simulates Deployments, StatefulSets, DaemonSets, Jobs and Pods on one node. When off, they are only
-    /// stored.
+    /// Simulates workloads and their pods on one node. When off, they are only stored.
     pub workloads: Option<Simulation>,
 }
 
@@ -123,6 +122,12 @@ pub(crate) enum Action {
         key: Key,
         object: Value,
         manager: &'static str,
+    },
+    /// The scheduler's POST of `binding`.
+    Bind {
+        key: Key,
+        uid: String,
+        node: &'static str,
     },
     /// DELETE without a grace period.
     Kill { key: Key, uid: String },

@@ -235,8 +235,10 @@ fn is_done(action: &Action, error: &ApiError) -> bool {
             });
             error.code == 404 || error.reason == "AlreadyExists" || terminating
         }
-        Action::Merge { .. } | Action::Apply { .. } | Action::Delete { .. } | Action::Kill { .. } => {
-            error.code == 404
-        }
+        Action::Merge { .. }
+        | Action::Apply { .. }
+        | Action::Bind { .. }
+        | Action::Delete { .. }
+        | Action::Kill { .. } => error.code == 404,
     }
 }

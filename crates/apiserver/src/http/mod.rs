@@ -1,5 +1,6 @@
 //! The HTTP API: one handler that routes by a request's path.
 
+mod containers;
 pub(crate) mod list;
 pub(crate) mod negotiate;
 pub(crate) mod nonresource;
@@ -325,12 +326,11 @@ impl Call<'_> {
             });
         }
         if streaming.contains(&name.as_str()) {
-            let there = self.view.snapshot.get(&target.key()).is_some();
-            return Err(if there {
-                unsupported(&target, &name)
-            } else {
-                target.not_found()
-            });
+            return match target.resource.kind.as_str() {
+                "Pod" if name != "proxy" => self.container(&target, &name),
+                _ if self.view.snapshot.get(&target.key()).is_some() => Err(unsupported(&target, &name)),
+                _ => Err(target.not_found()),
+            };
         }
         let verb = match self.method.as_str() {
             "GET" => "get",

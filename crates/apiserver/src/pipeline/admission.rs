@@ -136,7 +136,10 @@ fn kind_admission(
                 service_account_exists(view, target, object)?;
             }
             admission::default_tolerations(object);
-            if let Some(node) = api.settings.node {
+            // Spares the write of a binding. A pod that has to wait is bound later.
+            if let Some(node) = api.settings.node
+                && crate::controllers::schedule(&view.snapshot, object).is_ok()
+            {
                 admission::bind(object, node);
             }
             let classes = all("scheduling.k8s.io", "priorityclasses");

@@ -1,14 +1,15 @@
 //! Writes of controllers, through the same pipeline as clients'.
 
+use super::subresource::scheduled;
 use super::{Api, Body, BodyKind, Cx, Endpoint, PatchKind, Target, body};
 use crate::auth::Identity;
 use crate::controllers::{Action, Cluster, Served};
 use crate::http::options::{DeleteOptions, FieldValidation, WriteOptions};
 use crate::status::ApiError;
-use crate::store::{Key, Snapshot, Store};
+use crate::store::{Change, CommitError, Expect, Key, Snapshot, Store};
 use bytes::Bytes;
 use equate_manifest::object::GroupVersion;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Cluster for Api {
@@ -81,6 +82,7 @@ impl Cluster for Api {
                 .await
                 .map(|_| ())
             }
+            Action::Bind { key, uid, node } => self.assign(&key, &uid, node).await,
             Action::Kill { key, uid } => {
                 let target = self.controlled(&key, "")?;
                 let options = DeleteOptions {
@@ -110,12 +112,40 @@ impl Cluster for Api {
 }
 
 impl Api {
+    /// Binds a pod that has no node yet, as the scheduler does.
+    async fn assign(&self, key: &Key, uid: &str, node: &str) -> Result<(), ApiError> {
+        let target = self.controlled(key, "")?;
+        let view = self.view();
+        let current = view.snapshot.get(key).ok_or_else(|| target.not_found())?;
+        let mut pod = current.object().clone();
+        let bound = pod["spec"]["nodeName"]
+            .as_str()
+            .is_some_and(|node| !node.is_empty());
+        if bound || pod["metadata"]["uid"] != uid {
+            return Ok(());
+        }
+        pod["spec"]["nodeName"] = json!(node);
+        scheduled(&mut pod, &self.now());
+        let change = Change::Put {
+            key: key.clone(),
+            object: pod,
+            expect: Expect::Revision(current.revision),
+        };
+        match self.store.commit(vec![change]).await {
+            Ok(_) => Ok(()),
+            Err(CommitError::Conflict { .. } | CommitError::Missing { .. }) => Err(target.modified()),
+            Err(other) => Err(ApiError::internal(other.to_string())),
+        }
+    }
+
     fn controlled(&self, key: &Key, endpoint: &str) -> Result<Target, ApiError> {
         let view = self.view();
-        let resource = view
-            .registry
-            .by_storage(&key.resource)
-            .ok_or_else(ApiError::no_such_resource)?;
+        // Controllers of kinds with several versions write the newest.
+        let resource = match key.resource.group() {
+            "autoscaling" => view.registry.get("autoscaling", "v2", key.resource.plural()),
+            _ => view.registry.by_storage(&key.resource),
+        };
+        let resource = resource.ok_or_else(ApiError::no_such_resource)?;
         Ok(Target {
             resource: Arc::clone(resource),
             namespace: key.namespace.clone(),

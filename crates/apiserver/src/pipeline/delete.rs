@@ -238,7 +238,11 @@ fn set_finalizers(state: &mut Value, list: &[String]) {
     }
 }
 
-fn check_preconditions(target: &Target, options: &DeleteOptions, stored: &Value) -> Result<(), ApiError> {
+pub(super) fn check_preconditions(
+    target: &Target,
+    options: &DeleteOptions,
+    stored: &Value,
+) -> Result<(), ApiError> {
     let conflict = |why: String| {
         let resource = &target.resource;
         let kind = crate::status::GroupResource::new(&resource.group, &resource.kind);

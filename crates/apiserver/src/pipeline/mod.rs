@@ -11,6 +11,7 @@ mod controlled;
 mod conversion_text;
 mod create;
 mod delete;
+mod eviction;
 mod meta;
 mod patch;
 mod subresource;
@@ -35,7 +36,7 @@ pub(crate) type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub service_account_admission: bool,
-    /// The node of every new pod, if pods are simulated: there is no scheduler.
+    /// The node of new pods, if pods are simulated.
     pub node: Option<&'static str>,
 }
 

@@ -1,13 +1,11 @@
-//! Subresources: `scale`, binding and eviction.
+//! Subresources: `scale` and binding.
 
 use super::update::{Attempt, RACE_ATTEMPTS, check_preconditions};
 use super::{Api, Body, Cx, PatchKind, Target, Written, body, patch};
 use crate::crd::{self, ScalePaths};
-use crate::http::options::DeleteOptions;
 use crate::managed_fields;
 use crate::registry::Resource;
-use crate::status::{ApiError, Cause, Details, GroupResource};
-use crate::store::{Change, CommitError, Expect, ResourceId};
+use crate::status::{ApiError, GroupResource};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -139,116 +137,16 @@ impl Api {
         }
         Err(target.modified())
     }
-
-    /// POST of `pods/NAME/eviction`: a deletion, after a check of disruption budgets.
-    pub(crate) async fn evict(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
-        self.check_budgets(target)?;
-        self.mark_disrupted(target, options).await?;
-        self.delete(target, options).await.map(|_| ())
-    }
-
-    /// 429 if a disruption budget protects the pod. No disruption controller runs: a budget without status
-    /// counts as still being processed, with upstream's message.
-    fn check_budgets(&self, target: &Target) -> Result<(), ApiError> {
-        let view = self.view();
-        let pod = view
-            .snapshot
-            .get(&target.key())
-            .ok_or_else(|| target.not_found())?
-            .object();
-        let phase = pod["status"]["phase"].as_str().unwrap_or_default();
-        if super::meta::deleting(pod) || matches!(phase, "Pending" | "Succeeded" | "Failed") {
-            return Ok(());
-        }
-        let budgets = ResourceId::new("policy", "poddisruptionbudgets");
-        let labels = &pod["metadata"]["labels"];
-        for (path, entry) in view.snapshot.list(&budgets, Some(&target.namespace)) {
-            let budget = entry.object();
-            if !crate::builtin::selector::matches(&budget["spec"]["selector"], labels) {
-                continue;
-            }
-            let status = &budget["status"];
-            let observed = status["observedGeneration"].as_i64().unwrap_or_default();
-            if observed < super::meta::generation(budget) {
-                let name = path.name();
-                return Err(disruption_blocked(format!(
-                    "The disruption budget {name} is still being processed by the server."
-                )));
-            }
-            if status["disruptionsAllowed"].as_i64().unwrap_or_default() <= 0 {
-                return Err(disruption_blocked(format!(
-                    "The disruption budget {} needs {} healthy pods and has {} currently",
-                    path.name(),
-                    status["desiredHealthy"].as_i64().unwrap_or_default(),
-                    status["currentHealthy"].as_i64().unwrap_or_default(),
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Records the reason of the deletion in the pod's status, as upstream does first.
-    async fn mark_disrupted(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
-        for _ in 0..RACE_ATTEMPTS {
-            let view = self.view();
-            let current = view
-                .snapshot
-                .get(&target.key())
-                .cloned()
-                .ok_or_else(|| target.not_found())?;
-            let waits = super::meta::deleting(current.object())
-                || crate::builtin::deletion_grace(current.object(), options.grace_period_seconds) == 0;
-            if waits || options.dry_run {
-                return Ok(());
-            }
-            let mut pod = current.object().clone();
-            set_condition(
-                &mut pod,
-                json!({
-                    "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
-                    "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": self.now(),
-                }),
-            );
-            let change = Change::Put {
-                key: target.key(),
-                object: pod,
-                expect: Expect::Revision(current.revision),
-            };
-            match self.store.commit(vec![change]).await {
-                Ok(_) => return Ok(()),
-                Err(CommitError::Conflict { .. } | CommitError::Missing { .. }) => {}
-                Err(other) => return Err(ApiError::internal(other.to_string())),
-            }
-        }
-        Err(target.modified())
-    }
 }
 
-fn disruption_blocked(why: String) -> ApiError {
-    ApiError::new(
-        429,
-        "TooManyRequests",
-        "Cannot evict pod as it would violate the pod's disruption budget.",
-        Some(Details {
-            causes: vec![Cause {
-                reason: "DisruptionBudget".to_owned(),
-                message: why,
-                field: String::new(),
-            }],
-            retry_after_seconds: Some(10),
-            ..Details::default()
-        }),
-    )
-}
-
-fn scheduled(pod: &mut Value, now: &str) {
+pub(super) fn scheduled(pod: &mut Value, now: &str) {
     let condition = json!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
     });
     set_condition(pod, condition);
 }
 
-fn set_condition(object: &mut Value, condition: Value) {
+pub(super) fn set_condition(object: &mut Value, condition: Value) {
     let conditions = &mut object["status"]["conditions"];
     match conditions.as_array_mut() {
         Some(list) => {

@@ -357,7 +357,9 @@ impl Cluster for Bench {
                 new["rules"] = object["rules"].clone();
                 self.replace(key, entry.revision, new).await
             }
-            Action::Kill { .. } => Err(ApiError::internal("nothing here is killed")),
+            Action::Bind { .. } | Action::Kill { .. } => {
+                Err(ApiError::internal("nothing here is bound or killed"))
+            }
             Action::Delete {
                 key,
                 uid,

@@ -42,6 +42,22 @@ impl Alarms {
         due <= at
     }
 
+    /// Wakes the object at a known time; `state` names the reason of the time.
+    pub(super) fn wake(
+        &mut self,
+        key: &Key,
+        (question, state): (&'static str, &str),
+        due: Instant,
+        at: Instant,
+    ) {
+        let states = self.states.entry(key.clone()).or_default();
+        let is_set = |(known, when): &(String, Instant)| known == state && *when > at;
+        if !states.get(question).is_some_and(is_set) {
+            states.insert(question, (state.to_owned(), due));
+            self.set.insert((due, key.clone()));
+        }
+    }
+
     pub(super) fn is_new(
         &mut self,
         about: &Key,

@@ -1,18 +1,20 @@
 //! The context of one object's reconciliation: its inputs, and the writes it requests.
 
 use super::alarm::Alarms;
+use super::selection::Selections;
 use super::{Children, Kind, NODE, Simulation};
+use crate::builtin::selector;
 use crate::builtin::tree::{get, int};
 use crate::controllers::object::{deleting, meta, text, uid};
-use crate::controllers::{Action, Seen, Step};
+use crate::controllers::{Action, Propagation, Seen, Step};
 use crate::store::Key;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
-use tokio::time::Duration;
+use std::collections::{BTreeSet, HashMap};
+use tokio::time::{Duration, Instant};
 
 const MANAGER: &str = "kube-controller-manager";
-const KUBELET: &str = "kubelet";
+pub(super) const KUBELET: &str = "kubelet";
 /// Upstream's alphabet, which spells no words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Events about pods per reconciliation: upstream's recorder has a burst of 25.
@@ -22,6 +24,28 @@ pub(super) const EVENTS_MAX: usize = 25;
 /// after the namespace.
 const REFUSAL_REPORT_DELAY: Duration = Duration::from_secs(1);
 
+/// The kubelet's defaults `eventRecordQPS` 50 and `eventBurst` 100.
+const POD_EVENT_EVERY: Duration = Duration::from_millis(20);
+const POD_EVENTS_BURST: u32 = 100;
+
+/// The share of Events about pods that start and stop: a mass start must not fill the store.
+#[derive(Debug, Default)]
+pub(super) struct EventLimit {
+    used_until: Option<Instant>,
+}
+
+impl EventLimit {
+    fn allows(&mut self, count: usize, at: Instant) -> bool {
+        let used_until = self.used_until.map_or(at, |until| until.max(at));
+        let wanted = used_until + POD_EVENT_EVERY * u32::try_from(count).unwrap_or(POD_EVENTS_BURST);
+        let allowed = wanted <= at + POD_EVENT_EVERY * POD_EVENTS_BURST;
+        if allowed {
+            self.used_until = Some(wanted);
+        }
+        allowed
+    }
+}
+
 pub(super) struct Context<'a> {
     pub(super) seen: &'a Seen<'a>,
     pub(super) key: &'a Key,
@@ -30,12 +54,15 @@ pub(super) struct Context<'a> {
     pub(super) alarms: &'a mut Alarms,
     pub(super) refusals: &'a mut HashMap<Key, String>,
     pub(super) events: &'a mut u64,
+    pub(super) pod_events: &'a mut EventLimit,
+    pub(super) selections: &'a mut Selections,
+    pub(super) orphans: &'a BTreeSet<Key>,
     pub(super) steps: &'a mut Vec<Step>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EventSource<'a> {
-    pub(super) component: &'a str,
+    pub(super) component: &'static str,
     pub(super) about: &'a Value,
 }
 
@@ -49,6 +76,17 @@ impl<'a> Context<'a> {
             .collect()
     }
 
+    /// The pods without a controller that a selector matches.
+    pub(super) fn orphans_of(&self, selector: &Value) -> Vec<(&'a Key, &'a Value)> {
+        let first = Key::new(&Kind::Pod.resource(), &*self.key.namespace, "");
+        self.orphans
+            .range(&first..)
+            .take_while(|key| key.namespace == self.key.namespace)
+            .filter_map(|key| Some((key, self.seen.snapshot.get(key)?.object())))
+            .filter(|(_, pod)| selector::matches(selector, &pod["metadata"]["labels"]))
+            .collect()
+    }
+
     pub(super) fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&'a Value> {
         let key = Key::new(&kind.resource(), namespace, name);
         self.seen.snapshot.get(&key).map(|entry| entry.object())
@@ -57,6 +95,18 @@ impl<'a> Context<'a> {
     pub(super) fn has_lasted(&mut self, state: (&'static str, &str), wait: Duration) -> bool {
         self.alarms
             .has_lasted(self.key, state, wait, (self.seen.at, self.key))
+    }
+
+    pub(super) fn allows_pod_events(&mut self, count: usize) -> bool {
+        self.pod_events.allows(count, self.seen.at)
+    }
+
+    /// Wakes this object at a time of the wall clock.
+    pub(super) fn wake_at(&mut self, question: &'static str, time: jiff::Timestamp) {
+        let wait = Duration::try_from(time.duration_since(self.seen.now)).unwrap_or_default();
+        let state = time.to_string();
+        let due = self.seen.at + wait;
+        self.alarms.wake(self.key, (question, &state), due, self.seen.at);
     }
 
     /// Clears a question: asked again, it starts anew.
@@ -95,7 +145,11 @@ impl<'a> Context<'a> {
     }
 
     pub(super) fn now(&self) -> Value {
-        json!(self.seen.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+        time(self.seen.now)
+    }
+
+    pub(super) fn selected_pods(&mut self) -> Vec<&'a Value> {
+        self.selections.pods(self.key, self.seen.snapshot)
     }
 
     pub(super) fn step(&mut self, actions: Vec<Action>) {
@@ -143,6 +197,15 @@ impl<'a> Context<'a> {
             endpoint: "status",
             patch: whole,
             manager,
+        }
+    }
+
+    pub(super) fn delete(&self, key: &Key, object: &Value, propagation: Propagation) -> Action {
+        Action::Delete {
+            key: key.clone(),
+            uid: uid(object).to_owned(),
+            revision: None,
+            propagation,
         }
     }
 
@@ -199,6 +262,11 @@ impl<'a> Context<'a> {
             manager: MANAGER,
         }
     }
+}
+
+/// A time as objects carry it.
+pub(super) fn time(at: jiff::Timestamp) -> Value {
+    json!(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
 /// The merge patch from one value to another; `None` if they are equal. Absent and `null` are the same.

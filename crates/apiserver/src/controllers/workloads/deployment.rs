@@ -1,10 +1,10 @@
 //! Deployments: a ReplicaSet per pod template, and the rollout between them.
 
+use super::behaviour::is_declaration;
 use super::context::{
     Context, EventSource, condition, controller_reference, digest, is_active, seconds, set_count, wanted,
 };
-use super::fault::SIMULATE;
-use super::rollout::{Margin, Size, new_size, old_sizes};
+use super::rollout::{Margin, Part, Size, new_size, old_sizes, scaled};
 use super::{Kind, controller};
 use crate::builtin::tree::{annotation, entries, flag, get, int, items, text};
 use crate::controllers::Action;
@@ -220,10 +220,10 @@ impl<'a> Rollout<'a> {
             .into_iter()
             .filter(|(name, value)| present.get(name) != Some(value))
             .collect();
-        // Copied annotations stay, as upstream; except a fault that is no longer requested.
-        let asked = |object: &Value| annotation(object, SIMULATE).is_some();
-        if asked(new.object) && !asked(self.deployment) {
-            patch.insert(SIMULATE.to_owned(), Value::Null);
+        // Copied annotations stay, as upstream; except a behaviour that is no longer declared.
+        let declared = entries(new.object, "metadata.annotations").filter(|(name, _)| is_declaration(name));
+        for (name, _) in declared.filter(|(name, _)| annotation(self.deployment, name).is_none()) {
+            patch.insert(name.clone(), Value::Null);
         }
         if !patch.is_empty() {
             let patch = json!({ "metadata": { "annotations": patch } });
@@ -251,6 +251,9 @@ impl<'a> Rollout<'a> {
         {
             return self.resize(cx, set, self.wanted, actions);
         }
+        if resized && !self.is_recreate() {
+            return self.share(cx, actions);
+        }
         if paused {
             return;
         }
@@ -274,6 +277,40 @@ impl<'a> Rollout<'a> {
         let sizes = old_sizes(self.wanted, new.size, &old, self.margin);
         for (set, size) in self.old.iter().zip(sizes) {
             self.resize(cx, *set, size, actions);
+        }
+    }
+
+    /// Scales all active ReplicaSets in the middle of a rollout.
+    fn share(&self, cx: &mut Context<'_>, actions: &mut Vec<Action>) {
+        let wanted_text = self.wanted.to_string();
+        let is_saturated = |new: &Set<'_>| {
+            let Size { replicas, available } = new.size;
+            replicas == self.wanted
+                && available == self.wanted
+                && annotation(new.object, DESIRED) == Some(&wanted_text)
+        };
+        if self.new.as_ref().is_some_and(is_saturated) {
+            for set in &self.old {
+                self.resize(cx, *set, 0, actions);
+            }
+            return;
+        }
+        let active: Vec<Set<'_>> = self.old.iter().chain(&self.new).copied().collect();
+        let active: Vec<Set<'_>> = active.into_iter().filter(|set| set.size.replicas > 0).collect();
+        let part = |set: &Set<'_>| Part {
+            replicas: set.size.replicas,
+            most_before: annotation(set.object, MAX).and_then(|text| text.parse().ok()),
+        };
+        let parts: Vec<Part> = active.iter().map(part).collect();
+        let sizes = scaled(self.wanted, &parts, self.counts().replicas, self.margin);
+        for (set, size) in active.iter().zip(sizes) {
+            if size == set.size.replicas && self.is_resized(set) {
+                let annotations: Map<String, Value> = self.sizes().into_iter().collect();
+                let patch = json!({ "metadata": { "annotations": annotations } });
+                actions.push(cx.change(set.key, set.object, patch));
+            } else {
+                self.resize(cx, *set, size, actions);
+            }
         }
     }
 

@@ -7,30 +7,40 @@
 //! |---|---|
 //! | `deployment`, `replica_set` | rollouts, history, scale, conditions |
 //! | `stateful_set`, `daemon_set`, `revision` | ordered and per-node pods, their revisions |
-//! | `job` | runs to completion or failure |
-//! | `pod` | the kubelet: a pod's status; `fault` the failures |
-//! | `network`, `claim`, `node` | balancer addresses, bound claims, the one node |
+//! | `job`, `job_policy`, `cron_job`, `schedule` | runs to completion or failure, at set times |
+//! | `pod`, `behaviour` | the scheduler and the kubelet: a pod's status, and its declared behaviour |
+//! | `budget`, `autoscaler` | disruption budgets and autoscalers |
+//! | `endpoints`, `network` | endpoints of Services, balancer addresses |
+//! | `claim`, `node` | bound claims, the one node |
 //!
-//! Nothing runs: no image is pulled, no probe is made; resources, taints, selectors and affinity are
-//! ignored. CronJobs start no Jobs. Pods are found by their controller reference. Orphans are not adopted,
-//! except a ReplicaSet with the very name to be created.
+//! Nothing runs: no image is pulled, no probe is made; resources, selectors and affinity of pods are
+//! ignored. Owners find their pods by the controller reference. ReplicaSets and ReplicationControllers adopt
+//! and release pods by their selector; of other orphans, only a ReplicaSet with the very name to be created
+//! is adopted.
 //!
-//! The cost follows change: an event marks its object and its owner, and only marked objects are
-//! reconciled. An index over owner uids finds children.
+//! The cost follows change: an event marks its object, its owner and what selects it, and only marked
+//! objects are reconciled. An index over owner uids finds children.
 
 mod alarm;
+mod autoscaler;
+mod behaviour;
+mod budget;
 mod claim;
 mod context;
+mod cron_job;
 mod daemon_set;
 mod deployment;
-mod fault;
+mod endpoints;
 mod job;
+mod job_policy;
 mod network;
 mod node;
 mod pod;
 mod replica_set;
 mod revision;
 mod rollout;
+mod schedule;
+mod selection;
 mod stateful_set;
 #[cfg(test)]
 mod tests;
@@ -40,11 +50,16 @@ use super::{Controller, Seen, Step};
 use crate::status::ApiError;
 use crate::store::{Event, EventKind, Key, ResourceId, Snapshot};
 use alarm::Alarms;
-use context::Context;
+use context::{Context, EventLimit};
 use jiff::Timestamp;
+use selection::Selections;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use tokio::time::{Duration, Instant};
+
+pub(crate) use behaviour::log;
+pub(crate) use budget::allow;
+pub(crate) use pod::schedule;
 
 pub(crate) const NODE: &str = "equate-0";
 
@@ -84,9 +99,15 @@ enum Kind {
     Claim,
     Volume,
     Node,
+    ReplicationController,
+    CronJob,
+    Budget,
+    Autoscaler,
+    Slice,
+    Endpoints,
 }
 
-const KINDS: [(&str, &str, &str, Kind); 12] = [
+const KINDS: [(&str, &str, &str, Kind); 18] = [
     ("apps", "deployments", "Deployment", Kind::Deployment),
     ("apps", "replicasets", "ReplicaSet", Kind::ReplicaSet),
     ("apps", "statefulsets", "StatefulSet", Kind::StatefulSet),
@@ -104,6 +125,27 @@ const KINDS: [(&str, &str, &str, Kind); 12] = [
     ("", "persistentvolumeclaims", "PersistentVolumeClaim", Kind::Claim),
     ("", "persistentvolumes", "PersistentVolume", Kind::Volume),
     ("", "nodes", "Node", Kind::Node),
+    (
+        "",
+        "replicationcontrollers",
+        "ReplicationController",
+        Kind::ReplicationController,
+    ),
+    ("batch", "cronjobs", "CronJob", Kind::CronJob),
+    (
+        "policy",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        Kind::Budget,
+    ),
+    (
+        "autoscaling",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        Kind::Autoscaler,
+    ),
+    ("discovery.k8s.io", "endpointslices", "EndpointSlice", Kind::Slice),
+    ("", "endpoints", "Endpoints", Kind::Endpoints),
 ];
 
 impl Kind {
@@ -130,7 +172,17 @@ pub(super) struct Workloads {
     dirty: BTreeSet<Key>,
     refusals: HashMap<Key, String>,
     held_claims: BTreeSet<Key>,
-    unknown_faults: BTreeSet<Key>,
+    misdeclared: BTreeSet<Key>,
+    selections: Selections,
+    /// The selectors of ReplicaSets and ReplicationControllers, to adopt orphans.
+    adopters: Selections,
+    /// Pods without a controller.
+    orphans: BTreeSet<Key>,
+    /// The autoscalers of a scaled object.
+    autoscalers: HashMap<Key, BTreeSet<Key>>,
+    /// Pods without a node.
+    unplaced: BTreeSet<Key>,
+    pod_events: EventLimit,
     /// Makes names of Events unique.
     events: u64,
 }
@@ -144,7 +196,13 @@ impl Workloads {
             dirty: BTreeSet::new(),
             refusals: HashMap::new(),
             held_claims: BTreeSet::new(),
-            unknown_faults: BTreeSet::new(),
+            misdeclared: BTreeSet::new(),
+            selections: Selections::default(),
+            adopters: Selections::default(),
+            orphans: BTreeSet::new(),
+            autoscalers: HashMap::new(),
+            unplaced: BTreeSet::new(),
+            pod_events: EventLimit::default(),
             events: 0,
         }
     }
@@ -170,23 +228,77 @@ impl Workloads {
         for reference in [old, new].into_iter().flatten() {
             self.dirty.extend(owner_key(reference, &key.namespace));
         }
-        if kind == Kind::Pod {
-            let held = self.held_claims.iter().filter(|c| c.namespace == key.namespace);
-            self.dirty.extend(held.cloned());
-        }
+        self.related(key, kind, before, after);
         match after {
             Some(object) => {
                 self.dirty.insert(key.clone());
-                let asked = before.map(fault::requested) != Some(fault::requested(object));
-                if asked && !fault::requested(object).is_known() && new.is_none() {
-                    self.unknown_faults.insert(key.clone());
+                let declared =
+                    before.map(behaviour::declared).unwrap_or_default() != behaviour::declared(object);
+                if declared && new.is_none() && behaviour::unknown(object).is_some() {
+                    self.misdeclared.insert(key.clone());
                 }
                 // An owner's annotation applies to its pods, which do not change with it.
-                if asked && let Some(children) = self.children.get(uid(object)) {
+                if declared && let Some(children) = self.children.get(uid(object)) {
                     self.dirty.extend(children.iter().cloned());
                 }
             }
             None => self.gone(key, kind, before),
+        }
+    }
+
+    /// Marks objects that refer to the changed one without owning it.
+    fn related(&mut self, key: &Key, kind: Kind, before: Option<&Value>, after: Option<&Value>) {
+        match kind {
+            Kind::Pod => {
+                let held = self.held_claims.iter().filter(|c| c.namespace == key.namespace);
+                self.dirty.extend(held.cloned());
+                let old = before.map(|pod| &pod["metadata"]["labels"]);
+                let new = after.map(|pod| &pod["metadata"]["labels"]);
+                self.dirty.extend(self.selections.pod_changed(key, old, new));
+                if after.is_some_and(|pod| controller(pod).is_none() && context::is_active(pod)) {
+                    self.orphans.insert(key.clone());
+                    self.dirty.extend(self.adopters.selecting(&key.namespace, new));
+                } else {
+                    self.orphans.remove(key);
+                }
+                let placed =
+                    after.is_none_or(|pod| !crate::builtin::tree::text(pod, "spec.nodeName").is_empty());
+                if placed {
+                    self.unplaced.remove(key);
+                } else {
+                    self.unplaced.insert(key.clone());
+                }
+            }
+            Kind::Node => self.dirty.extend(self.unplaced.iter().cloned()),
+            Kind::Service => self.selections.set(key, after.and_then(endpoints::selector)),
+            Kind::Budget => {
+                let selector = after.map(|budget| budget["spec"]["selector"].clone());
+                self.selections.set(key, selector);
+            }
+            Kind::Endpoints => {
+                let service = Key::new(&Kind::Service.resource(), &*key.namespace, &*key.name);
+                self.dirty.insert(service);
+            }
+            Kind::Autoscaler => {
+                for (object, present) in [(before, false), (after, true)] {
+                    let Some(target) = object.and_then(|o| autoscaler::target(key, o)) else {
+                        continue;
+                    };
+                    let known = self.autoscalers.entry(target).or_default();
+                    match present {
+                        true => drop(known.insert(key.clone())),
+                        false => drop(known.remove(key)),
+                    }
+                }
+            }
+            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::ReplicationController => {
+                if matches!(kind, Kind::ReplicaSet | Kind::ReplicationController) {
+                    self.adopters.set(key, after.map(replica_set::selector));
+                }
+                let autoscalers = self.autoscalers.get(key).into_iter().flatten();
+                self.dirty.extend(autoscalers.cloned());
+            }
+            _ => {}
         }
     }
 
@@ -195,7 +307,8 @@ impl Workloads {
         self.refusals.remove(key);
         self.held_claims.remove(key);
         self.children.remove(before.map(uid).unwrap_or_default());
-        if kind == Kind::Node {
+        // The node comes back, the endpoints of a Service go with it.
+        if matches!(kind, Kind::Node | Kind::Service) {
             self.dirty.insert(key.clone());
         }
     }
@@ -232,7 +345,7 @@ impl Controller for Workloads {
             }
         }
         // Their owners were warned then.
-        self.unknown_faults.clear();
+        self.misdeclared.clear();
         self.dirty.insert(Key::new(&Kind::Node.resource(), "", NODE));
     }
 
@@ -276,17 +389,22 @@ impl Controller for Workloads {
                 alarms: &mut self.alarms,
                 refusals: &mut self.refusals,
                 events: &mut self.events,
+                pod_events: &mut self.pod_events,
+                selections: &mut self.selections,
+                orphans: &self.orphans,
                 steps: &mut steps,
             };
             let Some(entry) = seen.snapshot.get(&key) else {
-                if kind == Kind::Node {
-                    node::make(&mut cx);
+                match kind {
+                    Kind::Node => node::make(&mut cx),
+                    Kind::Service => endpoints::remove(&mut cx),
+                    _ => {}
                 }
                 continue;
             };
             let object = entry.object();
-            if self.unknown_faults.remove(&key) {
-                fault::report_unknown(&mut cx, object);
+            if self.misdeclared.remove(&key) {
+                behaviour::report_unknown(&mut cx, object);
             }
             match kind {
                 Kind::Pod => pod::reconcile(&mut cx, object),
@@ -299,14 +417,23 @@ impl Controller for Workloads {
                 // The garbage collector deletes their children.
                 _ if deleting(object) => {}
                 Kind::Deployment => deployment::reconcile(&mut cx, object),
-                Kind::ReplicaSet => replica_set::reconcile(&mut cx, object),
+                Kind::ReplicaSet => replica_set::reconcile(&mut cx, object, &replica_set::REPLICA_SET),
+                Kind::ReplicationController => {
+                    replica_set::reconcile(&mut cx, object, &replica_set::REPLICATION_CONTROLLER);
+                }
                 Kind::StatefulSet => stateful_set::reconcile(&mut cx, object),
                 Kind::DaemonSet => daemon_set::reconcile(&mut cx, object),
                 Kind::Job => job::reconcile(&mut cx, object),
-                Kind::Service => network::service(&mut cx, object),
+                Kind::CronJob => cron_job::reconcile(&mut cx, object),
+                Kind::Budget => budget::reconcile(&mut cx, object),
+                Kind::Autoscaler => autoscaler::reconcile(&mut cx, object),
+                Kind::Service => {
+                    network::service(&mut cx, object);
+                    endpoints::reconcile(&mut cx, object);
+                }
                 Kind::Ingress => network::ingress(&mut cx, object),
                 Kind::Node => node::reconcile(&mut cx, object),
-                Kind::Revision => {}
+                Kind::Revision | Kind::Slice | Kind::Endpoints => {}
             }
         }
         steps

@@ -1,17 +1,21 @@
-//! The kubelet: the status of pods.
+//! The scheduler and the kubelet: the node and the status of pods.
 //!
-//! A pod waits, then runs and is ready, or fails on request. One that does not restart ends after a while.
-//! A deleted one goes at once.
+//! A pod waits, then runs and is ready, or behaves as it declares. One that does not restart ends after a
+//! while. A deleted one goes at once.
 
-use super::context::{Context, EventSource, condition, digest};
-use super::fault::{self, Fault};
+use super::behaviour::{self, Behaviour, Exit, Outcome};
+use super::context::{Context, EventSource, KUBELET, condition, digest};
+use super::{Kind, NODE};
 use crate::builtin::tree::{flag, get, int, items, text};
+use crate::controllers::Action;
 use crate::controllers::object::{deleting, finalizers, meta, uid};
+use crate::store::{Key, Snapshot};
 use equate_manifest::go::duration;
 use serde_json::{Value, json};
 use tokio::time::Duration;
 
 pub(super) const HOST_IP: &str = "10.0.0.1";
+const SCHEDULER: &str = "default-scheduler";
 
 /// The kubelet's back-off between restarts: doubled from the first to the last.
 const BACK_OFF_FIRST: Duration = Duration::from_secs(10);
@@ -20,10 +24,43 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
-    Succeeded,
-    Failed,
-    Crashed(i64),
-    ImagePull,
+    NotReady,
+    Ended(Exit),
+    /// Waits for its next restart, after that many.
+    Crashed(i64, Exit),
+    /// The reason.
+    Waiting(&'static str),
+}
+
+const IMAGE: &str = "ImagePullBackOff";
+const CONFIG: &str = "CreateContainerConfigError";
+
+/// The name of the simulated failure in messages that name a cause in a real cluster.
+const SIMULATED: &str = "simulated failure";
+
+/// Whether the simulated scheduler finds a node for the pod; else its message.
+pub(crate) fn schedule(snapshot: &Snapshot, pod: &Value) -> Result<(), String> {
+    let refuse = |why: &str| {
+        Err(format!(
+            "0/1 nodes are available: 1 {why}. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        ))
+    };
+    if behaviour::of(snapshot, pod).outcome == Some(Outcome::Unschedulable) {
+        return refuse(SIMULATED);
+    }
+    let node = snapshot.get(&Key::new(&Kind::Node.resource(), "", NODE));
+    if node.is_some_and(|node| flag(node.object(), "spec.unschedulable")) && !tolerates_cordon(pod) {
+        return refuse("node(s) were unschedulable");
+    }
+    Ok(())
+}
+
+fn tolerates_cordon(pod: &Value) -> bool {
+    items(pod, "spec.tolerations").iter().any(|toleration| {
+        matches!(text(toleration, "key"), "" | "node.kubernetes.io/unschedulable")
+            && matches!(text(toleration, "effect"), "" | "NoSchedule")
+            && (text(toleration, "operator") == "Exists" || !text(toleration, "key").is_empty())
+    })
 }
 
 pub(super) fn reconcile(cx: &mut Context<'_>, pod: &Value) {
@@ -31,13 +68,18 @@ pub(super) fn reconcile(cx: &mut Context<'_>, pod: &Value) {
         // Without a grace period only finalizers keep it.
         let winding_down = int(pod, "metadata.deletionGracePeriodSeconds") != Some(0);
         if winding_down || finalizers(pod).next().is_none() {
-            let kill = cx.kill(cx.key, pod);
-            cx.step(vec![kill]);
+            let actions = remove(cx, cx.key, pod);
+            cx.step(actions);
         }
         return;
     }
-    let ended = matches!(text(pod, "status.phase"), "Succeeded" | "Failed");
-    if ended || !items(pod, "spec.schedulingGates").is_empty() {
+    if has_ended(pod) || !items(pod, "spec.schedulingGates").is_empty() {
+        return;
+    }
+    if text(pod, "spec.nodeName").is_empty() {
+        return place(cx, pod);
+    }
+    if is_elsewhere(cx, pod) {
         return;
     }
     let wait = cx.simulation.ready_after;
@@ -46,35 +88,113 @@ pub(super) fn reconcile(cx: &mut Context<'_>, pod: &Value) {
     }
     let stage = stage(cx, pod);
     let status = status(cx, pod, stage);
-    let mut actions: Vec<_> = cx.status(pod, &status).into_iter().collect();
-    if !actions.is_empty() {
-        actions.extend(failure_event(cx, pod, stage));
-    }
+    let Some(update) = cx.status(pod, &status) else {
+        return;
+    };
+    let mut actions = vec![update];
+    actions.extend(events(cx, pod, stage));
     cx.step(actions);
 }
 
-fn stage(cx: &mut Context<'_>, pod: &Value) -> Stage {
-    let restarts = text(pod, "spec.restartPolicy");
-    match fault::of(cx, pod) {
-        Some(Fault::ImagePullBackOff) => Stage::ImagePull,
-        Some(Fault::CrashLoopBackOff) if restarts == "Never" => Stage::Failed,
-        Some(Fault::CrashLoopBackOff) => {
-            let before = restart_count(pod);
-            let state = format!("{}/{before}", uid(pod));
-            let crashed = before > 0 && !cx.has_lasted(("crash", &state), back_off(before));
-            Stage::Crashed(if crashed { before } else { before + 1 })
-        }
-        None if restarts == "Always" => Stage::Running,
-        None => {
-            let runs_for = cx.simulation.runs_for;
-            let running = text(pod, "status.phase") == "Running";
-            if running && cx.has_lasted(("run", uid(pod)), runs_for) {
-                Stage::Succeeded
-            } else {
-                Stage::Running
-            }
+fn has_ended(pod: &Value) -> bool {
+    matches!(text(pod, "status.phase"), "Succeeded" | "Failed")
+}
+
+/// Whether the pod is on a Node that another program made, and so has another kubelet.
+fn is_elsewhere(cx: &Context<'_>, pod: &Value) -> bool {
+    let node = text(pod, "spec.nodeName");
+    node != NODE && cx.get(Kind::Node, "", node).is_some()
+}
+
+/// Binds the pod, or reports that no node takes it.
+fn place(cx: &mut Context<'_>, pod: &Value) {
+    let Err(message) = schedule(cx.seen.snapshot, pod) else {
+        let bind = Action::Bind {
+            key: cx.key.clone(),
+            uid: uid(pod).to_owned(),
+            node: NODE,
+        };
+        return cx.step(vec![bind]);
+    };
+    let now = cx.now();
+    let mut status = get(pod, "status").clone();
+    let why = Err(("Unschedulable", message.clone()));
+    let others = items(pod, "status.conditions").iter();
+    let mut conditions: Vec<Value> = others.filter(|c| c["type"] != "PodScheduled").cloned().collect();
+    conditions.push(entry(pod, "PodScheduled", false, &why, &now));
+    status["conditions"] = json!(conditions);
+    if let Some(update) = cx.status(pod, &status) {
+        let by = EventSource {
+            component: SCHEDULER,
+            about: pod,
+        };
+        let event = cx.event(by, "Warning", "FailedScheduling", &message);
+        cx.step(vec![update, event]);
+    }
+}
+
+/// Deletes a pod at once, with the kubelet's Events.
+pub(super) fn remove(cx: &mut Context<'_>, key: &Key, pod: &Value) -> Vec<Action> {
+    let running: Vec<&str> = items(pod, "status.containerStatuses")
+        .iter()
+        .filter(|status| !get(status, "state.running").is_null())
+        .map(|status| text(status, "name"))
+        .collect();
+    let mut actions = Vec::new();
+    if !running.is_empty() && cx.allows_pod_events(running.len()) {
+        for name in running {
+            let message = format!("Stopping container {name}");
+            actions.push(container_event(cx, pod, name, ("Normal", "Killing", &message)));
         }
     }
+    actions.push(cx.kill(key, pod));
+    actions
+}
+
+fn stage(cx: &mut Context<'_>, pod: &Value) -> Stage {
+    let behaviour = behaviour::of(cx.seen.snapshot, pod);
+    match behaviour.outcome {
+        Some(Outcome::ImagePullBackOff) => return Stage::Waiting(IMAGE),
+        Some(Outcome::CreateContainerConfigError) => return Stage::Waiting(CONFIG),
+        Some(Outcome::NotReady) => return Stage::NotReady,
+        Some(Outcome::Running) => return Stage::Running,
+        _ => {}
+    }
+    let policy = text(pod, "spec.restartPolicy");
+    let Some(exit) = behaviour.exit() else {
+        let wait = behaviour.runs_for.unwrap_or(cx.simulation.runs_for);
+        let running = text(pod, "status.phase") == "Running";
+        if policy != "Always" && running && cx.has_lasted(("run", uid(pod)), wait) {
+            return Stage::Ended(Exit::with(0));
+        }
+        return Stage::Running;
+    };
+    let restarts = restart_count(pod);
+    let state = format!("{}/{restarts}", uid(pod));
+    if is_backing_off(pod) && !cx.has_lasted(("crash", &state), back_off(restarts)) {
+        return Stage::Crashed(restarts, exit);
+    }
+    if !has_run(cx, &state, behaviour) {
+        return Stage::Running;
+    }
+    match policy {
+        "Never" => Stage::Ended(exit),
+        "OnFailure" if exit.code == 0 => Stage::Ended(exit),
+        _ => Stage::Crashed(restarts + 1, exit),
+    }
+}
+
+fn has_run(cx: &mut Context<'_>, state: &str, behaviour: Behaviour) -> bool {
+    match behaviour.runs_for {
+        None => true,
+        Some(wait) => cx.has_lasted(("run", state), wait),
+    }
+}
+
+fn is_backing_off(pod: &Value) -> bool {
+    items(pod, "status.containerStatuses")
+        .iter()
+        .any(|status| text(status, "state.waiting.reason") == "CrashLoopBackOff")
 }
 
 pub(super) fn restart_count(pod: &Value) -> i64 {
@@ -91,30 +211,123 @@ fn back_off(restarts: i64) -> Duration {
     (BACK_OFF_FIRST * 2_u32.pow(doublings)).min(BACK_OFF_MAX)
 }
 
-fn failure_event(cx: &mut Context<'_>, pod: &Value, stage: Stage) -> Option<crate::controllers::Action> {
-    let container = items(pod, "spec.containers").first()?;
-    let (kind, reason, message) = match stage {
-        Stage::Running | Stage::Succeeded | Stage::Failed => return None,
-        Stage::Crashed(_) => (
+fn container_event(
+    cx: &mut Context<'_>,
+    pod: &Value,
+    container: &str,
+    (kind, reason, message): (&str, &str, &str),
+) -> Action {
+    let by = EventSource {
+        component: KUBELET,
+        about: pod,
+    };
+    let mut action = cx.event(by, kind, reason, message);
+    if let Action::Create { object, .. } = &mut action {
+        let initial = items(pod, "spec.initContainers").iter();
+        let list = match initial.into_iter().any(|c| text(c, "name") == container) {
+            true => "initContainers",
+            false => "containers",
+        };
+        object["involvedObject"]["fieldPath"] = json!(format!("spec.{list}{{{container}}}"));
+    }
+    action
+}
+
+fn is_container_running(pod: &Value, name: &str) -> bool {
+    let mut statuses = items(pod, "status.containerStatuses").iter();
+    statuses.any(|s| text(s, "name") == name && !get(s, "state.running").is_null())
+}
+
+/// The Events of a new status, in a real cluster's order.
+fn events(cx: &mut Context<'_>, pod: &Value, stage: Stage) -> Vec<Action> {
+    let is_new = items(pod, "status.containerStatuses").is_empty();
+    let mut actions = Vec::new();
+    let count = items(pod, "spec.containers").len() + items(pod, "spec.initContainers").len();
+    let starts = match stage {
+        Stage::Waiting(_) => false,
+        // A crash without a declared running time follows its start at once.
+        Stage::Crashed(restarts, _) if restarts > restart_count(pod) => true,
+        Stage::Running | Stage::NotReady => is_new || is_backing_off(pod),
+        Stage::Crashed(..) | Stage::Ended(_) => is_new,
+    };
+    if is_new && cx.allows_pod_events(1) {
+        let by = EventSource {
+            component: SCHEDULER,
+            about: pod,
+        };
+        let message = format!(
+            "Successfully assigned {}/{} to {}",
+            meta(pod, "namespace"),
+            meta(pod, "name"),
+            text(pod, "spec.nodeName")
+        );
+        actions.push(cx.event(by, "Normal", "Scheduled", &message));
+    }
+    if starts && cx.allows_pod_events(3 * count) {
+        let initial = items(pod, "spec.initContainers").iter().filter(|_| is_new);
+        for container in initial.chain(items(pod, "spec.containers")) {
+            let name = text(container, "name");
+            if !is_container_running(pod, name) {
+                actions.extend(start_events(cx, pod, container));
+            }
+        }
+    }
+    for container in items(pod, "spec.containers").iter().take(1) {
+        actions.extend(failure_events(cx, pod, container, stage));
+    }
+    actions
+}
+
+fn start_events(cx: &mut Context<'_>, pod: &Value, container: &Value) -> Vec<Action> {
+    let name = text(container, "name");
+    let pulled = format!(
+        "Container image {:?} already present on machine and can be accessed by the pod",
+        text(container, "image")
+    );
+    [
+        ("Pulled", pulled.as_str()),
+        ("Created", "Container created"),
+        ("Started", "Container started"),
+    ]
+    .into_iter()
+    .map(|(reason, message)| container_event(cx, pod, name, ("Normal", reason, message)))
+    .collect()
+}
+
+fn failure_events(cx: &mut Context<'_>, pod: &Value, container: &Value, stage: Stage) -> Vec<Action> {
+    let (name, image) = (text(container, "name"), text(container, "image"));
+    let lines: Vec<(&str, &str, String)> = match stage {
+        Stage::Running | Stage::Ended(_) => Vec::new(),
+        Stage::NotReady => vec![(
+            "Warning",
+            "Unhealthy",
+            format!("Readiness probe failed: {SIMULATED}"),
+        )],
+        Stage::Crashed(..) => vec![(
             "Warning",
             "BackOff",
             format!(
-                "Back-off restarting failed container {} in pod {}",
-                text(container, "name"),
+                "Back-off restarting failed container {name} in pod {}",
                 full_name(pod)
             ),
-        ),
-        Stage::ImagePull => (
-            "Normal",
-            "BackOff",
-            format!("Back-off pulling image {:?}", text(container, "image")),
-        ),
+        )],
+        Stage::Waiting(CONFIG) => vec![("Warning", "Failed", format!("Error: {SIMULATED}"))],
+        Stage::Waiting(_) => vec![
+            ("Normal", "Pulling", format!("Pulling image {image:?}")),
+            (
+                "Warning",
+                "Failed",
+                format!("Failed to pull image {image:?}: {SIMULATED}"),
+            ),
+            ("Warning", "Failed", "Error: ErrImagePull".to_owned()),
+            ("Normal", "BackOff", format!("Back-off pulling image {image:?}")),
+            ("Warning", "Failed", "Error: ImagePullBackOff".to_owned()),
+        ],
     };
-    let event_source = EventSource {
-        component: "kubelet",
-        about: pod,
-    };
-    Some(cx.event(event_source, kind, reason, &message))
+    lines
+        .into_iter()
+        .map(|(kind, reason, message)| container_event(cx, pod, name, (kind, reason, &message)))
+        .collect()
 }
 
 fn full_name(pod: &Value) -> String {
@@ -124,10 +337,10 @@ fn full_name(pod: &Value) -> String {
 fn status(cx: &Context<'_>, pod: &Value, stage: Stage) -> Value {
     let now = cx.now();
     let phase = match stage {
-        Stage::Running | Stage::Crashed(_) => "Running",
-        Stage::Succeeded => "Succeeded",
-        Stage::Failed => "Failed",
-        Stage::ImagePull => "Pending",
+        Stage::Running | Stage::NotReady | Stage::Crashed(..) => "Running",
+        Stage::Ended(Exit { code: 0, .. }) => "Succeeded",
+        Stage::Ended(_) => "Failed",
+        Stage::Waiting(_) => "Pending",
     };
     let (host, ip) = (HOST_IP, address(pod));
     let mut status = json!({
@@ -143,6 +356,12 @@ fn status(cx: &Context<'_>, pod: &Value, stage: Stage) -> Value {
     if !items(pod, "spec.initContainers").is_empty() {
         let init = containers(pod, "initContainers", "initContainerStatuses", stage, &now);
         status["initContainerStatuses"] = init;
+    }
+    // Written by others: `kubectl debug` and `kubectl patch --subresource resize`.
+    for field in ["ephemeralContainerStatuses", "resize", "resources"] {
+        if !get(pod, "status")[field].is_null() {
+            status[field] = get(pod, "status")[field].clone();
+        }
     }
     status
 }
@@ -179,11 +398,12 @@ fn conditions(pod: &Value, stage: Stage, now: &Value) -> Value {
     let closed = gates
         .iter()
         .find(|gate| condition(pod, gate).is_none_or(|c| c["status"] != "True"));
+    let completed = matches!(stage, Stage::Ended(Exit { code: 0, .. }));
     let containers = match stage {
         Stage::Running => Ok(()),
-        Stage::Succeeded => Err(("PodCompleted", String::new())),
-        Stage::Failed => Err(("PodFailed", String::new())),
-        Stage::Crashed(_) | Stage::ImagePull => Err(("ContainersNotReady", unready)),
+        Stage::Ended(_) if completed => Err(("PodCompleted", String::new())),
+        Stage::Ended(_) => Err(("PodFailed", String::new())),
+        Stage::NotReady | Stage::Crashed(..) | Stage::Waiting(_) => Err(("ContainersNotReady", unready)),
     };
     let ready = match (&containers, closed) {
         (Ok(()), Some(gate)) => {
@@ -195,12 +415,12 @@ fn conditions(pod: &Value, stage: Stage, now: &Value) -> Value {
         }
         _ => containers.clone(),
     };
-    let initialized = match stage {
-        Stage::Succeeded => Err(("PodCompleted", String::new())),
-        _ => Ok(()),
+    let initialized = match completed {
+        true => Err(("PodCompleted", String::new())),
+        false => Ok(()),
     };
     // An ended pod's status is True; only the reason says that it completed.
-    let has_sandbox = !matches!(stage, Stage::Succeeded | Stage::Failed);
+    let has_sandbox = !matches!(stage, Stage::Ended(_));
     let mut out = vec![
         entry(pod, "PodReadyToStartContainers", has_sandbox, &Ok(()), now),
         entry(pod, "Initialized", true, &initialized, now),
@@ -240,16 +460,13 @@ fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value
             let sidecar = text(container, "restartPolicy") == "Always";
             let stage = match (list, stage) {
                 // Init containers end before the others start; sidecars go on.
-                ("initContainers", Stage::Failed | Stage::Crashed(_) | Stage::ImagePull | Stage::Running)
-                    if sidecar =>
-                {
-                    Stage::Running
-                }
-                ("initContainers", _) => Stage::Succeeded,
+                ("initContainers", Stage::Ended(Exit { code: 0, .. })) => Stage::Ended(Exit::with(0)),
+                ("initContainers", _) if sidecar => Stage::Running,
+                ("initContainers", _) => Stage::Ended(Exit::with(0)),
                 (_, stage) => stage,
             };
             let mut out = container_status(pod, container, before.unwrap_or(&Value::Null), stage, now);
-            if list == "initContainers" && stage == Stage::Succeeded {
+            if list == "initContainers" && matches!(stage, Stage::Ended(_)) {
                 out["ready"] = json!(true);
             }
             out
@@ -265,26 +482,26 @@ fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage
         Value::Null => existing_or(before, "state.terminated.startedAt", now),
         known => known.clone(),
     };
-    let ended = |exit_code: i64, reason: &str| {
+    let ended = |exit: Exit| {
         json!({
-            "exitCode": exit_code, "reason": reason, "startedAt": started,
+            "exitCode": exit.code, "reason": exit.reason, "startedAt": started,
             "finishedAt": existing_or(before, "state.terminated.finishedAt", now),
         })
     };
     let mut restarts = int(before, "restartCount").unwrap_or(0);
     let mut last = get(before, "lastState").clone();
     let state = match stage {
-        Stage::Running => json!({ "running": { "startedAt": started } }),
-        Stage::Succeeded => json!({ "terminated": ended(0, "Completed") }),
-        Stage::Failed => json!({ "terminated": ended(1, "Error") }),
-        Stage::ImagePull => {
+        Stage::Running | Stage::NotReady => json!({ "running": { "startedAt": started } }),
+        Stage::Ended(exit) => json!({ "terminated": ended(exit) }),
+        Stage::Waiting(IMAGE) => {
             let message = format!("Back-off pulling image {:?}", text(container, "image"));
-            json!({ "waiting": { "reason": "ImagePullBackOff", "message": message } })
+            json!({ "waiting": { "reason": IMAGE, "message": message } })
         }
-        Stage::Crashed(count) => {
+        Stage::Waiting(reason) => json!({ "waiting": { "reason": reason, "message": SIMULATED } }),
+        Stage::Crashed(count, exit) => {
             if restarts != count {
                 last = json!({ "terminated": {
-                    "exitCode": 1, "reason": "Error", "startedAt": now, "finishedAt": now,
+                    "exitCode": exit.code, "reason": exit.reason, "startedAt": started, "finishedAt": now,
                 } });
                 restarts = count;
             }
@@ -296,6 +513,7 @@ fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage
             json!({ "waiting": { "reason": "CrashLoopBackOff", "message": message } })
         }
     };
+    let running = matches!(stage, Stage::Running | Stage::NotReady);
     json!({
         "name": name,
         "state": state,
@@ -304,6 +522,6 @@ fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage
         "restartCount": restarts,
         "image": text(container, "image"),
         "imageID": "",
-        "started": stage == Stage::Running,
+        "started": running,
     })
 }

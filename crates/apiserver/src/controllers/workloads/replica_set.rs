@@ -1,55 +1,114 @@
-//! ReplicaSets: the wanted number of pods, and their counts.
+//! ReplicaSets and ReplicationControllers: the wanted number of pods, and their counts.
 
-use super::Kind;
 use super::context::{
-    Context, EVENTS_MAX, EventSource, condition, free_names, is_active, is_ready, pod_of, set_count,
+    Context, EVENTS_MAX, EventSource, condition, controller_reference, free_names, is_active, is_ready,
+    pod_of, seconds, set_count, wanted,
 };
-use super::context::{seconds, wanted};
-use crate::builtin::tree::{entries, get};
-use crate::controllers::object::{deleting, meta};
+use super::{Kind, controller, pod};
+use crate::builtin::selector;
+use crate::builtin::tree::{entries, get, text};
+use crate::controllers::Action;
+use crate::controllers::object::{deleting, meta, owner_references, uid};
 use crate::store::Key;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 
-const COMPONENT: &str = "replicaset-controller";
+/// The differences between the two kinds.
+#[derive(Debug)]
+pub(super) struct Flavour {
+    component: &'static str,
+    counts_terminating: bool,
+}
 
-pub(super) fn reconcile(cx: &mut Context<'_>, set: &Value) {
+pub(super) const REPLICA_SET: Flavour = Flavour {
+    component: "replicaset-controller",
+    counts_terminating: true,
+};
+
+pub(super) const REPLICATION_CONTROLLER: Flavour = Flavour {
+    component: "replication-controller",
+    counts_terminating: false,
+};
+
+pub(super) fn reconcile(cx: &mut Context<'_>, set: &Value, flavour: &Flavour) {
     let pods = cx.children_of(set, Kind::Pod);
+    let claims = claims(cx, set, &pods);
+    if !claims.is_empty() {
+        return cx.step(claims);
+    }
     let active: Vec<(&Key, &Value)> = pods.iter().copied().filter(|(_, p)| is_active(p)).collect();
     let replicas = wanted(set, "spec.replicas", 1);
     let refusal = cx.refusal();
     if active.len() < replicas {
-        add(cx, set, replicas - active.len());
+        add(cx, flavour.source(set), replicas - active.len());
     } else {
-        remove(cx, set, &active, active.len() - replicas);
+        remove(cx, flavour.source(set), &active, active.len() - replicas);
     }
     // Counts change while pods are created and deleted: write them afterwards, or when that fails.
     if active.len() == replicas || refusal.is_some() {
-        report(cx, set, &pods, refusal.as_deref());
+        report(cx, set, flavour, &pods, refusal.as_deref());
     }
 }
 
-fn event_source(set: &Value) -> EventSource<'_> {
-    EventSource {
-        component: COMPONENT,
-        about: set,
+/// A ReplicationController selects by labels alone.
+pub(super) fn selector(set: &Value) -> Value {
+    let selector = get(set, "spec.selector");
+    match text(set, "kind") {
+        "ReplicationController" => json!({ "matchLabels": selector }),
+        _ => selector.clone(),
     }
 }
 
-fn add(cx: &mut Context<'_>, set: &Value, count: usize) {
+/// Releases pods that the selector does not match any more, and adopts orphans that it matches.
+fn claims(cx: &Context<'_>, set: &Value, pods: &[(&Key, &Value)]) -> Vec<Action> {
+    let selector = selector(set);
+    let foreign = |pod: &Value| !selector::matches(&selector, &pod["metadata"]["labels"]);
+    let change = |key: &Key, pod: &Value, owners: Vec<Value>| {
+        let patch = json!({ "metadata": {
+            "ownerReferences": owners, "resourceVersion": meta(pod, "resourceVersion"),
+        } });
+        cx.change(key, pod, patch)
+    };
+    let mut actions = Vec::new();
+    for (key, pod) in pods.iter().filter(|(_, pod)| !deleting(pod) && foreign(pod)) {
+        let others = owner_references(pod).iter().filter(|r| r["uid"] != uid(set));
+        actions.push(change(key, pod, others.cloned().collect()));
+    }
+    for (key, pod) in cx.orphans_of(&selector) {
+        if controller(pod).is_none() && is_active(pod) {
+            let mut owners = owner_references(pod).to_vec();
+            let own = controller_reference(set);
+            owners.extend(own.as_array().into_iter().flatten().cloned());
+            actions.push(change(key, pod, owners));
+        }
+    }
+    actions
+}
+
+impl Flavour {
+    fn source<'a>(&self, set: &'a Value) -> EventSource<'a> {
+        EventSource {
+            component: self.component,
+            about: set,
+        }
+    }
+}
+
+fn add(cx: &mut Context<'_>, source: EventSource<'_>, count: usize) {
+    let set = source.about;
     for (nth, name) in free_names(cx, meta(set, "name"), count).into_iter().enumerate() {
         let pod = pod_of(set, get(set, "spec.template"), &name);
         let mut actions = vec![cx.create(Kind::Pod, pod)];
         if nth < EVENTS_MAX {
             let message = format!("Created pod: {name}");
-            actions.push(cx.event(event_source(set), "Normal", "SuccessfulCreate", &message));
+            actions.push(cx.event(source, "Normal", "SuccessfulCreate", &message));
         }
         cx.step(actions);
     }
 }
 
 /// Pods that are not ready go first, then the youngest.
-fn remove(cx: &mut Context<'_>, set: &Value, active: &[(&Key, &Value)], count: usize) {
+fn remove(cx: &mut Context<'_>, source: EventSource<'_>, active: &[(&Key, &Value)], count: usize) {
     let mut ranked = active.to_vec();
     ranked.sort_by_key(|(key, pod)| {
         (
@@ -59,16 +118,22 @@ fn remove(cx: &mut Context<'_>, set: &Value, active: &[(&Key, &Value)], count: u
         )
     });
     for (nth, (key, pod)) in ranked.into_iter().take(count).enumerate() {
-        let mut actions = vec![cx.kill(key, pod)];
+        let mut actions = pod::remove(cx, key, pod);
         if nth < EVENTS_MAX {
             let message = format!("Deleted pod: {}", key.name);
-            actions.push(cx.event(event_source(set), "Normal", "SuccessfulDelete", &message));
+            actions.push(cx.event(source, "Normal", "SuccessfulDelete", &message));
         }
         cx.step(actions);
     }
 }
 
-fn report(cx: &mut Context<'_>, set: &Value, pods: &[(&Key, &Value)], refusal: Option<&str>) {
+fn report(
+    cx: &mut Context<'_>,
+    set: &Value,
+    flavour: &Flavour,
+    pods: &[(&Key, &Value)],
+    refusal: Option<&str>,
+) {
     let labels = get(set, "spec.template.metadata.labels");
     let labelled = |pod: &Value| {
         entries(set, "spec.template.metadata.labels")
@@ -80,9 +145,11 @@ fn report(cx: &mut Context<'_>, set: &Value, pods: &[(&Key, &Value)], refusal: O
     let available = active.iter().filter(|p| cx.available(p, min_ready)).count();
     let mut status = json!({
         "replicas": active.len(),
-        "terminatingReplicas": going,
         "observedGeneration": get(set, "metadata.generation"),
     });
+    if flavour.counts_terminating {
+        status["terminatingReplicas"] = json!(going);
+    }
     let full = active.iter().filter(|p| labels.is_null() || labelled(p)).count();
     set_count(&mut status, "fullyLabeledReplicas", full);
     set_count(
@@ -100,7 +167,7 @@ fn report(cx: &mut Context<'_>, set: &Value, pods: &[(&Key, &Value)], refusal: O
             "type": "ReplicaFailure", "status": "True", "lastTransitionTime": since,
             "reason": "FailedCreate", "message": why,
         }]);
-        cx.report_refusal(event_source(set), why, &format!("Error creating: {why}"));
+        cx.report_refusal(flavour.source(set), why, &format!("Error creating: {why}"));
     }
     actions.extend(cx.status(set, &status));
     cx.step(actions);

@@ -90,3 +90,55 @@ pub(super) fn old_sizes(wanted: usize, new: Size, old: &[Size], margin: Margin) 
     }
     sizes
 }
+
+/// A ReplicaSet that is scaled in the middle of a rollout.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) replicas: usize,
+    /// The most pods of the Deployment when this ReplicaSet was last sized.
+    pub(super) most_before: Option<usize>,
+}
+
+/// The sizes after a scale in the middle of a rollout: each part keeps its share. `parts` are the active
+/// ReplicaSets, oldest first; `pods` counts the present pods.
+pub(super) fn scaled(wanted: usize, parts: &[Part], pods: usize, margin: Margin) -> Vec<usize> {
+    let signed = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let most = match wanted {
+        0 => 0,
+        wanted => wanted + margin.surge,
+    };
+    let all: usize = parts.iter().map(|part| part.replicas).sum();
+    let change = signed(most) - signed(all);
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    // The largest first; of equal ones the newer grows, the older shrinks.
+    order.sort_by_key(|&nth| {
+        let age = if change > 0 { parts.len() - nth } else { nth };
+        (std::cmp::Reverse(parts[nth].replicas), age)
+    });
+    let mut sizes: Vec<i64> = parts.iter().map(|part| signed(part.replicas)).collect();
+    let mut left = change;
+    for &nth in &order {
+        let size = sizes[nth];
+        let before = signed(parts[nth].most_before.filter(|n| *n > 0).unwrap_or(pods));
+        let share = match (most, before) {
+            (0, _) => -size,
+            (_, 0) => 0,
+            // rounded
+            _ => (2 * size * signed(most) + before) / (2 * before) - size,
+        };
+        let share = if change > 0 {
+            share.min(left)
+        } else {
+            share.max(left)
+        };
+        sizes[nth] += share;
+        left -= share;
+    }
+    if let Some(&largest) = order.first() {
+        sizes[largest] += left;
+    }
+    sizes
+        .into_iter()
+        .map(|size| usize::try_from(size).unwrap_or(0))
+        .collect()
+}

@@ -1,8 +1,10 @@
 //! StatefulSets: numbered pods, one after the other unless parallel.
 
-use super::Kind;
-use super::context::{Context, EventSource, is_active, is_ready, pod_of, seconds, set_count, wanted};
+use super::context::{
+    Context, EventSource, controller_reference, is_active, is_ready, pod_of, seconds, set_count, wanted,
+};
 use super::revision::{HASH, Revisions};
+use super::{Kind, pod};
 use crate::builtin::tree::{entries, get, items, text};
 use crate::controllers::Action;
 use crate::controllers::object::{deleting, meta};
@@ -34,6 +36,10 @@ pub(super) fn reconcile(cx: &mut Context<'_>, object: &Value) {
     used.push(&set.current);
     let actions = set.revisions.keep(cx, object, &set.revisions.update, &used);
     cx.step(actions);
+    for (ordinal, (_, pod)) in &set.pods {
+        let actions = set.retain(cx, *ordinal, pod);
+        cx.step(actions);
+    }
     let moved = set.grow(cx) || set.shrink(cx) || set.update(cx);
     // Between two steps the counts change with the pods.
     if !moved {
@@ -176,6 +182,45 @@ impl<'a> Set<'a> {
         cx.step(actions);
     }
 
+    /// The owners of a pod's volume claims, by `persistentVolumeClaimRetentionPolicy`.
+    fn retain(&self, cx: &Context<'_>, ordinal: usize, pod: &Value) -> Vec<Action> {
+        let policy = get(self.object, "spec.persistentVolumeClaimRetentionPolicy");
+        let (scaled, deleted) = (
+            text(policy, "whenScaled") == "Delete",
+            text(policy, "whenDeleted") == "Delete",
+        );
+        let owner = match self.ordinals.contains(&ordinal) {
+            false if scaled => Some(pod),
+            _ if deleted => Some(self.object),
+            _ => None,
+        };
+        let is_ours = |reference: &Value| match text(reference, "kind") {
+            "StatefulSet" => text(reference, "name") == self.name(),
+            "Pod" => text(reference, "name") == meta(pod, "name"),
+            _ => false,
+        };
+        let mut actions = Vec::new();
+        for template in items(self.object, "spec.volumeClaimTemplates") {
+            let name = format!("{}-{}", meta(template, "name"), meta(pod, "name"));
+            let Some(claim) = cx.get(Kind::Claim, &cx.key.namespace, &name) else {
+                continue;
+            };
+            let known = items(claim, "metadata.ownerReferences");
+            let mut wanted: Vec<Value> = known.iter().filter(|r| !is_ours(r)).cloned().collect();
+            let is_foreign = wanted.iter().any(|r| r["controller"] == true);
+            if let Some(owner) = owner.filter(|_| !is_foreign) {
+                let reference = controller_reference(owner);
+                wanted.extend(reference.as_array().into_iter().flatten().cloned());
+            }
+            if known != wanted {
+                let key = Key::new(&Kind::Claim.resource(), &*cx.key.namespace, &*name);
+                let patch = json!({ "metadata": { "ownerReferences": wanted } });
+                actions.push(cx.change(&key, claim, patch));
+            }
+        }
+        actions
+    }
+
     fn shrink(&self, cx: &mut Context<'_>) -> bool {
         let beyond = self.pods.iter().rev().filter(|(n, _)| !self.ordinals.contains(n));
         let count = if self.parallel { usize::MAX } else { 1 };
@@ -189,7 +234,8 @@ impl<'a> Set<'a> {
 
     fn remove(&self, cx: &mut Context<'_>, key: &Key, pod: &Value) {
         if !deleting(pod) {
-            let actions = vec![cx.kill(key, pod), self.event(cx, "Delete", &key.name)];
+            let mut actions = pod::remove(cx, key, pod);
+            actions.push(self.event(cx, "Delete", &key.name));
             cx.step(actions);
         }
     }

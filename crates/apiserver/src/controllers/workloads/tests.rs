@@ -3,7 +3,7 @@
 
 use super::KINDS;
 use super::context::difference;
-use super::rollout::{Margin, Size, new_size, old_sizes};
+use super::rollout::{Margin, Part, Size, new_size, old_sizes, scaled};
 use serde_json::{Value, json};
 
 #[test]
@@ -141,4 +141,33 @@ fn differences_are_merge_patches() {
     check(json!({ "a": null }), json!({}), Value::Null);
     check(json!({}), json!({ "a": null }), Value::Null);
     check(json!([{ "a": 1 }]), json!([{ "a": 1, "b": null }]), Value::Null);
+}
+
+#[test]
+fn a_scale_during_a_rollout_keeps_the_shares() {
+    let check = |wanted: usize, parts: &[(usize, usize)], surge: usize, expected: &[usize]| {
+        let parts: Vec<Part> = parts
+            .iter()
+            .map(|&(replicas, most_before)| Part {
+                replicas,
+                most_before: Some(most_before),
+            })
+            .collect();
+        let pods = parts.iter().map(|part| part.replicas).sum();
+        let margin = Margin {
+            surge,
+            unavailable: 0,
+        };
+        assert_eq!(
+            scaled(wanted, &parts, pods, margin),
+            expected,
+            "{wanted} of {parts:?}"
+        );
+    };
+    // The example of Kubernetes' documentation: 10 with a surge of 3, scaled to 15.
+    check(15, &[(8, 13), (5, 13)], 3, &[11, 7]);
+    check(30, &[(8, 13), (5, 13)], 3, &[20, 13]);
+    check(5, &[(8, 13), (5, 13)], 3, &[5, 3]);
+    check(0, &[(8, 13), (5, 13)], 3, &[0, 0]);
+    check(10, &[(8, 13), (5, 13)], 3, &[8, 5]);
 }

@@ -22,6 +22,13 @@ fn pod(object: &Value) -> String {
     )
 }
 
+fn unknown(value: &str) -> String {
+    let known = "\"CrashLoopBackOff\", \"CreateContainerConfigError\", \"Error\", \"ImagePullBackOff\", \"NotReady\", \"OOMKilled\", \"Running\", \"Unschedulable\"";
+    format!(
+        "Warning UnknownSimulation: equate.dev/simulate: unknown value {value:?} has no effect; use one of {known}"
+    )
+}
+
 async fn pods(world: &World) -> Vec<String> {
     world.list("pods").await.iter().map(pod).collect()
 }
@@ -124,8 +131,8 @@ async fn unknown_fault_is_reported_and_ignored() {
     assert_eq!(
         said,
         [
-            "Deployment Warning UnknownSimulation: equate.dev/simulate: unknown value \"CrashLoop\" has no effect; use \"CrashLoopBackOff\" or \"ImagePullBackOff\"",
-            "Pod Warning UnknownSimulation: equate.dev/simulate: unknown value \"OOM\" has no effect; use \"CrashLoopBackOff\" or \"ImagePullBackOff\"",
+            &format!("Deployment {}", unknown("CrashLoop")),
+            &format!("Pod {}", unknown("OOM")),
         ]
     );
 }

@@ -117,6 +117,39 @@ async fn stateful_set_is_ordered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn claims_are_deleted_as_the_retention_policy_says() {
+    let check = async |scaled: &str, deleted: &str, after_scale: &[&str], after_delete: &[&str]| {
+        let world = world().await;
+        let claim = json!({ "metadata": { "name": "data" }, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } },
+        } });
+        let policy = json!({ "whenScaled": scaled, "whenDeleted": deleted });
+        let spec = json!({
+            "replicas": 2, "volumeClaimTemplates": [claim], "persistentVolumeClaimRetentionPolicy": policy,
+        });
+        world
+            .create("statefulsets", workload("statefulsets", "db", spec))
+            .await;
+        seconds(3).await;
+        world
+            .patch("statefulsets", "db", json!({ "spec": { "replicas": 1 } }))
+            .await;
+        seconds(3).await;
+        let claims = world.names("persistentvolumeclaims").await;
+        assert_eq!(claims, after_scale, "{scaled} {deleted}");
+        world.delete("statefulsets", "db").await;
+        seconds(3).await;
+        let claims = world.names("persistentvolumeclaims").await;
+        assert_eq!(claims, after_delete, "{scaled} {deleted}");
+    };
+    let both = ["data-db-0", "data-db-1"];
+    check("Retain", "Retain", &both, &both).await;
+    check("Delete", "Retain", &["data-db-0"], &["data-db-0"]).await;
+    check("Retain", "Delete", &both, &[]).await;
+    check("Delete", "Delete", &["data-db-0"], &[]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_broken_stateful_set_waits_at_its_first_pod() {
     let world = world().await;
     let mut db = workload("statefulsets", "db", json!({ "replicas": 3 }));

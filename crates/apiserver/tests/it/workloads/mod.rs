@@ -1,9 +1,14 @@
 //! Simulated workloads through the whole API, with a paused clock.
 
+mod behaviour;
 mod faults;
+mod jobs;
 mod kinds;
+mod nodes;
 mod recorded;
 mod rollouts;
+mod services;
+mod times;
 
 use crate::lifecycle::{Bench, pass};
 use equate_apiserver::{EmbeddedCluster, Profile, Simulation};
@@ -20,6 +25,9 @@ fn path(kind: &str, name: &str) -> String {
         }
         "jobs" | "cronjobs" => "apis/batch/v1",
         "ingresses" => "apis/networking.k8s.io/v1",
+        "poddisruptionbudgets" => "apis/policy/v1",
+        "horizontalpodautoscalers" => "apis/autoscaling/v2",
+        "endpointslices" => "apis/discovery.k8s.io/v1",
         _ => "api/v1",
     };
     let slash = if name.is_empty() { "" } else { "/" };

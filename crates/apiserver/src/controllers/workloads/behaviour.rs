@@ -1,0 +1,177 @@
+//! The declared behaviour of simulated containers: the annotations `equate.dev/simulate` and
+//! `equate.dev/simulate-*`.
+//!
+//! They are set on a pod (by its template), or on a workload that owns it; the nearest object that has one
+//! of them counts. A value that has no meaning is reported in an Event and has no effect, so that a
+//! misspelt failure is not mistaken for a healthy run.
+
+use super::context::{Context, EventSource};
+use super::{Kind, controller, owner_key};
+use crate::builtin::tree::{annotation, entries, get};
+use crate::controllers::object::meta;
+use crate::store::Snapshot;
+use equate_manifest::go::duration;
+use serde_json::Value;
+use tokio::time::Duration;
+
+const SIMULATE: &str = "equate.dev/simulate";
+const DETAIL: &str = "equate.dev/simulate-";
+const EXIT_CODE: &str = "equate.dev/simulate-exit-code";
+const RUNS_FOR: &str = "equate.dev/simulate-runs-for";
+const LOG: &str = "equate.dev/simulate-log";
+/// A pod, its Job or ReplicaSet, and their CronJob or Deployment.
+const OWNERS_MAX: usize = 3;
+/// The exit code of a container that the kernel killed.
+const KILLED: i64 = 137;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    CrashLoopBackOff,
+    CreateContainerConfigError,
+    Error,
+    ImagePullBackOff,
+    NotReady,
+    OomKilled,
+    Running,
+    Unschedulable,
+}
+
+const OUTCOMES: [(&str, Outcome); 8] = [
+    ("CrashLoopBackOff", Outcome::CrashLoopBackOff),
+    ("CreateContainerConfigError", Outcome::CreateContainerConfigError),
+    ("Error", Outcome::Error),
+    ("ImagePullBackOff", Outcome::ImagePullBackOff),
+    ("NotReady", Outcome::NotReady),
+    ("OOMKilled", Outcome::OomKilled),
+    ("Running", Outcome::Running),
+    ("Unschedulable", Outcome::Unschedulable),
+];
+
+/// The end of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exit {
+    pub(super) code: i64,
+    pub(super) reason: &'static str,
+}
+
+impl Exit {
+    pub(super) fn with(code: i64) -> Self {
+        let reason = if code == 0 { "Completed" } else { "Error" };
+        Self { code, reason }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Behaviour {
+    pub(super) outcome: Option<Outcome>,
+    exit_code: Option<i64>,
+    /// The time from a container's start to its end.
+    pub(super) runs_for: Option<Duration>,
+}
+
+impl Behaviour {
+    /// The declared end of the containers; without one they end as the restart policy says.
+    pub(super) fn exit(&self) -> Option<Exit> {
+        match self.outcome {
+            Some(Outcome::OomKilled) => Some(Exit {
+                code: self.exit_code.unwrap_or(KILLED),
+                reason: "OOMKilled",
+            }),
+            Some(Outcome::CrashLoopBackOff | Outcome::Error) => Some(Exit::with(self.exit_code.unwrap_or(1))),
+            _ => self.exit_code.map(Exit::with),
+        }
+    }
+}
+
+fn outcome(name: &str) -> Option<Outcome> {
+    OUTCOMES.iter().find(|(known, _)| *known == name).map(|o| o.1)
+}
+
+fn exit_code(text: &str) -> Option<i64> {
+    text.parse().ok().filter(|code| (0..=255).contains(code))
+}
+
+fn runs_for(text: &str) -> Option<Duration> {
+    let nanoseconds = duration::parse(text).ok()?;
+    u64::try_from(nanoseconds).ok().map(Duration::from_nanos)
+}
+
+pub(super) fn is_declaration(annotation: &str) -> bool {
+    annotation == SIMULATE || annotation.starts_with(DETAIL)
+}
+
+/// The pod and its owners, nearest first.
+fn chain<'s>(snapshot: &'s Snapshot, pod: &'s Value) -> impl Iterator<Item = &'s Value> {
+    let namespace = meta(pod, "namespace");
+    std::iter::successors(Some(pod), move |object| {
+        let key = owner_key(controller(object)?, namespace)?;
+        Kind::of(&key.resource)?;
+        snapshot.get(&key).map(|entry| entry.object())
+    })
+    .take(OWNERS_MAX)
+}
+
+/// The behaviour of a pod's containers.
+pub(super) fn of(snapshot: &Snapshot, pod: &Value) -> Behaviour {
+    let names = [SIMULATE, EXIT_CODE, RUNS_FOR];
+    let declares = |object: &&Value| names.iter().any(|name| annotation(object, name).is_some());
+    let Some(object) = chain(snapshot, pod).find(declares) else {
+        return Behaviour::default();
+    };
+    Behaviour {
+        outcome: annotation(object, SIMULATE).and_then(outcome),
+        exit_code: annotation(object, EXIT_CODE).and_then(exit_code),
+        runs_for: annotation(object, RUNS_FOR).and_then(runs_for),
+    }
+}
+
+/// The declared log of a container, `None` if none is declared.
+pub(crate) fn log<'s>(snapshot: &'s Snapshot, pod: &'s Value, container: &str) -> Option<&'s str> {
+    let own = format!("{LOG}.{container}");
+    chain(snapshot, pod).find_map(|object| annotation(object, &own).or_else(|| annotation(object, LOG)))
+}
+
+/// The declarations of an object and of its pod template, to notice a change.
+pub(super) fn declared(object: &Value) -> Vec<(&str, &str)> {
+    let template = get(object, "spec.template");
+    [object, template]
+        .into_iter()
+        .flat_map(|object| entries(object, "metadata.annotations"))
+        .filter(|(name, _)| is_declaration(name))
+        .map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
+        .collect()
+}
+
+/// The first declaration without a meaning, and the accepted ones.
+pub(super) fn unknown(object: &Value) -> Option<String> {
+    declared(object).into_iter().find_map(|(name, value)| {
+        let accepted = match name {
+            SIMULATE if outcome(value).is_none() => {
+                let names: Vec<String> = OUTCOMES.iter().map(|(name, _)| format!("{name:?}")).collect();
+                format!("one of {}", names.join(", "))
+            }
+            EXIT_CODE if exit_code(value).is_none() => "a number from 0 to 255".to_owned(),
+            RUNS_FOR if runs_for(value).is_none() => "a duration such as \"30s\"".to_owned(),
+            SIMULATE | EXIT_CODE | RUNS_FOR | LOG => return None,
+            _ if name.strip_prefix(LOG).is_some_and(|rest| rest.starts_with('.')) => return None,
+            _ => {
+                return Some(format!(
+                    "unknown annotation {name} has no effect; use {SIMULATE}, {EXIT_CODE}, {RUNS_FOR}, {LOG} or {LOG}.CONTAINER"
+                ));
+            }
+        };
+        Some(format!("{name}: unknown value {value:?} has no effect; use {accepted}"))
+    })
+}
+
+pub(super) fn report_unknown(cx: &mut Context<'_>, object: &Value) {
+    let Some(message) = unknown(object) else {
+        return;
+    };
+    let event_source = EventSource {
+        component: "equate-simulation",
+        about: object,
+    };
+    let event = cx.event(event_source, "Warning", "UnknownSimulation", &message);
+    cx.step(vec![event]);
+}
