@@ -7,6 +7,7 @@
 mod baseline;
 mod bench;
 mod charts;
+mod conformance;
 mod contests;
 mod corpus;
 mod fuzz;
@@ -41,6 +42,8 @@ enum Command {
     Bench(bench::Args),
     /// Render public charts and compare with Helm itself
     Charts(charts::Args),
+    /// Run Kubernetes' own conformance tests against the embedded API
+    Conformance(conformance::Args),
     /// Run fleets with contested objects many times: each has one answer
     Contests(contests::Args),
     /// Build whole repositories and compare with the real kustomize
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Baseline(args) => baseline::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Charts(args) => charts::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Contests(args) => contests::run(&args),
         Command::Corpus(args) => corpus::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),

@@ -2,6 +2,7 @@
 
 use super::update::{Attempt, RACE_ATTEMPTS, check_preconditions};
 use super::{Api, Body, Cx, PatchKind, Target, Written, body, patch};
+use crate::auth::Identity;
 use crate::crd::{self, ScalePaths};
 use crate::http::options::DeleteOptions;
 use crate::managed_fields;
@@ -141,10 +142,15 @@ impl Api {
     }
 
     /// POST of `pods/NAME/eviction`: a deletion, after a check of disruption budgets.
-    pub(crate) async fn evict(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
+    pub(crate) async fn evict(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+        identity: &Identity,
+    ) -> Result<(), ApiError> {
         self.check_budgets(target)?;
         self.mark_disrupted(target, options).await?;
-        self.delete(target, options).await.map(|_| ())
+        self.delete(target, options, identity).await.map(|_| ())
     }
 
     /// 429 if a disruption budget protects the pod. No disruption controller runs: a budget without status
