@@ -15,6 +15,8 @@
 //! | `crd` | custom resource definitions, and validation by their schemas |
 //! | `managed_fields` | field ownership |
 //! | `auth` | authentication and authorization |
+//! | `policies` | admission policies |
+//! | `quota` | resource quotas and limit ranges |
 //! | `controllers` | garbage collection, namespaces, CRDs |
 //! | `discovery`, `openapi`, `table` | discovery, schemas and printed columns |
 
@@ -30,6 +32,8 @@ mod http;
 mod managed_fields;
 mod openapi;
 mod pipeline;
+mod policies;
+mod quota;
 mod random;
 mod registry;
 mod selector;

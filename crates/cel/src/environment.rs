@@ -29,6 +29,8 @@ pub enum Library {
     Flux,
     /// Those of Kubernetes 1.36, with its named formats.
     Kubernetes(&'static [NamedFormat]),
+    /// Those, and the messages of mutating admission policies: `Object`, its fields, and `JSONPatch`.
+    Mutation(&'static [NamedFormat]),
 }
 
 /// A format of the library `format`.
@@ -52,17 +54,23 @@ impl Library {
     pub(crate) fn formats(self) -> &'static [NamedFormat] {
         match self {
             Self::Flux => &[],
-            Self::Kubernetes(formats) => formats,
+            Self::Kubernetes(formats) | Self::Mutation(formats) => formats,
         }
     }
 
     /// Whether macros may have two variables.
     pub(crate) fn has_pairs(self) -> bool {
-        matches!(self, Self::Kubernetes(_))
+        matches!(self, Self::Kubernetes(_) | Self::Mutation(_))
     }
 
     /// Whether it has functions that sort lists.
     pub(crate) fn has_lists(self) -> bool {
-        matches!(self, Self::Kubernetes(_))
+        matches!(self, Self::Kubernetes(_) | Self::Mutation(_))
+    }
+
+    /// Whether a message of this name may be made. It is a map of its fields.
+    pub(crate) fn has_message(self, name: &str) -> bool {
+        matches!(self, Self::Mutation(_))
+            && (name == "Object" || name == "JSONPatch" || name.starts_with("Object."))
     }
 }

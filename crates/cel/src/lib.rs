@@ -8,7 +8,7 @@
 //! Texts and their nesting are limited, so that every walk fits on the stack of a worker. A run pays for
 //! each step, byte and element. Values are borrowed from JSON and typed by a [`Schema`] where they are read.
 //!
-//! Syntax, results and errors are cel-go's. Messages are refused. Names are checked, types are not: the API
+//! Syntax, results and errors are cel-go's. Messages are refused, except those of mutating policies. Names are checked, types are not: the API
 //! server checks rules against its schemas.
 
 mod budget;

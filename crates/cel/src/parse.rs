@@ -48,7 +48,7 @@ pub(crate) enum Form {
     List(Vec<(Ast, bool)>),
     Map(Vec<(Ast, Ast, bool)>),
     /// `a.b{...}`: the type's name.
-    Message(String),
+    Message(String, Vec<(String, Ast, bool)>),
     Call {
         target: Option<Box<Ast>>,
         name: String,
@@ -652,26 +652,29 @@ impl<'s> Parser<'_, 's> {
         self.node(at, depth, Form::Map(entries))
     }
 
-    /// A message is read and refused: no environment declares types of messages.
     fn message(&mut self, name: String) -> Parsed {
         let at = self.token().start;
         self.next += 1;
+        let (mut fields, mut depth) = (Vec::new(), 0);
         while self.eat("}").is_none() {
-            self.eat("?");
+            let optional = self.eat("?").is_some();
             let token = self.token();
             if token.kind != Kind::Ident {
                 self.unexpected("{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}")?;
                 continue;
             }
+            let field = self.written(token).to_owned();
             self.next += 1;
             self.expect(":")?;
-            self.expr(expecting::OPERAND)?;
+            let value = self.expr(expecting::OPERAND)?;
+            depth = depth.max(value.depth);
+            fields.push((field, *value, optional));
             if self.eat(",").is_none() {
                 self.expect("}")?;
                 break;
             }
         }
-        self.leaf(at, Form::Message(name))
+        self.node(at, depth, Form::Message(name, fields))
     }
 }
 

@@ -412,7 +412,18 @@ impl Lower<'_, '_> {
             Form::Text(text) => Op::Text(text),
             Form::Bytes(bytes) => Op::Bytes(bytes),
             Form::Ident(name) => self.name(name),
-            Form::Message(name) => Op::Message(name),
+            Form::Message(name, fields) if self.environment.library.has_message(&name) => {
+                let fields = fields.into_iter();
+                let each = fields.map(|(field, value, optional)| {
+                    let key = Node {
+                        at,
+                        op: Op::Text(field),
+                    };
+                    (key, self.node(value), optional)
+                });
+                Op::Map(each.collect())
+            }
+            Form::Message(name, _) => Op::Message(name),
             Form::Select {
                 operand,
                 field,

@@ -7,6 +7,7 @@
 mod baseline;
 mod bench;
 mod charts;
+mod conformance;
 mod contests;
 mod corpus;
 mod dist;
@@ -42,6 +43,8 @@ enum Command {
     Bench(bench::Args),
     /// Render public charts and compare with Helm itself
     Charts(charts::Args),
+    /// Run Kubernetes' own conformance tests against the embedded API
+    Conformance(conformance::Args),
     /// Run fleets with contested objects many times: each has one answer
     Contests(contests::Args),
     /// Build whole repositories and compare with the real kustomize
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Baseline(args) => baseline::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Charts(args) => charts::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Contests(args) => contests::run(&args),
         Command::Corpus(args) => corpus::run(&args),
         Command::Dist(args) => dist::run(&args),

@@ -1,7 +1,7 @@
 //! Built-in admission plugins: additions to a write, and refusals.
 //!
 //! Pure functions over the object; closures supply cluster state. The pipeline chooses which run, so that a
-//! cluster can behave like a bare API server. Quotas and limit ranges are not enforced.
+//! cluster can behave like a bare API server. Module `quota` has quotas and limit ranges.
 
 use super::tree::{annotation, at, default, get, has, int, items, set, text};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Webhook configurations and admission policies: stored, never called. Each write of one is answered with
-//! a warning.
+//! Webhook configurations and admission policies. Webhooks are stored, never called: each
+//! write of one is answered with a warning. Module `policies` evaluates policies.
 
 use super::SPEC_AND_STATUS;
 use super::meta::strings;
@@ -38,16 +38,20 @@ static VALIDATING_POLICY: Strategy = Strategy {
     generation: Generation::Spec,
     default: default_policy,
     prepare_create: |policy| set(policy, "status", json!({})),
-    warnings: not_evaluated,
+    validate: validate_policy,
+    warnings: reads_authorizer,
     ..SPEC_AND_STATUS
 };
 
 static MUTATING_POLICY: Strategy = Strategy {
     default: default_policy,
+    validate: validate_mutations,
+    warnings: reads_authorizer,
     ..BASE
 };
 
 static POLICY_BINDING: Strategy = Strategy {
+    warnings: |_| Vec::new(),
     generation: Generation::Spec,
     default: |binding| with(binding, "spec.matchResources", default_match),
     validate: |binding| {
@@ -94,8 +98,7 @@ pub(super) fn strategy(kind: &str) -> &'static Strategy {
 }
 
 fn not_evaluated(object: &Value) -> Vec<String> {
-    let kind = text(object, "kind");
-    let webhooks: Vec<String> = items(object, "webhooks")
+    items(object, "webhooks")
         .iter()
         .map(|webhook| {
             format!(
@@ -103,14 +106,81 @@ fn not_evaluated(object: &Value) -> Vec<String> {
                 text(webhook, "name")
             )
         })
-        .collect();
-    if !webhooks.is_empty() {
-        return webhooks;
+        .collect()
+}
+
+const EXPRESSIONS: [(&str, &str); 4] = [
+    ("matchConditions", "expression"),
+    ("variables", "expression"),
+    ("validations", "expression"),
+    ("validations", "messageExpression"),
+];
+
+fn reads_authorizer(policy: &Value) -> Vec<String> {
+    let reads = EXPRESSIONS.iter().any(|(list, field)| {
+        items(get(policy, "spec"), list)
+            .iter()
+            .any(|entry| text(entry, field).contains("authorizer"))
+    });
+    let (kind, name) = (text(policy, "kind"), text(policy, "metadata.name"));
+    let warning = format!("{kind} {name} reads `authorizer`, which this server does not evaluate");
+    reads.then_some(warning).into_iter().collect()
+}
+
+fn validate_mutations(policy: &Value) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    if items(policy, "spec.mutations").is_empty() {
+        out.push(FieldError::required(
+            "spec.mutations",
+            "mutations must be non-empty",
+        ));
     }
-    vec![format!(
-        "{kind} {} is stored and not evaluated by this server",
-        text(object, "metadata.name")
-    )]
+    for (i, mutation) in items(policy, "spec.mutations").iter().enumerate() {
+        let field = match text(mutation, "patchType") {
+            "JSONPatch" => "jsonPatch",
+            _ => "applyConfiguration",
+        };
+        let path = format!("spec.mutations[{i}].{field}.expression");
+        let expression = text(get(mutation, field), "expression");
+        if expression.trim().is_empty() {
+            out.push(FieldError::required(path, "expression is not specified"));
+        } else if let Some(why) = crate::policies::mutation_problem(expression) {
+            out.push(FieldError::invalid(
+                path,
+                &expression.into(),
+                format!("compilation failed: {why}"),
+            ));
+        }
+    }
+    out
+}
+
+fn validate_policy(policy: &Value) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    if items(policy, "spec.validations").is_empty() && items(policy, "spec.auditAnnotations").is_empty() {
+        out.push(FieldError::required(
+            "spec.validations",
+            "validations or auditAnnotations must be non-empty",
+        ));
+    }
+    for (list, field) in EXPRESSIONS {
+        for (i, entry) in items(get(policy, "spec"), list).iter().enumerate() {
+            let path = format!("spec.{list}[{i}].{field}");
+            let expression = text(entry, field);
+            if expression.trim().is_empty() {
+                if field == "expression" {
+                    out.push(FieldError::required(path, "expression is not specified"));
+                }
+            } else if let Some(why) = crate::policies::problem(expression) {
+                out.push(FieldError::invalid(
+                    path,
+                    &expression.into(),
+                    format!("compilation failed: {why}"),
+                ));
+            }
+        }
+    }
+    out
 }
 
 fn default_match(resources: &mut Value) {

@@ -158,20 +158,12 @@ pub(super) static NODE: Strategy = Strategy {
 
 pub(super) static LIMIT_RANGE: Strategy = Strategy {
     create_on_update: true,
-    warnings: not_enforced,
     default: default_limit_range,
     validate: validate_limit_range,
     ..Strategy::GENERIC
 };
 
-/// Quotas and limits are not enforced here; a silent success would suggest otherwise.
-fn not_enforced(object: &Value) -> Vec<String> {
-    let kind = text(object, "kind");
-    vec![format!("{kind} is stored, but this server does not enforce it")]
-}
-
 pub(super) static RESOURCE_QUOTA: Strategy = Strategy {
-    warnings: not_enforced,
     delete_returns_object: true,
     prepare_create: |quota| set(quota, "status", json!({})),
     validate: validate_resource_quota,

@@ -23,6 +23,7 @@ mod events;
 pub(crate) mod meta;
 pub(crate) mod names;
 mod networking;
+pub(crate) mod parts;
 mod pod;
 mod pod_checks;
 mod pod_update;
@@ -41,7 +42,7 @@ mod volume_checks;
 
 pub(crate) use bootstrap::bootstrap;
 pub(crate) use meta::{validate_object_meta, validate_object_meta_update};
-pub(crate) use pod::deletion_grace;
+pub(crate) use pod::{deletion_grace, qos_class};
 pub(crate) use selectable::selectable;
 
 use crate::registry::{Generation, NameRule, Strategy};

@@ -7,6 +7,7 @@
 //! | `namespace_defaults` | keeps the ServiceAccount and the root CA of every namespace |
 //! | `definitions` | establishes CRDs, and empties deleted ones |
 //! | `roles` | fills in aggregated ClusterRoles |
+//! | `quotas` | keeps the status of ResourceQuotas |
 //! | `expiry` | deletes Events an hour after their last write |
 //! | `workloads` | simulates workload controllers, scheduler and kubelet; off by default |
 //!
@@ -20,6 +21,7 @@ mod garbage;
 mod namespace_defaults;
 mod namespaces;
 mod object;
+mod quotas;
 mod roles;
 mod run;
 #[cfg(test)]
@@ -50,6 +52,8 @@ pub struct Profile {
     pub root_ca: bool,
     /// Fills in aggregated ClusterRoles. When off, their rules stay as written.
     pub cluster_roles: bool,
+    /// Measures ResourceQuotas. When off, a quota refuses whatever it limits, as its status is unknown.
+    pub quotas: bool,
     /// The delay between a namespace's deletion and the first pass. Upstream waits five seconds, so that
     /// writers on other API servers have seen the deletion.
     pub namespace_delay: Duration,
@@ -67,6 +71,7 @@ impl Default for Profile {
             garbage_collector: true,
             root_ca: true,
             cluster_roles: true,
+            quotas: true,
             namespace_delay: Duration::from_secs(5),
             event_ttl: Duration::from_hours(1),
             workloads: None,
@@ -80,6 +85,7 @@ impl Profile {
     pub fn differential() -> Self {
         Self {
             cluster_roles: false,
+            quotas: false,
             ..Self::default()
         }
     }

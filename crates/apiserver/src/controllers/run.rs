@@ -5,6 +5,7 @@ use super::expiry::Expiry;
 use super::garbage::Garbage;
 use super::namespace_defaults::NamespaceDefaults;
 use super::namespaces::Namespaces;
+use super::quotas::Quotas;
 use super::roles::Roles;
 use super::workloads::Workloads;
 use super::{Action, Cluster, Controller, Profile, Seen, Step};
@@ -47,6 +48,9 @@ pub(crate) fn start<C: Cluster>(
     }
     if profile.cluster_roles {
         controllers.push(Box::new(Roles::default()));
+    }
+    if profile.quotas {
+        controllers.push(Box::new(Quotas::default()));
     }
     if let Some(simulation) = &profile.workloads {
         controllers.push(Box::new(Workloads::new(simulation.clone())));

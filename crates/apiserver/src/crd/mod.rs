@@ -32,6 +32,7 @@ pub(crate) use definition::{
     default_crd, format_warnings, prepare_create, prepare_update, validate_crd, validate_crd_update,
 };
 pub(crate) use establish::{ClaimedNames, condition_is_true, deletion_pending, establish, terminating};
+pub(crate) use rules::NAMED_FORMATS;
 pub(crate) use scale::ScalePaths;
 pub(crate) use scale::{from_scale, missing_text, to_scale, validate_scale};
 pub(crate) use strategy::{DEFINITION, strategy};

@@ -109,7 +109,10 @@ pub(crate) async fn page(
         entries.push(Arc::clone(entry));
     }
     let continue_token = match (more, &last) {
-        (true, Some(path)) => Some(encode_token(snapshot.revision(), namespace, path.as_str())),
+        (true, Some(path)) => {
+            api.store.page_expired(snapshot.revision());
+            Some(encode_token(snapshot.revision(), namespace, path.as_str()))
+        }
         _ => None,
     };
     let remaining = (continue_token.is_some() && selection.is_empty()).then(|| {
@@ -234,6 +237,9 @@ fn continued(
         Some(-1) => Ok((view.snapshot.clone(), Some(start))),
         Some(revision) => {
             let revision = u64::try_from(revision).unwrap_or_default();
+            if api.store.page_expired(revision) {
+                return Err(expired_continue(&value));
+            }
             match api.store.snapshot_of(id, revision) {
                 Ok(snapshot) => Ok((snapshot, Some(start))),
                 Err(AtError::Future { current }) => Err(too_large(revision, current)),

@@ -271,7 +271,7 @@ impl Call<'_> {
                 name,
                 ..target.clone()
             };
-            match self.api().delete(&one, &options).await {
+            match self.api().delete(&one, &options, &self.identity).await {
                 Ok(_) => {}
                 Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
@@ -300,7 +300,7 @@ impl Call<'_> {
                 self.allowed(&target.resource, "delete")?;
                 let reply = self.reply_for(&target.resource)?;
                 let options = self.delete_options(body).await?;
-                let deleted = self.api().delete(&target, &options).await?;
+                let deleted = self.api().delete(&target, &options, &self.identity).await?;
                 Ok(deleted_response(&reply, &target, &deleted))
             }
             _ => Err(ApiError::method_not_allowed()),
@@ -434,7 +434,7 @@ impl Call<'_> {
             given => DeleteOptions::from_body(&given)?,
         };
         options.dry_run |= cx.dry_run();
-        self.api().evict(target, &options).await?;
+        self.api().evict(target, &options, &self.identity).await?;
         Ok(reply.value(StatusCode::CREATED, &success(None, Some(201))))
     }
 

@@ -86,7 +86,7 @@ pub(super) fn respond(call: &Call<'_>) -> Result<Response, ApiError> {
         ["apis", group, version] => found(call, discovery::resource_list(resources, group, version)),
         ["openapi", "v3"] => openapi_index(call),
         ["openapi", "v3", rest @ ..] => openapi_document(call, rest),
-        ["openapi", "v2"] => Err(openapi::v2_not_supported()),
+        ["openapi", "v2"] => openapi_v2(call),
         _ => Ok(not_found()),
     }
 }
@@ -168,6 +168,17 @@ fn openapi_index(call: &Call<'_>) -> Result<Response, ApiError> {
     });
     let index = index.ok_or_else(|| ApiError::internal("cannot encode the OpenAPI index"))?;
     cached(call, &index, "application/json")
+}
+
+/// Clients of client-go may ask for protobuf alone.
+fn openapi_v2(call: &Call<'_>) -> Result<Response, ApiError> {
+    call.reply().map_err(|_| openapi::v2_not_supported())?;
+    let registry = &call.view.registry;
+    let made = call.server.documents.get(registry, "openapi/v2", || {
+        openapi::document_v2(registry.resources())
+    });
+    let document = made.ok_or_else(|| ApiError::internal("cannot encode the OpenAPI v2 document"))?;
+    cached(call, &document, "application/json")
 }
 
 fn openapi_made(call: &Call<'_>, path: &str) -> Option<Arc<Document>> {

@@ -2,7 +2,7 @@
 
 use super::META;
 use crate::registry::{Resource, SchemaSource};
-use equate_manifest::schema::{Schema, kubernetes, kubernetes_resources};
+use equate_manifest::schema::{Schema, kubernetes, kubernetes_descriptions, kubernetes_resources};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -86,14 +86,14 @@ pub(super) fn reachable(
 
 fn schema(name: &str, used: &[&Arc<Resource>]) -> Option<Value> {
     if let Some(schema) = kubernetes().get(name) {
-        return Some(publish(schema));
+        return Some(publish(schema, Some(name)));
     }
     used.iter().find_map(|resource| {
         let SchemaSource::Custom(custom) = &resource.schema else {
             return None;
         };
         if definition_name(resource) == name {
-            return Some(publish(custom.schema()));
+            return Some(publish(custom.schema(), None));
         }
         (list_definition_name(resource) == name).then(|| list(resource))
     })
@@ -118,8 +118,17 @@ fn list(resource: &Resource) -> Value {
 }
 
 /// A schema as upstream publishes it: without our own extensions, a reference with siblings under `allOf`.
-fn publish(schema: &Schema) -> Value {
+fn publish(schema: &Schema, builtin: Option<&str>) -> Value {
     let mut value = serde_json::to_value(schema).unwrap_or_default();
+    for (property, text) in builtin.map(kubernetes_descriptions).into_iter().flatten() {
+        let node = match property.as_str() {
+            "" => Some(&mut value),
+            property => value.get_mut("properties").and_then(|all| all.get_mut(property)),
+        };
+        if let Some(Value::Object(node)) = node {
+            node.insert("description".to_owned(), text.into());
+        }
+    }
     publish_node(&mut value);
     value
 }

@@ -1,14 +1,15 @@
-//! OpenAPI v3, one document per group and version.
+//! OpenAPI v3, one document per group and version, and v2, one document in JSON made from those.
 //!
 //! Pure functions of the list of resources; the caller caches the results until the list changes. A
 //! document has only paths that are served: not upstream's deprecated `/watch/` paths, nor `exec`,
-//! `attach`, `portforward` and `proxy`, nor content types other than JSON and YAML. Built-in types carry no
-//! descriptions. OpenAPI v2 is refused by name.
+//! `attach`, `portforward` and `proxy`, nor content types other than JSON and YAML. The
+//! protobuf form of v2 is refused by name.
 
 mod components;
 mod paths;
 #[cfg(test)]
 mod tests;
+mod v2;
 
 use crate::registry::{Resource, SchemaSource};
 use crate::status::ApiError;
@@ -24,7 +25,7 @@ pub(crate) fn v2_not_supported() -> ApiError {
     ApiError::new(
         406,
         "NotAcceptable",
-        "the embedded API server does not support /openapi/v2: ask for /openapi/v3",
+        "the embedded API server serves /openapi/v2 as application/json only: ask for it, or for /openapi/v3",
         None,
     )
 }
@@ -72,6 +73,51 @@ pub(crate) fn index(documents: &[(String, String)]) -> Value {
 
 /// The document of a name as in [`group_versions`], as JSON.
 pub(crate) fn document(resources: &[Arc<Resource>], name: &str) -> Option<Vec<u8>> {
+    let Parts { paths, schemas } = parts(resources, name)?;
+    let document = json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "1.36"},
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "BearerToken": bearer_token() },
+        },
+    });
+    serde_json::to_vec(&document).ok()
+}
+
+/// One document of OpenAPI v2 for all groups and versions, as JSON.
+pub(crate) fn document_v2(resources: &[Arc<Resource>]) -> Option<Vec<u8>> {
+    let mut all = v2::Document::default();
+    for name in group_versions(resources) {
+        all.add(parts(resources, &name)?);
+    }
+    serde_json::to_vec(&json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": "v1.36.3"},
+        "paths": all.paths,
+        "definitions": all.definitions,
+        "securityDefinitions": { "BearerToken": bearer_token() },
+        "security": [{ "BearerToken": [] }],
+    }))
+    .ok()
+}
+
+fn bearer_token() -> Value {
+    json!({
+        "description": "Bearer Token authentication",
+        "in": "header",
+        "name": "authorization",
+        "type": "apiKey",
+    })
+}
+
+struct Parts {
+    paths: Map<String, Value>,
+    schemas: Map<String, Value>,
+}
+
+fn parts(resources: &[Arc<Resource>], name: &str) -> Option<Parts> {
     let parts: Vec<&str> = name.split('/').collect();
     let (paths, used): (Map<String, Value>, Vec<&Arc<Resource>>) = match parts.as_slice() {
         ["version"] => {
@@ -114,23 +160,7 @@ pub(crate) fn document(resources: &[Arc<Resource>], name: &str) -> Option<Vec<u8
         _ => None,
     };
     let schemas = components::reachable(&paths, &used, group_version);
-    let document = json!({
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "1.36"},
-        "paths": paths,
-        "components": {
-            "schemas": schemas,
-            "securitySchemes": {
-                "BearerToken": {
-                    "description": "Bearer Token authentication",
-                    "in": "header",
-                    "name": "authorization",
-                    "type": "apiKey",
-                },
-            },
-        },
-    });
-    serde_json::to_vec(&document).ok()
+    Some(Parts { paths, schemas })
 }
 
 type GroupVersionPaths<'a> = (Map<String, Value>, Vec<&'a Arc<Resource>>);

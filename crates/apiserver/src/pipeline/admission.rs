@@ -4,9 +4,11 @@ use super::meta::{deleting, meta_text};
 use super::{Api, Cx, Endpoint, Target, View};
 use crate::builtin::admission;
 use crate::builtin::service::{self, Claim};
+use crate::policies;
+use crate::quota::{self, Charge, Measured};
 use crate::registry::SchemaSource;
 use crate::status::{ApiError, Cause, GroupResource};
-use crate::store::{Key, ResourceId};
+use crate::store::{Change, Expect, Key, ResourceId};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -26,7 +28,9 @@ pub(super) fn create(
         cx.warn(warning);
     }
     escalation(api, view, target, object, None, cx)?;
-    kind_admission(api, view, target, object, None)
+    kind_admission(api, view, target, object, None)?;
+    mutate(view, target, object, None, cx)?;
+    limits(view, target, object, None)
 }
 
 pub(super) fn update(
@@ -41,7 +45,58 @@ pub(super) fn update(
         cx.warn(warning);
     }
     escalation(api, view, target, object, Some(stored), cx)?;
-    kind_admission(api, view, target, object, Some(stored))
+    kind_admission(api, view, target, object, Some(stored))?;
+    mutate(view, target, object, Some(stored), cx)?;
+    limits(view, target, object, Some(stored))
+}
+
+fn mutate(
+    view: &View,
+    target: &Target,
+    object: &mut Value,
+    old: Option<&Value>,
+    cx: &Cx<'_>,
+) -> Result<(), ApiError> {
+    let name = meta_text(object, "name").to_owned();
+    let request = policies::Request {
+        target,
+        identity: cx.identity,
+        name: &name,
+        object: None,
+        old,
+        dry_run: cx.dry_run(),
+    };
+    policies::mutate(view, request, object)
+}
+
+/// LimitRanges: defaults of a new pod, then the checks; an update of a pod cannot change its containers.
+fn limits(view: &View, target: &Target, object: &mut Value, stored: Option<&Value>) -> Result<(), ApiError> {
+    let plural = match (target.resource.group.as_str(), target.resource.plural.as_str()) {
+        ("", plural @ ("pods" | "persistentvolumeclaims")) => plural,
+        _ => return Ok(()),
+    };
+    let handled = match target.endpoint {
+        Endpoint::Main => plural != "pods" || stored.is_none(),
+        Endpoint::Other("resize") => true,
+        _ => false,
+    };
+    if !handled || stored.is_some_and(deleting) {
+        return Ok(());
+    }
+    let ranges: Vec<&Value> = view
+        .snapshot
+        .list(&ResourceId::new("", "limitranges"), Some(&target.namespace))
+        .map(|(_, entry)| entry.object())
+        .collect();
+    if plural == "pods" {
+        for range in &ranges {
+            quota::apply_defaults(range, object);
+        }
+    }
+    ranges
+        .iter()
+        .try_for_each(|range| quota::check_limits(range, plural, object))
+        .map_err(|why| ApiError::forbidden(&target.group_resource(), meta_text(object, "name"), why))
 }
 
 fn escalation(
@@ -190,6 +245,55 @@ fn service_account_exists(view: &View, target: &Target, pod: &Value) -> Result<(
 }
 
 impl Api {
+    /// Admission policies; the pair is the object and its stored state.
+    pub(super) fn review(
+        &self,
+        view: &View,
+        target: &Target,
+        (object, old): (Option<&Value>, Option<&Value>),
+        cx: &mut Cx<'_>,
+    ) -> Result<(), ApiError> {
+        let request = policies::Request {
+            target,
+            identity: cx.identity,
+            name: object.or(old).map_or("", |object| meta_text(object, "name")),
+            object,
+            old,
+            dry_run: cx.dry_run(),
+        };
+        for warning in policies::review(view, &request)? {
+            cx.warn(warning);
+        }
+        Ok(())
+    }
+
+    /// The changes of quotas that go with a write; 403 if one does not admit it.
+    pub(super) fn charges(
+        &self,
+        view: &View,
+        target: &Target,
+        object: &Value,
+        stored: Option<&Value>,
+    ) -> Result<Vec<Change>, ApiError> {
+        if target.namespace.is_empty() || target.endpoint != Endpoint::Main {
+            return Ok(Vec::new());
+        }
+        let id = ResourceId::new("", "resourcequotas");
+        let quotas = view
+            .snapshot
+            .list(&id, Some(&target.namespace))
+            .map(|(_, entry)| (entry.object(), entry.revision));
+        let measured = Measured::new(target.resource.storage());
+        let charges = quota::charge(&measured, quotas, object, stored, (self.clock)())
+            .map_err(|why| ApiError::forbidden(&target.group_resource(), meta_text(object, "name"), why))?;
+        let change = |Charge { quota, revision }| Change::Put {
+            key: Key::new(&id, target.namespace.as_str(), meta_text(&quota, "name")),
+            expect: Expect::Revision(revision),
+            object: quota,
+        };
+        Ok(charges.into_iter().map(change).collect())
+    }
+
     /// Serializes writes of Services: two at once would get the same address.
     pub(super) async fn lock_addresses(&self, target: &Target) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         if allocates(target) {

@@ -294,6 +294,13 @@ pub(crate) fn decode(
     Ok(Decoded { value, problems })
 }
 
+/// An object of the right kind, made here.
+pub(crate) fn normal_form(resource: &Resource, value: Value) -> Result<Value, String> {
+    decode(resource, value, &[])
+        .map(|decoded| decoded.value)
+        .map_err(|error| error.to_string())
+}
+
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), DecodeError> {

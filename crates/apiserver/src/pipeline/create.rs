@@ -1,6 +1,7 @@
 //! Creating an object.
 
 use super::meta::{meta_mut, meta_text, set_generation, set_text};
+use super::update::RACE_ATTEMPTS;
 use super::{Api, Body, Cx, Endpoint, Object, Target, Written, admission, body};
 use crate::field::FieldError;
 use crate::managed_fields;
@@ -61,6 +62,7 @@ impl Api {
             meta_text(&object, "name").is_empty() && !meta_text(&object, "generateName").is_empty();
         let now = self.now();
         let mut attempt = 0;
+        let mut races = 0;
         loop {
             let mut new = object.clone();
             if generated {
@@ -85,6 +87,8 @@ impl Api {
             for warning in (resource.strategy.warnings)(&new) {
                 cx.warn(warning);
             }
+            self.review(&view, target, (Some(&new), None), cx)?;
+            let charges = self.charges(&view, target, &new, None)?;
             let key = target.key_of(&name);
             let existing = view.snapshot.get(&key);
             if existing.is_none() && cx.dry_run() {
@@ -94,13 +98,13 @@ impl Api {
             let result = if existing.is_some() {
                 Err(CommitError::Exists { key: key.clone() })
             } else {
-                self.store
-                    .commit(vec![Change::Put {
-                        key,
-                        object: new,
-                        expect: Expect::Absent,
-                    }])
-                    .await
+                let mut changes = vec![Change::Put {
+                    key,
+                    object: new,
+                    expect: Expect::Absent,
+                }];
+                changes.extend(charges);
+                self.store.commit(changes).await
             };
             match result {
                 Ok(entries) => {
@@ -114,6 +118,10 @@ impl Api {
                     });
                 }
                 Err(CommitError::Exists { .. }) if generated && attempt + 1 < NAME_ATTEMPTS => attempt += 1,
+                // a quota changed meanwhile
+                Err(CommitError::Conflict { .. } | CommitError::Missing { .. }) if races < RACE_ATTEMPTS => {
+                    races += 1;
+                }
                 Err(CommitError::Exists { .. }) => return Err(exists(target, &name, deleting, generated)),
                 Err(other) => return Err(ApiError::internal(other.to_string())),
             }

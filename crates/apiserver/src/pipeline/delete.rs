@@ -3,7 +3,9 @@
 use super::meta::{deleting, finalizers, generation, meta, meta_mut, meta_text, set_generation};
 use super::update::RACE_ATTEMPTS;
 use super::{Api, Object, Target, seconds};
+use crate::auth::Identity;
 use crate::http::options::DeleteOptions;
+use crate::policies;
 use crate::status::ApiError;
 use crate::store::{Change, CommitError, Entry, Expect};
 use serde_json::{Value, json};
@@ -22,7 +24,12 @@ const NAMESPACES_KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];
 pub(crate) const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl Api {
-    pub(crate) async fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    pub(crate) async fn delete(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+        identity: &Identity,
+    ) -> Result<Deleted, ApiError> {
         if target.resource.is_namespace() && NAMESPACES_KEPT.contains(&target.name.as_str()) {
             return Err(ApiError::forbidden(
                 &target.group_resource(),
@@ -36,6 +43,15 @@ impl Api {
                 return Err(target.not_found());
             };
             check_preconditions(target, options, current.object())?;
+            let request = policies::Request {
+                target,
+                identity,
+                name: &target.name,
+                object: None,
+                old: Some(current.object()),
+                dry_run: options.dry_run,
+            };
+            policies::review(&view, &request)?;
             let marked = self.marked(target, options, current.object());
             if let Some(done) = self.commit_delete(target, options, &current, marked).await? {
                 return Ok(done);

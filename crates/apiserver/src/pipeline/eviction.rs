@@ -4,6 +4,7 @@ use super::meta::{deleting, generation};
 use super::subresource::set_condition;
 use super::update::RACE_ATTEMPTS;
 use super::{Api, Target};
+use crate::auth::Identity;
 use crate::builtin::selector;
 use crate::builtin::tree::{get, int, items, text};
 use crate::controllers;
@@ -24,7 +25,12 @@ enum Permission {
 }
 
 impl Api {
-    pub(crate) async fn evict(&self, target: &Target, options: &DeleteOptions) -> Result<(), ApiError> {
+    pub(crate) async fn evict(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+        identity: &Identity,
+    ) -> Result<(), ApiError> {
         let mut options = options.clone();
         let pod = self.pod(target)?;
         let name = match protected(pod.object()) {
@@ -41,7 +47,7 @@ impl Api {
             }
         }
         self.mark_disrupted(target, &mut options).await?;
-        self.delete(target, &options).await.map(|_| ())
+        self.delete(target, &options, identity).await.map(|_| ())
     }
 
     fn pod(&self, target: &Target) -> Result<Arc<Entry>, ApiError> {

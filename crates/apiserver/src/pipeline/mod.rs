@@ -17,7 +17,7 @@ mod patch;
 mod subresource;
 mod update;
 
-pub(crate) use body::{Body, BodyKind, PatchKind};
+pub(crate) use body::{Body, BodyKind, PatchKind, normal_form};
 pub(crate) use delete::Deleted;
 pub(crate) use meta::put;
 

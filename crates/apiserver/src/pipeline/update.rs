@@ -2,6 +2,7 @@
 
 use super::meta::{self, copy, deleting, finalizers, generation, meta_text, set_generation, set_text};
 use super::{Api, Body, Cx, Endpoint, Object, Target, View, Written, admission, body, create};
+use crate::builtin;
 use crate::field::FieldError;
 use crate::managed_fields;
 use crate::registry::{Generation, SchemaSource};
@@ -82,6 +83,9 @@ impl Api {
     ) -> Result<Attempt, ApiError> {
         let resource = &*target.resource;
         prepare(target, &mut new, stored);
+        if target.endpoint == Endpoint::Other("approval") {
+            builtin::parts::stamp_approval(&mut new, &self.now());
+        }
         admission::update(self, view, target, &mut new, stored, cx)?;
         let lock = self.lock_addresses(target).await;
         // Free addresses must be read while the lock is held.
@@ -94,6 +98,12 @@ impl Api {
         for warning in (resource.strategy.warnings)(&new) {
             cx.warn(warning);
         }
+        self.review(
+            newest.as_ref().unwrap_or(view),
+            target,
+            (Some(&new), Some(stored)),
+            cx,
+        )?;
         let last_finalizer_gone = removable(target, &new);
         if !last_finalizer_gone && managed_fields::settle_times(stored, &mut new) {
             return Ok(Attempt::Done(Written {
@@ -104,6 +114,11 @@ impl Api {
         if cx.dry_run() {
             return Ok(Attempt::Done(Written::built(new, false)));
         }
+        let charges = if last_finalizer_gone {
+            Vec::new()
+        } else {
+            self.charges(newest.as_ref().unwrap_or(view), target, &new, Some(stored))?
+        };
         let expect = Expect::Revision(current.revision);
         let key = target.key();
         let change = if last_finalizer_gone {
@@ -119,7 +134,8 @@ impl Api {
                 expect,
             }
         };
-        match self.store.commit(vec![change]).await {
+        let changes = std::iter::once(change).chain(charges).collect();
+        match self.store.commit(changes).await {
             // The answer shows the requested state at the revision it replaced.
             Ok(_) if last_finalizer_gone => Ok(Attempt::Done(Written::built(new, false))),
             Ok(entries) => {
@@ -247,7 +263,10 @@ fn prepare(target: &Target, new: &mut Value, stored: &Value) {
             (resource.strategy.prepare_status)(new, stored);
         }
         Endpoint::Finalize => {}
-        Endpoint::Main | Endpoint::Scale | Endpoint::Other(_) => {
+        Endpoint::Other(name) => {
+            *new = builtin::parts::only(name, new, stored);
+        }
+        Endpoint::Main | Endpoint::Scale => {
             if resource.has_status() {
                 resource.restore_status(new, stored);
             }
@@ -285,12 +304,17 @@ fn generation_rises(target: &Target, new: &Value, stored: &Value) -> bool {
 
 fn update_errors(target: &Target, new: &Value, stored: &Value) -> Vec<FieldError> {
     let resource = &*target.resource;
-    let mut errors = crate::builtin::validate_object_meta(new, resource.strategy.name, resource.namespaced);
+    let mut errors = builtin::validate_object_meta(new, resource.strategy.name, resource.namespaced);
     // Twice, as upstream: once for all kinds and once by each kind's own rules.
-    let metadata = crate::builtin::validate_object_meta_update(new, stored, false);
+    let metadata = builtin::validate_object_meta_update(new, stored, false);
     errors.extend(metadata.iter().cloned());
     errors.extend(metadata);
-    if target.endpoint != Endpoint::Status {
+    if let Endpoint::Other(name) = target.endpoint {
+        errors.extend(builtin::parts::validate(name, new, stored));
+        // the part that changes is checked above
+        let before = builtin::parts::only(name, new, stored);
+        errors.extend(resource.validate(new, Some(&before)));
+    } else if target.endpoint != Endpoint::Status {
         errors.extend(resource.validate(new, Some(stored)));
     } else if let SchemaSource::Custom(version) = &resource.schema {
         errors.extend(version.validate_status(new, stored));

@@ -19,14 +19,14 @@ mod state;
 mod tests;
 mod writer;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 pub use self::entry::Entry;
 pub(crate) use self::events::BATCH_BYTES_MAX;
@@ -81,6 +81,9 @@ pub enum AtError {
     },
 }
 
+/// The revisions whose first page is remembered.
+const PAGES_MAX: usize = 256;
+
 /// A handle on a store; clones share it. The last one closes the journal; a [`Subscription`] counts as one.
 #[derive(Clone)]
 pub struct Store {
@@ -95,6 +98,8 @@ struct Inner {
     retention: Retention,
     compacted: AtomicU64,
     journal: Option<Journal>,
+    /// When the first page of a list was answered, by revision.
+    pages: Mutex<VecDeque<(Instant, u64)>>,
 }
 
 /// Wakers by resource, so that a write wakes only the subscriptions it concerns.
@@ -154,6 +159,7 @@ impl Store {
                 write_lock: Mutex::new(()),
                 retention,
                 journal,
+                pages: Mutex::default(),
             }),
         }
     }
@@ -183,6 +189,26 @@ impl Store {
         let state = self.state();
         self.reach(&state, &Scope::One(resource.clone()), revision)?;
         Ok(Snapshot::at(Arc::new(state.only(resource)), revision))
+    }
+
+    /// Whether the pages of a list at a revision end: its first continuation is older than the history.
+    ///
+    /// The events of a quiet resource stay longer than the age of the history, but clients expect a token
+    /// to end.
+    pub fn page_expired(&self, revision: u64) -> bool {
+        let now = Instant::now();
+        let age = self.inner.retention.age;
+        let mut pages = self.inner.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        while pages.len() > PAGES_MAX {
+            pages.pop_front();
+        }
+        match pages.iter().find(|(_, first)| *first >= revision) {
+            Some((at, _)) => now.saturating_duration_since(*at) > age,
+            None => {
+                pages.push_back((now, revision));
+                false
+            }
+        }
     }
 
     /// Waits until the store has reached a revision; `false` on timeout.

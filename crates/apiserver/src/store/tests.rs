@@ -571,3 +571,15 @@ fn commit_works_without_a_runtime() {
     assert_eq!(store.fork().snapshot().count(&pods(), None), 1);
     assert_eq!(store.subscribe_all(1).unwrap().take().unwrap().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn pages_end_with_the_age_of_the_history() {
+    let store = Store::in_memory();
+    assert!(!store.page_expired(7));
+    tokio::time::advance(Duration::from_mins(4)).await;
+    assert!(!store.page_expired(7));
+    assert!(!store.page_expired(9), "a later list has its own time");
+    tokio::time::advance(Duration::from_mins(2)).await;
+    assert!(store.page_expired(7));
+    assert!(!store.page_expired(9));
+}

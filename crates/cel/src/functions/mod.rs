@@ -99,7 +99,7 @@ pub(crate) fn find(name: &str, library: Library) -> Option<&'static Function> {
     let [flux, kubernetes] = &*BY_NAME;
     let functions = match library {
         Library::Flux => flux,
-        Library::Kubernetes(_) => kubernetes,
+        Library::Kubernetes(_) | Library::Mutation(_) => kubernetes,
     };
     functions.get(name).copied()
 }

@@ -7,10 +7,11 @@ use super::Schema;
 use super::protobuf::{self, Slot};
 use crate::object::GroupVersion;
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
 use std::sync::{LazyLock, OnceLock};
 
+static DESCRIPTIONS: &[u8] = include_bytes!("../../data/kubernetes-1.36-descriptions.json.gz");
 static TABLE: &[u8] = include_bytes!("../../data/kubernetes-1.36.json.gz");
 
 /// Named schemas that refer to each other.
@@ -176,18 +177,37 @@ struct Table {
     resources: &'static str,
 }
 
-static KUBERNETES: LazyLock<Table> = LazyLock::new(|| {
+static KUBERNETES: LazyLock<Table> = LazyLock::new(|| split(unpack(TABLE)));
+
+/// Only clients that ask for the published schemas need these.
+static TEXTS: LazyLock<HashMap<&'static str, &'static str>> =
+    LazyLock::new(|| unpack(DESCRIPTIONS).lines().filter_map(entry).collect());
+
+fn unpack(packed: &[u8]) -> &'static str {
     let mut text = String::with_capacity(512 * 1024);
     // the bytes are part of the program; a test reads them to the end
-    if flate2::read::GzDecoder::new(TABLE)
+    if flate2::read::GzDecoder::new(packed)
         .read_to_string(&mut text)
         .is_err()
     {
         text.clear();
     }
     // lives as long as the process, like the statics that point into it
-    split(Box::leak(text.into_boxed_str()))
-});
+    Box::leak(text.into_boxed_str())
+}
+
+/// A line `"name":{...},`.
+fn entry(line: &'static str) -> Option<(&'static str, &'static str)> {
+    let (name, _) = line.strip_prefix('"')?.split_once("\":")?;
+    let raw = &line[name.len() + "\"\":".len()..];
+    Some((name, raw.strip_suffix(',').unwrap_or(raw)))
+}
+
+/// The texts of a built-in definition: its own under the empty name, then those of its properties.
+pub fn kubernetes_descriptions(definition: &str) -> BTreeMap<String, String> {
+    let texts = TEXTS.get(definition).map(|raw| serde_json::from_str(raw));
+    texts.and_then(Result::ok).unwrap_or_default()
+}
 
 static RESOURCES: LazyLock<Vec<ApiResource>> =
     LazyLock::new(|| serde_json::from_str(KUBERNETES.resources).unwrap_or_default());
@@ -198,9 +218,7 @@ fn split(text: &'static str) -> Table {
     let by_name = definitions
         .lines()
         .filter_map(|line| {
-            let (name, _) = line.strip_prefix('"')?.split_once("\":")?;
-            let raw = &line[name.len() + "\"\":".len()..];
-            let raw = raw.strip_suffix(',').unwrap_or(raw);
+            let (name, raw) = entry(line)?;
             let definition = Definition {
                 name,
                 codec: Codec::of(name),

@@ -22,5 +22,7 @@ pub mod time;
 mod tests;
 
 pub use decode::{DecodeError, Decoded, decode};
-pub use definitions::{ApiResource, ApiSubresource, Definitions, kubernetes, kubernetes_resources};
+pub use definitions::{
+    ApiResource, ApiSubresource, Definitions, kubernetes, kubernetes_descriptions, kubernetes_resources,
+};
 pub use node::{Additional, ListType, MapType, Omit, Schema, SchemaType, ValidationRule};

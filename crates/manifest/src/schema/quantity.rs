@@ -117,6 +117,30 @@ impl Quantity {
         }
     }
 
+    /// The sum, in this family; a zero takes the other's.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            nanos: self.nanos.saturating_add(other.nanos),
+            format: if self.nanos == 0 {
+                other.format
+            } else {
+                self.format
+            },
+            written: None,
+        }
+    }
+
+    /// The difference, or zero if it is negative.
+    #[must_use]
+    pub fn minus_at_least_zero(&self, other: &Self) -> Self {
+        Self {
+            nanos: self.nanos.saturating_sub(other.nanos).max(0),
+            format: self.format,
+            written: None,
+        }
+    }
+
     /// A quantity of whole units.
     pub fn from_units(units: i64, format: Format) -> Self {
         Self {

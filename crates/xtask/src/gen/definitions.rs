@@ -23,11 +23,7 @@ const OWN_ENCODING: &[(&str, &str)] = &[
     ("JSONSchemaPropsOrStringArray", "null"),
 ];
 
-pub(super) fn read(
-    folder: &Path,
-    served: &Served,
-    sources: &mut Sources,
-) -> Result<Map<String, Value>, Error> {
+pub(super) fn read(folder: &Path, served: &Served, sources: &mut Sources) -> Result<Published, Error> {
     let mut definitions = Map::new();
     let mut files = vec!["api__v1_openapi.json".to_owned()];
     files.extend(
@@ -47,6 +43,10 @@ pub(super) fn read(
             }
         }
     }
+    let descriptions = definitions
+        .iter()
+        .map(|(name, schema)| (name.clone(), described(schema)))
+        .collect();
     for (name, schema) in &mut definitions {
         tidy(schema);
         let (path, ty) = go_type(name)?;
@@ -54,7 +54,28 @@ pub(super) fn read(
             annotate_struct(name, schema, &path, &ty, sources)?;
         }
     }
-    Ok(definitions)
+    Ok(Published {
+        definitions,
+        descriptions,
+    })
+}
+
+pub(super) struct Published {
+    pub(super) definitions: Map<String, Value>,
+    /// Texts by definition, then by property; the definition's own is under the empty name.
+    pub(super) descriptions: Map<String, Value>,
+}
+
+fn described(schema: &Value) -> Value {
+    let mut texts = Map::new();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let own = std::iter::once((String::new(), schema));
+    for (name, node) in own.chain(properties.map(|(name, node)| (name.clone(), node))) {
+        if let Some(text) = node.get("description") {
+            texts.insert(name, text.clone());
+        }
+    }
+    Value::Object(texts)
 }
 
 /// Removes descriptions and shortens references.

@@ -10,6 +10,8 @@ mod escape;
 mod named_formats;
 mod types;
 
+pub(crate) use named_formats::ALL as NAMED_FORMATS;
+
 use super::correlate::{self, Pair};
 use super::node::Node;
 use super::{go, selectable};
@@ -33,7 +35,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 static ENVIRONMENT: Environment = Environment {
     variables: Variables::Declared(&["self", "oldSelf"]),
-    library: Library::Kubernetes(named_formats::ALL),
+    library: Library::Kubernetes(NAMED_FORMATS),
     limits: Limits {
         // no hand-written rule is longer
         bytes_max: 16 << 10,

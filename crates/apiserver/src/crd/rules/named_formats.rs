@@ -6,7 +6,7 @@ use crate::crd::names::dns1035_label;
 use equate_cel::{NamedFormat, uri_problem};
 use equate_manifest::schema::SchemaType;
 
-pub(super) const ALL: &[NamedFormat] = &[
+pub(crate) const ALL: &[NamedFormat] = &[
     format("dns1123Label", names::dns_label),
     format("dns1123Subdomain", names::dns_subdomain),
     format("dns1035Label", dns1035_label),
