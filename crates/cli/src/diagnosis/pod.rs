@@ -50,7 +50,7 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
-pub(super) fn node(object: String, pod: &Pod, warnings: &[EventLine], logs: &Logs) -> Node {
+pub(super) fn node(object: &str, pod: &Pod, warnings: &[EventLine], logs: &Logs) -> Node {
     let status = pod.status.as_ref();
     let phase = status
         .and_then(|status| status.phase.as_deref())
@@ -73,9 +73,9 @@ pub(super) fn node(object: String, pod: &Pod, warnings: &[EventLine], logs: &Log
     own.judged_by(containers)
 }
 
-fn own_cause(object: String, pod: &Pod, phase: &str, warnings: &[EventLine]) -> Node {
+fn own_cause(object: &str, pod: &Pod, phase: &str, warnings: &[EventLine]) -> Node {
     let status = pod.status.as_ref();
-    let node = |verdict| Node::new(object.clone(), verdict);
+    let node = |verdict| Node::new(object.to_owned(), verdict);
     if pod.metadata.deletion_timestamp.is_some() {
         let finalizers = pod.metadata.finalizers.as_deref().unwrap_or_default().join(", ");
         let message = match finalizers.is_empty() {
