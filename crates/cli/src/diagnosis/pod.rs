@@ -64,11 +64,14 @@ pub(super) fn node(object: &str, pod: &Pod, warnings: &[EventLine], logs: &Logs)
             node
         })
         .collect();
-    let own = own_cause(object, pod, phase, warnings);
+    let mut own = own_cause(object, pod, phase, warnings);
     // a waiting container says less than the pod's own obstacle
     let tells = containers.iter().any(|node| node.verdict == Verdict::Failed);
     if own.verdict == Verdict::Failed && !own.reason.is_empty() && !tells {
         return own;
+    }
+    if tells && own.verdict == Verdict::Waiting {
+        own.message.clear();
     }
     own.judged_by(containers)
 }
