@@ -182,6 +182,7 @@ impl Builder {
             settings: self.settings,
             clock: Arc::clone(&self.clock),
             auth: Authority::new(authenticator, IssuedTokens::new()?).trusting(self.trusted.clone()),
+            webhooks: crate::webhooks::Webhooks::default(),
             addresses: tokio::sync::Mutex::default(),
             store,
         });

@@ -98,6 +98,11 @@ impl Entry {
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn is_packed(&self) -> bool {
+        self.tree.get().is_none()
+    }
+
     /// The object; `metadata.resourceVersion` is this revision.
     pub fn object(&self) -> &Value {
         self.tree.get_or_init(|| {
