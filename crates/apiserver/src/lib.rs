@@ -40,6 +40,7 @@ mod selector;
 mod status;
 pub mod store;
 mod table;
+mod webhooks;
 
 pub use auth::{Identity, Token};
 pub use cluster::{EmbeddedCluster, serve_http};

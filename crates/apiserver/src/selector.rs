@@ -43,14 +43,12 @@ impl LabelSelector {
         self.0.is_empty()
     }
 
-    pub(crate) fn matches(&self, object: &Value) -> bool {
+    /// `labels` is `metadata.labels`, or null.
+    pub(crate) fn matches_labels(&self, labels: &Value) -> bool {
         if self.0.is_empty() {
             return true;
         }
-        let labels = object
-            .get("metadata")
-            .and_then(|m| m.get("labels"))
-            .and_then(Value::as_object);
+        let labels = labels.as_object();
         let get = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
         self.0.iter().all(|r| r.matches(get(&r.key)))
     }
@@ -480,7 +478,7 @@ mod tests {
         let map: serde_json::Map<String, Value> =
             labels.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
         let object = json!({ "metadata": { "labels": map } });
-        let got = LabelSelector::parse(selector).map(|s| s.matches(&object));
+        let got = LabelSelector::parse(selector).map(|s| s.matches_labels(&object["metadata"]["labels"]));
         assert_eq!(got, expected.map_err(str::to_owned), "{selector}");
     }
 

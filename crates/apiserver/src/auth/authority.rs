@@ -3,7 +3,7 @@
 use super::authenticate::bearer;
 use super::escalation::check_write;
 use super::identity::{Identity, MASTERS};
-use super::issued::{IssuedTokens, TokenGrant};
+use super::issued::{AUDIENCE, IssuedTokens, TokenGrant};
 use super::rbac::{Attributes, Decision, GROUP, RbacView, Rule, authorize, forbidden};
 use super::{Authenticator, impersonate};
 use crate::status::{ApiError, GroupResource};
@@ -25,11 +25,11 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    pub(crate) fn new(authenticator: Authenticator) -> Self {
+    pub(crate) fn new(authenticator: Authenticator, issued: IssuedTokens) -> Self {
         let plurals = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
         Self {
             authenticator,
-            issued: IssuedTokens::default(),
+            issued,
             trusted: Vec::new(),
             accounts: ResourceId::new("", "serviceaccounts"),
             resources: plurals.map(|plural| ResourceId::new(GROUP, plural)),
@@ -60,21 +60,27 @@ impl Authority {
             Err(unknown) => unknown,
         };
         let token = bearer(headers).ok_or(unknown)?;
-        let own = self
-            .issued
-            .find(token, now)
-            .filter(|grant| self.account_exists(snapshot, grant));
-        let found = own.or_else(|| self.trusted.iter().find_map(|issued| issued.find(token, now)));
-        found
-            .map(|grant| grant.identity)
+        self.grant(snapshot, now, token, &[AUDIENCE])
+            .map(|(grant, id)| grant.identity(&id))
             .ok_or_else(ApiError::unauthorized)
     }
 
-    fn account_exists(&self, snapshot: &Snapshot, grant: &TokenGrant) -> bool {
-        let account = grant.identity.as_service_account();
-        account.is_some_and(|(namespace, name)| {
-            let entry = snapshot.get(&Key::new(&self.accounts, namespace, name));
-            entry.is_some_and(|entry| entry.object()["metadata"]["uid"] == *grant.identity.uid)
+    /// The grant and the id of a ServiceAccount's token.
+    fn grant(
+        &self,
+        snapshot: &Snapshot,
+        now: Timestamp,
+        token: &str,
+        audiences: &[&str],
+    ) -> Option<(TokenGrant, String)> {
+        let own = self
+            .issued
+            .find(token, audiences, now)
+            .filter(|(grant, _)| is_alive(snapshot, &self.accounts, grant));
+        own.or_else(|| {
+            self.trusted
+                .iter()
+                .find_map(|issued| issued.find(token, audiences, now))
         })
     }
 
@@ -102,12 +108,29 @@ impl Authority {
         authorize(&self.view(snapshot), who, request)
     }
 
-    /// The holder of a token.
-    pub(crate) fn holder(&self, snapshot: &Snapshot, now: Timestamp, token: &str) -> Option<Identity> {
+    /// The holder of a token, and those of `audiences` for which it is meant.
+    pub(crate) fn holder(
+        &self,
+        snapshot: &Snapshot,
+        now: Timestamp,
+        token: &str,
+        audiences: &[&str],
+    ) -> Option<(Identity, Vec<String>)> {
+        if let Some((grant, id)) = self.grant(snapshot, now, token, audiences) {
+            let meant = grant.audiences.iter();
+            let meant = meant.filter(|audience| audiences.contains(&audience.as_str()));
+            return Some((grant.identity(&id), meant.cloned().collect()));
+        }
+        if !audiences.contains(&AUDIENCE) {
+            return None;
+        }
         let value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
-        self.authenticate(snapshot, now, &headers, &Extensions::new())
-            .ok()
+        let identity = self
+            .authenticator
+            .authenticate(&headers, &Extensions::new())
+            .ok()?;
+        Some((identity, vec![AUDIENCE.to_owned()]))
     }
 
     /// The rules that apply in a namespace, and the roles that could not be read.
@@ -177,4 +200,21 @@ impl Authority {
         *cached = Some((revisions, Arc::clone(&view)));
         view
     }
+}
+
+/// The ServiceAccount of a token, and the object that it is bound to, must still be the same.
+fn is_alive(snapshot: &Snapshot, accounts: &ResourceId, grant: &TokenGrant) -> bool {
+    let has = |resource: &ResourceId, namespace: &str, name: &str, uid: &str| {
+        let entry = snapshot.get(&Key::new(resource, namespace, name));
+        entry.is_some_and(|entry| entry.object()["metadata"]["uid"] == *uid)
+    };
+    let bound = grant.bound.as_ref().is_none_or(|bound| {
+        let (plural, namespace) = match bound.kind.as_str() {
+            "pod" => ("pods", grant.namespace.as_str()),
+            "secret" => ("secrets", grant.namespace.as_str()),
+            _ => ("nodes", ""),
+        };
+        has(&ResourceId::new("", plural), namespace, &bound.name, &bound.uid)
+    });
+    bound && has(accounts, &grant.namespace, &grant.name, &grant.uid)
 }

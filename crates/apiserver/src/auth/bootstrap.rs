@@ -125,6 +125,10 @@ const BINDINGS: &[(&str, &[&str])] = &[
         "system:public-info-viewer",
         &["system:authenticated", "system:unauthenticated"],
     ),
+    (
+        "system:service-account-issuer-discovery",
+        &["system:serviceaccounts"],
+    ),
 ];
 
 const ROLES: &[Role] = &[
@@ -441,6 +445,20 @@ const ROLES: &[Role] = &[
         rules: &[Rule::Paths(
             &["get"],
             &["/healthz", "/livez", "/readyz", "/version", "/version/"],
+        )],
+    },
+    Role {
+        name: "system:service-account-issuer-discovery",
+        joins: "",
+        gathers: "",
+        rules: &[Rule::Paths(
+            &["get"],
+            &[
+                "/.well-known/openid-configuration",
+                "/.well-known/openid-configuration/",
+                "/openid/v1/jwks",
+                "/openid/v1/jwks/",
+            ],
         )],
     },
     Role {

@@ -634,7 +634,7 @@ fn bootstrap_roles_aggregate_each_other() {
 async fn rights_follow_the_store() {
     use crate::store::{Change, Expect, Key, ResourceId, Store};
     let store = Store::in_memory();
-    let authority = Authority::new(Authenticator::new());
+    let authority = Authority::new(Authenticator::new(), issued::IssuedTokens::new().unwrap());
     let alice = Identity::user("alice", ["devs"]);
     let asked = request("get configmaps g/x");
     let allowed = || authority.decide(&store.snapshot(), &alice, &asked).allowed;

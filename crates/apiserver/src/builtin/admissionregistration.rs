@@ -1,5 +1,5 @@
-//! Webhook configurations and admission policies. Webhooks are stored, never called: each
-//! write of one is answered with a warning. Module `policies` evaluates policies.
+//! Webhook configurations and admission policies. Module `webhooks` calls webhooks, and a write of one that is
+//! not called is answered with a warning. Module `policies` evaluates policies.
 
 use super::SPEC_AND_STATUS;
 use super::meta::strings;
@@ -12,7 +12,12 @@ use serde_json::{Value, json};
 const BASE: Strategy = Strategy {
     unconditional_update: false,
     generation: Generation::AllButMetadata,
-    warnings: not_evaluated,
+    warnings: |object| {
+        items(object, "webhooks")
+            .iter()
+            .filter_map(crate::webhooks::skipped)
+            .collect()
+    },
     ..Strategy::GENERIC
 };
 
@@ -95,18 +100,6 @@ pub(super) fn strategy(kind: &str) -> &'static Strategy {
         "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => &POLICY_BINDING,
         _ => &OTHER,
     }
-}
-
-fn not_evaluated(object: &Value) -> Vec<String> {
-    items(object, "webhooks")
-        .iter()
-        .map(|webhook| {
-            format!(
-                "webhook {} would be called; this server stores it and calls nothing",
-                text(webhook, "name")
-            )
-        })
-        .collect()
 }
 
 const EXPRESSIONS: [(&str, &str); 4] = [

@@ -1,7 +1,8 @@
 //! Subresources that write a part of their object: `ephemeralcontainers`, `resize`, `binding`, `approval`.
 
 use super::names;
-use super::tree::{each, get, int, items, restore, set, text};
+use super::tree::{each, get, int, items, remove, restore, set, text};
+use crate::auth::Identity;
 use crate::field::FieldError;
 use serde_json::{Value, json};
 
@@ -38,6 +39,21 @@ pub(crate) fn only(subresource: &str, new: &Value, stored: &Value) -> Value {
         _ => return new.clone(),
     }
     out
+}
+
+/// Records who asks for a certificate.
+pub(crate) fn stamp_requester(request: &mut Value, who: &Identity) {
+    set(request, "spec.username", who.name.as_str());
+    set(request, "spec.groups", json!(who.groups));
+    for field in ["spec.uid", "spec.extra"] {
+        remove(request, field);
+    }
+    if !who.uid.is_empty() {
+        set(request, "spec.uid", who.uid.as_str());
+    }
+    if !who.extra.is_empty() {
+        set(request, "spec.extra", json!(who.extra));
+    }
 }
 
 pub(crate) fn validate(subresource: &str, new: &Value, stored: &Value) -> Vec<FieldError> {

@@ -181,7 +181,8 @@ impl Builder {
             catalog: Catalog::new(),
             settings: self.settings,
             clock: Arc::clone(&self.clock),
-            auth: Authority::new(authenticator).trusting(self.trusted.clone()),
+            auth: Authority::new(authenticator, IssuedTokens::new()?).trusting(self.trusted.clone()),
+            webhooks: crate::webhooks::Webhooks::default(),
             addresses: tokio::sync::Mutex::default(),
             store,
         });

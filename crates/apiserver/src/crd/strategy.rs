@@ -37,7 +37,11 @@ pub(crate) static DEFINITION: Strategy = Strategy {
     prepare_update: super::prepare_update,
     validate_create: super::validate_crd,
     validate_update: super::validate_crd_update,
-    warnings: |crd| super::format_warnings(crd, None),
+    warnings: |crd| {
+        let mut out = super::format_warnings(crd, None);
+        out.extend(super::conversion_warnings(crd));
+        out
+    },
     ..Strategy::GENERIC
 };
 

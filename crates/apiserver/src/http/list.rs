@@ -40,12 +40,15 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    pub(crate) fn matches(&self, resource: &Resource, object: &Value) -> bool {
-        self.labels.matches(object)
-            && (self.fields.is_empty()
-                || self
-                    .fields
-                    .matches(|field| resource.selectable_value(object, field)))
+    pub(crate) fn matches(&self, resource: &Resource, entry: &Entry) -> bool {
+        if !self.labels.is_empty() && !self.labels.matches_labels(&entry.labels()) {
+            return false;
+        }
+        self.fields.is_empty() || {
+            let object = entry.view();
+            self.fields
+                .matches(|field| resource.selectable_value(&object, field))
+        }
     }
 }
 
@@ -100,7 +103,7 @@ pub(crate) async fn page(
             more = true;
             break;
         }
-        if !selection.matches(resource, entry.object()) {
+        if !selection.matches(resource, entry) {
             seen += 1;
             continue;
         }
@@ -283,7 +286,7 @@ pub(crate) fn respond(reply: &Reply, resource: &Resource, page: &Page) -> Result
     let converted: Vec<std::borrow::Cow<'_, Value>> = page
         .entries
         .iter()
-        .map(|e| resource.to_version(e.object()))
+        .map(|entry| resource.view(entry))
         .collect::<Result<_, _>>()?;
     let items = converted.iter().map(AsRef::as_ref);
     let value = match reply.accepted.shape {

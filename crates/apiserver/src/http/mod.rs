@@ -63,6 +63,8 @@ struct Call<'a> {
     view: View,
     method: &'a Method,
     headers: &'a HeaderMap,
+    /// The host of an HTTP/2 request.
+    authority: Option<&'a str>,
     query: Query,
     info: RequestInfo,
     identity: Identity,
@@ -93,6 +95,7 @@ impl Server {
             view,
             method: &parts.method,
             headers: &parts.headers,
+            authority: parts.uri.authority().map(http::uri::Authority::as_str),
             query,
             info,
             identity,

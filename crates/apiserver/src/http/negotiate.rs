@@ -89,6 +89,21 @@ pub(crate) fn aggregated_discovery(headers: &HeaderMap) -> Option<&'static str> 
     None
 }
 
+/// Whether protobuf comes before JSON in `Accept`, for `/openapi/v2`.
+pub(crate) fn prefers_openapi_protobuf(headers: &HeaderMap) -> bool {
+    let entries = headers.get_all(header::ACCEPT).iter();
+    let entries = entries
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    let mut types = entries.map(|entry| MediaType::parse(entry).media_type);
+    types.find_map(|media_type| match media_type {
+        "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+        | "application/com.github.proto-openapi.spec.v2.v1.0+protobuf" => Some(true),
+        "application/json" | "*/*" | "application/*" => Some(false),
+        _ => None,
+    }) == Some(true)
+}
+
 fn entry_accepted(entry: &str, transformable: bool, binary: bool) -> Option<Accepted> {
     let parts = MediaType::parse(entry);
     let format = match parts.media_type {

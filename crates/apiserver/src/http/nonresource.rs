@@ -2,12 +2,13 @@
 
 use super::Call;
 use super::respond::{Reply, text};
+use crate::auth::issued;
 use crate::catalog::Registry;
 use crate::status::ApiError;
 use crate::{discovery, openapi};
 use axum::response::Response;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,7 +76,7 @@ pub(super) fn respond(call: &Call<'_>) -> Result<Response, ApiError> {
         ["healthz" | "livez" | "readyz", rest @ ..] => Ok(health(call, &parts, rest)),
         ["api"] => match super::negotiate::aggregated_discovery(call.headers) {
             Some(version) => aggregated(call, version, true),
-            None => json(call, &discovery::api_versions(host(call.headers))),
+            None => json(call, &discovery::api_versions(host(call))),
         },
         ["apis"] => match super::negotiate::aggregated_discovery(call.headers) {
             Some(version) => aggregated(call, version, false),
@@ -84,6 +85,14 @@ pub(super) fn respond(call: &Call<'_>) -> Result<Response, ApiError> {
         ["api", version] => found(call, discovery::resource_list(resources, "", version)),
         ["apis", group] => found(call, discovery::group(resources, group)),
         ["apis", group, version] => found(call, discovery::resource_list(resources, group, version)),
+        [".well-known", "openid-configuration"] => {
+            issuer(call, &issued::configuration(host(call)), "application/json")
+        }
+        ["openid", "v1", "jwks"] => issuer(
+            call,
+            &call.server.api.auth.issued().keys(),
+            "application/jwk-set+json",
+        ),
         ["openapi", "v3"] => openapi_index(call),
         ["openapi", "v3", rest @ ..] => openapi_document(call, rest),
         ["openapi", "v2"] => openapi_v2(call),
@@ -95,11 +104,21 @@ fn not_found() -> Response {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-fn host(headers: &HeaderMap) -> &str {
-    headers
-        .get(header::HOST)
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or("localhost")
+/// HTTP/2 has the host in the URI.
+fn host<'a>(call: &Call<'a>) -> &'a str {
+    let header = call.headers.get(header::HOST).and_then(|v| v.to_str().ok());
+    header.or(call.authority).unwrap_or("localhost")
+}
+
+fn issuer(call: &Call<'_>, value: &Value, content_type: &'static str) -> Result<Response, ApiError> {
+    let mut response = call
+        .reply_any()
+        .bytes(StatusCode::OK, content_type, Bytes::from(value.to_string()));
+    response.headers_mut().insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("public, max-age=3600"),
+    );
+    Ok(response)
 }
 
 fn json(call: &Call<'_>, value: &Value) -> Result<Response, ApiError> {
@@ -170,15 +189,29 @@ fn openapi_index(call: &Call<'_>) -> Result<Response, ApiError> {
     cached(call, &index, "application/json")
 }
 
-/// Clients of client-go may ask for protobuf alone.
+/// client-go asks for protobuf alone.
 fn openapi_v2(call: &Call<'_>) -> Result<Response, ApiError> {
-    call.reply().map_err(|_| openapi::v2_not_supported())?;
-    let registry = &call.view.registry;
-    let made = call.server.documents.get(registry, "openapi/v2", || {
-        openapi::document_v2(registry.resources())
-    });
+    let resources = call.view.registry.resources();
+    let binary = super::negotiate::prefers_openapi_protobuf(call.headers);
+    let (name, content_type) = match binary {
+        true => (
+            "openapi/v2.pb",
+            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+        ),
+        false => {
+            call.reply()?;
+            ("openapi/v2", "application/json")
+        }
+    };
+    let made = call
+        .server
+        .documents
+        .get(&call.view.registry, name, || match binary {
+            true => openapi::document_v2_protobuf(resources),
+            false => openapi::document_v2(resources),
+        });
     let document = made.ok_or_else(|| ApiError::internal("cannot encode the OpenAPI v2 document"))?;
-    cached(call, &document, "application/json")
+    cached(call, &document, content_type)
 }
 
 fn openapi_made(call: &Call<'_>, path: &str) -> Option<Arc<Document>> {

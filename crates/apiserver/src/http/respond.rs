@@ -46,7 +46,8 @@ impl Reply {
         match self.accepted.shape {
             Shape::Object => match object {
                 Object::Stored(entry)
-                    if self.accepted.format == Format::Json && resource.shows_as_stored(entry.object()) =>
+                    if self.accepted.format == Format::Json
+                        && resource.shows_as_stored(entry.api_version()) =>
                 {
                     self.bytes(code, Format::Json.content_type(), entry.encoded())
                 }
@@ -225,11 +226,11 @@ pub(crate) fn list_json(
         if n > 0 {
             out.push(b',');
         }
-        match (resource.shows_as_stored(entry.object()), custom) {
+        match (resource.shows_as_stored(entry.api_version()), custom) {
             (true, true) => out.extend_from_slice(&entry.encoded()),
             (true, false) => entry.write_untyped(&mut out),
             (false, _) => {
-                let shown = resource.to_version(entry.object())?;
+                let shown = resource.view(entry)?;
                 if custom {
                     serde_json::to_writer(&mut out, &*shown).map_err(failed)?;
                 } else {
@@ -261,7 +262,7 @@ pub(crate) fn list_protobuf(
     protobuf::put_bytes(&mut raw, 1, &item);
     for entry in entries {
         item.clear();
-        let shown = resource.to_version(entry.object())?;
+        let shown = resource.view(entry)?;
         protobuf::encode(defs, definition, &shown, &mut item).map_err(failed)?;
         protobuf::put_bytes(&mut raw, 2, &item);
     }

@@ -103,18 +103,18 @@ impl Call<'_> {
                 "token is required for TokenReview in authentication",
             ));
         }
-        let wanted = spec["audiences"].as_array();
-        let for_us = wanted.is_none_or(|wanted| wanted.iter().any(|audience| audience == AUDIENCE));
+        let asked = spec["audiences"].as_array().into_iter().flatten();
+        let mut wanted: Vec<&str> = asked.filter_map(Value::as_str).collect();
+        if wanted.is_empty() {
+            wanted.push(AUDIENCE);
+        }
         let now = (self.api().clock)();
         let auth = &self.api().auth;
-        let known = for_us
-            .then(|| auth.holder(&self.view.snapshot, now, token))
-            .flatten();
-        Ok(match known {
-            Some(identity) => json!({
+        Ok(match auth.holder(&self.view.snapshot, now, token, &wanted) {
+            Some((identity, audiences)) => json!({
                 "authenticated": true,
                 "user": user_info(&identity),
-                "audiences": [AUDIENCE],
+                "audiences": audiences,
             }),
             None => json!({ "error": "invalid bearer token" }),
         })

@@ -291,7 +291,7 @@ impl Stream {
             if out.len() >= BATCH_BYTES_MAX {
                 return (out.freeze(), Some(path.as_str().to_owned()));
             }
-            if self.lines.selected(entry.object()) {
+            if self.lines.selected(entry) {
                 self.lines.entry(&mut out, "ADDED", entry);
             }
         }
@@ -360,16 +360,16 @@ struct Lines {
 }
 
 impl Lines {
-    fn selected(&self, object: &Value) -> bool {
-        self.selection.matches(&self.resource, object)
+    fn selected(&self, entry: &Entry) -> bool {
+        self.selection.matches(&self.resource, entry)
     }
 
     fn event(&mut self, out: &mut BytesMut, event: &Event) {
         if self.namespace.as_ref().is_some_and(|n| *n != event.key.namespace) {
             return;
         }
-        let before = event.previous.as_ref().is_some_and(|p| self.selected(p.object()));
-        let now = event.kind != EventKind::Deleted && self.selected(event.entry.object());
+        let before = event.previous.as_ref().is_some_and(|p| self.selected(p));
+        let now = event.kind != EventKind::Deleted && self.selected(&event.entry);
         match (before, now) {
             (false, true) => self.entry(out, "ADDED", &event.entry),
             (true, true) => self.entry(out, "MODIFIED", &event.entry),
@@ -387,14 +387,14 @@ impl Lines {
     }
 
     fn entry(&mut self, out: &mut BytesMut, kind: &str, entry: &Arc<Entry>) {
-        if self.reply.accepted == Accepted::JSON && self.resource.shows_as_stored(entry.object()) {
+        if self.reply.accepted == Accepted::JSON && self.resource.shows_as_stored(entry.api_version()) {
             out.put_slice(b"{\"type\":\"");
             out.put_slice(kind.as_bytes());
             out.put_slice(b"\",\"object\":");
             out.extend_from_slice(&entry.encoded());
             out.put_slice(b"}\n");
         } else {
-            self.value(out, kind, entry.object());
+            self.value(out, kind, &entry.view());
         }
     }
 

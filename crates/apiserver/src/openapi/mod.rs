@@ -1,18 +1,17 @@
-//! OpenAPI v3, one document per group and version, and v2, one document in JSON made from those.
+//! OpenAPI v3, one document per group and version, and v2, one document made from those.
 //!
 //! Pure functions of the list of resources; the caller caches the results until the list changes. A
 //! document has only paths that are served: not upstream's deprecated `/watch/` paths, nor `exec`,
-//! `attach`, `portforward` and `proxy`, nor content types other than JSON and YAML. The
-//! protobuf form of v2 is refused by name.
+//! `attach`, `portforward` and `proxy`, nor content types other than JSON and YAML.
 
 mod components;
 mod paths;
 #[cfg(test)]
 mod tests;
 mod v2;
+mod v2_protobuf;
 
 use crate::registry::{Resource, SchemaSource};
-use crate::status::ApiError;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 use std::collections::BTreeSet;
@@ -20,15 +19,6 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
-
-pub(crate) fn v2_not_supported() -> ApiError {
-    ApiError::new(
-        406,
-        "NotAcceptable",
-        "the embedded API server serves /openapi/v2 as application/json only: ask for it, or for /openapi/v3",
-        None,
-    )
-}
 
 /// The cache key for clients: the SHA-512 of a document's bytes in capital hexadecimal.
 pub(crate) fn hash(bytes: &[u8]) -> String {
@@ -88,11 +78,20 @@ pub(crate) fn document(resources: &[Arc<Resource>], name: &str) -> Option<Vec<u8
 
 /// One document of OpenAPI v2 for all groups and versions, as JSON.
 pub(crate) fn document_v2(resources: &[Arc<Resource>]) -> Option<Vec<u8>> {
+    serde_json::to_vec(&value_v2(resources)?).ok()
+}
+
+/// The same in protobuf.
+pub(crate) fn document_v2_protobuf(resources: &[Arc<Resource>]) -> Option<Vec<u8>> {
+    Some(v2_protobuf::encode(&value_v2(resources)?))
+}
+
+fn value_v2(resources: &[Arc<Resource>]) -> Option<Value> {
     let mut all = v2::Document::default();
     for name in group_versions(resources) {
         all.add(parts(resources, &name)?);
     }
-    serde_json::to_vec(&json!({
+    Some(json!({
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": "v1.36.3"},
         "paths": all.paths,
@@ -100,7 +99,6 @@ pub(crate) fn document_v2(resources: &[Arc<Resource>]) -> Option<Vec<u8>> {
         "securityDefinitions": { "BearerToken": bearer_token() },
         "security": [{ "BearerToken": [] }],
     }))
-    .ok()
 }
 
 fn bearer_token() -> Value {

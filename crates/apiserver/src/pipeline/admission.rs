@@ -9,6 +9,7 @@ use crate::quota::{self, Charge, Measured};
 use crate::registry::SchemaSource;
 use crate::status::{ApiError, Cause, GroupResource};
 use crate::store::{Change, Expect, Key, ResourceId};
+use crate::webhooks;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -245,8 +246,32 @@ fn service_account_exists(view: &View, target: &Target, pod: &Value) -> Result<(
 }
 
 impl Api {
-    /// Admission policies; the pair is the object and its stored state.
-    pub(super) fn review(
+    /// Mutating webhooks, after policies.
+    pub(super) async fn mutate(
+        &self,
+        view: &View,
+        target: &Target,
+        object: &mut Value,
+        old: Option<&Value>,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), ApiError> {
+        let name = meta_text(object, "name").to_owned();
+        let request = policies::Request {
+            target,
+            identity: cx.identity,
+            name: &name,
+            object: None,
+            old,
+            dry_run: cx.dry_run(),
+        };
+        let mut warnings = Vec::new();
+        let outcome = webhooks::mutate(&self.webhooks, view, request, object, &mut warnings).await;
+        warnings.into_iter().for_each(|warning| cx.warn(warning));
+        outcome
+    }
+
+    /// Admission policies and webhooks; the pair is the object and its stored state.
+    pub(super) async fn review(
         &self,
         view: &View,
         target: &Target,
@@ -261,10 +286,10 @@ impl Api {
             old,
             dry_run: cx.dry_run(),
         };
-        for warning in policies::review(view, &request)? {
-            cx.warn(warning);
-        }
-        Ok(())
+        let mut warnings = policies::review(view, &request)?;
+        let outcome = webhooks::review(&self.webhooks, view, &request, &mut warnings).await;
+        warnings.into_iter().for_each(|warning| cx.warn(warning));
+        outcome
     }
 
     /// The changes of quotas that go with a write; 403 if one does not admit it.

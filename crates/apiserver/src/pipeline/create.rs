@@ -3,6 +3,7 @@
 use super::meta::{meta_mut, meta_text, set_generation, set_text};
 use super::update::RACE_ATTEMPTS;
 use super::{Api, Body, Cx, Endpoint, Object, Target, Written, admission, body};
+use crate::builtin::parts;
 use crate::field::FieldError;
 use crate::managed_fields;
 use crate::random::{self, NoRandomNumbers};
@@ -75,10 +76,18 @@ impl Api {
             if track {
                 new = managed_fields::update(None, new, &self.manager(target, cx, &now));
             }
-            let _lock = self.lock_addresses(target).await;
             let view = self.view();
             admission::create(self, &view, target, &mut new, cx)?;
+            self.mutate(&view, target, &mut new, None, cx).await?;
+            let lock = self.lock_addresses(target).await;
+            // free addresses must be read while the lock is held
+            let view = if lock.is_some() { self.view() } else { view };
             self.prepare_create(target, &view, &mut new, &now)?;
+            if (resource.group.as_str(), resource.kind.as_str())
+                == ("certificates.k8s.io", "CertificateSigningRequest")
+            {
+                parts::stamp_requester(&mut new, cx.identity);
+            }
             let name = meta_text(&new, "name").to_owned();
             let errors = create_errors(target, &new);
             if !errors.is_empty() {
@@ -87,7 +96,7 @@ impl Api {
             for warning in (resource.strategy.warnings)(&new) {
                 cx.warn(warning);
             }
-            self.review(&view, target, (Some(&new), None), cx)?;
+            self.review(&view, target, (Some(&new), None), cx).await?;
             let charges = self.charges(&view, target, &new, None)?;
             let key = target.key_of(&name);
             let existing = view.snapshot.get(&key);

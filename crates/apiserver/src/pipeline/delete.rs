@@ -8,6 +8,7 @@ use crate::http::options::DeleteOptions;
 use crate::policies;
 use crate::status::ApiError;
 use crate::store::{Change, CommitError, Entry, Expect};
+use crate::webhooks;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -51,7 +52,8 @@ impl Api {
                 old: Some(current.object()),
                 dry_run: options.dry_run,
             };
-            policies::review(&view, &request)?;
+            let mut warnings = policies::review(&view, &request)?;
+            webhooks::review_deletion(&self.webhooks, &view, &request, &mut warnings).await?;
             let marked = self.marked(target, options, current.object());
             if let Some(done) = self.commit_delete(target, options, &current, marked).await? {
                 return Ok(done);

@@ -46,6 +46,7 @@ pub(crate) struct Api {
     pub settings: Settings,
     pub clock: Clock,
     pub auth: crate::auth::Authority,
+    pub webhooks: crate::webhooks::Webhooks,
     /// Held while a Service is written, from the choice of addresses to the commit.
     pub addresses: tokio::sync::Mutex<()>,
 }

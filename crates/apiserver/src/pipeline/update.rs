@@ -87,6 +87,7 @@ impl Api {
             builtin::parts::stamp_approval(&mut new, &self.now());
         }
         admission::update(self, view, target, &mut new, stored, cx)?;
+        self.mutate(view, target, &mut new, Some(stored), cx).await?;
         let lock = self.lock_addresses(target).await;
         // Free addresses must be read while the lock is held.
         let newest = lock.is_some().then(|| self.view());
@@ -103,7 +104,8 @@ impl Api {
             target,
             (Some(&new), Some(stored)),
             cx,
-        )?;
+        )
+        .await?;
         let last_finalizer_gone = removable(target, &new);
         if !last_finalizer_gone && managed_fields::settle_times(stored, &mut new) {
             return Ok(Attempt::Done(Written {

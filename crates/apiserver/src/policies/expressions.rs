@@ -98,6 +98,22 @@ fn compiled<'a>(policy: &'a Value, list: &str, field: &str) -> Vec<Compiled<'a>>
         .collect()
 }
 
+/// Whether all `matchConditions` of a webhook hold.
+pub(super) fn conditions_hold(webhook: &Value, inputs: &Inputs<'_>) -> Result<bool, String> {
+    let conditions = compiled(webhook, "matchConditions", "expression");
+    let mut run = Run {
+        inputs,
+        cost: COST_TOTAL_MAX,
+        variables: Vec::new(),
+    };
+    for condition in &conditions {
+        if !matches!(run.value(condition, "expression")?, Val::Bool(true)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Whether the conditions of a mutating policy hold, and the values of its mutations.
 pub(super) fn changes(
     policy: &Value,

@@ -8,7 +8,7 @@ use crate::registry::Resource;
 use crate::store::{Key, ResourceId};
 use serde_json::Value;
 
-pub(super) fn matches(constraints: &Value, request: &Request<'_>, view: &View) -> bool {
+pub(crate) fn matches(constraints: &Value, request: &Request<'_>, view: &View) -> bool {
     namespace_selected(get(constraints, "namespaceSelector"), request, view)
         && object_selected(get(constraints, "objectSelector"), request)
         && !any_rule(constraints, "excludeResourceRules", request, view)

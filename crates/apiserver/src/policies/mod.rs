@@ -12,6 +12,7 @@ mod params;
 mod tests;
 
 pub(crate) use expressions::problem;
+pub(crate) use matching::matches;
 pub(crate) use mutation::{mutate, mutation_problem};
 
 use crate::auth::Identity;
@@ -53,7 +54,7 @@ impl Request<'_> {
     }
 
     /// The variable `request`.
-    fn describe(&self) -> Value {
+    pub(crate) fn describe(&self) -> Value {
         let resource = &self.target.resource;
         let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
         let plural =
@@ -97,6 +98,22 @@ pub(crate) fn review(view: &View, request: &Request<'_>) -> Result<Vec<String>, 
     Ok(warnings)
 }
 
+/// Whether the `matchConditions` of a webhook hold for a request.
+pub(crate) fn conditions_hold(webhook: &Value, request: &Request<'_>, view: &View) -> Result<bool, String> {
+    if items(webhook, "matchConditions").is_empty() {
+        return Ok(true);
+    }
+    let namespace = namespace_of(request, view);
+    let inputs = Inputs {
+        object: request.object,
+        old: request.old,
+        request: &request.describe(),
+        params: None,
+        namespace: namespace.as_ref(),
+    };
+    expressions::conditions_hold(webhook, &inputs)
+}
+
 /// The policies that a request meets, with each binding, in order of their names.
 fn bound<'a>(
     policies: &ResourceId,
@@ -111,14 +128,14 @@ fn bound<'a>(
     }
     for (_, policy) in snapshot.list(policies, None) {
         let policy = policy.object();
-        if !matching::matches(get(policy, "spec.matchConstraints"), request, view) {
+        if !matches(get(policy, "spec.matchConstraints"), request, view) {
             continue;
         }
         for (_, binding) in snapshot.list(bindings, None) {
             let binding = binding.object();
             let limits = get(binding, "spec.matchResources");
             if text(binding, "spec.policyName") == text(policy, "metadata.name")
-                && (limits.is_null() || matching::matches(limits, request, view))
+                && (limits.is_null() || matches(limits, request, view))
             {
                 out.push((policy, binding));
             }

@@ -5,7 +5,7 @@ use crate::builtin;
 use crate::crd::{self, ScalePaths};
 use crate::field::FieldError;
 use crate::status::ApiError;
-use crate::store::ResourceId;
+use crate::store::{Entry, ResourceId};
 use equate_manifest::{schema, typed};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -156,11 +156,12 @@ impl Resource {
         (self.group.is_empty() && self.plural == "pods").then(|| builtin::deletion_grace(stored, asked))
     }
 
-    pub(crate) fn shows_as_stored(&self, stored: &Value) -> bool {
+    /// Whether an object of the stored `apiVersion` is shown unchanged.
+    pub(crate) fn shows_as_stored(&self, stored: Option<&str>) -> bool {
         if self.derived.reshapes {
             return false;
         }
-        let Some(stored) = stored.get("apiVersion").and_then(Value::as_str) else {
+        let Some(stored) = stored else {
             return false;
         };
         // Runs for every event of every watch, so it allocates nothing.
@@ -171,7 +172,7 @@ impl Resource {
     }
 
     pub(crate) fn to_version<'a>(&self, stored: &'a Value) -> Result<Cow<'a, Value>, ApiError> {
-        if self.shows_as_stored(stored) {
+        if self.shows_as_stored(stored.get("apiVersion").and_then(Value::as_str)) {
             return Ok(Cow::Borrowed(stored));
         }
         match &self.schema {
@@ -188,6 +189,17 @@ impl Resource {
                     .map_err(|e| ApiError::internal(e.to_string()))?;
                 Ok(Cow::Owned(decoded.value))
             }
+        }
+    }
+
+    /// The entry's object in this version; a packed entry stays packed.
+    pub(crate) fn view<'a>(&self, entry: &'a Entry) -> Result<Cow<'a, Value>, ApiError> {
+        match entry.view() {
+            Cow::Borrowed(stored) => self.to_version(stored),
+            Cow::Owned(stored) if self.shows_as_stored(entry.api_version()) => Ok(Cow::Owned(stored)),
+            Cow::Owned(stored) => self
+                .to_version(&stored)
+                .map(|shown| Cow::Owned(shown.into_owned())),
         }
     }
 

@@ -1,8 +1,13 @@
 //! Stored objects: one immutable revision, shared by all readers.
+//!
+//! A tree of an object takes ten times the memory of its JSON: each of its maps is a node of 632 bytes. So
+//! the store keeps the tree only of what changed last, and [`packed`](Entry::packed) leaves JSON alone. A
+//! reader of a packed entry builds the tree again.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -12,9 +17,10 @@ use serde_json::Value;
 pub struct Entry {
     /// The revision of the write; for a deletion's entry, the deletion's.
     pub revision: u64,
-    object: Value,
     pub(super) weight: usize,
-    encoded: OnceLock<Encoded>,
+    /// At least one of the two is set.
+    tree: OnceLock<Value>,
+    encoded: OnceLock<Arc<Encoded>>,
 }
 
 #[derive(Debug)]
@@ -22,10 +28,18 @@ struct Encoded {
     bytes: Bytes,
     /// The ranges of the encoding outside of `apiVersion` and `kind`; adjacent members are joined.
     untyped: Vec<Range<usize>>,
+    /// The text of `apiVersion`, without quotes.
+    api_version: Range<usize>,
+    /// The value of `metadata.labels`; empty without labels.
+    labels: Range<usize>,
 }
 
 /// A [`Value`] and its overhead in the allocator and a map node.
 const NODE_BYTES: usize = 64;
+/// A packed entry besides its JSON, its key and its event.
+const PACKED_BYTES: usize = 512;
+/// The JSON parser refuses 128 levels.
+const PACKED_LEVELS_MAX: usize = 100;
 
 fn weigh(value: &Value) -> usize {
     NODE_BYTES
@@ -34,6 +48,17 @@ fn weigh(value: &Value) -> usize {
             Value::String(text) => text.len(),
             Value::Array(items) => items.iter().map(weigh).sum(),
             Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weigh(value)).sum(),
+        }
+}
+
+/// Whether the parser returns the same value for its JSON: it may round floating-point numbers differently.
+fn survives(value: &Value, levels: usize) -> bool {
+    levels > 0
+        && match value {
+            Value::Null | Value::Bool(_) | Value::String(_) => true,
+            Value::Number(number) => !number.is_f64(),
+            Value::Array(items) => items.iter().all(|item| survives(item, levels - 1)),
+            Value::Object(fields) => fields.values().all(|field| survives(field, levels - 1)),
         }
 }
 
@@ -50,14 +75,68 @@ impl Entry {
         Some(Self {
             revision,
             weight: weigh(&object),
-            object,
+            tree: OnceLock::from(object),
             encoded: OnceLock::new(),
         })
     }
 
+    /// The same revision without its tree; the entry itself if it has none, or if JSON does not keep it.
+    pub(super) fn packed(self: &Arc<Self>) -> Arc<Self> {
+        if self
+            .tree
+            .get()
+            .is_none_or(|tree| !survives(tree, PACKED_LEVELS_MAX))
+        {
+            return Arc::clone(self);
+        }
+        let encoded = Arc::clone(self.encoding());
+        Arc::new(Self {
+            revision: self.revision,
+            weight: PACKED_BYTES + encoded.bytes.len(),
+            tree: OnceLock::new(),
+            encoded: OnceLock::from(encoded),
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_packed(&self) -> bool {
+        self.tree.get().is_none()
+    }
+
     /// The object; `metadata.resourceVersion` is this revision.
     pub fn object(&self) -> &Value {
-        &self.object
+        self.tree.get_or_init(|| {
+            let encoded = self.encoded.get();
+            encoded.map(|encoded| decode(&encoded.bytes)).unwrap_or_default()
+        })
+    }
+
+    /// The object, for one use: a packed entry stays packed.
+    pub(crate) fn view(&self) -> Cow<'_, Value> {
+        match (self.tree.get(), self.encoded.get()) {
+            (None, Some(encoded)) => Cow::Owned(decode(&encoded.bytes)),
+            _ => Cow::Borrowed(self.object()),
+        }
+    }
+
+    /// The stored `apiVersion`.
+    pub(crate) fn api_version(&self) -> Option<&str> {
+        match (self.tree.get(), self.encoded.get()) {
+            (None, Some(encoded)) => {
+                let text = std::str::from_utf8(&encoded.bytes[encoded.api_version.clone()]).ok();
+                text.filter(|text| !text.is_empty())
+            }
+            _ => self.object().get("apiVersion").and_then(Value::as_str),
+        }
+    }
+
+    /// The stored `metadata.labels`.
+    pub(crate) fn labels(&self) -> Cow<'_, Value> {
+        match (self.tree.get(), self.encoded.get()) {
+            (None, Some(encoded)) if encoded.labels.is_empty() => Cow::Owned(Value::Null),
+            (None, Some(encoded)) => Cow::Owned(decode(&encoded.bytes[encoded.labels.clone()])),
+            _ => Cow::Borrowed(&self.object()["metadata"]["labels"]),
+        }
     }
 
     /// The object as JSON, encoded on first use. List pages, watchers and the journal share the bytes.
@@ -68,7 +147,7 @@ impl Entry {
     /// Appends the object as JSON without `apiVersion` and `kind`, the form of items in a typed list.
     /// Copies from the shared bytes.
     pub fn write_untyped(&self, out: &mut Vec<u8>) {
-        let Encoded { bytes, untyped } = self.encoding();
+        let Encoded { bytes, untyped, .. } = &**self.encoding();
         let mut separator = b'{';
         for members in untyped {
             out.push(separator);
@@ -81,22 +160,37 @@ impl Entry {
         out.push(b'}');
     }
 
-    fn encoding(&self) -> &Encoded {
-        self.encoded.get_or_init(|| encode(&self.object))
+    fn encoding(&self) -> &Arc<Encoded> {
+        self.encoded.get_or_init(|| Arc::new(encode(self.object())))
     }
+}
+
+/// A value of an encoding: `packed` has checked that the parser reads it as it was.
+fn decode(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_default()
 }
 
 fn encode(object: &Value) -> Encoded {
     let mut out = Vec::new();
     let mut untyped: Vec<Range<usize>> = Vec::new();
+    let (mut api_version, mut labels) = (0..0, 0..0);
     let mut separator = b'{';
     for (name, value) in object.as_object().into_iter().flatten() {
         out.push(separator);
         separator = b',';
         let start = out.len();
-        // Writing JSON to a Vec cannot fail.
-        let _ = write!(out, "{}:", Value::from(name.as_str()));
-        let _ = serde_json::to_writer(&mut out, value);
+        let written = match value {
+            Value::Object(metadata) if name == "metadata" => {
+                write_name(&mut out, name);
+                labels = write_members(&mut out, metadata, "labels");
+                start..out.len()
+            }
+            _ => write_member(&mut out, name, value),
+        };
+        if name == "apiVersion" && value.is_string() {
+            // an API version needs no escapes
+            api_version = written.start + 1..written.end - 1;
+        }
         if name == "apiVersion" || name == "kind" {
             continue;
         }
@@ -111,15 +205,84 @@ fn encode(object: &Value) -> Encoded {
     }
     out.push(b'}');
     Encoded {
-        bytes: Bytes::from(out),
+        // a spare capacity would live as long as the history
+        bytes: Bytes::from(out.into_boxed_slice()),
         untyped,
+        api_version,
+        labels,
     }
+}
+
+/// Writes an object, and returns the range of one member's value; empty if there is none.
+fn write_members(out: &mut Vec<u8>, fields: &serde_json::Map<String, Value>, wanted: &str) -> Range<usize> {
+    let mut found = 0..0;
+    let mut separator = b'{';
+    for (name, value) in fields {
+        out.push(separator);
+        separator = b',';
+        let written = write_member(out, name, value);
+        if name == wanted {
+            found = written;
+        }
+    }
+    if fields.is_empty() {
+        out.push(separator);
+    }
+    out.push(b'}');
+    found
+}
+
+/// The range of the value.
+fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) -> Range<usize> {
+    write_name(out, name);
+    let start = out.len();
+    // Writing JSON to a Vec cannot fail.
+    let _ = serde_json::to_writer(&mut *out, value);
+    start..out.len()
+}
+
+fn write_name(out: &mut Vec<u8>, name: &str) {
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{}:", Value::from(name));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn packed_entry_reads_like_the_original() {
+        let mut deep = json!(1);
+        for _ in 0..PACKED_LEVELS_MAX {
+            deep = json!([deep]);
+        }
+        for (object, packs) in [
+            (
+                json!({ "kind": "K", "data": { "a": "\"é\u{1}\n", "b": [null, true, -1, u64::MAX] } }),
+                true,
+            ),
+            (
+                json!({ "apiVersion": "v1", "metadata": { "a": {}, "labels": { "x": "y" }, "name": "n" } }),
+                true,
+            ),
+            (json!({ "apiVersion": "a/v1", "metadata": {} }), true),
+            (json!({ "ratio": 0.1 }), false),
+            (json!({ "deep": deep }), false),
+        ] {
+            let entry = Arc::new(Entry::stamp(object, 7).unwrap());
+            let packed = entry.packed();
+            assert_eq!(packed.tree.get().is_none(), packs);
+            assert_eq!(packed.encoded(), entry.encoded());
+            assert_eq!(packed.api_version(), entry.api_version());
+            assert_eq!(*packed.labels(), entry.object()["metadata"]["labels"]);
+            assert_eq!(*packed.view(), *entry.object());
+            assert_eq!(packed.tree.get().is_none(), packs);
+            assert_eq!((packed.object(), packed.revision), (entry.object(), 7));
+            // read again, it packs again
+            assert_eq!(packed.packed().tree.get().is_none(), packs);
+        }
+    }
 
     #[test]
     fn encoding_matches_object_and_list_item() {

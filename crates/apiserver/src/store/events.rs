@@ -18,6 +18,9 @@ const BATCH_EVENTS_MAX: usize = 512;
 /// The approximate bytes of a batch besides its first object: each of many slow readers keeps one.
 pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 
+/// The newest events of a resource that keep the trees of their objects. Readers are rarely further behind.
+pub(super) const UNPACKED_EVENTS: usize = if cfg!(test) { 3 } else { 64 };
+
 /// One change of one object.
 #[derive(Debug)]
 pub struct Event {
@@ -90,6 +93,23 @@ impl Ring {
             }
             self.drop_oldest();
         }
+    }
+
+    /// Packs the objects of the newest event that is not among the last few, and returns it.
+    pub(super) fn pack(&mut self) -> Option<Arc<Event>> {
+        let index = self.events.len().checked_sub(UNPACKED_EVENTS + 1)?;
+        let event = self.events.get(index)?;
+        let packed = Arc::new(Event {
+            revision: event.revision,
+            kind: event.kind,
+            key: event.key.clone(),
+            entry: event.entry.packed(),
+            previous: event.previous.as_ref().map(Entry::packed),
+            at: event.at,
+        });
+        self.bytes = self.bytes + packed.entry.weight - event.entry.weight;
+        self.events.set(index, Arc::clone(&packed));
+        Some(packed)
     }
 
     fn drop_oldest(&mut self) {

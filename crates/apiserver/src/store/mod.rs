@@ -58,7 +58,7 @@ impl Default for Options {
         Self {
             journal: None,
             history_events: 10_000,
-            history_bytes: 256 << 20,
+            history_bytes: 64 << 20,
             history_age: Duration::from_mins(5),
         }
     }

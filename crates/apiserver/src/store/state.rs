@@ -179,11 +179,24 @@ impl State {
             at: now,
         };
         resource_state.ring.push(Arc::new(event), retention);
+        resource_state.pack();
         Ok(entry)
     }
 }
 
 impl ResourceState {
+    /// Packs what has become old by the last push: an event, and its object if that is still stored.
+    fn pack(&mut self) {
+        let Some(event) = self.ring.pack() else { return };
+        let path = event.key.path();
+        if let Some(stored) = self.objects.get_mut(&path)
+            && stored.revision == event.revision
+        {
+            // an entry of its own: a reader of the object must not unpack the history
+            *stored = stored.packed();
+        }
+    }
+
     /// The objects at an older revision within the ring.
     pub(super) fn objects_at(&self, revision: u64) -> Objects {
         let mut objects = self.objects.clone();

@@ -391,6 +391,43 @@ async fn large_objects_have_less_history() {
 }
 
 #[tokio::test]
+async fn only_the_newest_events_keep_trees() {
+    let store = Store::in_memory();
+    for n in 0..6 {
+        store
+            .commit(vec![put(&pod(1), json!({ "n": n }), Expect::Any)])
+            .await
+            .unwrap();
+    }
+    for n in 2..4 {
+        store
+            .commit(vec![put(&pod(n), json!({ "n": n }), Expect::Any)])
+            .await
+            .unwrap();
+    }
+    let events = store.subscribe(&pods(), 1).unwrap().take().unwrap();
+    let packed: Vec<bool> = events.iter().map(|event| event.entry.is_packed()).collect();
+    assert_eq!(packed, [true, true, true, true, true, false, false, false]);
+    let before = events.iter().filter_map(|event| event.previous.as_ref());
+    assert_eq!(before.filter(|entry| !entry.is_packed()).count(), 1);
+    // a reader of the object does not unpack the history
+    for n in 4..8 {
+        store
+            .commit(vec![put(&pod(n), json!({ "n": n }), Expect::Any)])
+            .await
+            .unwrap();
+    }
+    let snapshot = store.snapshot();
+    let stored = snapshot.get(&pod(1)).unwrap();
+    assert!(stored.is_packed());
+    assert_eq!(stored.object()["n"], 5);
+    assert!(!stored.is_packed());
+    let events = store.subscribe(&pods(), 1).unwrap().take().unwrap();
+    assert!(events[5].entry.is_packed());
+    assert_eq!(events[5].entry.object(), stored.object());
+}
+
+#[tokio::test]
 async fn compaction_keeps_up_to_date_watches() {
     let store = Store::in_memory();
     let mut late = store.subscribe(&pods(), 1).unwrap();

@@ -18,6 +18,7 @@ mod protobuf;
 mod serving;
 mod tokens;
 mod versions;
+mod webhooks;
 mod workloads;
 
 use std::time::Duration;

@@ -112,8 +112,12 @@ async fn refused_token_requests_name_the_cause() {
     };
     let short = "spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes";
     check(json!({ "expirationSeconds": 599 }), 422, short).await;
-    let bound = json!({ "boundObjectRef": { "kind": "Pod", "apiVersion": "v1", "name": "a" } });
-    check(bound, 422, "spec.boundObjectRef: Forbidden").await;
+    let bound = |kind: &str, version: &str| json!({ "boundObjectRef": { "kind": kind, "apiVersion": version, "name": "a" } });
+    check(bound("Pod", "v1"), 404, "pods \"a\" not found").await;
+    let why = "cannot bind token to object of type /v1, Kind=ConfigMap";
+    check(bound("ConfigMap", "v1"), 400, why).await;
+    let why = "cannot bind token to object of type apps/v1, Kind=Pod";
+    check(bound("Pod", "apps/v1"), 400, why).await;
     let (status, answer) = ask(
         &cluster,
         cluster.admin_token().expose(),
@@ -134,4 +138,89 @@ async fn refused_token_requests_name_the_cause() {
             .contains("serviceaccounts/token"),
         "{answer}"
     );
+}
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+#[tokio::test]
+async fn bound_token_ends_with_its_object() {
+    let cluster = cluster().await;
+    let admin = cluster.admin_token().expose();
+    let pod = |account: &str| {
+        json!({
+            "metadata": { "name": account },
+            "spec": { "serviceAccountName": account, "nodeName": "n", "containers": [{ "name": "c", "image": "i" }] },
+        })
+    };
+    let account = json!({ "metadata": { "name": "other" } });
+    ask(&cluster, admin, "POST", ACCOUNTS, &account).await;
+    for account in ["deployer", "other"] {
+        let (status, answer) = ask(&cluster, admin, "POST", PODS, &pod(account)).await;
+        assert_eq!(status, StatusCode::CREATED, "{answer}");
+    }
+    let of = |name: &str, uid: &str| json!({ "boundObjectRef": { "kind": "Pod", "apiVersion": "v1", "name": name, "uid": uid } });
+    let (status, answer) = request(&cluster, of("other", "")).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+    let (status, answer) = request(&cluster, of("deployer", "other")).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{answer}");
+    let (status, given) = request(&cluster, of("deployer", "")).await;
+    assert_eq!(status, StatusCode::CREATED, "{given}");
+    let token = given["status"]["token"].as_str().unwrap();
+    let review = json!({ "spec": { "token": token } });
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let (_, answer) = ask(&cluster, admin, "POST", path, &review).await;
+    let user = &answer["status"]["user"];
+    assert_eq!(user["username"], "system:serviceaccount:default:deployer");
+    let extra = &user["extra"];
+    assert_eq!(
+        extra["authentication.kubernetes.io/pod-name"],
+        json!(["deployer"])
+    );
+    assert_eq!(extra["authentication.kubernetes.io/node-name"], json!(["n"]));
+    let now = json!({ "gracePeriodSeconds": 0 });
+    ask(&cluster, admin, "DELETE", &format!("{PODS}/deployer"), &now).await;
+    assert_eq!(who(&cluster, token).await, "401");
+}
+
+/// An OIDC client checks a token with what the server publishes.
+#[tokio::test]
+async fn issuer_is_discoverable() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let cluster = cluster().await;
+    let (_, given) = request(&cluster, json!({ "audiences": ["vault"] })).await;
+    let token = given["status"]["token"].as_str().unwrap();
+    // every ServiceAccount may read the keys
+    let (_, reader) = request(&cluster, json!({})).await;
+    let reader = reader["status"]["token"].as_str().unwrap();
+    let (status, found) = ask(
+        &cluster,
+        reader,
+        "GET",
+        "/.well-known/openid-configuration",
+        &Value::Null,
+    )
+    .await;
+    assert_eq!(status, StatusCode::OK, "{found}");
+    assert_eq!(found["issuer"], "https://kubernetes.default.svc");
+    assert!(found["jwks_uri"].as_str().unwrap().ends_with("/openid/v1/jwks"));
+    let (_, keys) = ask(&cluster, reader, "GET", "/openid/v1/jwks", &Value::Null).await;
+    let part = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap();
+    let parts: Vec<&str> = token.split('.').collect();
+    let header: Value = serde_json::from_slice(&part(parts[0])).unwrap();
+    let claims: Value = serde_json::from_slice(&part(parts[1])).unwrap();
+    assert_eq!(claims["iss"], found["issuer"]);
+    assert_eq!(claims["sub"], "system:serviceaccount:default:deployer");
+    assert_eq!(claims["aud"], json!(["vault"]));
+    let key = &keys["keys"][0];
+    assert_eq!((&header["kid"], &header["alg"]), (&key["kid"], &key["alg"]));
+    let point = [
+        vec![4],
+        part(key["x"].as_str().unwrap()),
+        part(key["y"].as_str().unwrap()),
+    ]
+    .concat();
+    ring::signature::UnparsedPublicKey::new(&ring::signature::ECDSA_P256_SHA256_FIXED, point)
+        .verify(format!("{}.{}", parts[0], parts[1]).as_bytes(), &part(parts[2]))
+        .unwrap();
 }

@@ -6,7 +6,7 @@
 
 mod wire;
 
-use self::wire::{Wire, fields, put_number, put_varint, varint};
+use self::wire::{Wire, fields, put_varint, varint};
 use super::decode::is_written;
 use super::definitions::{Codec, Definition};
 use super::time::{self, Precision};
@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-pub use self::wire::put_bytes;
+pub use self::wire::{put_bytes, put_double, put_number};
 
 /// The deepest nesting of messages.
 const DEPTH_MAX: usize = 128;

@@ -2,254 +2,90 @@
 //!
 //! Both run the same commands in the same order with an empty discovery cache. Exit code, stdout and
 //! stderr must be equal after normalisation, except for the reasons in `tests/ratchet/kubectl.jsonl`.
-//! `explain` is compared without descriptions, which the embedded schemas do not have.
+//! `tests/kubectl` has the commands and the files that they read.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use equate_testkit::cluster::Cluster;
 use equate_testkit::eventually::eventually;
 use equate_testkit::peers::{self, KubectlVersion};
 use equate_testkit::replay::compare::{Difference, texts};
 use equate_testkit::replay::ratchet::{self, Outcomes};
 use regex::Regex;
-use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::peer::real_cluster;
 
-const DEPLOYMENT: &str = r#"
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: web
-  labels: {app: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers:
-      - {name: c, image: "nginx:1", ports: [{containerPort: 80}]}
-"#;
-
-const BUNDLE: &str = r#"
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings, labels: {tier: front}}
-data: {color: blue, size: "3"}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec:
-  selector: {app: web}
-  ports: [{name: http, port: 80, targetPort: 80}]
----
-apiVersion: v1
-kind: Secret
-metadata: {name: token}
-stringData: {key: value}
-"#;
-
-const CHANGED: &str = r#"
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings, labels: {tier: front}}
-data: {color: red}
-"#;
-
-const DEFINITION: &str = r#"
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: lamps.kubectl.equate.dev}
-spec:
-  group: kubectl.equate.dev
-  scope: Namespaced
-  names: {plural: lamps, singular: lamp, kind: Lamp, shortNames: [lp]}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    additionalPrinterColumns:
-    - {name: Watts, type: integer, jsonPath: .spec.watts}
-    - {name: Color, type: string, jsonPath: .spec.color, priority: 1}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            required: [watts]
-            properties:
-              watts: {type: integer, maximum: 100}
-              color: {type: string, default: warm}
-          status:
-            type: object
-            properties: {on: {type: boolean}}
-"#;
-
-const LAMP: &str = r#"
-apiVersion: kubectl.equate.dev/v1
-kind: Lamp
-metadata: {name: desk}
-spec: {watts: 5}
-"#;
-
-const BAD_LAMP: &str = r#"
-apiVersion: kubectl.equate.dev/v1
-kind: Lamp
-metadata: {name: sun}
-spec: {watts: 500}
-"#;
-
-const UNKNOWN_FIELD: &str = r#"
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: odd}
-data: {a: b}
-colour: red
-"#;
-
 /// The deadline for asynchronous work of a server on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-type Line = (&'static str, &'static str);
-
-const COMMANDS: &[Line] = &[
-    ("create -f -", DEPLOYMENT),
-    ("create -f -", DEPLOYMENT),
-    ("apply -f -", BUNDLE),
-    ("apply -f -", BUNDLE),
-    ("get deployment", ""),
-    ("get deployment web -o wide", ""),
-    ("get deployment,service,configmap,secret -l tier=front", ""),
-    ("get deploy/web -o yaml", ""),
-    ("get deploy/web -o json", ""),
-    (
-        "get deploy web -o jsonpath={.spec.template.spec.containers[*].image}",
-        "",
-    ),
-    ("get deploy web -o name", ""),
-    (
-        "get deploy web -o custom-columns=N:.metadata.name,R:.spec.replicas",
-        "",
-    ),
-    ("get configmap settings -o go-template={{.data.color}}", ""),
-    ("get configmap -o wide", ""),
-    ("get configmap --show-labels", ""),
-    ("get configmap -L tier", ""),
-    ("get configmap -A -l tier=front", ""),
-    ("get configmap -l tier!=front,tier", ""),
-    ("get configmap -l tier=none", ""),
-    ("get configmap --field-selector metadata.name=settings", ""),
-    ("get configmap --field-selector data.x=1", ""),
-    ("get configmap settings -o yaml --show-managed-fields", ""),
-    ("get configmap --chunk-size=1 -l tier", ""),
-    ("get configmap settings nothing", ""),
-    ("get nothing", ""),
-    ("get nothing.example.com", ""),
-    ("get secret token -o jsonpath={.data.key}", ""),
-    ("get service web", ""),
-    ("get svc -o wide", ""),
-    ("get namespaces", ""),
-    ("get serviceaccounts", ""),
-    ("get pods", ""),
-    ("get all", ""),
-    ("apply --server-side -f -", CHANGED),
-    ("apply --server-side --force-conflicts -f -", CHANGED),
-    ("apply --server-side --field-manager=other -f -", CHANGED),
-    ("apply --server-side --dry-run=server -f -", CHANGED),
-    ("apply --dry-run=server -f -", BUNDLE),
-    ("apply --dry-run=client -f -", BUNDLE),
-    ("apply -f -", UNKNOWN_FIELD),
-    ("apply --validate=warn -f -", UNKNOWN_FIELD),
-    ("apply --server-side -f -", UNKNOWN_FIELD),
-    ("diff -f -", BUNDLE),
-    ("diff --server-side -f -", CHANGED),
-    ("label configmap settings team=a", ""),
-    ("label configmap settings team=b", ""),
-    ("label configmap settings team=b --overwrite", ""),
-    ("label configmap settings team-", ""),
-    ("label configmap --all all=yes", ""),
-    ("annotate deploy web note=hello", ""),
-    ("annotate deploy web note-", ""),
-    ("patch deploy web -p {\"spec\":{\"replicas\":3}}", ""),
-    ("patch deploy web --type=merge -p {\"spec\":{\"replicas\":4}}", ""),
-    (
-        "patch deploy web --type=json -p [{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":5}]",
-        "",
-    ),
-    (
-        "patch deploy web --type=json -p [{\"op\":\"test\",\"path\":\"/spec/replicas\",\"value\":1}]",
-        "",
-    ),
-    (
-        "patch deploy web --subresource=status --type=merge -p {\"status\":{\"replicas\":5}}",
-        "",
-    ),
-    ("patch deploy web -p {\"spec\":{\"replicas\":\"x\"}}", ""),
-    ("scale deploy web --replicas=1", ""),
-    (
-        "wait --for=jsonpath={.spec.replicas}=1 deploy/web --timeout=30s",
-        "",
-    ),
-    ("wait --for=condition=Available deploy/web --timeout=3s", ""),
-    ("get configmap settings -w --request-timeout=4s", ""),
-    (
-        "get configmap -w --output-watch-events --request-timeout=4s -l tier=front",
-        "",
-    ),
-    ("apply -f -", DEFINITION),
-    (
-        "wait --for=condition=Established crd/lamps.kubectl.equate.dev --timeout=30s",
-        "",
-    ),
-    ("get crd lamps.kubectl.equate.dev", ""),
-    ("api-resources --api-group=kubectl.equate.dev", ""),
-    ("apply -f -", LAMP),
-    ("apply -f -", BAD_LAMP),
-    ("get lamps", ""),
-    ("get lp -o wide", ""),
-    ("get lamp desk -o yaml", ""),
-    ("patch lamp desk --type=merge -p {\"spec\":{\"watts\":7}}", ""),
-    ("patch lamp desk -p {\"spec\":{\"watts\":7}}", ""),
-    (
-        "patch lamp desk --subresource=status --type=merge -p {\"status\":{\"on\":true}}",
-        "",
-    ),
-    ("explain lamp.spec", ""),
-    ("explain deployment", ""),
-    ("explain deployment.spec.strategy", ""),
-    ("explain pod.spec.containers.ports", ""),
-    ("explain configmap --recursive", ""),
-    ("explain nothing", ""),
-    ("explain deployment.nothing", ""),
-    ("api-resources --api-group=apps", ""),
-    ("api-resources --api-group=batch -o wide", ""),
-    (
-        "api-resources --namespaced=false --api-group=rbac.authorization.k8s.io",
-        "",
-    ),
-    ("api-resources --api-group= --verbs=watch", ""),
-    ("get --raw /version", ""),
-    ("get --raw /api/v1/namespaces/default", ""),
-    ("get --raw /apis/apps/v1", ""),
-    ("get --raw /nothing", ""),
-    ("get configmap --as=alice", ""),
-    ("delete lamp desk", ""),
-    ("delete crd lamps.kubectl.equate.dev", ""),
-    ("delete configmap settings nothing", ""),
-    ("delete -f -", DEPLOYMENT),
-    ("delete deployment web --ignore-not-found", ""),
-    ("delete secret token --cascade=orphan --wait=false", ""),
-    ("delete service --all", ""),
-    ("delete configmap --dry-run=server -l all=yes", ""),
+/// The files of `tests/kubectl`, in the order in which they run: later ones use objects of earlier ones.
+const GROUPS: [&str; 12] = [
+    "objects", "create", "set", "rollout", "auth", "events", "explain", "patch", "prune", "drain",
+    "describe", "more",
 ];
+
+/// The list may only grow.
+const COMMANDS_MIN: usize = 600;
+
+/// A command without `kubectl`; `< FILE` at its end is its standard input.
+struct Line {
+    command: String,
+    input: Option<String>,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubectl")
+}
+
+fn lines(group: &str) -> Vec<Line> {
+    let text = std::fs::read_to_string(folder().join(format!("{group}.txt"))).unwrap();
+    let line = |line: &str| match line.rsplit_once(" < ") {
+        Some((command, input)) => Line {
+            command: command.to_owned(),
+            input: Some(input.to_owned()),
+        },
+        None => Line {
+            command: line.to_owned(),
+            input: None,
+        },
+    };
+    text.lines().map(line).collect()
+}
+
+/// The files that commands read, by name; both homes get the same.
+fn inputs(namespace: &str) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder().join("input")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        files.insert(name, text.replace("$NAMESPACE", namespace));
+    }
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["web.example.com".to_owned()]).unwrap();
+    let request = params.serialize_request(&key).unwrap().pem().unwrap();
+    let request = serde_json::json!({
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": { "name": "kubectl-csr" },
+        "spec": {
+            "request": STANDARD.encode(request),
+            "signerName": "kubernetes.io/kube-apiserver-client",
+            "usages": ["client auth"],
+        },
+    });
+    files.insert("csr.yaml".to_owned(), request.to_string());
+    files.insert("tls.crt".to_owned(), params.self_signed(&key).unwrap().pem());
+    files.insert("tls.key".to_owned(), key.serialize_pem());
+    files
+}
 
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
@@ -266,28 +102,27 @@ struct Shell<'a> {
 }
 
 impl Shell<'_> {
-    async fn run(&self, line: &str, stdin: &str) -> Outcome {
-        let mut child = Command::new(self.kubectl)
+    async fn run(&self, line: &Line) -> Outcome {
+        let command = line.command.replace("$NAMESPACE", self.namespace);
+        let stdin = match &line.input {
+            Some(name) => Stdio::from(std::fs::File::open(self.home.join(name)).unwrap()),
+            None => Stdio::null(),
+        };
+        let output = Command::new(self.kubectl)
             .args(["--namespace", self.namespace])
-            .args(line.split(' '))
+            .args(command.split(' '))
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.home)
             .env("TMPDIR", self.home)
             .env("KUBECONFIG", self.kubeconfig)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
+            .env("KUBECTL_APPLYSET", "true")
+            .current_dir(self.home)
+            .stdin(stdin)
+            .output()
+            .await
             .unwrap();
-        let mut input = child.stdin.take().unwrap();
-        // a command that does not read closes the pipe, which is no failure
-        let _ = input.write_all(stdin.as_bytes()).await;
-        drop(input);
-        let output = child.wait_with_output().await.unwrap();
-        let explain = line.starts_with("explain");
-        let text = |bytes: &[u8]| normal(&String::from_utf8_lossy(bytes), explain);
+        let text = |bytes: &[u8]| normal(&String::from_utf8_lossy(bytes));
         Outcome {
             code: output.status.code(),
             stdout: text(&output.stdout),
@@ -298,7 +133,7 @@ impl Shell<'_> {
 
 /// Masks values that differ between servers. Column widths depend on values, so runs of spaces count as
 /// one.
-fn normal(text: &str, explain: bool) -> String {
+fn normal(text: &str) -> String {
     // `get --raw` prints the server's bytes, whose key order is undefined
     let json = serde_json::from_str::<serde_json::Value>(text)
         .ok()
@@ -309,8 +144,12 @@ fn normal(text: &str, explain: bool) -> String {
             r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
             "<uid>",
         ),
+        // tokens, before anything in them is masked
+        (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
+        (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<ts>"),
+        (r"\bgenerated-[a-z0-9]{5}\b", "generated-<suffix>"),
         (
-            r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4})?",
+            r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4}( UTC)?)?",
             "<ts>",
         ),
         (r#"("?resourceVersion"?: ?")\d+""#, "$1<rv>\""),
@@ -321,7 +160,8 @@ fn normal(text: &str, explain: bool) -> String {
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
         (r"\b10\.\d+\.\d+\.\d+\b", "<ip>"),
         (r"/\S*/(LIVE|MERGED)-\d+", "<$1>"),
-        (r"(?m)(^|\s)(\d+[smhd])+(\s|$)", "$1<age>$3"),
+        (r"(?m)(^|\s)(\d+[smhdy])+([\s)]|$)", "$1<age>$3"),
+        (r"(nodePort: |:)3[0-2]\d{3}\b", "$1<node port>"),
         (r"\b[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "<log> "),
         (r" +", " "),
         (r"(?m) $", ""),
@@ -332,15 +172,6 @@ fn normal(text: &str, explain: bool) -> String {
             .unwrap()
             .replace_all(&text, replacement)
             .into_owned();
-    }
-    if explain {
-        let kept = Regex::new(r"^(KIND|GROUP|VERSION|RESOURCE|FIELD|FIELDS|error|Error)|<.*>( -required-)?$")
-            .unwrap();
-        text = text
-            .lines()
-            .filter(|line| kept.is_match(line) && !matches!(line.trim(), "<empty>" | "<no description>"))
-            .collect::<Vec<_>>()
-            .join("\n");
     }
     text
 }
@@ -403,14 +234,23 @@ async fn compare(version: KubectlVersion, expected: &Cluster, actual: &Cluster, 
         namespace: &namespace,
         home: right_home.path(),
     };
-    for (step, (line, stdin)) in COMMANDS.iter().enumerate() {
-        let run = async || tokio::join!(left.run(line, stdin), right.run(line, stdin));
-        let (mut expected, mut actual) = run().await;
-        let end = Instant::now() + DEADLINE;
-        while is_published(line) && expected != actual && Instant::now() < end {
-            (expected, actual) = run().await;
+    let files = inputs(&namespace);
+    for home in [&left_home, &right_home] {
+        for (name, text) in &files {
+            std::fs::write(home.path().join(name), text).unwrap();
         }
-        outcomes.note_as(&namespace, step, line, expected.compare(&actual));
+    }
+    for group in GROUPS {
+        let scenario = format!("{namespace} {group}");
+        for (step, line) in lines(group).iter().enumerate() {
+            let run = async || tokio::join!(left.run(line), right.run(line));
+            let (mut expected, mut actual) = run().await;
+            let end = Instant::now() + DEADLINE;
+            while is_published(&line.command) && expected != actual && Instant::now() < end {
+                (expected, actual) = run().await;
+            }
+            outcomes.note_as(&scenario, step, &line.command, expected.compare(&actual));
+        }
     }
 }
 
@@ -429,4 +269,21 @@ async fn kubectl_cannot_tell_them_apart() {
     println!("{summary:?}: {:.1} % equal", summary.percent());
     embedded.stop().await.unwrap();
     real.stop().await.unwrap();
+}
+
+#[test]
+fn kubectl_commands_name_files_that_exist() {
+    let mut commands = 0;
+    let mut made = inputs("n");
+    for line in GROUPS.iter().flat_map(|group| lines(group)) {
+        commands += 1;
+        if let Some(input) = &line.input {
+            assert!(made.contains_key(input), "{} < {input}", line.command);
+        }
+    }
+    assert!(commands >= COMMANDS_MIN, "{commands} commands are left");
+    // those that are made here are no manifests of a person
+    for name in ["csr.yaml", "tls.crt", "tls.key"] {
+        assert!(made.remove(name).is_some());
+    }
 }

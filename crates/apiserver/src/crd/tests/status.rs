@@ -124,20 +124,27 @@ fn an_established_definition_keeps_its_identity() {
 }
 
 #[test]
-fn conversion_webhooks_are_refused_by_name() {
-    let mut crd = widgets("widgets", "Widget");
-    crd["spec"]["conversion"] = json!({ "strategy": "Webhook" });
-    let found: Vec<String> = super::validate_crd(&crd)
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    assert_eq!(
-        found,
-        [
-            "spec.conversion.strategy: Forbidden: the embedded API server does not call conversion webhooks: only \
-          None is supported"
-        ]
+fn conversion_webhooks_are_named_in_a_warning() {
+    let check = |client: Value, errors: &[&str], warned: bool| {
+        let mut crd = widgets("widgets", "Widget");
+        crd["spec"]["conversion"] = json!({ "strategy": "Webhook", "webhook": { "clientConfig": client } });
+        let found: Vec<String> = super::validate_crd(&crd)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(found, errors);
+        assert_eq!(crate::crd::conversion_warnings(&crd).len(), usize::from(warned));
+    };
+    let service = json!({ "namespace": "n", "name": "s" });
+    check(json!({ "service": service }), &[], true);
+    check(json!({ "url": "https://localhost:9443/convert" }), &[], true);
+    check(
+        json!({}),
+        &["spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required"],
+        true,
     );
+    let none = widgets("widgets", "Widget");
+    assert_eq!(crate::crd::conversion_warnings(&none), Vec::<String>::new());
 }
 
 #[test]

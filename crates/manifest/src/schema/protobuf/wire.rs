@@ -65,7 +65,8 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-pub(super) fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
+/// Writes a field of a variable integer: a number or a boolean.
+pub fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
     put_varint(out, u64::from(number) << 3);
     put_varint(out, value);
 }
@@ -75,4 +76,10 @@ pub fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_varint(out, u64::from(number) << 3 | 2);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
+}
+
+/// Writes a field of a floating-point number.
+pub fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
+    put_varint(out, u64::from(number) << 3 | 1);
+    out.extend_from_slice(&value.to_bits().to_le_bytes());
 }
