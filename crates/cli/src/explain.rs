@@ -35,8 +35,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Width of the text if the terminal reports none, and its maximum.
+/// Width of the text if the terminal reports none, and its limits.
 const WIDTH: usize = 80;
+const WIDTH_MIN: usize = 40;
 const WIDTH_MAX: usize = 120;
 
 #[derive(Debug, clap::Args)]
@@ -169,7 +170,7 @@ pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, ExplainEr
     let size = TerminalSize {
         width: console::Term::stdout()
             .size_checked()
-            .map_or(WIDTH, |(_, width)| usize::from(width).clamp(WIDTH, WIDTH_MAX)),
+            .map_or(WIDTH, |(_, width)| usize::from(width).clamp(WIDTH_MIN, WIDTH_MAX)),
         colour: table::colour(),
     };
     let directory = std::env::current_dir().map_err(ExplainError::Directory)?;

@@ -160,6 +160,7 @@ fn objects(known: &Known<'_>) -> Vec<Row> {
         .iter()
         .map(|id| object_row(known, id, (known.observed)(id).as_deref()));
     let kept = known.kept.iter().map(|(file, count)| Row {
+        id: None,
         state: State::Kept,
         name: file.clone(),
         detail: format!("{count} kept"),
@@ -209,13 +210,19 @@ fn row(known: &Known<'_>, about: &'static About, object: &dyn Listed) -> Row {
         _ => (state, message),
     };
     Row {
+        id: Some(ObjectId::new(
+            about.group,
+            about.kind,
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+        )),
         state,
         name: match about.family {
             Some(_) => format!("{}/{}", about.kind, name(meta)),
             None => name(meta),
         },
         detail: object.revision().map(short_revision).unwrap_or_default(),
-        age: age(created(meta), known.now),
+        age: age(object.revision_time().or_else(|| created(meta)), known.now),
         message,
     }
 }
@@ -231,6 +238,7 @@ fn called(known: &Known<'_>, id: &ObjectId) -> String {
 fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> Row {
     let Some(observed) = observed else {
         return Row {
+            id: Some(id.clone()),
             state: State::Waiting,
             name: called(known, id),
             detail: "not found".into(),
@@ -240,6 +248,7 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
     };
     if lacks_controller(known, id) {
         return Row {
+            id: Some(id.clone()),
             state: State::Idle,
             name: id.to_string(),
             detail: "unsupported".into(),
@@ -250,6 +259,7 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
     let schemaless = &known.facts.defined.schemaless;
     if schemaless.contains(&(id.group.to_string(), id.kind.to_string())) && !observed.deleting {
         return Row {
+            id: Some(id.clone()),
             state: State::Idle,
             name: id.to_string(),
             detail: "no schema".into(),
@@ -269,6 +279,7 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
         State::Failed | State::Waiting | State::Idle | State::Kept => observed.health.message.clone(),
     };
     Row {
+        id: Some(id.clone()),
         state,
         name: called(known, id),
         detail: observed.health.status.to_string(),

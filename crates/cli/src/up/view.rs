@@ -4,6 +4,7 @@
 //! attention come first; ready ones are only counted if they do not fit.
 
 use console::{Style, measure_text_width, truncate_str};
+use equate_apply::id::ObjectId;
 use std::collections::BTreeSet;
 
 /// The state of everything at one time.
@@ -44,6 +45,8 @@ impl Group {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
+    /// The object in the cluster, if the row is one.
+    pub(crate) id: Option<ObjectId>,
     pub(crate) state: State,
     pub(crate) name: String,
     /// A revision or a health status.
@@ -65,7 +68,17 @@ pub(crate) enum State {
 }
 
 impl State {
-    fn mark(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Waiting => "waiting",
+            Self::Idle => "idle",
+            Self::Kept => "kept",
+            Self::Ready => "ready",
+        }
+    }
+
+    pub(crate) fn mark(self) -> &'static str {
         match self {
             Self::Failed => "✗",
             Self::Waiting => "◌",
@@ -271,6 +284,7 @@ mod tests {
 
     fn row(state: State, name: &str, message: &str) -> Row {
         Row {
+            id: None,
             state,
             name: name.into(),
             detail: "main@5c1f2ab".into(),
