@@ -205,16 +205,16 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
 
 /// The redraw intervals of a view: the longer drawing takes, the longer they are.
 #[derive(Debug, PartialEq, Eq)]
-struct Pace {
+pub(super) struct Pace {
     /// For ages alone.
-    tick: Duration,
+    pub(super) tick: Duration,
     /// After a change, to collect further ones.
-    calm: Duration,
+    pub(super) calm: Duration,
 }
 
 impl Pace {
     /// The pace of a view that took this long to draw.
-    fn of(cost: Duration) -> Self {
+    pub(super) fn of(cost: Duration) -> Self {
         Self {
             tick: cost
                 .saturating_mul(AGE_SHARE)

@@ -238,8 +238,13 @@ fn foot(model: &Model, columns: usize) -> Vec<Line<'static>> {
         });
         flow(words, columns)
     };
-    let lines_max = if usize::from(model.lines) < TWO_LINES_FROM { 1 } else { 2 };
-    let shown = (0..=4).rev().map(words).find(|lines| lines.len() <= lines_max);
+    // two lines only for the keys of panes
+    let orders = [(4, 1), (3, 1), (3, 2), (2, 1), (1, 1)];
+    let is_high = usize::from(model.lines) >= TWO_LINES_FROM;
+    let orders = orders.iter().filter(|(_, lines)| is_high || *lines == 1);
+    let mut orders = orders.map(|(least, lines)| (words(*least), lines));
+    let shown = orders.find(|(shown, lines)| shown.len() <= **lines);
+    let shown = shown.map(|(shown, _)| shown);
     let mut lines = vec![Line::default()];
     lines.extend(shown.unwrap_or_else(|| words(0)));
     lines
@@ -301,7 +306,7 @@ fn activity(model: &Model, columns: usize, room: usize) -> Vec<Line<'static>> {
     if usize::from(model.lines) < ACTIVITY_FROM {
         return Vec::new();
     }
-    let lines_max = room / ACTIVITY_SHARE;
+    let mut lines_max = room / ACTIVITY_SHARE;
     let mut shown: Vec<Vec<Line<'static>>> = Vec::new();
     let mut taken = 0;
     for said in model.said().rev() {
@@ -314,6 +319,7 @@ fn activity(model: &Model, columns: usize, room: usize) -> Vec<Line<'static>> {
         if taken > 0 && taken + lines.len() > lines_max {
             break;
         }
+        lines_max = lines_max.max(lines.len().min(room / 2));
         taken += lines.len();
         shown.push(lines);
     }

@@ -63,10 +63,7 @@ impl Loader {
 
     /// The cause of an object's state in one line, if it has one.
     pub(super) async fn cause(&self, id: &ObjectId) -> Option<String> {
-        let reader = Reader::new(self.client.clone());
-        let object = reader.object(id, "").await.ok()??;
-        let node = reader.diagnose(id, &object).await;
-        node.cause()
+        explain::cause(&self.client, &self.kinds, id).await
     }
 
     async fn object(&self, id: &ObjectId) -> Result<Object, String> {

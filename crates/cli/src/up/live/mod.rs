@@ -15,6 +15,7 @@ mod wrap;
 
 pub(super) use terminal::is_possible;
 
+use super::run::Pace;
 use super::view::Dashboard;
 use crate::kinds::Kinds;
 use crate::log;
@@ -39,13 +40,6 @@ use tokio::time::Instant;
 /// Interval of the check for uncommitted changes, and the most that it may take of it: one in this.
 const UNCOMMITTED_INTERVAL: Duration = Duration::from_secs(2);
 const UNCOMMITTED_SHARE: u32 = 20;
-/// Interval at which ages and log messages are shown.
-const TICK: Duration = Duration::from_secs(1);
-/// Changes within this time are shown together; drawing takes at most one in this of the time.
-const CALM: Duration = Duration::from_millis(100);
-const CALM_MAX: Duration = Duration::from_secs(2);
-const DRAW_SHARE: u32 = 10;
-
 /// The parts of a running loop that the view reads.
 pub(super) struct Seen<'a> {
     pub(super) client: Client,
@@ -92,16 +86,19 @@ pub(super) async fn run(
     let mut model = Model::new(Timestamp::now(), columns, lines);
     let _keys = Keys::read(sender);
     tasks.start(model.update(Input::Dashboard(dashboard())));
-    let mut calm = CALM;
+    let (mut updating, mut drawing) = (Duration::ZERO, Duration::ZERO);
     // set after a change that is not shown yet
     let mut due: Option<Instant> = None;
     let mut is_stale = true;
     loop {
         if is_stale {
+            let begun = Instant::now();
             model.now = Timestamp::now();
             screen.draw(&model)?;
+            drawing = begun.elapsed();
         }
         is_stale = true;
+        let pace = Pace::of(updating + drawing);
         let input = tokio::select! {
             result = &mut interrupt => {
                 result?;
@@ -109,7 +106,7 @@ pub(super) async fn run(
             }
             Some(input) = inputs.recv() => Some(input),
             _ = changes.changed(), if due.is_none() => {
-                due = Some(Instant::now() + calm);
+                due = Some(Instant::now() + pace.calm);
                 is_stale = false;
                 continue;
             }
@@ -117,9 +114,9 @@ pub(super) async fn run(
                 due = None;
                 None
             }
-            () = tokio::time::sleep(TICK.max(calm)) => None,
+            () = tokio::time::sleep(pace.tick) => None,
         };
-        let asks = match input {
+        let mut asks = match input {
             Some(input) => model.update(input),
             None => {
                 for line in log::Held::news() {
@@ -127,10 +124,14 @@ pub(super) async fn run(
                 }
                 let begun = Instant::now();
                 let asks = model.update(Input::Dashboard(dashboard()));
-                calm = begun.elapsed().saturating_mul(DRAW_SHARE).clamp(CALM, CALM_MAX);
+                updating = begun.elapsed();
                 asks
             }
         };
+        // a fleet that starts has thousands of events: they are drawn together
+        while let Ok(input) = inputs.try_recv() {
+            asks.extend(model.update(input));
+        }
         if asks.contains(&Ask::End) {
             return Ok(model.dashboard);
         }
@@ -159,10 +160,10 @@ impl Tasks {
                         let _ended = sender.send(Input::Loaded(request, content));
                     });
                 }
-                Ask::Diagnose(id, message) => {
+                Ask::Diagnose(id) => {
                     self.running.spawn(async move {
                         let cause = loader.cause(&id).await;
-                        let _ended = sender.send(Input::Cause(id, message, cause));
+                        let _ended = sender.send(Input::Cause(id, cause));
                     });
                 }
             }

@@ -34,8 +34,8 @@ pub(super) enum Input {
     Warning(String),
     Uncommitted(bool),
     Loaded(Request, Content),
-    /// The cause of an object's state, with the message of its row.
-    Cause(ObjectId, String, Option<String>),
+    /// The cause of an object's state.
+    Cause(ObjectId, Option<String>),
 }
 
 /// Content of a pane that the caller has to load.
@@ -49,8 +49,8 @@ pub(super) struct Request {
 pub(super) enum Ask {
     End,
     Load(Request),
-    /// The cause of an object's state, whose row has this message.
-    Diagnose(ObjectId, String),
+    /// Find the cause of an object's state.
+    Diagnose(ObjectId),
 }
 
 /// A row's group and name.
@@ -71,9 +71,21 @@ pub(super) struct Model {
     /// The first line of the help that is shown, if it is open.
     pub(super) help: Option<usize>,
     selected: Option<Place>,
-    /// By object: the message of its row, and its cause once that is known.
-    causes: BTreeMap<ObjectId, (String, Option<String>)>,
+    causes: BTreeMap<ObjectId, Cause>,
 }
+
+/// The cause of an object's state, as far as it is known.
+#[derive(Debug)]
+struct Cause {
+    /// The message of the row that it explains.
+    message: String,
+    text: Option<String>,
+    asked: Timestamp,
+    pending: bool,
+}
+
+/// Time after which a cause is looked for again: a container fails while its Deployment's message stays.
+const CAUSE_SECONDS: i64 = 5;
 
 /// Objects whose cause is looked for at the same time as the view is open.
 const DIAGNOSED: usize = 20;
@@ -134,14 +146,22 @@ impl Model {
                 }
             }
             Input::Loaded(request, content) => {
+                let mut again = false;
                 if let Some(pane) = self.pane.as_mut().filter(|pane| pane.request() == request) {
                     pane.content = content;
                     pane.pending = false;
+                    again = std::mem::take(&mut pane.again);
                 }
-                Vec::new()
+                match again {
+                    true => self.reload().into_iter().collect(),
+                    false => Vec::new(),
+                }
             }
-            Input::Cause(id, message, cause) => {
-                self.causes.insert(id, (message, cause));
+            Input::Cause(id, text) => {
+                if let Some(cause) = self.causes.get_mut(&id) {
+                    cause.text = text;
+                    cause.pending = false;
+                }
                 Vec::new()
             }
         };
@@ -151,10 +171,14 @@ impl Model {
 
     fn replace(&mut self, dashboard: Dashboard) -> Vec<Ask> {
         let mut asks = Vec::new();
-        if let Some(id) = self.pane.as_ref().map(|pane| pane.id.clone())
-            && state_of(&self.dashboard, &id) != state_of(&dashboard, &id)
-        {
-            asks.extend(self.reload());
+        if let Some(pane) = &self.pane {
+            let changed = state_of(&self.dashboard, &pane.id) != state_of(&dashboard, &pane.id);
+            let seconds = self.now.duration_since(pane.asked).as_secs();
+            // a container or an event changes while the row stays
+            let is_old = seconds >= CAUSE_SECONDS && !matches!(pane.view, View::Yaml | View::Diff);
+            if changed || (is_old && !pane.pending) {
+                asks.extend(self.reload());
+            }
         }
         self.dashboard = dashboard;
         let rows = self.dashboard.groups.iter().flat_map(|group| &group.rows);
@@ -164,25 +188,42 @@ impl Model {
         self.causes
             .retain(|id, _| unwell.iter().any(|(other, _)| other == id));
         for (id, message) in unwell {
-            if self.causes.get(&id).is_none_or(|(known, _)| *known != message) {
-                self.causes.insert(id.clone(), (message.clone(), None));
-                asks.push(Ask::Diagnose(id, message));
+            let known = self.causes.get(&id);
+            let is_fresh = known.is_some_and(|known| {
+                let seconds = self.now.duration_since(known.asked).as_secs();
+                known.message == message && (known.pending || seconds < CAUSE_SECONDS)
+            });
+            if is_fresh {
+                continue;
             }
+            let text = known.filter(|known| known.message == message);
+            let cause = Cause {
+                text: text.and_then(|known| known.text.clone()),
+                message,
+                asked: self.now,
+                pending: true,
+            };
+            self.causes.insert(id.clone(), cause);
+            asks.push(Ask::Diagnose(id));
         }
         asks
     }
 
-    /// Asks for the pane's content again, unless it is on its way.
+    /// Asks for the pane's content again; later, if it is on its way.
     fn reload(&mut self) -> Option<Ask> {
-        let pane = self.pane.as_mut().filter(|pane| !pane.pending)?;
-        pane.pending = true;
+        let pane = self.pane.as_mut()?;
+        if std::mem::replace(&mut pane.pending, true) {
+            pane.again = true;
+            return None;
+        }
+        pane.asked = self.now;
         Some(Ask::Load(pane.request()))
     }
 
     /// A row's message, with its cause first.
     pub(super) fn message(&self, row: &Row) -> String {
         let cause = row.id.as_ref().and_then(|id| self.causes.get(id));
-        let cause = cause.and_then(|(_, cause)| cause.as_deref());
+        let cause = cause.and_then(|cause| cause.text.as_deref());
         let message = row.message.split_whitespace().collect::<Vec<_>>().join(" ");
         match cause {
             Some(cause) if cause.contains(&message) => cause.to_owned(),
@@ -255,7 +296,7 @@ impl Model {
             Some(pane) => pane.id.clone(),
             None => self.selected_row()?.id.clone()?,
         };
-        let pane = Pane::new(id, view);
+        let pane = Pane::new(id, view, self.now);
         let ask = Ask::Load(pane.request());
         self.pane = Some(pane);
         Some(ask)

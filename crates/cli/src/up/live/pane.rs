@@ -47,17 +47,22 @@ pub(super) struct Pane {
     pub(super) content: Content,
     /// Whether new content is on its way.
     pub(super) pending: bool,
+    /// Whether something has changed since that was asked for.
+    pub(super) again: bool,
+    pub(super) asked: Timestamp,
     /// The first line that is shown.
     pub(super) first: usize,
 }
 
 impl Pane {
-    pub(super) fn new(id: ObjectId, view: View) -> Self {
+    pub(super) fn new(id: ObjectId, view: View, now: Timestamp) -> Self {
         Self {
             id,
             view,
             content: Content::Loading,
             pending: true,
+            again: false,
+            asked: now,
             first: 0,
         }
     }

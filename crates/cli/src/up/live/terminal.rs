@@ -159,3 +159,26 @@ fn translate(key: KeyEvent) -> Option<Key> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossterm::terminal::is_raw_mode_enabled;
+
+    /// Takes the terminal, so it runs only if it is asked to.
+    #[test]
+    fn panic_restores_the_terminal() {
+        if std::env::var_os("EQUATE_TEST_TERMINAL").is_none() || !is_possible() {
+            eprintln!("skipped: set EQUATE_TEST_TERMINAL in a terminal");
+            return;
+        }
+        let ended = std::panic::catch_unwind(|| {
+            let _screen = Screen::open().unwrap();
+            assert!(is_raw_mode_enabled().unwrap());
+            panic!("the view ends");
+        });
+        assert!(ended.is_err());
+        assert!(!is_raw_mode_enabled().unwrap());
+        assert!(!OPEN.load(Ordering::SeqCst));
+    }
+}

@@ -1,4 +1,4 @@
-//! The view as text, at several widths.
+//! The view as text, at several widths. `EQUATE_BLESS=1` writes the files of `screens/`; read them.
 
 use super::draw;
 use super::model::{Ask, Input, Key, Model, Request};
@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Event;
 use ratatui_core::backend::TestBackend;
 use ratatui_core::terminal::Terminal;
 use serde_json::json;
+use std::path::Path;
 
 fn now() -> Timestamp {
     "2026-01-01T00:01:00Z".parse().unwrap()
@@ -125,26 +126,32 @@ impl Shown {
             let text: String = row.iter().map(ratatui_core::buffer::Cell::symbol).collect();
             text.trim_end().to_owned()
         });
-        rows.collect::<Vec<_>>().join("\n")
+        rows.map(|row| row + "\n").collect()
     }
 }
 
 #[track_caller]
-fn check(view: &Shown, expected: &str) {
+fn check(view: &Shown, screen: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/up/live/screens/{screen}.txt"));
     let text = view.text();
-    assert_eq!(text.trim_matches('\n'), expected.trim_matches('\n'), "\n{text}\n");
+    if std::env::var_os("EQUATE_BLESS").is_some() {
+        std::fs::write(path, text).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(text, expected, "\n{text}\n");
 }
 
 #[test]
 fn table_at_80_columns() {
     let view = Shown::new(80, 30);
-    check(&view, "");
+    check(&view, "table_80");
 }
 
 #[test]
 fn table_at_50_columns() {
     let view = Shown::new(50, 40);
-    check(&view, "");
+    check(&view, "table_50");
 }
 
 #[test]
@@ -154,19 +161,19 @@ fn table_at_160_columns() {
     view.keys("jj");
     let shop = ObjectId::new("", "Kustomization", "flux-system", "shop");
     let cause = "CrashLoopBackOff: Pod/shop/web-5d4f-x7, container web: exited with code 1";
-    view.take(Input::Cause(shop, FAILED.into(), Some(cause.into())));
-    check(&view, "");
+    view.take(Input::Cause(shop, Some(cause.into())));
+    check(&view, "table_160");
 }
 
 #[test]
 fn filter_keeps_the_rows_with_all_words() {
     let mut view = Shown::new(50, 16);
     view.keys("/SHOP waiting");
-    check(&view, "");
+    check(&view, "filter_50");
     view.keys("\n");
     assert!(!view.model.typing);
     view.keys("/zzz");
-    check(&view, "");
+    check(&view, "filter_none_50");
     view.keys("\u{1b}");
     assert_eq!(view.model.rows().len(), 7);
 }
@@ -175,7 +182,7 @@ fn filter_keeps_the_rows_with_all_words() {
 fn help_is_not_cut() {
     let mut view = Shown::new(50, 40);
     view.keys("?");
-    check(&view, "");
+    check(&view, "help_50");
 }
 
 #[test]
@@ -191,7 +198,7 @@ fn panes_scroll_and_reload() {
         .collect();
     view.take(Input::Loaded(request.clone(), Content::Text(text)));
     view.keys("G");
-    check(&view, "");
+    check(&view, "pane_end_50");
     // the answer to an earlier question is not shown
     let stale = Request {
         view: View::Pods,
@@ -243,6 +250,12 @@ fn causes_are_looked_for_once_per_message() {
     changed.groups[1].rows[1].message = "other".into();
     view.take(Input::Dashboard(changed));
     assert_eq!(asked(&view), 4);
+    // later again, but only those with an answer
+    let shop = ObjectId::new("", "Kustomization", "flux-system", "shop");
+    view.take(Input::Cause(shop, None));
+    view.model.now = now() + jiff::SignedDuration::from_secs(6);
+    view.take(Input::Dashboard(view.model.dashboard.clone()));
+    assert_eq!(asked(&view), 5);
 }
 
 #[test]
