@@ -4,6 +4,7 @@ use super::bootstrap::OWN_KINDS;
 use super::summary::{self, Facts};
 use super::view::{Dashboard, Group, Row, State};
 use crate::kinds::Kinds;
+use crate::status;
 use equate_api::kustomize::InventoryEntry;
 use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, is_true};
 use equate_apply::health::Status;
@@ -276,7 +277,9 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
     };
     let message = match state {
         State::Ready => String::new(),
-        State::Failed | State::Waiting | State::Idle | State::Kept => observed.health.message.clone(),
+        State::Failed | State::Waiting | State::Idle | State::Kept => {
+            status::in_words(&observed.health.message).to_owned()
+        }
     };
     Row {
         id: Some(id.clone()),
@@ -299,7 +302,7 @@ pub(crate) fn state_and_message(
         return (State::Idle, "suspended".into());
     }
     let Some(ready) = condition(conditions, ConditionType::Ready) else {
-        return (State::Waiting, "not reconciled yet".into());
+        return (State::Waiting, status::NOT_RECONCILED.into());
     };
     let reconciling = is_true(conditions, ConditionType::Reconciling);
     if ready.status != ConditionStatus::True.as_str() {
@@ -317,7 +320,7 @@ pub(crate) fn state_and_message(
         let given_up = is_true(conditions, ConditionType::Stalled)
             || (ready.status == ConditionStatus::False.as_str() && !waits);
         let state = if given_up { State::Failed } else { State::Waiting };
-        return (state, ready.message.clone());
+        return (state, status::line(&ready.reason, &ready.message));
     }
     let current = meta.generation.is_none() || meta.generation == observed_generation;
     if reconciling || !current {
@@ -487,7 +490,7 @@ mod tests {
             let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" });
             let conditions = [serde_json::from_value(condition).unwrap()];
             let (state, text) = state_and_message(&ObjectMeta::default(), false, &conditions, None);
-            assert_eq!((state, text.as_str()), (expected, message));
+            assert_eq!((state, text), (expected, format!("{reason}: {message}")));
         };
         check(
             "ArtifactFailed",

@@ -15,7 +15,7 @@ use super::screen::Screen;
 use super::summary::Facts;
 use super::view::{Dashboard, State};
 use crate::counts::{self, Requests};
-use crate::failure::Failure;
+use crate::failure::{Failure, is_broken_pipe};
 use crate::kinds::Kinds;
 use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
@@ -149,6 +149,10 @@ impl Failure for UpError {
             | Self::Signal(_)
             | Self::Interrupted { .. } => None,
         }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
     }
 }
 

@@ -16,7 +16,7 @@ const MESSAGE_LINES: usize = 3;
 /// Columns before a message below its row.
 const MESSAGE_INDENT: usize = 6;
 /// Columns before the text of an activity: its age.
-const AGE_COLUMNS: usize = 5;
+const AGE_COLUMNS: usize = 6;
 /// The least lines of a terminal that has an activity pane, and its share of them.
 const ACTIVITY_FROM: usize = 16;
 const ACTIVITY_SHARE: usize = 4;
