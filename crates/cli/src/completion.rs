@@ -1,6 +1,7 @@
 //! `equate completion`: the script of clap, which offers commands, options and kinds, and for bash, zsh and
 //! fish the names of objects in the cluster.
 
+use crate::kinds::Kinds;
 use crate::line;
 use clap_complete::Shell;
 use equate_controllers::ControllerSet;
@@ -10,17 +11,23 @@ pub(crate) fn script(shell: Shell, controllers: &ControllerSet) -> Vec<u8> {
     let mut script = Vec::new();
     let mut command = line::command(controllers);
     clap_complete::generate(shell, &mut command, "equate", &mut script);
-    let names: &[u8] = match shell {
-        Shell::Bash => include_bytes!("completion/names.bash"),
-        Shell::Fish => include_bytes!("completion/names.fish"),
-        Shell::Zsh => include_bytes!("completion/names.zsh"),
-        _ => b"",
-    };
-    let end = match shell {
-        Shell::Zsh => start_of(&script, ZSH_START),
-        _ => script.len(),
-    };
-    script.splice(end..end, names.iter().copied());
+    match shell {
+        Shell::Bash => script.extend_from_slice(include_bytes!("completion/names.bash")),
+        Shell::Fish => {
+            // clap's script for fish offers no values of arguments without an option
+            let kinds = Kinds::of(controllers.iter()).names().join(" ");
+            script.extend_from_slice(format!("\nset -g __equate_kinds {kinds}\n").as_bytes());
+            script.extend_from_slice(include_bytes!("completion/names.fish"));
+        }
+        Shell::Zsh => {
+            let start = start_of(&script, ZSH_START);
+            script.splice(
+                start..start,
+                include_bytes!("completion/names.zsh").iter().copied(),
+            );
+        }
+        _ => {}
+    }
     script
 }
 

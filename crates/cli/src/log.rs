@@ -70,7 +70,9 @@ impl Held {
             return Vec::new();
         };
         let news = messages.lines.get(messages.news..).unwrap_or_default();
-        let news = news.iter().map(|line| console::strip_ansi_codes(line).into_owned());
+        let news = news
+            .iter()
+            .map(|line| console::strip_ansi_codes(line).into_owned());
         let news = news.collect();
         messages.news = messages.lines.len();
         news

@@ -60,9 +60,7 @@ impl StatusText {
             None if health.status != Status::InProgress => made("", &health.message),
             None => match (generation, observed) {
                 (Some(_), Some(-1)) => made("", NOT_RECONCILED),
-                (Some(generation), Some(observed)) if generation != observed => {
-                    made("", LAGS)
-                }
+                (Some(generation), Some(observed)) if generation != observed => made("", LAGS),
                 _ => made("", &health.message),
             },
         }
@@ -130,7 +128,9 @@ mod tests {
 
     #[test]
     fn generations_are_said_in_words() {
-        let message = |observed: i64| format!("Kustomization generation is 1, but latest observed generation is {observed}");
+        let message = |observed: i64| {
+            format!("Kustomization generation is 1, but latest observed generation is {observed}")
+        };
         assert_eq!(in_words(&message(-1)), NOT_RECONCILED);
         assert_eq!(in_words(&message(2)), LAGS);
         assert_eq!(in_words("Replicas: 1/2"), "Replicas: 1/2");

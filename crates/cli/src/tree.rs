@@ -212,8 +212,8 @@ impl Reader<'_> {
                 .try_collect()
                 .await?;
             let value = serde_json::to_value(&object).map_err(TreeError::Json)?;
-            let health =
-                equate_manifest::object::Object::from_value(value).map_or_else(Health::not_found, judged);
+            let health = equate_manifest::object::Object::from_value(value)
+                .map_or_else(Health::not_found, |object| judged(&object));
             Ok(Node { id, health, children })
         })
     }
@@ -267,7 +267,7 @@ impl Reader<'_> {
         }
         let found = self.cluster.get(&id, &version, READ_TIMEOUT).await;
         let health = match found {
-            Ok(Some(object)) => self.unjudged(&id).unwrap_or_else(|| judged(object)),
+            Ok(Some(object)) => self.unjudged(&id).unwrap_or_else(|| judged(&object)),
             Ok(None) => Health::not_found(),
             Err(source) => {
                 let source = Box::new(source);
@@ -282,8 +282,8 @@ impl Reader<'_> {
     }
 }
 
-fn judged(object: equate_manifest::object::Object) -> Health {
-    let text = StatusText::of(&object);
+fn judged(object: &equate_manifest::object::Object) -> Health {
+    let text = StatusText::of(object);
     Health {
         status: text.status,
         message: text.line(),

@@ -1,5 +1,5 @@
 
-# names of objects, from the cluster
+# kinds, and the names of objects from the cluster
 function __equate_names
     set -l words (commandline -opc)
     set -l positional
@@ -16,7 +16,9 @@ function __equate_names
         end
         set i (math $i + 1)
     end
-    if test (count $positional) -eq 2; and not string match -qr '/|^(all|sources|images|artifacts)$' -- $positional[2]
+    if test (count $positional) -eq 1
+        string join \n -- $__equate_kinds
+    else if test (count $positional) -eq 2; and not string match -qr '/|^(all|sources|images|artifacts)$' -- $positional[2]
         equate get $positional[2] $options -o name 2>/dev/null | string replace -r '.*/' ''
     end
 end

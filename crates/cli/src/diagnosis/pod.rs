@@ -50,7 +50,7 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
-pub(super) fn node(object: String, pod: &Pod, warnings: &[EventLine], logs: &Logs) -> Node {
+pub(super) fn node(object: &str, pod: &Pod, warnings: &[EventLine], logs: &Logs) -> Node {
     let status = pod.status.as_ref();
     let phase = status
         .and_then(|status| status.phase.as_deref())
@@ -64,18 +64,21 @@ pub(super) fn node(object: String, pod: &Pod, warnings: &[EventLine], logs: &Log
             node
         })
         .collect();
-    let own = own_cause(object, pod, phase, warnings);
+    let mut own = own_cause(object, pod, phase, warnings);
     // a waiting container says less than the pod's own obstacle
     let tells = containers.iter().any(|node| node.verdict == Verdict::Failed);
     if own.verdict == Verdict::Failed && !own.reason.is_empty() && !tells {
         return own;
     }
+    if tells && own.verdict == Verdict::Waiting {
+        own.message.clear();
+    }
     own.judged_by(containers)
 }
 
-fn own_cause(object: String, pod: &Pod, phase: &str, warnings: &[EventLine]) -> Node {
+fn own_cause(object: &str, pod: &Pod, phase: &str, warnings: &[EventLine]) -> Node {
     let status = pod.status.as_ref();
-    let node = |verdict| Node::new(object.clone(), verdict);
+    let node = |verdict| Node::new(object.to_owned(), verdict);
     if pod.metadata.deletion_timestamp.is_some() {
         let finalizers = pod.metadata.finalizers.as_deref().unwrap_or_default().join(", ");
         let message = match finalizers.is_empty() {

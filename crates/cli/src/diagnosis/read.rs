@@ -140,7 +140,7 @@ impl Reader {
         let object = format!("Pod/{namespace}/{name}");
         let succeeded = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Succeeded");
         if pod::is_ready(pod) || succeeded {
-            return pod::node(object, pod, &[], &Logs::new());
+            return pod::node(&object, pod, &[], &Logs::new());
         }
         let warnings = self.warnings("Pod", &namespace, &name).await;
         let mut logs = Logs::new();
@@ -149,7 +149,7 @@ impl Reader {
                 logs.insert(request, line);
             }
         }
-        let mut node = pod::node(object, pod, &warnings, &logs);
+        let mut node = pod::node(&object, pod, &warnings, &logs);
         let claims = self.claims_of(pod, &namespace).await;
         node.set_below(claims.into_iter().filter(|claim| !claim.is_healthy()).collect());
         node

@@ -242,7 +242,10 @@ pub(crate) async fn preview_in_up(
     };
     let compared = compare(&chosen, client, &ControllerSettings::in_up()?).await?;
     Ok(match only {
-        Some(id) => compared.iter().map(|compared| text::describe_one(compared, id)).collect(),
+        Some(id) => compared
+            .iter()
+            .map(|compared| text::describe_one(compared, id))
+            .collect(),
         None => {
             let mut said: String = compared.iter().map(text::describe).collect();
             said.push_str(&text::summary(&compared));

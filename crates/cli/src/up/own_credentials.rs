@@ -6,13 +6,13 @@ use super::repository::Repository;
 use equate_git::{CredentialSource, Credentials, OwnCredentials, OwnRemote, Secret};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 const KEYS: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
 /// A helper may start an agent or unlock a key ring.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
-const HELPER_PAUSE: Duration = Duration::from_millis(20);
 const HELPER_BYTES_MAX: u64 = 64 << 10;
 const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 /// GitHub ignores the name beside a token, except that it may not be empty.
@@ -331,13 +331,19 @@ fn from_helper(remote: &OwnRemote, home: Option<&Path>) -> Option<Credentials> {
         .take()
         .map(|mut input| input.write_all(format!("{asked}\n").as_bytes()));
     let output = child.stdout.take()?;
-    let reading = std::thread::spawn(move || {
+    let (sender, answer) = mpsc::channel();
+    std::thread::spawn(move || {
         let mut text = String::new();
         let read = output.take(HELPER_BYTES_MAX).read_to_string(&mut text);
-        read.is_ok().then_some(text)
+        // the receiver is gone after its time
+        drop(sender.send(read.is_ok().then_some(text)));
     });
-    let succeeded = ended(&mut child) && written.is_some_and(|written| written.is_ok());
-    let text = reading.join().ok()??;
+    let text = answer.recv_timeout(HELPER_TIMEOUT).ok().flatten();
+    // all is said at the end of its output
+    if let Err(error) = child.kill().and_then(|()| child.wait()) {
+        tracing::debug!(%error, "cannot stop git's credential helper");
+    }
+    let text = text.filter(|_| written.is_some_and(|written| written.is_ok()))?;
     let field = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));
         lines
@@ -345,25 +351,7 @@ fn from_helper(remote: &OwnRemote, home: Option<&Path>) -> Option<Credentials> {
             .map(|(_, value)| value.to_owned())
     };
     let (username, password) = (field("username")?, field("password")?);
-    succeeded.then(|| basic(username, password))
-}
-
-/// Waits for a program; it is killed when its time is over. Returns whether it succeeded.
-fn ended(child: &mut Child) -> bool {
-    let until = Instant::now() + HELPER_TIMEOUT;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return status.success(),
-            Ok(None) if Instant::now() < until => std::thread::sleep(HELPER_PAUSE),
-            Ok(None) | Err(_) => {
-                let killed = child.kill().and_then(|()| child.wait());
-                if let Err(error) = killed {
-                    tracing::debug!(%error, "cannot stop git's credential helper");
-                }
-                return false;
-            }
-        }
-    }
+    Some(basic(username, password))
 }
 
 #[cfg(test)]

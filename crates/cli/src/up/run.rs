@@ -199,7 +199,9 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
         let timeout = args.timeout.get();
         session.until_ready(&mut screen, timeout, interrupt).await
     } else if is_live {
-        session.until_ended(&mut screen, repository.directory, &notes, interrupt).await
+        session
+            .until_ended(&mut screen, repository.directory, &notes, interrupt)
+            .await
     } else {
         session.until_interrupted(&mut screen, interrupt).await
     };
@@ -577,7 +579,9 @@ fn counted(dashboard: &Dashboard) -> String {
     for row in dashboard.groups.iter().flat_map(|group| &group.rows) {
         *counts.entry(row.state).or_default() += 1;
     }
-    let counts = counts.iter().map(|(state, count)| format!("{count} {}", state.word()));
+    let counts = counts
+        .iter()
+        .map(|(state, count)| format!("{count} {}", state.word()));
     counts.collect::<Vec<_>>().join(", ")
 }
 

@@ -109,14 +109,19 @@ impl Counted {
         for (state, _) in rows.values() {
             *counts.entry(*state).or_default() += 1;
         }
-        let counts = counts.iter().map(|(state, count)| format!("{count} {}", state.word()));
+        let counts = counts
+            .iter()
+            .map(|(state, count)| format!("{count} {}", state.word()));
         let mut counts: Vec<String> = counts.collect();
         if gone > 0 {
             counts.push(format!("{gone} gone"));
         }
         if !counts.is_empty() {
             let total = rows.len() + gone;
-            lines.push(format!("summary  {total} more objects changed: {}", counts.join(", ")));
+            lines.push(format!(
+                "summary  {total} more objects changed: {}",
+                counts.join(", ")
+            ));
         }
         let failed: Vec<String> = rows.into_values().filter_map(|(_, line)| line).collect();
         let more = failed.len().saturating_sub(FAILED_NAMED);
@@ -241,7 +246,12 @@ impl Log {
         }
         let rows = dashboard.groups.iter().flat_map(|group| &group.rows);
         let here: HashSet<Subject> = rows.map(Subject::of).collect();
-        let gone: Vec<Subject> = self.last.keys().filter(|subject| !here.contains(subject)).cloned().collect();
+        let gone: Vec<Subject> = self
+            .last
+            .keys()
+            .filter(|subject| !here.contains(subject))
+            .cloned()
+            .collect();
         for subject in gone {
             self.counted.rows.remove(&subject);
             match self.last.remove(&subject) {
@@ -354,7 +364,11 @@ mod tests {
         let mut log = Log::default();
         let rows = |state: fn(usize) -> State, count: usize| {
             let names: Vec<String> = (0..count).map(|n| format!("{n:04}")).collect();
-            let rows: Vec<_> = names.iter().enumerate().map(|(n, name)| (name.as_str(), state(n), "")).collect();
+            let rows: Vec<_> = names
+                .iter()
+                .enumerate()
+                .map(|(n, name)| (name.as_str(), state(n), ""))
+                .collect();
             dashboard(&rows)
         };
         let waiting = rows(|_| State::Waiting, 190);
@@ -362,7 +376,16 @@ mod tests {
         log.show(&waiting, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap().lines().count(), 190);
         let mut out = Vec::new();
-        let fleet = rows(|n| if n % 100 == 99 { State::Failed } else { State::Ready }, 1000);
+        let fleet = rows(
+            |n| {
+                if n % 100 == 99 {
+                    State::Failed
+                } else {
+                    State::Ready
+                }
+            },
+            1000,
+        );
         log.show(&fleet, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap().lines().count(), 10);
         assert!(log.has_news(&fleet));
@@ -383,7 +406,12 @@ mod tests {
     #[test]
     fn object_that_moves_to_another_group_is_not_gone() {
         let mut log = Log::default();
-        let id = ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", "apps");
+        let id = ObjectId::new(
+            "kustomize.toolkit.fluxcd.io",
+            "Kustomization",
+            "flux-system",
+            "apps",
+        );
         let row = |name: &str, state: State, detail: &str| Row {
             id: Some(id.clone()),
             state,

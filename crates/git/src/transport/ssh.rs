@@ -60,10 +60,11 @@ pub(super) fn connect(
     let identity = match credentials {
         Credentials::Ssh {
             identity, passphrase, ..
-        } => Identity::Key(
-            key::read(identity, passphrase.as_ref())
-                .map_err(|error| unusable("the private key cannot be used", error))?,
-        ),
+        } => {
+            let key = key::read(identity, passphrase.as_ref());
+            let key = key.map_err(|error| unusable("the private key cannot be used", error))?;
+            Identity::Key(Arc::new(key))
+        }
         Credentials::SshAgent { socket, .. } => Identity::Agent(socket.clone()),
         Credentials::None | Credentials::Basic { .. } | Credentials::Bearer(_) => {
             return Err(Failure::new(Kind::Authentication, "ssh needs a key"));

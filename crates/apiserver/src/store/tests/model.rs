@@ -508,7 +508,7 @@ fn check(steps: Vec<Step>, journal: Option<&Path>) {
             subscriptions: Vec::new(),
             left: Vec::new(),
         };
-        let start = tokio::time::Instant::now();
+        let start = Instant::now();
         for step in steps {
             run.step(step).await;
         }

@@ -12,7 +12,11 @@ const NAMED: usize = 3;
 /// The words for applied objects in the controllers' events.
 const VERBS: [&str; 4] = ["created", "configured", "recreated", "deleted"];
 /// Reasons of events about a run that went as usual.
-const QUIET: [&str; 3] = ["ReconciliationSucceeded", "DependencyNotReady", "GitOperationSucceeded"];
+const QUIET: [&str; 3] = [
+    "ReconciliationSucceeded",
+    "DependencyNotReady",
+    "GitOperationSucceeded",
+];
 const HEALTHY: &str = "Health check passed";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,12 +127,18 @@ mod tests {
     #[test]
     fn lists_of_objects_are_counted() {
         let check = |message: &str, expected: &str| assert_eq!(digest(message), expected);
-        check("stored artifact for commit 'Add web'", "stored artifact for commit 'Add web'");
+        check(
+            "stored artifact for commit 'Add web'",
+            "stored artifact for commit 'Add web'",
+        );
         check(
             "Namespace/web created\nService/web/web created\nConfigMap/web/a configured\n",
             "created Namespace/web, Service/web/web; configured ConfigMap/web/a",
         );
-        check("A/a created\nA/b created\nA/c created\nA/d created\nA/e created", "created A/a, A/b, A/c and 2 more");
+        check(
+            "A/a created\nA/b created\nA/c created\nA/d created\nA/e created",
+            "created A/a, A/b, A/c and 2 more",
+        );
         check(
             "Deployment/web/web corrected .spec.replicas 7 -> 2, written by kubectl",
             "Deployment/web/web corrected .spec.replicas 7 -> 2, written by kubectl",
@@ -149,7 +159,13 @@ mod tests {
         let mut activity = Activity::default();
         activity.add(vec![event("b", 2, "Normal"), event("a", 1, "Warning")]);
         activity.add(vec![event("a", 3, "Warning")]);
-        let lines: Vec<String> = activity.iter().map(|said| format!("{} {}", said.object, said.text)).collect();
-        assert_eq!(lines, ["Kustomization/apps b", "Kustomization/apps BuildFailed: a"]);
+        let lines: Vec<String> = activity
+            .iter()
+            .map(|said| format!("{} {}", said.object, said.text))
+            .collect();
+        assert_eq!(
+            lines,
+            ["Kustomization/apps b", "Kustomization/apps BuildFailed: a"]
+        );
     }
 }

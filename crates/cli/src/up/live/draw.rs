@@ -61,11 +61,17 @@ const HELP: &[(&str, &str)] = &[
     ("space b", "a page down or up"),
     ("g G", "to the first or the last"),
     ("/", "filter by words: a name, a kind, or a state such as failed"),
-    ("enter", "explain: why it is not healthy, who applies it, from which file"),
+    (
+        "enter",
+        "explain: why it is not healthy, who applies it, from which file",
+    ),
     ("p", "its pods"),
     ("e", "its events"),
     ("y", "the object as YAML; values of Secrets are masked"),
-    ("d", "diff: the changes that a commit of the working tree would make"),
+    (
+        "d",
+        "diff: the changes that a commit of the working tree would make",
+    ),
     ("esc", "back; in the list, clear the filter"),
     ("q ctrl-c", "end equate up"),
 ];
@@ -115,7 +121,9 @@ pub(super) fn draw(model: &Model, buffer: &mut Buffer) {
 /// The last line at which the help can begin.
 pub(super) fn help_end(model: &Model) -> usize {
     let columns = usize::from(model.columns);
-    help(columns, &model.dashboard.hints).len().saturating_sub(room(model))
+    help(columns, &model.dashboard.hints)
+        .len()
+        .saturating_sub(room(model))
 }
 
 /// The last line at which the content of the pane can begin.
@@ -147,7 +155,8 @@ impl Frame {
         let columns = usize::from(model.columns);
         let (head, foot) = (head(model, columns), foot(model, columns));
         let room = room(model);
-        let whole = |lines: Vec<Line<'static>>, first: usize| lines.into_iter().skip(first).take(room).collect();
+        let whole =
+            |lines: Vec<Line<'static>>, first: usize| lines.into_iter().skip(first).take(room).collect();
         let mut frame = Self {
             head,
             body: Vec::new(),
@@ -187,7 +196,13 @@ fn head(model: &Model, columns: usize) -> Vec<Line<'static>> {
 
 fn counts(model: &Model, columns: usize) -> Vec<Line<'static>> {
     let rows = || model.dashboard.groups.iter().flat_map(|group| &group.rows);
-    let states = [State::Failed, State::Waiting, State::Idle, State::Kept, State::Ready];
+    let states = [
+        State::Failed,
+        State::Waiting,
+        State::Idle,
+        State::Kept,
+        State::Ready,
+    ];
     let mut words: Vec<(String, Style)> = states
         .iter()
         .map(|state| (rows().filter(|row| row.state == *state).count(), state))
@@ -200,7 +215,12 @@ fn counts(model: &Model, columns: usize) -> Vec<Line<'static>> {
         words.push((format!("/{}{cursor}", model.filter), BOLD));
         words.push((format!("{shown} of {} shown", rows().count()), DIM));
     }
-    flow(words.into_iter().map(|(text, style)| vec![Span::styled(text, style)]), columns)
+    flow(
+        words
+            .into_iter()
+            .map(|(text, style)| vec![Span::styled(text, style)]),
+        columns,
+    )
 }
 
 /// Places short texts beside each other, as many as fit in a line.
@@ -233,9 +253,8 @@ fn foot(model: &Model, columns: usize) -> Vec<Line<'static>> {
     };
     let words = |least: u8| -> Vec<Line<'static>> {
         let shown = keys.iter().filter(|(_, _, rank)| *rank <= least);
-        let words = shown.map(|(key, what, _)| {
-            vec![Span::styled(*key, BOLD), Span::styled(format!(" {what}"), DIM)]
-        });
+        let words =
+            shown.map(|(key, what, _)| vec![Span::styled(*key, BOLD), Span::styled(format!(" {what}"), DIM)]);
         flow(words, columns)
     };
     // two lines only for the keys of panes
@@ -264,8 +283,14 @@ fn help(columns: usize, hints: &[String]) -> Vec<Line<'static>> {
     if !hints.is_empty() {
         for line in COMMANDS {
             let indent = line.len() - line.trim_start().len();
-            let text = wrap(line, columns.saturating_sub(indent), columns.saturating_sub(indent + 2));
-            let text = text.into_iter().map(|text| Line::raw(format!("{:indent$}{text}", "")));
+            let text = wrap(
+                line,
+                columns.saturating_sub(indent),
+                columns.saturating_sub(indent + 2),
+            );
+            let text = text
+                .into_iter()
+                .map(|text| Line::raw(format!("{:indent$}{text}", "")));
             lines.extend(text);
         }
     }
@@ -312,7 +337,11 @@ fn activity(model: &Model, columns: usize, room: usize) -> Vec<Line<'static>> {
     for said in model.said().rev() {
         let age = said.when.map(|when| table::since(when, model.now));
         let text = format!("{}: {}", said.object, said.text);
-        let style = if said.warning { style(State::Failed) } else { Style::new() };
+        let style = if said.warning {
+            style(State::Failed)
+        } else {
+            Style::new()
+        };
         let lines = two(&age.unwrap_or_default(), &text, AGE_COLUMNS, columns, DIM);
         let lines: Vec<Line<'static>> = lines.into_iter().map(|line| line.patch_style(style)).collect();
         // the newest is always shown, as far as it fits
@@ -361,7 +390,11 @@ fn list(model: &Model, columns: usize, room: usize) -> (Vec<Line<'static>>, Vec<
     }
     let rows = model.rows();
     if rows.is_empty() && !model.filter.is_empty() {
-        lines.extend(plain("nothing has these words; esc clears the filter", columns, DIM));
+        lines.extend(plain(
+            "nothing has these words; esc clears the filter",
+            columns,
+            DIM,
+        ));
     }
     let is = |row: Option<&(&Group, &Row)>| {
         let both = row.zip(chosen);

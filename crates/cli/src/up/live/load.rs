@@ -106,7 +106,9 @@ impl Loader {
 
     async fn diff(&self, id: &ObjectId) -> Result<String, String> {
         if !self.is_local {
-            return Err("the repository is not on this machine, so there is no working tree to compare".into());
+            return Err(
+                "the repository is not on this machine, so there is no working tree to compare".into(),
+            );
         }
         let (owner, only) = match &*id.kind {
             "Kustomization" => (Some(id.clone()), None),
@@ -116,7 +118,9 @@ impl Loader {
                 let owner = labelled_owner(&reader, &self.object(id).await?).await;
                 let owner = owner.ok_or_else(|| format!("nothing in git applies {id}"))?;
                 if &*owner.kind != "Kustomization" {
-                    return Err(format!("{owner} applies {id}; only Kustomizations can be compared"));
+                    return Err(format!(
+                        "{owner} applies {id}; only Kustomizations can be compared"
+                    ));
                 }
                 (Some(owner), Some(id))
             }
@@ -129,13 +133,20 @@ impl Loader {
     async fn pods(&self, id: &ObjectId) -> Result<String, String> {
         let object = self.object(id).await?;
         let mut wanted = BTreeSet::from([id.clone()]);
-        let entries = object.0.get("status").and_then(|status| status.get("inventory")?.get("entries")?.as_array());
+        let entries = object
+            .0
+            .get("status")
+            .and_then(|status| status.get("inventory")?.get("entries")?.as_array());
         let entries = entries.into_iter().flatten();
         wanted.extend(entries.filter_map(|entry| ObjectId::from_inventory(entry["id"].as_str()?).ok()));
         let is_namespace = &*id.kind == "Namespace" && id.group.is_empty();
         let namespaces: BTreeSet<&str> = match is_namespace {
             true => BTreeSet::from([&*id.name]),
-            false => wanted.iter().map(|id| &*id.namespace).filter(|name| !name.is_empty()).collect(),
+            false => wanted
+                .iter()
+                .map(|id| &*id.namespace)
+                .filter(|name| !name.is_empty())
+                .collect(),
         };
         let mut lines = String::new();
         let mut diagnosed = 0;
@@ -153,7 +164,10 @@ impl Loader {
                     continue;
                 }
                 diagnosed += 1;
-                if let Some(cause) = self.cause(&ObjectId::new("", "Pod", namespace, &pod.name_any())).await {
+                if let Some(cause) = self
+                    .cause(&ObjectId::new("", "Pod", namespace, &pod.name_any()))
+                    .await
+                {
                     lines.push_str(&format!("    {cause}\n"));
                 }
             }
@@ -200,7 +214,10 @@ fn mask(secret: &mut Value) {
         }
     }
     // kubectl's copy of the whole object
-    if let Some(annotations) = secret["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
+    if let Some(annotations) = secret["metadata"]
+        .get_mut("annotations")
+        .and_then(Value::as_object_mut)
+    {
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
 }
@@ -231,8 +248,12 @@ struct PodRow {
 impl PodRow {
     fn of(pod: &Pod, now: Timestamp) -> Self {
         let status = pod.status.as_ref();
-        let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
-        let containers = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+        let phase = status
+            .and_then(|status| status.phase.as_deref())
+            .unwrap_or("Pending");
+        let containers = status
+            .and_then(|status| status.container_statuses.as_deref())
+            .unwrap_or_default();
         let all = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
         let ready = containers.iter().filter(|container| container.ready).count();
         let restarts: i32 = containers.iter().map(|container| container.restart_count).sum();
@@ -285,7 +306,10 @@ mod tests {
         let deployment = ObjectId::new("apps", "Deployment", "shop", "web");
         let above = HashMap::from([(set.clone(), deployment.clone())]);
         let chain = owners_of(&pod, "shop", &above);
-        assert_eq!(chain, [ObjectId::new("", "Pod", "shop", "web-1-x"), set, deployment]);
+        assert_eq!(
+            chain,
+            [ObjectId::new("", "Pod", "shop", "web-1-x"), set, deployment]
+        );
         let row = PodRow::of(&pod, Timestamp::UNIX_EPOCH);
         assert_eq!(row.text, "✗ shop/web-1-x  0/1 ready  Running  restarts 3  \n");
     }

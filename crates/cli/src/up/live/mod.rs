@@ -77,7 +77,9 @@ pub(super) async fn run(
         sender: sender.clone(),
         running: JoinSet::new(),
     };
-    tasks.running.spawn(follow_events(client, kinds.clone(), sender.clone()));
+    tasks
+        .running
+        .spawn(follow_events(client, kinds.clone(), sender.clone()));
     if let Some(directory) = repository {
         tasks.running.spawn(follow_uncommitted(directory, sender.clone()));
     }
@@ -193,7 +195,9 @@ fn ours(kinds: &Kinds, mut events: Vec<Event>) -> Input {
         let object = &event.involved_object;
         let version = object.api_version.as_deref().unwrap_or_default();
         let group = version.split_once('/').map_or("", |(group, _)| group);
-        kinds.find(group, object.kind.as_deref().unwrap_or_default()).is_some()
+        kinds
+            .find(group, object.kind.as_deref().unwrap_or_default())
+            .is_some()
     });
     Input::Events(events)
 }

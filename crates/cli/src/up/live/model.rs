@@ -27,7 +27,10 @@ pub(super) enum Key {
 #[derive(Debug)]
 pub(super) enum Input {
     Key(Key),
-    Size { columns: u16, lines: u16 },
+    Size {
+        columns: u16,
+        lines: u16,
+    },
     Dashboard(Dashboard),
     Events(Vec<Event>),
     /// A warning of the program itself.
@@ -343,10 +346,26 @@ impl Model {
     pub(super) fn items(&self) -> Vec<Item<'_>> {
         let mut items = Vec::new();
         let admits = |line: &&String| self.admits(line);
-        items.extend(self.dashboard.causes.iter().filter(admits).map(|line| Item::Cause(line)));
-        items.extend(self.dashboard.notes.iter().filter(admits).map(|line| Item::Note(line)));
+        items.extend(
+            self.dashboard
+                .causes
+                .iter()
+                .filter(admits)
+                .map(|line| Item::Cause(line)),
+        );
+        items.extend(
+            self.dashboard
+                .notes
+                .iter()
+                .filter(admits)
+                .map(|line| Item::Note(line)),
+        );
         for group in &self.dashboard.groups {
-            let rows: Vec<&Row> = group.rows.iter().filter(|row| self.admits_row(group, row)).collect();
+            let rows: Vec<&Row> = group
+                .rows
+                .iter()
+                .filter(|row| self.admits_row(group, row))
+                .collect();
             if rows.is_empty() && !self.filter.is_empty() {
                 continue;
             }
@@ -390,7 +409,8 @@ impl Model {
 
     fn position(&self, rows: &[(&Group, &Row)]) -> Option<usize> {
         let selected = self.selected.as_ref()?;
-        rows.iter().position(|(group, row)| place(group, row) == *selected)
+        rows.iter()
+            .position(|(group, row)| place(group, row) == *selected)
     }
 
     /// The selected row; the first one if nothing is selected or it is gone.

@@ -93,7 +93,11 @@ impl Pane {
                     width: columns,
                     colour: false,
                 };
-                let head = if explanation.is_healthy() { Color::Green } else { Color::Red };
+                let head = if explanation.is_healthy() {
+                    Color::Green
+                } else {
+                    Color::Red
+                };
                 styled(&explanation.text(now, size), columns, 2, |at, line| match at {
                     0 => Style::new().fg(head),
                     _ => title_style(line),

@@ -4,9 +4,7 @@ use super::draw;
 use super::model::{Input, Key, Model};
 use crate::log;
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
-};
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use crossterm::{cursor, execute};
 use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
@@ -55,7 +53,8 @@ impl Screen {
     }
 
     pub(super) fn draw(&mut self, model: &Model) -> io::Result<()> {
-        self.terminal.draw(|frame| draw::draw(model, frame.buffer_mut()))?;
+        self.terminal
+            .draw(|frame| draw::draw(model, frame.buffer_mut()))?;
         Ok(())
     }
 }

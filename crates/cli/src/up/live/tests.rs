@@ -16,7 +16,15 @@ fn now() -> Timestamp {
     "2026-01-01T00:01:00Z".parse().unwrap()
 }
 
-fn row(kind: &str, namespace: &str, name: &str, shown: &str, state: State, detail: &str, message: &str) -> Row {
+fn row(
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    shown: &str,
+    state: State,
+    detail: &str,
+    message: &str,
+) -> Row {
     Row {
         id: Some(ObjectId::new("", kind, namespace, name)),
         state,
@@ -43,24 +51,80 @@ fn dashboard() -> Dashboard {
             group(
                 "SOURCES",
                 None,
-                vec![row("GitRepository", "flux-system", "flux-system", "GitRepository/flux-system", State::Ready, "main@190d93a", "")],
+                vec![row(
+                    "GitRepository",
+                    "flux-system",
+                    "flux-system",
+                    "GitRepository/flux-system",
+                    State::Ready,
+                    "main@190d93a",
+                    "",
+                )],
             ),
             group(
                 "KUSTOMIZATIONS",
                 Some("Kustomization"),
                 vec![
-                    row("Kustomization", "flux-system", "flux-system", "flux-system", State::Ready, "main@190d93a", ""),
-                    row("Kustomization", "flux-system", "shop", "shop", State::Failed, "main@190d93a", FAILED),
-                    row("Kustomization", "flux-system", "web", "web", State::Waiting, "", "dependency 'flux-system/shop' is not ready"),
+                    row(
+                        "Kustomization",
+                        "flux-system",
+                        "flux-system",
+                        "flux-system",
+                        State::Ready,
+                        "main@190d93a",
+                        "",
+                    ),
+                    row(
+                        "Kustomization",
+                        "flux-system",
+                        "shop",
+                        "shop",
+                        State::Failed,
+                        "main@190d93a",
+                        FAILED,
+                    ),
+                    row(
+                        "Kustomization",
+                        "flux-system",
+                        "web",
+                        "web",
+                        State::Waiting,
+                        "",
+                        "dependency 'flux-system/shop' is not ready",
+                    ),
                 ],
             ),
             group(
                 "OBJECTS",
                 None,
                 vec![
-                    row("ConfigMap", "shop", "settings", "ConfigMap/shop/settings", State::Ready, "Current", ""),
-                    row("Deployment", "shop", "web", "Deployment/shop/web", State::Waiting, "InProgress", "Available: 0/1"),
-                    row("CustomResourceDefinition", "", "prometheusrules.monitoring.coreos.com", "CustomResourceDefinition/prometheusrules.monitoring.coreos.com", State::Ready, "Current", ""),
+                    row(
+                        "ConfigMap",
+                        "shop",
+                        "settings",
+                        "ConfigMap/shop/settings",
+                        State::Ready,
+                        "Current",
+                        "",
+                    ),
+                    row(
+                        "Deployment",
+                        "shop",
+                        "web",
+                        "Deployment/shop/web",
+                        State::Waiting,
+                        "InProgress",
+                        "Available: 0/1",
+                    ),
+                    row(
+                        "CustomResourceDefinition",
+                        "",
+                        "prometheusrules.monitoring.coreos.com",
+                        "CustomResourceDefinition/prometheusrules.monitoring.coreos.com",
+                        State::Ready,
+                        "Current",
+                        "",
+                    ),
                 ],
             ),
         ],
@@ -91,9 +155,30 @@ impl Shown {
         };
         view.take(Input::Dashboard(dashboard()));
         view.take(Input::Events(vec![
-            event("a", "GitRepository", "flux-system", "stored artifact for commit 'Sell things'", 42, "Normal"),
-            event("b", "Kustomization", "shop", "Namespace/shop created\nConfigMap/shop/settings created\nDeployment/shop/web created", 40, "Normal"),
-            event("c", "Kustomization", "shop", "Deployment/shop/web corrected .spec.replicas 7 -> 2, written by kubectl", 7, "Normal"),
+            event(
+                "a",
+                "GitRepository",
+                "flux-system",
+                "stored artifact for commit 'Sell things'",
+                42,
+                "Normal",
+            ),
+            event(
+                "b",
+                "Kustomization",
+                "shop",
+                "Namespace/shop created\nConfigMap/shop/settings created\nDeployment/shop/web created",
+                40,
+                "Normal",
+            ),
+            event(
+                "c",
+                "Kustomization",
+                "shop",
+                "Deployment/shop/web corrected .spec.replicas 7 -> 2, written by kubectl",
+                7,
+                "Normal",
+            ),
         ]));
         view
     }
@@ -226,7 +311,15 @@ fn selection_follows_its_row() {
     let mut more = dashboard();
     more.groups[1].rows.insert(
         0,
-        row("Kustomization", "flux-system", "apps", "apps", State::Ready, "", ""),
+        row(
+            "Kustomization",
+            "flux-system",
+            "apps",
+            "apps",
+            State::Ready,
+            "",
+            "",
+        ),
     );
     view.take(Input::Dashboard(more));
     assert_eq!(name(&view), "shop");
@@ -265,7 +358,11 @@ fn no_line_is_longer_than_the_screen() {
         view.take(Input::Uncommitted(true));
         let text = view.text().split_whitespace().collect::<String>();
         // the message of a row that is not selected may end early
-        for word in ["GitRepository/flux-system", "prometheusrules.monitoring.coreos.com", "writtenbykubectl"] {
+        for word in [
+            "GitRepository/flux-system",
+            "prometheusrules.monitoring.coreos.com",
+            "writtenbykubectl",
+        ] {
             assert!(text.contains(word), "{columns}: {}", view.text());
         }
         view.keys("?");

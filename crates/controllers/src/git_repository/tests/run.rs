@@ -501,7 +501,14 @@ async fn a_restart_after_a_kill_converges() {
             session.faults = Faults::seeded(1);
             let running = session.run().await;
             let status = session.artifact_of(&commit).await;
-            assert!(running.tree(&status.artifact.unwrap().digest).is_some());
+            let digest = status.artifact.unwrap().digest;
+            // the status may be that of the killed process
+            eventually("the artifact is served", DEADLINE, async || {
+                running
+                    .tree(&digest)
+                    .ok_or_else(|| format!("no tree of {digest}"))
+            })
+            .await;
             running.once_more().await;
             let names = session
                 .api()

@@ -205,7 +205,7 @@ impl Handler for Host {
 
 /// The proof of the user's identity.
 pub(super) enum Identity {
-    Key(PrivateKey),
+    Key(Arc<PrivateKey>),
     /// The socket of an agent.
     Agent(PathBuf),
 }
@@ -314,14 +314,13 @@ pub(super) fn ended(error: &russh::Error, reason: &CloseReason) -> Failure {
 async fn authenticate(
     handle: &mut Handle<Host>,
     user: &str,
-    key: PrivateKey,
+    key: Arc<PrivateKey>,
     reason: &CloseReason,
 ) -> Result<(), Failure> {
     let hashes = match key.algorithm() {
         Algorithm::Rsa { .. } => hashes(handle, reason).await?,
         _ => vec![None],
     };
-    let key = Arc::new(key);
     let mut wants = String::new();
     for hash in hashes {
         let key = PrivateKeyWithHashAlg::new(Arc::clone(&key), hash);
