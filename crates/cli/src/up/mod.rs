@@ -17,6 +17,7 @@ mod run;
 mod screen;
 mod summary;
 mod view;
+mod wrap;
 
 pub(crate) use repository::{Repository, RepositoryError, remote_url};
 pub(crate) use run::run;

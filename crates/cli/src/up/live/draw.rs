@@ -4,15 +4,15 @@
 //! lines; selecting the row shows the rest.
 
 use super::model::{Item, Model};
-use super::wrap::{width, wrap};
 use crate::table;
 use crate::up::view::{Group, Row, State};
+use crate::up::wrap::{width, wrap};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
 /// Lines of a message below a row that is not selected.
-const MESSAGE_LINES: usize = 3;
+const MESSAGE_LINES: usize = 6;
 /// Columns before a message below its row.
 const MESSAGE_INDENT: usize = 6;
 /// Columns before the text of an activity: its age.

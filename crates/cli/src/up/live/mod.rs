@@ -11,7 +11,6 @@ mod pane;
 mod terminal;
 #[cfg(test)]
 mod tests;
-mod wrap;
 
 pub(super) use terminal::is_possible;
 

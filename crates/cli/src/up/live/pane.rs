@@ -1,8 +1,8 @@
 //! Content of a pane about one object. Pure.
 
 use super::model::Request;
-use super::wrap::wrap_indented;
 use crate::explain::{Explanation, TerminalSize};
+use crate::up::wrap::wrap_indented;
 use equate_apply::id::ObjectId;
 use jiff::Timestamp;
 use ratatui_core::style::{Color, Modifier, Style};

@@ -3,13 +3,13 @@
 use ratatui_core::text::Span;
 
 /// Columns that a text takes.
-pub(super) fn width(text: &str) -> usize {
+pub(in crate::up) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
 /// Breaks words into lines: the first of at most `first` columns, the others of at most `rest`. Keeps the
 /// spaces between words of one line.
-pub(super) fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
+pub(in crate::up) fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines = Lines {
         done: Vec::new(),
         line: String::new(),
@@ -28,7 +28,7 @@ pub(super) fn wrap(text: &str, first: usize, rest: usize) -> Vec<String> {
 }
 
 /// Breaks a line that has an indent of its own. Its continuation lines have that indent and `hanging` columns.
-pub(super) fn wrap_indented(line: &str, columns: usize, hanging: usize) -> Vec<String> {
+pub(in crate::up) fn wrap_indented(line: &str, columns: usize, hanging: usize) -> Vec<String> {
     let line = line.trim_end().replace('\t', "    ");
     if width(&line) <= columns {
         return vec![line];
