@@ -140,7 +140,7 @@ pub(super) async fn run(
     }
 }
 
-/// What runs beside the view; ends with it.
+/// Tasks beside the view, which end with it.
 struct Tasks {
     loader: Loader,
     sender: UnboundedSender<Input>,
