@@ -8,6 +8,7 @@ use crate::table;
 use crate::up::view::{Group, Row, State};
 use crate::up::wrap::{width, wrap};
 use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
@@ -92,29 +93,22 @@ const COMMANDS: &[&str] = &[
 
 pub(super) fn draw(model: &Model, buffer: &mut Buffer) {
     let frame = Frame::of(model);
-    let mut y = buffer.area.y;
-    let end = buffer.area.bottom();
-    for (at, line) in frame.head.iter().chain(&frame.body).enumerate() {
-        if y >= end {
-            return;
-        }
-        buffer.set_line(buffer.area.x, y, line, buffer.area.width);
+    let area = buffer.area;
+    let end = area.bottom();
+    let above: Vec<&Line<'_>> = frame.head.iter().chain(&frame.body).collect();
+    for ((at, line), y) in above.iter().enumerate().zip(area.y..end) {
+        buffer.set_line(area.x, y, line, area.width);
         if frame.selected.contains(&at) {
-            let mut row = buffer.area;
-            (row.y, row.height) = (y, 1);
+            let row = Rect { y, height: 1, ..area };
             buffer.set_style(row, REVERSED);
         }
-        y += 1;
     }
     let below: Vec<&Line<'_>> = frame.activity.iter().chain(&frame.foot).collect();
-    let lines = u16::try_from(below.len()).unwrap_or(u16::MAX);
-    let mut y = end.saturating_sub(lines).max(y);
-    for line in below {
-        if y >= end {
-            return;
-        }
-        buffer.set_line(buffer.area.x, y, line, buffer.area.width);
-        y += 1;
+    let lines = |lines: &[&Line<'_>]| u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let start = end.saturating_sub(lines(&below));
+    let start = start.max(area.y.saturating_add(lines(&above)));
+    for (line, y) in below.into_iter().zip(start..end) {
+        buffer.set_line(area.x, y, line, area.width);
     }
 }
 
