@@ -1,5 +1,5 @@
-//! `equate completion`: the script of clap, which offers commands, options and kinds, and for bash and fish
-//! the names of objects in the cluster.
+//! `equate completion`: the script of clap, which offers commands, options and kinds, and for bash, zsh and
+//! fish the names of objects in the cluster.
 
 use crate::kinds::Kinds;
 use crate::line;
@@ -19,9 +19,25 @@ pub(crate) fn script(shell: Shell, controllers: &ControllerSet) -> Vec<u8> {
             script.extend_from_slice(format!("\nset -g __equate_kinds {kinds}\n").as_bytes());
             script.extend_from_slice(include_bytes!("completion/names.fish"));
         }
+        Shell::Zsh => {
+            let start = start_of(&script, ZSH_START);
+            script.splice(
+                start..start,
+                include_bytes!("completion/names.zsh").iter().copied(),
+            );
+        }
         _ => {}
     }
     script
+}
+
+/// The part of zsh's script that runs its function.
+const ZSH_START: &[u8] = b"if [ \"$funcstack[1]\"";
+
+/// The position of a part, or the end.
+fn start_of(script: &[u8], part: &[u8]) -> usize {
+    let found = script.windows(part.len()).position(|window| window == part);
+    found.unwrap_or(script.len())
 }
 
 #[cfg(test)]
@@ -66,5 +82,36 @@ mod tests {
         check("equate get -n shop ks in", "infra");
         check("equate get ks/a", "ks/apps");
         check("equate get kustomiz", "kustomizations");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_are_offered_in_zsh() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("script.zsh");
+        std::fs::write(&path, script(Shell::Zsh, &equate_controllers::all())).unwrap();
+        let check = |words: &str, expected: &str| {
+            let text = format!(
+                "compdef() {{ }}; source {}; _equate_words() {{ print words }}; compset() {{ }}; \
+                 compadd() {{ print $found }}; \
+                 equate() {{ [[ \"$*\" == *-o\\ name ]] && printf 'kustomization.x/apps\\nkustomization.x/infra\\n'; }}; \
+                 words=({words}); CURRENT=${{#words}}; _equate",
+                path.display()
+            );
+            let output = std::process::Command::new("zsh").arg("-fc").arg(text).output();
+            let Ok(output) = output else {
+                eprintln!("skipped: no zsh");
+                return;
+            };
+            let printed = String::from_utf8(output.stdout).unwrap();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(printed.trim_end(), expected, "{words}: {errors}");
+        };
+        check("equate explain ks ''", "apps infra");
+        check("equate get -n shop ks in", "apps infra");
+        check("equate get ks/a", "apps infra");
+        check("equate get kustomiz", "words");
+        check("equate get sources git", "words");
+        check("equate up ''", "words");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, chain};
 use std::error::Error;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(crate) fn finish(result: Result<ExitCode, Box<dyn Failure>>) -> ExitCode {
@@ -9,7 +10,8 @@ pub(crate) fn finish(result: Result<ExitCode, Box<dyn Failure>>) -> ExitCode {
         Ok(code) => code,
         Err(failure) if failure.is_reader_gone() => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{}", describe(&*failure));
+            // the reader of standard error may be gone, too
+            let _gone = writeln!(io::stderr(), "{}", describe(&*failure));
             failure.exit_code()
         }
     }
@@ -35,7 +37,6 @@ fn describe(failure: &dyn Failure) -> String {
 mod tests {
     use super::*;
     use crate::failure::StdoutError;
-    use std::io;
 
     #[derive(Debug, thiserror::Error)]
     #[error("it is not ready")]

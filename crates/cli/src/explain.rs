@@ -14,7 +14,7 @@ mod tests;
 mod text;
 
 pub(crate) use applied::labelled_owner;
-pub(crate) use explanation::{Explanation, explain};
+pub(crate) use explanation::{Explanation, cause, explain};
 pub(crate) use text::TerminalSize;
 
 use crate::connection::{self, ConnectError};
@@ -35,9 +35,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Width of the text if the terminal reports none, and its maximum.
+/// Width of the text if the terminal reports none, and its limits.
 const WIDTH: usize = 80;
+const WIDTH_MIN: usize = 40;
 const WIDTH_MAX: usize = 120;
+/// Objects that are searched for a similar name, and the least likeness.
+const LIST_MAX: u32 = 500;
+const NEAR: f64 = 0.6;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -110,6 +114,8 @@ pub(crate) enum ExplainError {
     NotFound { id: ObjectId },
     #[error("{} {} not found{}; it exists in {}", .id.kind, .id.name, in_namespace(.id), .others.join(", "))]
     Elsewhere { id: ObjectId, others: Vec<String> },
+    #[error("{} {} not found{}; there is {near}", .id.kind, .id.name, in_namespace(.id))]
+    Misspelt { id: ObjectId, near: String },
     #[error("could not decode {0} as a Kustomization")]
     Unreadable(String, #[source] serde_json::Error),
     #[error("could not determine the working directory")]
@@ -134,6 +140,7 @@ impl Failure for ExplainError {
             Self::Request(error) => error.hint(),
             Self::NotFound { .. } => Some("select the cluster with --context, and the namespace with -n"),
             Self::Elsewhere { .. }
+            | Self::Misspelt { .. }
             | Self::MissingName(_)
             | Self::AllNamespaces
             | Self::Read { .. }
@@ -149,6 +156,14 @@ impl Failure for ExplainError {
                 let other = others.first()?;
                 let kind = id.kind.to_lowercase();
                 Some(format!("run `equate explain {kind} {} -n {other}`", id.name))
+            }
+            Self::Misspelt { id, near } => {
+                let kind = id.kind.to_lowercase();
+                let namespace = match &*id.namespace {
+                    "" => String::new(),
+                    namespace => format!(" -n {namespace}"),
+                };
+                Some(format!("run `equate explain {kind} {near}{namespace}`"))
             }
             _ => self.hint().map(str::to_owned),
         }
@@ -169,7 +184,7 @@ pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, ExplainEr
     let size = TerminalSize {
         width: console::Term::stdout()
             .size_checked()
-            .map_or(WIDTH, |(_, width)| usize::from(width).clamp(WIDTH, WIDTH_MAX)),
+            .map_or(WIDTH, |(_, width)| usize::from(width).clamp(WIDTH_MIN, WIDTH_MAX)),
         colour: table::colour(),
     };
     let directory = std::env::current_dir().map_err(ExplainError::Directory)?;
@@ -242,7 +257,7 @@ impl Named {
     }
 }
 
-/// The error for a missing object: names the namespaces that have one of this name.
+/// The error for a missing object: names the namespaces that have one of this name, or a similar name.
 async fn elsewhere(client: &Client, resource: &ApiResource, id: ObjectId) -> ExplainError {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
     let named = ListParams::default().fields(&format!("metadata.name={}", id.name));
@@ -252,8 +267,19 @@ async fn elsewhere(client: &Client, resource: &ApiResource, id: ObjectId) -> Exp
         .into_iter()
         .filter_map(|object| object.metadata.namespace)
         .collect();
-    match others.is_empty() {
-        true => ExplainError::NotFound { id },
-        false => ExplainError::Elsewhere { id, others },
+    if !others.is_empty() {
+        return ExplainError::Elsewhere { id, others };
+    }
+    let all = api.list(&ListParams::default().limit(LIST_MAX)).await;
+    let all = all.map(|list| list.items).unwrap_or_default();
+    let here = all
+        .into_iter()
+        .filter(|object| object.metadata.namespace.as_deref().unwrap_or_default() == &*id.namespace);
+    let names = here.filter_map(|object| object.metadata.name);
+    let near = names.map(|name| (strsim::normalized_damerau_levenshtein(&id.name, &name), name));
+    let near = near.filter(|(likeness, _)| *likeness >= NEAR);
+    match near.max_by(|(a, _), (b, _)| a.total_cmp(b)) {
+        Some((_, near)) => ExplainError::Misspelt { id, near },
+        None => ExplainError::NotFound { id },
     }
 }

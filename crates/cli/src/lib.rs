@@ -25,6 +25,7 @@ mod install;
 mod interrupt;
 mod kinds;
 mod line;
+mod log;
 mod manual;
 mod objects;
 mod reconcile;
@@ -147,7 +148,7 @@ fn start_logging(verbose: u8) {
         std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr)
+        .with_writer(log::Writer)
         .with_ansi(colour)
         .finish()
         .with(environment_filter().unwrap_or(filter))

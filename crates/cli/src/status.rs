@@ -9,6 +9,18 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub(crate) const NOT_RECONCILED: &str = "waiting to be reconciled";
+const LAGS: &str = "its last change is not reconciled yet";
+/// kstatus's words about an object whose controller has not seen it, before the observed generation.
+const UNOBSERVED: &str = ", but latest observed generation is ";
+
+/// A message of kstatus as every command shows it.
+pub(crate) fn in_words(message: &str) -> &str {
+    match message.split_once(UNOBSERVED) {
+        Some((_, "-1")) => NOT_RECONCILED,
+        Some(_) => LAGS,
+        None => message,
+    }
+}
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StatusText {
@@ -48,9 +60,7 @@ impl StatusText {
             None if health.status != Status::InProgress => made("", &health.message),
             None => match (generation, observed) {
                 (Some(_), Some(-1)) => made("", NOT_RECONCILED),
-                (Some(generation), Some(observed)) if generation != observed => {
-                    made("", "its last change is not reconciled yet")
-                }
+                (Some(generation), Some(observed)) if generation != observed => made("", LAGS),
                 _ => made("", &health.message),
             },
         }
@@ -114,6 +124,16 @@ mod tests {
             json!({ "observedGeneration": 2, "conditions": ready("True") }),
             "no such file",
         );
+    }
+
+    #[test]
+    fn generations_are_said_in_words() {
+        let message = |observed: i64| {
+            format!("Kustomization generation is 1, but latest observed generation is {observed}")
+        };
+        assert_eq!(in_words(&message(-1)), NOT_RECONCILED);
+        assert_eq!(in_words(&message(2)), LAGS);
+        assert_eq!(in_words("Replicas: 1/2"), "Replicas: 1/2");
     }
 
     #[test]

@@ -95,8 +95,8 @@ impl Failure for SuspendError {
             Self::Kind(error) => error.hint(),
             Self::Request(error) => error.hint(),
             Self::Reconcile(error) => error.hint(),
-            Self::Several { .. } => Some("see the cause of each with `equate explain KIND NAME`"),
             Self::NotSuspendable(_)
+            | Self::Several { .. }
             | Self::MissingName(_)
             | Self::NameAndAll(_)
             | Self::NameInAllNamespaces(_)
@@ -107,6 +107,7 @@ impl Failure for SuspendError {
     fn hint_with_names(&self) -> Option<String> {
         match self {
             Self::Reconcile(error) => error.hint_with_names(),
+            Self::Several { failures, .. } => failures.iter().find_map(Failure::hint_with_names),
             _ => self.hint().map(str::to_owned),
         }
     }

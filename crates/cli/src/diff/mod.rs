@@ -17,6 +17,7 @@ use crate::up::{Repository, RepositoryError};
 use equate_api::kustomize::{Kustomization, SourceKind};
 use equate_api::source::GitRepository;
 use equate_apply::cluster::{Cluster, Preview};
+use equate_apply::id::ObjectId;
 use equate_controllers::kustomization::preview::{Fleet, PreviewError, Settings};
 use equate_controllers::policy::WorkloadIdentityPolicy;
 use equate_controllers::{OwnLoop, Policy, TransitSettings};
@@ -213,7 +214,7 @@ impl Selected<'_> {
         runtime.block_on(async {
             let connection = cluster.connect_and_print().await?;
             let judge = ControllerSettings::of(&connection, identity)?;
-            compare(self, &connection, &judge).await
+            compare(self, &connection.client, &judge).await
         })
     }
 
@@ -225,16 +226,43 @@ impl Selected<'_> {
     }
 }
 
+/// The changes that a commit of the working tree in `directory` would make in the cluster of this process's
+/// `equate up`: by one Kustomization or all, and to one object or all.
+pub(crate) async fn preview_in_up(
+    client: &Client,
+    directory: &Path,
+    owner: Option<&ObjectId>,
+    only: Option<&ObjectId>,
+) -> Result<String, DiffError> {
+    let name: Vec<String> = owner.iter().map(|id| id.name.to_string()).collect();
+    let chosen = Selected {
+        directory,
+        kustomizations: &name,
+        namespace: owner.map(|id| &*id.namespace),
+    };
+    let compared = compare(&chosen, client, &ControllerSettings::in_up()?).await?;
+    Ok(match only {
+        Some(id) => compared
+            .iter()
+            .map(|compared| text::describe_one(compared, id))
+            .collect(),
+        None => {
+            let mut said: String = compared.iter().map(text::describe).collect();
+            said.push_str(&text::summary(&compared));
+            said
+        }
+    })
+}
+
 async fn compare(
     chosen: &Selected<'_>,
-    connection: &Connection,
+    client: &Client,
     judge: &ControllerSettings,
 ) -> Result<Vec<Compared>, DiffError> {
     let given = chosen.directory.to_string_lossy();
     let repository = Repository::choose(&given, None)?;
     let local = LocalRepository::discover(chosen.directory).map_err(DiffError::Files)?;
     let files = local.files().map_err(DiffError::Files)?;
-    let client = &connection.client;
     let sources: Api<GitRepository> = Api::all(client.clone());
     let sources = sources.list(&ListParams::default()).await;
     let sources = sources.map_err(|source| DiffError::List {
@@ -313,6 +341,17 @@ struct ControllerSettings {
 }
 
 impl ControllerSettings {
+    fn in_up() -> Result<Self, DiffError> {
+        Ok(Self {
+            up: true,
+            policy: Policy {
+                workload_identity: WorkloadIdentityPolicy::any(),
+                ..Policy::default()
+            },
+            transit: crate::transit::settings()?,
+        })
+    }
+
     fn of(connection: &Connection, identity: &Identity) -> Result<ControllerSettings, DiffError> {
         Ok(ControllerSettings {
             up: connection.is_up(),

@@ -57,6 +57,28 @@ pub(super) fn describe(compared: &Compared) -> String {
     format!("{}  {}\n{body}", compared.name, compared.path)
 }
 
+/// The change to one object.
+pub(super) fn describe_one(compared: &Compared, id: &ObjectId) -> String {
+    let mut text = String::new();
+    match &compared.outcome {
+        Err(error) => {
+            let _infallible = writeln!(text, "! {}", indented(&chain(error)));
+        }
+        Ok(preview) => {
+            for step in steps(preview).filter(|step| step.id() == id) {
+                describe_step(&mut text, step);
+            }
+            for failure in preview.failures.iter().filter(|failure| failure.id == *id) {
+                let _infallible = writeln!(text, "! {}", indented(&chain(failure)));
+            }
+        }
+    }
+    if text.is_empty() {
+        text.push_str("nothing would change\n");
+    }
+    text
+}
+
 fn describe_step(text: &mut String, step: &Step) {
     let _infallible = match step {
         Step::Create(id) => writeln!(text, "+ {id}"),

@@ -71,6 +71,22 @@ pub(crate) async fn explain(
     explain_object(&reader, kinds, id, object, directory).await
 }
 
+/// The cause of an object's state in one line, if it is not healthy and tells one.
+pub(crate) async fn cause(client: &Client, kinds: &Kinds, id: &ObjectId) -> Option<String> {
+    let reader = Reader::new(client.clone());
+    let object = reader.object(id, "").await.ok()??;
+    if !is_kustomization(kinds, id) {
+        return reader.diagnose(id, &object).await.cause();
+    }
+    let chain = steps(&reader, kinds, &object, &mut Vec::new()).await.ok()?;
+    chain.cause
+}
+
+fn is_kustomization(kinds: &Kinds, id: &ObjectId) -> bool {
+    let kind = kinds.find(&id.group, &id.kind);
+    kind.is_some_and(|kind| kind.kind == "Kustomization")
+}
+
 async fn explain_object(
     reader: &Reader,
     kinds: &Kinds,
@@ -86,10 +102,7 @@ async fn explain_object(
             what: format!("events of {id}"),
             source: Box::new(source),
         })?;
-    let is_kustomization = kinds
-        .find(&id.group, &id.kind)
-        .is_some_and(|kind| kind.kind == "Kustomization");
-    let body = match is_kustomization {
+    let body = match is_kustomization(kinds, id) {
         true => Body::Steps(Box::new(steps(reader, kinds, &object, &mut events).await?)),
         false => Body::Object(reader.diagnose(id, &object).await),
     };

@@ -19,6 +19,9 @@ pub(crate) struct TerminalSize {
 const MESSAGE_COLUMN: usize = 14 + STATE_WIDTH + 8;
 /// The longest state is `suspended`.
 const STATE_WIDTH: usize = 11;
+/// Below this width a step's message is below the step.
+const BESIDE_FROM: usize = 72;
+const BELOW_COLUMN: usize = 4;
 
 pub(super) fn render(explanation: &Explanation, now: Timestamp, size: TerminalSize) -> String {
     let mut page = Page {
@@ -85,8 +88,15 @@ impl Page {
     fn chain<'c>(&mut self, chain: &'c Chain) -> &'c str {
         let head = head(chain, self.now);
         self.block(&format!("{} ", chain.called), "  ", &head);
-        self.text.push_str(&format!(
-            "\n{:14}{:STATE_WIDTH$}{:8}MESSAGE\n",
+        let beside = self.size.width >= BESIDE_FROM;
+        let (title, column) = match beside {
+            true => ("MESSAGE", MESSAGE_COLUMN),
+            false => ("", BELOW_COLUMN),
+        };
+        let stem = " ".repeat(column);
+        self.text.push('\n');
+        self.line(&format!(
+            "{:14}{:STATE_WIDTH$}{:8}{title}",
             "STEP", "STATE", "SINCE"
         ));
         for step in &chain.steps {
@@ -98,8 +108,13 @@ impl Page {
                 self.state(step.state, STATE_WIDTH),
                 since(step.since, self.now)
             );
-            self.block(&start, &" ".repeat(MESSAGE_COLUMN), what);
-            self.links(&step.below, &" ".repeat(MESSAGE_COLUMN));
+            if beside || what.is_empty() {
+                self.block(&start, &stem, what);
+            } else {
+                self.line(&start);
+                self.block(&stem, &stem, what);
+            }
+            self.links(&step.below, &stem);
         }
         for (name, message) in &chain.aspects {
             self.paragraph(name, message);

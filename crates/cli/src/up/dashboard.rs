@@ -4,6 +4,7 @@ use super::bootstrap::OWN_KINDS;
 use super::summary::{self, Facts};
 use super::view::{Dashboard, Group, Row, State};
 use crate::kinds::Kinds;
+use crate::status;
 use equate_api::kustomize::InventoryEntry;
 use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, is_true};
 use equate_apply::health::Status;
@@ -160,6 +161,7 @@ fn objects(known: &Known<'_>) -> Vec<Row> {
         .iter()
         .map(|id| object_row(known, id, (known.observed)(id).as_deref()));
     let kept = known.kept.iter().map(|(file, count)| Row {
+        id: None,
         state: State::Kept,
         name: file.clone(),
         detail: format!("{count} kept"),
@@ -209,13 +211,19 @@ fn row(known: &Known<'_>, about: &'static About, object: &dyn Listed) -> Row {
         _ => (state, message),
     };
     Row {
+        id: Some(ObjectId::new(
+            about.group,
+            about.kind,
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+        )),
         state,
         name: match about.family {
             Some(_) => format!("{}/{}", about.kind, name(meta)),
             None => name(meta),
         },
         detail: object.revision().map(short_revision).unwrap_or_default(),
-        age: age(created(meta), known.now),
+        age: age(object.revision_time().or_else(|| created(meta)), known.now),
         message,
     }
 }
@@ -231,6 +239,7 @@ fn called(known: &Known<'_>, id: &ObjectId) -> String {
 fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> Row {
     let Some(observed) = observed else {
         return Row {
+            id: Some(id.clone()),
             state: State::Waiting,
             name: called(known, id),
             detail: "not found".into(),
@@ -240,6 +249,7 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
     };
     if lacks_controller(known, id) {
         return Row {
+            id: Some(id.clone()),
             state: State::Idle,
             name: id.to_string(),
             detail: "unsupported".into(),
@@ -250,6 +260,7 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
     let schemaless = &known.facts.defined.schemaless;
     if schemaless.contains(&(id.group.to_string(), id.kind.to_string())) && !observed.deleting {
         return Row {
+            id: Some(id.clone()),
             state: State::Idle,
             name: id.to_string(),
             detail: "no schema".into(),
@@ -266,9 +277,12 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
     };
     let message = match state {
         State::Ready => String::new(),
-        State::Failed | State::Waiting | State::Idle | State::Kept => observed.health.message.clone(),
+        State::Failed | State::Waiting | State::Idle | State::Kept => {
+            status::in_words(&observed.health.message).to_owned()
+        }
     };
     Row {
+        id: Some(id.clone()),
         state,
         name: called(known, id),
         detail: observed.health.status.to_string(),
@@ -288,7 +302,7 @@ pub(crate) fn state_and_message(
         return (State::Idle, "suspended".into());
     }
     let Some(ready) = condition(conditions, ConditionType::Ready) else {
-        return (State::Waiting, "not reconciled yet".into());
+        return (State::Waiting, status::NOT_RECONCILED.into());
     };
     let reconciling = is_true(conditions, ConditionType::Reconciling);
     if ready.status != ConditionStatus::True.as_str() {
@@ -306,7 +320,7 @@ pub(crate) fn state_and_message(
         let given_up = is_true(conditions, ConditionType::Stalled)
             || (ready.status == ConditionStatus::False.as_str() && !waits);
         let state = if given_up { State::Failed } else { State::Waiting };
-        return (state, ready.message.clone());
+        return (state, status::line(&ready.reason, &ready.message));
     }
     let current = meta.generation.is_none() || meta.generation == observed_generation;
     if reconciling || !current {
@@ -476,7 +490,7 @@ mod tests {
             let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z" });
             let conditions = [serde_json::from_value(condition).unwrap()];
             let (state, text) = state_and_message(&ObjectMeta::default(), false, &conditions, None);
-            assert_eq!((state, text.as_str()), (expected, message));
+            assert_eq!((state, text), (expected, format!("{reason}: {message}")));
         };
         check(
             "ArtifactFailed",

@@ -9,6 +9,7 @@ mod dashboard;
 mod definitions;
 mod endpoints;
 mod entry;
+mod live;
 mod once;
 mod own_credentials;
 mod repository;
@@ -16,6 +17,7 @@ mod run;
 mod screen;
 mod summary;
 mod view;
+mod wrap;
 
 pub(crate) use repository::{Repository, RepositoryError, remote_url};
 pub(crate) use run::run;
@@ -53,6 +55,9 @@ pub(crate) struct Args {
     /// Maximum time that --once waits.
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     timeout: equate_api::meta::Duration,
+    /// Print the state instead of the interactive view that a terminal shows.
+    #[arg(long)]
+    no_interactive: bool,
     /// Port of the Kubernetes API on 127.0.0.1; 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     port: u16,

@@ -87,6 +87,7 @@ mod tests {
                 .iter()
                 .enumerate()
                 .map(|(number, state)| Row {
+                    id: None,
                     state: *state,
                     name: number.to_string(),
                     detail: String::new(),

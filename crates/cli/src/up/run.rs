@@ -7,14 +7,15 @@ use super::dashboard::{Known, dashboard};
 use super::definitions::Definer;
 use super::endpoints::{Endpoints, Loop};
 use super::entry::{self, EntryError};
+use super::live;
 use super::once::{FINAL_AFTER, Readiness, judge};
 use super::own_credentials::{CredentialsError, Places};
 use super::repository::{Repository, RepositoryError};
 use super::screen::Screen;
 use super::summary::Facts;
-use super::view::Dashboard;
+use super::view::{Dashboard, State};
 use crate::counts::{self, Requests};
-use crate::failure::Failure;
+use crate::failure::{Failure, is_broken_pipe};
 use crate::kinds::Kinds;
 use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
@@ -32,6 +33,7 @@ use http::Request;
 use kube::Client;
 use kube::client::Body;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -95,6 +97,8 @@ pub(crate) enum UpError {
     Endpoints(#[source] std::io::Error),
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
+    #[error("could not use the terminal")]
+    Terminal(#[source] std::io::Error),
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),
     #[error("not ready after {waited}:\n  {}", reasons.join("\n  "))]
@@ -123,6 +127,7 @@ impl Failure for UpError {
                 Some("choose another port with --port, or 0 for any free one")
             }
             // waiting longer does not repair a failure
+            Self::Terminal(_) => Some("run it with --no-interactive"),
             Self::NotReady { early: true, .. } => Some("run it without --once to watch it"),
             Self::NotReady { early: false, .. } => {
                 Some("run it without --once to watch it, or increase --timeout")
@@ -145,6 +150,10 @@ impl Failure for UpError {
             | Self::Interrupted { .. } => None,
         }
     }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Output(error) if is_broken_pipe(error))
+    }
 }
 
 /// Runs until interrupted, or until the wait of `--once` is over.
@@ -162,10 +171,12 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
     let own = args.credentials.credentials(&repository, Places::of_process())?;
     let workspace = Workspace::claim(&here)?;
     let mut screen = Screen::of_stdout();
-    for note in &given.notes {
+    let is_live = !args.once && !args.no_interactive && live::is_possible();
+    let notes = given.notes.clone();
+    for note in &notes {
         screen.note(note).map_err(UpError::Output)?;
     }
-    if repository.uncommitted {
+    if repository.uncommitted && !is_live {
         screen
             .note("note: uncommitted changes are not applied; commit them first")
             .map_err(UpError::Output)?;
@@ -187,6 +198,10 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
     let outcome = if args.once {
         let timeout = args.timeout.get();
         session.until_ready(&mut screen, timeout, interrupt).await
+    } else if is_live {
+        session
+            .until_ended(&mut screen, repository.directory, &notes, interrupt)
+            .await
     } else {
         session.until_interrupted(&mut screen, interrupt).await
     };
@@ -196,16 +211,16 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
 
 /// The redraw intervals of a view: the longer drawing takes, the longer they are.
 #[derive(Debug, PartialEq, Eq)]
-struct Pace {
+pub(super) struct Pace {
     /// For ages alone.
-    tick: Duration,
+    pub(super) tick: Duration,
     /// After a change, to collect further ones.
-    calm: Duration,
+    pub(super) calm: Duration,
 }
 
 impl Pace {
     /// The pace of a view that took this long to draw.
-    fn of(cost: Duration) -> Self {
+    pub(super) fn of(cost: Duration) -> Self {
         Self {
             tick: cost
                 .saturating_mul(AGE_SHARE)
@@ -218,6 +233,8 @@ impl Pace {
 }
 
 struct Session {
+    /// The client of views, whose requests are not counted.
+    client: Client,
     cluster: EmbeddedCluster,
     serving: Serving,
     engine: Arc<Running>,
@@ -293,6 +310,7 @@ impl Session {
             endpoints: tokio::spawn(serving_endpoints),
             definer,
             defining,
+            client: in_process(cluster.router(), &Requests::default()),
             cluster,
             serving,
             engine,
@@ -349,6 +367,32 @@ impl Session {
             defined: self.definer.defined(),
             blocked: blocked.collect(),
         }
+    }
+
+    /// Shows the interactive view until a key or a signal ends it.
+    async fn until_ended(
+        &self,
+        screen: &mut Screen,
+        repository: Option<PathBuf>,
+        notes: &[String],
+        interrupt: Pin<&mut impl Future<Output = std::io::Result<()>>>,
+    ) -> Result<(), UpError> {
+        screen.clear().map_err(UpError::Output)?;
+        let dashboard = || {
+            let mut dashboard = self.dashboard();
+            dashboard.notes.extend(notes.iter().cloned());
+            dashboard
+        };
+        let seen = live::Seen {
+            client: self.client.clone(),
+            kinds: &self.kinds,
+            repository,
+            dashboard: &dashboard,
+            changes: self.engine.engine.changes(),
+        };
+        let last = live::run(seen, interrupt).await.map_err(UpError::Terminal)?;
+        let line = format!("{}  ended: {}", self.title, counted(&last));
+        screen.note(&line).map_err(UpError::Output)
     }
 
     async fn until_interrupted(
@@ -527,6 +571,18 @@ fn title(repository: &Repository, path: &str) -> String {
         branch.map_or("", String::as_str),
         path
     )
+}
+
+/// `3 ready, 1 failed`.
+fn counted(dashboard: &Dashboard) -> String {
+    let mut counts: BTreeMap<State, usize> = BTreeMap::new();
+    for row in dashboard.groups.iter().flat_map(|group| &group.rows) {
+        *counts.entry(row.state).or_default() += 1;
+    }
+    let counts = counts
+        .iter()
+        .map(|(state, count)| format!("{count} {}", state.word()));
+    counts.collect::<Vec<_>>().join(", ")
 }
 
 fn hints(args: &Args) -> Vec<String> {

@@ -2,8 +2,11 @@
 
 use super::view::{Dashboard, Group, Row, State, TerminalSize, draw};
 use console::Term;
+use equate_apply::id::ObjectId;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
+use tokio::time::Instant;
 
 #[derive(Debug)]
 pub(crate) enum Screen {
@@ -21,14 +24,113 @@ pub(crate) struct Terminal {
     shown: String,
 }
 
-/// The kind of a line's group and the name of its row; names alone may be ambiguous.
-type Subject = (Option<&'static str>, String);
+/// Lines about rows between two calm moments; further changes are only counted.
+const LINES_MAX: usize = 200;
+/// Interval of the counts while nothing is calm.
+const COUNTS_INTERVAL: Duration = Duration::from_secs(5);
+/// Failed rows that are named beside the counts.
+const FAILED_NAMED: usize = 20;
+
+/// A row's object, or the name of a row that is none: names alone may be ambiguous.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Subject {
+    Object(ObjectId),
+    Name(String),
+}
+
+impl Subject {
+    fn of(row: &Row) -> Self {
+        match &row.id {
+            Some(id) => Self::Object(id.clone()),
+            None => Self::Name(row.name.clone()),
+        }
+    }
+}
 
 /// The last line of each subject.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    last: BTreeMap<Subject, (State, String, String)>,
+    last: BTreeMap<Subject, Shown>,
     summary: Vec<String>,
+    /// Lines since the last calm moment.
+    said: usize,
+    counted: Counted,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    name: String,
+    state: State,
+    detail: String,
+    message: String,
+}
+
+impl Shown {
+    fn of(group: &Group, row: &Row) -> Self {
+        Self {
+            name: group.full_name(row),
+            state: row.state,
+            detail: row.detail.clone(),
+            message: row.message.clone(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let Self {
+            name,
+            state,
+            detail,
+            message,
+        } = self;
+        let line = format!("{:7}  {name}  {detail}  {message}", state.word());
+        line.trim_end().to_owned()
+    }
+}
+
+/// Changes without a line of their own.
+#[derive(Debug, Default)]
+struct Counted {
+    since: Option<Instant>,
+    /// The last state of each subject, and its line if it failed.
+    rows: BTreeMap<Subject, (State, Option<String>)>,
+    gone: usize,
+}
+
+impl Counted {
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.gone == 0
+    }
+
+    /// `1500 objects changed: 20 failed, 1480 ready`, then failed ones by name.
+    fn take(&mut self) -> Vec<String> {
+        let Self { rows, gone, .. } = std::mem::take(self);
+        let mut lines = Vec::new();
+        let mut counts: BTreeMap<State, usize> = BTreeMap::new();
+        for (state, _) in rows.values() {
+            *counts.entry(*state).or_default() += 1;
+        }
+        let counts = counts
+            .iter()
+            .map(|(state, count)| format!("{count} {}", state.word()));
+        let mut counts: Vec<String> = counts.collect();
+        if gone > 0 {
+            counts.push(format!("{gone} gone"));
+        }
+        if !counts.is_empty() {
+            let total = rows.len() + gone;
+            lines.push(format!(
+                "summary  {total} more objects changed: {}",
+                counts.join(", ")
+            ));
+        }
+        let failed: Vec<String> = rows.into_values().filter_map(|(_, line)| line).collect();
+        let more = failed.len().saturating_sub(FAILED_NAMED);
+        lines.extend(failed.into_iter().take(FAILED_NAMED));
+        if more > 0 {
+            lines.push(format!("failed   {more} more"));
+        }
+        lines
+    }
 }
 
 impl Screen {
@@ -62,7 +164,7 @@ impl Screen {
     pub(crate) fn has_news(&self, dashboard: &Dashboard) -> bool {
         match self {
             Self::Terminal(_) => false,
-            Self::Log(log) => log.news(dashboard).next().is_some(),
+            Self::Log(log) => log.has_news(dashboard),
         }
     }
 
@@ -81,6 +183,17 @@ impl Screen {
             Self::Log(_) => lines
                 .iter()
                 .try_for_each(|line| self.note(&format!("note     {line}"))),
+        }
+    }
+
+    /// Removes the view, so that another one can take its place.
+    pub(crate) fn clear(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Terminal(terminal) => {
+                terminal.erase()?;
+                terminal.term.flush()
+            }
+            Self::Log(_) => Ok(()),
         }
     }
 
@@ -131,22 +244,25 @@ impl Log {
                 self.say(group, row, out)?;
             }
         }
-        let here: HashSet<(Option<&str>, &str)> = dashboard
-            .groups
-            .iter()
-            .flat_map(|group| group.rows.iter().map(|row| (group.kind, row.name.as_str())))
-            .collect();
+        let rows = dashboard.groups.iter().flat_map(|group| &group.rows);
+        let here: HashSet<Subject> = rows.map(Subject::of).collect();
         let gone: Vec<Subject> = self
             .last
             .keys()
-            .filter(|(kind, name)| !here.contains(&(*kind, name.as_str())))
+            .filter(|subject| !here.contains(subject))
             .cloned()
             .collect();
         for subject in gone {
-            self.last.remove(&subject);
-            writeln!(out, "gone     {}", subject.1)?;
+            self.counted.rows.remove(&subject);
+            match self.last.remove(&subject) {
+                Some(shown) if self.has_room() => writeln!(out, "gone     {}", shown.name)?,
+                _ => self.counted.gone += 1,
+            }
         }
-        Ok(())
+        match self.counted.since {
+            Some(since) if since.elapsed() >= COUNTS_INTERVAL => self.say_counts(out),
+            _ => Ok(()),
+        }
     }
 
     fn news<'a>(&'a self, dashboard: &'a Dashboard) -> impl Iterator<Item = String> + 'a {
@@ -155,30 +271,49 @@ impl Log {
         causes.chain(notes).filter(|line| !self.summary.contains(line))
     }
 
+    /// Whether the next calm moment has something to print or to forget.
+    fn has_news(&self, dashboard: &Dashboard) -> bool {
+        self.said > 0 || !self.counted.is_empty() || self.news(dashboard).next().is_some()
+    }
+
+    /// Prints what was only counted and the new lines of the summary.
     fn summarise(&mut self, dashboard: &Dashboard, out: &mut impl Write) -> std::io::Result<()> {
+        self.say_counts(out)?;
+        self.said = 0;
         let news: Vec<String> = self.news(dashboard).collect();
         news.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         self.summary.extend(news);
         Ok(())
     }
 
+    fn say_counts(&mut self, out: &mut impl Write) -> std::io::Result<()> {
+        let lines = self.counted.take();
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    }
+
     fn say(&mut self, group: &Group, row: &Row, out: &mut impl Write) -> std::io::Result<()> {
-        let word = match row.state {
-            State::Failed => "failed ",
-            State::Waiting => "waiting",
-            State::Idle => "idle   ",
-            State::Kept => "kept   ",
-            State::Ready => "ready  ",
-        };
-        let what = (row.state, row.detail.clone(), row.message.clone());
-        let subject = (group.kind, row.name.clone());
-        if self.last.get(&subject) != Some(&what) {
-            let name = group.full_name(row);
-            let line = format!("{word}  {name}  {}  {}", row.detail, row.message);
-            writeln!(out, "{}", line.trim_end())?;
-            self.last.insert(subject, what);
+        let shown = Shown::of(group, row);
+        let subject = Subject::of(row);
+        if self.last.get(&subject) == Some(&shown) {
+            return Ok(());
         }
+        let line = shown.line();
+        let state = shown.state;
+        self.last.insert(subject.clone(), shown);
+        if self.has_room() {
+            return writeln!(out, "{line}");
+        }
+        let line = (state == State::Failed).then_some(line);
+        self.counted.since.get_or_insert_with(Instant::now);
+        self.counted.rows.insert(subject, (state, line));
         Ok(())
+    }
+
+    /// Takes one of the lines that are left until the next calm moment.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.said < LINES_MAX;
+        self.said += usize::from(has_room);
+        has_room
     }
 }
 
@@ -193,6 +328,7 @@ mod tests {
                 rows: rows
                     .iter()
                     .map(|(name, state, message)| Row {
+                        id: None,
                         state: *state,
                         name: (*name).into(),
                         detail: String::new(),
@@ -221,5 +357,85 @@ mod tests {
             "ready    a\nfailed   b    no\n"
         );
         assert_eq!(say(&[("b", State::Failed, "no")]), "gone     a\n");
+    }
+
+    #[test]
+    fn changes_beyond_a_limit_are_counted() {
+        let mut log = Log::default();
+        let rows = |state: fn(usize) -> State, count: usize| {
+            let names: Vec<String> = (0..count).map(|n| format!("{n:04}")).collect();
+            let rows: Vec<_> = names
+                .iter()
+                .enumerate()
+                .map(|(n, name)| (name.as_str(), state(n), ""))
+                .collect();
+            dashboard(&rows)
+        };
+        let waiting = rows(|_| State::Waiting, 190);
+        let mut out = Vec::new();
+        log.show(&waiting, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 190);
+        let mut out = Vec::new();
+        let fleet = rows(
+            |n| {
+                if n % 100 == 99 {
+                    State::Failed
+                } else {
+                    State::Ready
+                }
+            },
+            1000,
+        );
+        log.show(&fleet, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 10);
+        assert!(log.has_news(&fleet));
+        let mut out = Vec::new();
+        log.summarise(&fleet, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.starts_with("summary  990 more objects changed: 10 failed, 980 ready\nfailed   0099\n"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 11);
+        // after a calm moment each change has its line again
+        let mut out = Vec::new();
+        log.show(&rows(|_| State::Ready, 1000), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 10);
+    }
+
+    #[test]
+    fn object_that_moves_to_another_group_is_not_gone() {
+        let mut log = Log::default();
+        let id = ObjectId::new(
+            "kustomize.toolkit.fluxcd.io",
+            "Kustomization",
+            "flux-system",
+            "apps",
+        );
+        let row = |name: &str, state: State, detail: &str| Row {
+            id: Some(id.clone()),
+            state,
+            name: name.into(),
+            detail: detail.into(),
+            age: String::new(),
+            message: String::new(),
+        };
+        let group = |kind: Option<&'static str>, row: Row| Dashboard {
+            groups: vec![Group {
+                kind,
+                rows: vec![row],
+                ..Group::default()
+            }],
+            ..Dashboard::default()
+        };
+        let mut out = Vec::new();
+        let before = group(None, row("Kustomization/apps", State::Waiting, "not found"));
+        log.show(&before, &mut out).unwrap();
+        let after = group(Some("Kustomization"), row("apps", State::Ready, ""));
+        log.show(&after, &mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "waiting  Kustomization/apps  not found\nready    Kustomization/apps\n"
+        );
     }
 }

@@ -3,7 +3,9 @@
 //! Pure: no terminal, no clock; the caller passes the size and whether to use colour. Objects that need
 //! attention come first; ready ones are only counted if they do not fit.
 
+use super::wrap::wrap;
 use console::{Style, measure_text_width, truncate_str};
+use equate_apply::id::ObjectId;
 use std::collections::BTreeSet;
 
 /// The state of everything at one time.
@@ -44,6 +46,8 @@ impl Group {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
+    /// The object in the cluster, if the row is one.
+    pub(crate) id: Option<ObjectId>,
     pub(crate) state: State,
     pub(crate) name: String,
     /// A revision or a health status.
@@ -65,7 +69,17 @@ pub(crate) enum State {
 }
 
 impl State {
-    fn mark(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Waiting => "waiting",
+            Self::Idle => "idle",
+            Self::Kept => "kept",
+            Self::Ready => "ready",
+        }
+    }
+
+    pub(crate) fn mark(self) -> &'static str {
         match self {
             Self::Failed => "✗",
             Self::Waiting => "◌",
@@ -95,6 +109,9 @@ pub(crate) struct TerminalSize {
 
 const NAME_WIDTH_MAX: usize = 52;
 const DETAIL_WIDTH_MAX: usize = 28;
+/// Columns before a message below its row, and its most lines.
+const MESSAGE_INDENT: usize = 6;
+const MESSAGE_LINES_MAX: usize = 6;
 
 /// Draws the dashboard within the terminal's size.
 pub(crate) fn draw(dashboard: &Dashboard, size: TerminalSize) -> String {
@@ -242,12 +259,14 @@ impl Columns {
         // joins the lines of a message, which would break the table
         let message = row.message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
         let beside = measure_text_width(&text) + 2 + measure_text_width(&message) <= size.width;
-        let message = style.apply_to(message).to_string();
         if beside {
-            vec![format!("{text}  {message}")]
-        } else {
-            vec![text, format!("      {message}")]
+            return vec![format!("{text}  {}", style.apply_to(message))];
         }
+        let room = size.width.saturating_sub(MESSAGE_INDENT).max(1);
+        let mut lines = vec![text];
+        let below = wrap(&message, room, room).into_iter().take(MESSAGE_LINES_MAX);
+        lines.extend(below.map(|line| format!("{:MESSAGE_INDENT$}{}", "", style.apply_to(line))));
+        lines
     }
 }
 
@@ -271,6 +290,7 @@ mod tests {
 
     fn row(state: State, name: &str, message: &str) -> Row {
         Row {
+            id: None,
             state,
             name: name.into(),
             detail: "main@5c1f2ab".into(),
@@ -335,6 +355,35 @@ OBJECTS
   none
 
 Ctrl-C stops",
+        );
+    }
+
+    #[test]
+    fn messages_are_wrapped() {
+        let dashboard = Dashboard {
+            title: "fleet".into(),
+            groups: vec![Group {
+                heading: "OBJECTS".into(),
+                rows: vec![row(
+                    State::Failed,
+                    "web",
+                    "no such file or directory: 'missing.yaml'",
+                )],
+                ..Group::default()
+            }],
+            ..Dashboard::default()
+        };
+        check(
+            &dashboard,
+            34,
+            10,
+            "
+fleet
+
+OBJECTS
+  ✗ web  main@5c1f2ab  3s
+      no such file or directory:
+      'missing.yaml'",
         );
     }
 

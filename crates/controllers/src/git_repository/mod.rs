@@ -333,6 +333,11 @@ impl Reconcilable for GitRepository {
         let artifact = self.status.as_ref()?.artifact.as_ref()?;
         Some(&artifact.revision)
     }
+
+    fn revision_time(&self) -> Option<Timestamp> {
+        let artifact = self.status.as_ref()?.artifact.as_ref()?;
+        Some(artifact.last_update_time.0)
+    }
 }
 
 crate::standard_status!(GitRepositoryStatus);

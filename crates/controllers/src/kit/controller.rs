@@ -200,6 +200,11 @@ pub trait Reconcilable:
         None
     }
 
+    /// The time since when it has its revision, for lists; `None` if its status does not tell.
+    fn revision_time(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// The inventory in its status.
     fn inventory(&self) -> &[InventoryEntry] {
         &[]

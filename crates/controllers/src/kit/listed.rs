@@ -2,6 +2,7 @@
 
 use equate_api::kustomize::InventoryEntry;
 use equate_api::meta::Condition;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::controller::{Reconcilable, Status};
@@ -19,6 +20,9 @@ pub trait Listed: Send + Sync {
 
     /// The current revision.
     fn revision(&self) -> Option<&str>;
+
+    /// The time since when it has its revision, if its status tells.
+    fn revision_time(&self) -> Option<Timestamp>;
 
     /// The inventory in its status.
     fn inventory(&self) -> &[InventoryEntry];
@@ -39,6 +43,10 @@ impl<K: Reconcilable> Listed for K {
 
     fn revision(&self) -> Option<&str> {
         Reconcilable::revision(self)
+    }
+
+    fn revision_time(&self) -> Option<Timestamp> {
+        Reconcilable::revision_time(self)
     }
 
     fn inventory(&self) -> &[InventoryEntry] {

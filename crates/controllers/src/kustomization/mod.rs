@@ -261,6 +261,11 @@ impl Reconcilable for Kustomization {
         self.status.as_ref()?.last_applied_revision.as_deref()
     }
 
+    fn revision_time(&self) -> Option<Timestamp> {
+        let latest = self.status.as_ref()?.history.first()?;
+        Some(latest.first_reconciled.0)
+    }
+
     fn inventory(&self) -> &[InventoryEntry] {
         let inventory = self.status.as_ref().and_then(|status| status.inventory.as_ref());
         inventory.map_or(&[], |inventory| &inventory.entries)
