@@ -19,7 +19,7 @@ use jiff::Timestamp;
 const CHILDREN_MAX: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verdict {
+pub(crate) enum NodeHealth {
     Healthy,
     Waiting,
     Failed,
@@ -30,7 +30,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Node {
     /// `Pod/shop/web-1`, or `container web`.
     pub(crate) object: String,
-    pub(crate) verdict: Verdict,
+    pub(crate) health: NodeHealth,
     /// One word, such as `CrashLoopBackOff`; may be empty.
     pub(crate) reason: String,
     pub(crate) message: String,
@@ -39,10 +39,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(object: impl Into<String>, verdict: Verdict) -> Self {
+    pub(crate) fn new(object: impl Into<String>, health: NodeHealth) -> Self {
         Self {
             object: object.into(),
-            verdict,
+            health,
             reason: String::new(),
             message: String::new(),
             since: None,
@@ -62,28 +62,28 @@ impl Node {
     }
 
     pub(crate) fn missing(object: impl Into<String>) -> Self {
-        Self::new(object, Verdict::Failed).because("NotFound", "does not exist")
+        Self::new(object, NodeHealth::Failed).because("NotFound", "does not exist")
     }
 
     fn of_status(object: impl Into<String>, status: &StatusText) -> Self {
-        let verdict = match status.status {
-            Status::Current => Verdict::Healthy,
-            Status::Failed | Status::NotFound => Verdict::Failed,
-            Status::InProgress | Status::Terminating | Status::Unknown => Verdict::Waiting,
+        let health = match status.status {
+            Status::Current => NodeHealth::Healthy,
+            Status::Failed | Status::NotFound => NodeHealth::Failed,
+            Status::InProgress | Status::Terminating | Status::Unknown => NodeHealth::Waiting,
         };
-        Self::new(object, verdict)
+        Self::new(object, health)
             .because(status.reason.clone(), status.message.clone())
             .since(status.since)
     }
 
     pub(crate) fn is_healthy(&self) -> bool {
-        self.verdict == Verdict::Healthy
+        self.health == NodeHealth::Healthy
     }
 
-    /// Takes over the verdict of its worst child: a Service or Job has no condition for it.
+    /// Takes over the health of its worst child: a Service or Job has no condition for it.
     fn judged_by(mut self, below: Vec<Node>) -> Self {
-        let worst = below.iter().map(|child| child.verdict).max();
-        self.verdict = self.verdict.max(worst.unwrap_or(Verdict::Healthy));
+        let worst = below.iter().map(|child| child.health).max();
+        self.health = self.health.max(worst.unwrap_or(NodeHealth::Healthy));
         self.set_below(below);
         self
     }
@@ -92,14 +92,14 @@ impl Node {
     fn set_below(&mut self, below: Vec<Node>) {
         let (mut shown, healthy): (Vec<Node>, Vec<Node>) =
             below.into_iter().partition(|child| !child.is_healthy());
-        shown.sort_by_key(|child| std::cmp::Reverse(child.verdict));
+        shown.sort_by_key(|child| std::cmp::Reverse(child.health));
         let more = shown.len().saturating_sub(CHILDREN_MAX);
         shown.truncate(CHILDREN_MAX);
         if more > 0 {
-            shown.push(Node::new(format!("{more} more"), Verdict::Waiting));
+            shown.push(Node::new(format!("{more} more"), NodeHealth::Waiting));
         }
         if !shown.is_empty() && !healthy.is_empty() {
-            shown.push(Node::new(format!("{} more", healthy.len()), Verdict::Healthy));
+            shown.push(Node::new(format!("{} more", healthy.len()), NodeHealth::Healthy));
         }
         self.below.extend(shown);
     }
@@ -137,7 +137,7 @@ impl Node {
         if self.is_healthy() {
             return;
         }
-        let rank = (self.verdict == Verdict::Failed, !self.reason.is_empty(), depth);
+        let rank = (self.health == NodeHealth::Failed, !self.reason.is_empty(), depth);
         let says = !self.reason.is_empty() || !self.message.is_empty();
         if says && found.as_ref().is_none_or(|best| rank > best.rank) {
             *found = Some(Cause {

@@ -2,7 +2,7 @@
 
 use super::pod::is_ready;
 use super::read::labels_text;
-use super::{Node, Verdict};
+use super::{Node, NodeHealth};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::{Ingress, IngressServiceBackend, ServiceBackendPort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -17,7 +17,7 @@ pub(super) fn selector(service: &Service) -> Option<String> {
 
 pub(super) fn service(mut node: Node, service: &Service, selector: &str, pods: &[Pod]) -> Node {
     let failed = |mut node: Node, reason: &str, message: String| {
-        node.verdict = Verdict::Failed;
+        node.health = NodeHealth::Failed;
         node.because(reason, message)
     };
     let ready: Vec<&Pod> = pods.iter().filter(|pod| is_ready(pod)).collect();

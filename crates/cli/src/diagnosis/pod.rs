@@ -1,6 +1,6 @@
 //! Judges a pod by its containers, conditions and warnings: pure.
 
-use super::{Node, Verdict};
+use super::{Node, NodeHealth};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodCondition};
 use std::collections::BTreeMap;
 
@@ -66,11 +66,11 @@ pub(super) fn node(object: &str, pod: &Pod, warnings: &[EventLine], logs: &Logs)
         .collect();
     let mut own = own_cause(object, pod, phase, warnings);
     // a waiting container says less than the pod's own obstacle
-    let tells = containers.iter().any(|node| node.verdict == Verdict::Failed);
-    if own.verdict == Verdict::Failed && !own.reason.is_empty() && !tells {
+    let tells = containers.iter().any(|node| node.health == NodeHealth::Failed);
+    if own.health == NodeHealth::Failed && !own.reason.is_empty() && !tells {
         return own;
     }
-    if tells && own.verdict == Verdict::Waiting {
+    if tells && own.health == NodeHealth::Waiting {
         own.message.clear();
     }
     own.judged_by(containers)
@@ -78,38 +78,38 @@ pub(super) fn node(object: &str, pod: &Pod, warnings: &[EventLine], logs: &Logs)
 
 fn own_cause(object: &str, pod: &Pod, phase: &str, warnings: &[EventLine]) -> Node {
     let status = pod.status.as_ref();
-    let node = |verdict| Node::new(object.to_owned(), verdict);
+    let node = |health| Node::new(object.to_owned(), health);
     if pod.metadata.deletion_timestamp.is_some() {
         let finalizers = pod.metadata.finalizers.as_deref().unwrap_or_default().join(", ");
         let message = match finalizers.is_empty() {
             true => "is being deleted".to_owned(),
             false => format!("is being deleted, and waits for its finalizers {finalizers}"),
         };
-        return node(Verdict::Waiting).because("Terminating", message);
+        return node(NodeHealth::Waiting).because("Terminating", message);
     }
     match phase {
-        "Succeeded" => return node(Verdict::Healthy),
+        "Succeeded" => return node(NodeHealth::Healthy),
         "Failed" => {
             let text = |field: Option<&String>| field.cloned().unwrap_or_default();
             let reason = text(status.and_then(|status| status.reason.as_ref()));
             let message = text(status.and_then(|status| status.message.as_ref()));
-            return node(Verdict::Failed).because(reason, message);
+            return node(NodeHealth::Failed).because(reason, message);
         }
-        "Running" if is_ready(pod) => return node(Verdict::Healthy),
+        "Running" if is_ready(pod) => return node(NodeHealth::Healthy),
         _ => {}
     }
     if let Some(scheduled) = condition(pod, "PodScheduled").filter(|one| one.status == "False") {
         let reason = scheduled.reason.clone().unwrap_or_default();
         let message = scheduled.message.clone().unwrap_or_default();
         let since = scheduled.last_transition_time.as_ref().map(|time| time.0);
-        return node(Verdict::Failed).because(reason, message).since(since);
+        return node(NodeHealth::Failed).because(reason, message).since(since);
     }
     let blocked = warnings
         .iter()
         .rev()
         .find(|(_, reason, _)| BLOCKING.contains(&reason.as_str()));
     if let Some((when, reason, message)) = blocked.filter(|_| phase != "Running") {
-        return node(Verdict::Failed)
+        return node(NodeHealth::Failed)
             .because(reason.clone(), message.clone())
             .since(*when);
     }
@@ -121,7 +121,7 @@ fn own_cause(object: &str, pod: &Pod, phase: &str, warnings: &[EventLine]) -> No
         (_, Some(on)) if !started => format!("node {on} has not started it"),
         _ => String::new(),
     };
-    node(Verdict::Waiting).because("", message)
+    node(NodeHealth::Waiting).because("", message)
 }
 
 fn judged(pod: &Pod, warnings: &[EventLine]) -> Vec<Judged> {
@@ -157,7 +157,7 @@ fn container(one: &ContainerStatus, init: bool, warnings: &[EventLine], failed: 
         let reason = waiting.reason.clone().unwrap_or_default();
         let said = waiting.message.clone().unwrap_or_default();
         if STARTING.contains(&reason.as_str()) {
-            let node = Node::new(name, Verdict::Waiting).because(reason, said);
+            let node = Node::new(name, NodeHealth::Waiting).because(reason, said);
             return Some(Judged { node, log: None });
         }
         let previous = last.is_some();
@@ -166,14 +166,14 @@ fn container(one: &ContainerStatus, init: bool, warnings: &[EventLine], failed: 
             None => said,
         };
         return Some(Judged {
-            node: Node::new(name, Verdict::Failed).because(reason, message),
+            node: Node::new(name, NodeHealth::Failed).because(reason, message),
             log: if previous { log(true) } else { None },
         });
     }
     if let Some(terminated) = &state.terminated {
         if terminated.exit_code == 0 {
             let waits = !init && !failed;
-            let node = Node::new(name, Verdict::Waiting).because("Completed", "exited with code 0");
+            let node = Node::new(name, NodeHealth::Waiting).because("Completed", "exited with code 0");
             return waits.then_some(Judged { node, log: None });
         }
         let reason = terminated.reason.clone().unwrap_or_else(|| "Error".to_owned());
@@ -186,7 +186,7 @@ fn container(one: &ContainerStatus, init: bool, warnings: &[EventLine], failed: 
             None => format!("exited with code {}{}", terminated.exit_code, restarts(one)),
         };
         return Some(Judged {
-            node: Node::new(name, Verdict::Failed)
+            node: Node::new(name, NodeHealth::Failed)
                 .because(reason, message)
                 .since(terminated.finished_at.as_ref().map(|time| time.0)),
             log: log(false),
@@ -208,7 +208,7 @@ fn container(one: &ContainerStatus, init: bool, warnings: &[EventLine], failed: 
         (None, None) => "is not ready".to_owned(),
     };
     Some(Judged {
-        node: Node::new(name, Verdict::Waiting).because("NotReady", message),
+        node: Node::new(name, NodeHealth::Waiting).because("NotReady", message),
         log: if last.is_some() { log(true) } else { None },
     })
 }

@@ -1,5 +1,5 @@
 use super::pod::last_line;
-use super::{Node, Reader, Verdict};
+use super::{Node, NodeHealth, Reader};
 use crate::fixture::Fixture;
 use equate_apply::id::ObjectId;
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ fn lines(node: &Node, depth: usize, out: &mut Vec<String>) {
     } else {
         format!(": {text}")
     };
-    let verdict = match node.verdict {
-        Verdict::Healthy => "healthy",
-        Verdict::Waiting => "waiting",
-        Verdict::Failed => "failed",
+    let health = match node.health {
+        NodeHealth::Healthy => "healthy",
+        NodeHealth::Waiting => "waiting",
+        NodeHealth::Failed => "failed",
     };
-    out.push(format!("{}{} {verdict}{text}", "  ".repeat(depth), node.object));
+    out.push(format!("{}{} {health}{text}", "  ".repeat(depth), node.object));
     for child in &node.below {
         lines(child, depth + 1, out);
     }

@@ -1,7 +1,7 @@
 //! Follows an object of each kind to the objects that it depends on.
 
 use super::read::{EventLine, Reader, untyped};
-use super::{Node, Verdict, network};
+use super::{Node, NodeHealth, network};
 use crate::status::StatusText;
 use equate_apply::id::ObjectId;
 use equate_manifest::object::Object;
@@ -77,7 +77,9 @@ impl Reader {
                 jobs.sort_by_key(|job| Reverse(job.creation_timestamp().map(|time| time.0)));
                 jobs.truncate(1);
                 let children = self.children(&jobs).await;
-                let failed = children.into_iter().filter(|job| job.verdict == Verdict::Failed);
+                let failed = children
+                    .into_iter()
+                    .filter(|job| job.health == NodeHealth::Failed);
                 Ok(node.judged_by(failed.collect()))
             }
             ("", "Pod") => {
@@ -133,7 +135,7 @@ impl Reader {
         let mut nodes: Vec<Node> = read.collect().await;
         nodes.extend(left.iter().filter(|pod| super::pod::is_ready(pod)).map(|pod| {
             let name = format!("Pod/{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-            Node::new(name, Verdict::Healthy)
+            Node::new(name, NodeHealth::Healthy)
         }));
         nodes
     }
@@ -151,12 +153,12 @@ impl Reader {
             .any(|child| !child.is_healthy() && (!child.reason.is_empty() || !child.below.is_empty()));
         let refused = true_condition(object, "ReplicaFailure");
         if let Some((reason, message)) = refused {
-            node.verdict = Verdict::Failed;
+            node.health = NodeHealth::Failed;
             node = node.because(reason, message);
         } else if !tells {
             let warnings = self.warnings(&id.kind, &id.namespace, &id.name).await;
             if let Some((when, reason, message)) = creation_warning(&warnings) {
-                node.verdict = Verdict::Failed;
+                node.health = NodeHealth::Failed;
                 node = node.because(reason.clone(), message.clone()).since(*when);
             } else if object
                 .0
@@ -188,7 +190,7 @@ impl Reader {
                     nodes.push(self.node(&id, &untyped).await);
                 }
                 Ok(None) => nodes.push(Node::missing(object)),
-                Err(error) => nodes.push(Node::new(object, Verdict::Waiting).because("", error)),
+                Err(error) => nodes.push(Node::new(object, NodeHealth::Waiting).because("", error)),
             }
         }
         nodes
@@ -211,7 +213,7 @@ impl Reader {
         match creation_warning(&warnings) {
             Some((when, reason, message)) => {
                 let mut node = node.because(reason.clone(), message.clone()).since(*when);
-                node.verdict = Verdict::Failed;
+                node.health = NodeHealth::Failed;
                 node
             }
             None => node.because("", "is not bound to a volume"),
@@ -242,7 +244,7 @@ impl Reader {
                 continue;
             };
             if let Some(absent) = network::missing_port(&service, &ports) {
-                let missing = Node::new(object, Verdict::Failed);
+                let missing = Node::new(object, NodeHealth::Failed);
                 below.push(missing.because("PortNotFound", format!("has no port {absent}")));
                 continue;
             }

@@ -3,7 +3,7 @@
 //! A run goes through the steps in order. The reason of `Ready`, or the message of `Reconciling` during a
 //! run, names the current step. Later steps are unknown and shown as such.
 
-use crate::diagnosis::{Node, Verdict};
+use crate::diagnosis::{Node, NodeHealth};
 use equate_api::kustomize::{HistoryRecord, Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, DependencyReference, PRUNE_BUDGET, Reason, condition};
 use equate_controllers::kustomization::reasons::PATH_NOT_FOUND;
@@ -335,7 +335,7 @@ pub(crate) fn chain(seen: &Seen) -> Chain {
 /// The most telling cause of an unhealthy object, here or in a dependency.
 fn cause(seen: &Seen) -> Option<String> {
     let mut unhealthy: Vec<&Node> = seen.unhealthy.iter().collect();
-    unhealthy.sort_by_key(|node| std::cmp::Reverse(node.verdict));
+    unhealthy.sort_by_key(|node| std::cmp::Reverse(node.health));
     let own = unhealthy.first().map(|node| match node.cause() {
         Some(cause) if cause.contains(&node.object) => cause,
         Some(cause) => format!("{}: {cause}", node.object),
@@ -414,10 +414,10 @@ impl Link {
     pub(crate) fn of(node: &Node) -> Self {
         Self {
             object: node.object.clone(),
-            state: match node.verdict {
-                Verdict::Healthy => State::Done,
-                Verdict::Waiting => State::Waiting,
-                Verdict::Failed => State::Failed,
+            state: match node.health {
+                NodeHealth::Healthy => State::Done,
+                NodeHealth::Waiting => State::Waiting,
+                NodeHealth::Failed => State::Failed,
             },
             since: node.since,
             what: node.text(),

@@ -4,7 +4,7 @@ use super::applied::{Applied, Written};
 use super::chain::{CONFIRM, Chain, Link, State, confirmation};
 use super::explanation::{Body, Explanation};
 use super::origin::Origin;
-use crate::diagnosis::{Node, Verdict};
+use crate::diagnosis::{Node, NodeHealth};
 use crate::table;
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
@@ -135,8 +135,8 @@ impl Page {
             true => String::new(),
             false => format!(", for {since}"),
         };
-        let head = match (node.verdict, node.cause()) {
-            (Verdict::Healthy, _) => match node.text() {
+        let head = match (node.health, node.cause()) {
+            (NodeHealth::Healthy, _) => match node.text() {
                 text if text.is_empty() => format!("is healthy{since}"),
                 text => format!("is healthy{since}: {text}"),
             },
