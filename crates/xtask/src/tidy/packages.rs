@@ -6,11 +6,11 @@ use std::process::Command;
 
 use super::File;
 
-/// Packages of the binary: 520, and 10 that only build scripts need. Only a decision record raises it.
-const BINARY_PACKAGES_MAX: usize = 530;
+/// Packages of the binary: 529, and 10 that only build scripts need. Only a decision record raises it.
+const BINARY_PACKAGES_MAX: usize = 539;
 
 /// Packages in `Cargo.lock`, for all platforms and tests. Only a decision record raises it.
-const LOCKED_PACKAGES_MAX: usize = 653;
+const LOCKED_PACKAGES_MAX: usize = 662;
 
 /// The platform whose packages are counted, so that all machines count the same.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
