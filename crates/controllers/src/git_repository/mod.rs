@@ -111,7 +111,7 @@ impl Controller for GitRepositories {
         Self {
             cx: Arc::new(Context {
                 client: kit.client.clone(),
-                repositories: kit.mirror(),
+                repositories: kit.serve_source(),
                 git: kit.git.clone(),
                 storage: kit.storage.clone(),
                 watches: Watches::default(),

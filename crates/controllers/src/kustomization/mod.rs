@@ -170,7 +170,7 @@ impl Controller for Kustomizations {
     }
 
     async fn ready(&self) {
-        self.kit.sources.repositories.ready().await;
+        self.kit.sources.ready().await;
     }
 
     fn declare(object: &Kustomization) -> Result<Declared, controller::Failure> {
