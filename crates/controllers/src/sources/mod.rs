@@ -6,6 +6,10 @@
 //! that is reported, and retried.
 
 pub(crate) mod artifacts;
+pub(crate) mod draft;
+pub(crate) mod failure;
+pub(crate) mod secrets;
+pub(crate) mod store;
 
 use std::collections::BTreeMap;
 use std::fmt;
