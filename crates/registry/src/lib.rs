@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `name` | names of repositories, tags and digests |
 //! | `credentials` | entries of a dockerconfigjson, and which one counts for a repository |
+//! | [`verify`] | signatures of cosign and notation; pure |
 //!
 //! Content is verified by its digest while it arrives, and every answer has a limit. Credentials go to the
 //! registry and to the token server that it names, never to the target of a redirect. The crate knows no
@@ -13,6 +14,7 @@ mod content;
 mod error;
 mod limits;
 mod name;
+pub mod verify;
 
 pub use content::sha256;
 pub use error::{Error, Reason};
