@@ -9,7 +9,9 @@
 //! | `exchange` | one request, with redirects, credentials and pauses |
 //! | `remote` | an open repository, and its tokens |
 //! | `pull`, `push` | tags, manifests, blobs, referrers |
+//! | `signatures` | what is fetched to verify an artifact |
 //! | `tags` | the newest tag of a range of versions |
+//! | [`verify`] | signatures of cosign and notation; pure |
 //!
 //! Content is verified by its digest while it arrives, and every answer has a limit. Credentials go to the
 //! registry and to the token server that it names, never to the target of a redirect. The crate knows no
@@ -27,7 +29,9 @@ mod pull;
 mod push;
 mod registries;
 mod remote;
+mod signatures;
 pub mod tags;
+pub mod verify;
 
 pub use access::{Access, Proxy};
 pub use content::sha256;

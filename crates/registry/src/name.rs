@@ -95,7 +95,9 @@ impl Version {
     pub fn digest(text: &str) -> Result<Self, NameError> {
         let digest = Digest::from_str(text).ok();
         let known = digest.filter(crate::content::is_verifiable);
-        known.map(Self::Digest).ok_or_else(|| NameError::Digest(shown(text)))
+        known
+            .map(Self::Digest)
+            .ok_or_else(|| NameError::Digest(shown(text)))
     }
 }
 
@@ -230,7 +232,11 @@ mod tests {
             let got = Repository::parse(name);
             let got = got.map(|got| (got.registry().to_owned(), got.path(), got.is_local()));
             let want = want.map(|(host, path, local)| (host.to_owned(), path.to_owned(), local));
-            assert_eq!(got.map_err(|error| error.to_string()), want.map_err(str::to_owned), "{name}");
+            assert_eq!(
+                got.map_err(|error| error.to_string()),
+                want.map_err(str::to_owned),
+                "{name}"
+            );
         }
         check("ghcr.io/org/app", Ok(("ghcr.io", "org/app", false)));
         check("docker.io/app", Ok(("index.docker.io", "library/app", false)));
@@ -249,7 +255,10 @@ mod tests {
             Err("repository can only contain the characters \
                  `abcdefghijklmnopqrstuvwxyz0123456789_-./`: org/app:v1"),
         );
-        check("ghcr.io/", Err("repository must be between 1 and 255 characters in length: "));
+        check(
+            "ghcr.io/",
+            Err("repository must be between 1 and 255 characters in length: "),
+        );
         check(
             "ghcr.io/a/../b",
             Err("a repository name cannot have empty or dot segments: a/../b"),
@@ -272,8 +281,16 @@ mod tests {
         check("localhost:5000/app", "localhost:5000/app:latest");
         check("localhost:5000/app:v1", "localhost:5000/app:v1");
         check(&format!("ghcr.io/a/b@{digest}"), &format!("ghcr.io/a/b@{digest}"));
-        check(&format!("ghcr.io/a/b:v1@{digest}"), &format!("ghcr.io/a/b@{digest}"));
-        for bad in ["ghcr.io/a:", "ghcr.io/a:v/1x y", "ghcr.io/a@sha256:1", "ghcr.io/a@md5:00"] {
+        check(
+            &format!("ghcr.io/a/b:v1@{digest}"),
+            &format!("ghcr.io/a/b@{digest}"),
+        );
+        for bad in [
+            "ghcr.io/a:",
+            "ghcr.io/a:v/1x y",
+            "ghcr.io/a@sha256:1",
+            "ghcr.io/a@md5:00",
+        ] {
             assert!(Repository::parse_version(bad).is_err(), "{bad}");
         }
     }
