@@ -78,7 +78,9 @@ impl Access {
         let login = proxy.and_then(|proxy| proxy.credentials.as_ref());
         key([
             self.ca.as_deref().unwrap_or_default(),
-            self.identity.as_ref().map_or(&[], |pem| pem.expose_secret().as_bytes()),
+            self.identity
+                .as_ref()
+                .map_or(&[], |pem| pem.expose_secret().as_bytes()),
             proxy.map_or(&[], |proxy| proxy.address.as_bytes()),
             login.map_or(&[], |(name, _)| name.as_bytes()),
             login.map_or(&[], |(_, password)| password.expose_secret().as_bytes()),
@@ -91,7 +93,9 @@ impl Access {
         let fields = self.credentials.as_ref().map_or([""; 3], Credentials::fields);
         let fields = fields.map(str::as_bytes);
         let namespace = self.namespace.as_bytes();
-        key(fields.into_iter().chain([namespace, origin.as_bytes(), scope.as_bytes()]))
+        key(fields
+            .into_iter()
+            .chain([namespace, origin.as_bytes(), scope.as_bytes()]))
     }
 
     fn checks_no_certificates(&self) -> bool {

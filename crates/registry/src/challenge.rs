@@ -34,7 +34,9 @@ fn known(scheme: &str, parameters: Parameters) -> Option<Challenge> {
     }
     let mut parameters = parameters;
     let mut take = |name: &str| {
-        let at = parameters.iter().position(|(own, _)| own.eq_ignore_ascii_case(name))?;
+        let at = parameters
+            .iter()
+            .position(|(own, _)| own.eq_ignore_ascii_case(name))?;
         Some(parameters.swap_remove(at).1)
     };
     let realm = take("realm")?;
@@ -112,11 +114,23 @@ mod tests {
         check(&["Negotiate", "Basic realm=\"x\""], Some(Challenge::Basic));
         check(&["basic"], Some(Challenge::Basic));
         check(
-            &["Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\",scope=\"a:b:pull,push\""],
-            bearer("https://auth.docker.io/token", Some("registry.docker.io"), Some("a:b:pull,push")),
+            &[
+                "Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\",scope=\"a:b:pull,push\"",
+            ],
+            bearer(
+                "https://auth.docker.io/token",
+                Some("registry.docker.io"),
+                Some("a:b:pull,push"),
+            ),
         );
-        check(&["Bearer service=x , realm=https://a/b"], bearer("https://a/b", Some("x"), None));
-        check(&["Negotiate abc, Bearer realm=\"a\\\"b\""], bearer("a\"b", None, None));
+        check(
+            &["Bearer service=x , realm=https://a/b"],
+            bearer("https://a/b", Some("x"), None),
+        );
+        check(
+            &["Negotiate abc, Bearer realm=\"a\\\"b\""],
+            bearer("a\"b", None, None),
+        );
         check(&["Bearer service=\"no realm\""], None);
         check(&["Bearer realm=\"unfinished"], bearer("unfinished", None, None));
         check(&["=,=\"\\"], None);

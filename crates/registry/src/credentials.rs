@@ -282,14 +282,19 @@ mod tests {
         let found = all.find(&Repository::parse("a.io/x").unwrap()).unwrap();
         assert_eq!(found.fields(), ["identity", "", "t"]);
         let mut legacy = DockerConfig::default();
-        legacy.add_legacy(br#"{"a.io": {"username": "u", "password": "p"}}"#).unwrap();
+        legacy
+            .add_legacy(br#"{"a.io": {"username": "u", "password": "p"}}"#)
+            .unwrap();
         assert!(legacy.find(&Repository::parse("a.io/x").unwrap()).is_some());
         #[track_caller]
         fn check(json: &str, want: &str) {
             let error = DockerConfig::default().add(json.as_bytes()).unwrap_err();
             assert_eq!(error.to_string(), want);
         }
-        check("{", "it is not the JSON of a docker configuration (line 1, column 1)");
+        check(
+            "{",
+            "it is not the JSON of a docker configuration (line 1, column 1)",
+        );
         check(
             r#"{"auths": {"a.io": {"auth": "%"}}}"#,
             r#"the auth of entry "a.io" is not base64 of name:password"#,

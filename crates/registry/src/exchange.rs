@@ -130,7 +130,8 @@ impl Remote {
             match answer.status() {
                 StatusCode::UNAUTHORIZED if !authorized && self.is_own(&answer.url) => {
                     let headers = answer.response.headers().get_all(header::WWW_AUTHENTICATE);
-                    let Some(challenge) = challenge::pick(headers.iter().filter_map(|value| value.to_str().ok()))
+                    let Some(challenge) =
+                        challenge::pick(headers.iter().filter_map(|value| value.to_str().ok()))
                     else {
                         return Ok(answer);
                     };
@@ -205,7 +206,10 @@ impl Remote {
         let (namespace, host) = (&self.access().namespace, host(&url));
         if let Some(pause) = self.shared().pause(namespace, &host) {
             if pause > self.limits().wait_max || Instant::now() + pause > self.deadline() {
-                let text = format!("{host} limits requests, and wants none for {}s", pause.as_secs().max(1));
+                let text = format!(
+                    "{host} limits requests, and wants none for {}s",
+                    pause.as_secs().max(1)
+                );
                 let problem = Problem::new(Reason::Limited, text);
                 return Err(Problem {
                     after: Some(pause),
@@ -217,8 +221,7 @@ impl Remote {
         let waits = Instant::now();
         let admission = self.shared().egress.enter(namespace, &host).await;
         self.extend(waits.elapsed());
-        let mut admission = admission
-            .map_err(|refusal| Problem::new(Reason::Closed, refusal.to_string()))?;
+        let mut admission = admission.map_err(|refusal| Problem::new(Reason::Closed, refusal.to_string()))?;
         match timeout_at(self.deadline(), request.send()).await {
             Ok(Ok(response)) => {
                 admission.report(Outcome::Answered);
@@ -281,7 +284,10 @@ pub(crate) fn accepted(from: &Url, mut to: Url) -> Result<Url, Problem> {
     }
     let failed = to.set_username("").is_err() || to.set_password(None).is_err();
     match failed {
-        true => Err(Problem::new(Reason::Refused, "it redirects to no url of a registry")),
+        true => Err(Problem::new(
+            Reason::Refused,
+            "it redirects to no url of a registry",
+        )),
         false => Ok(to),
     }
 }
@@ -320,7 +326,9 @@ fn find_tls(error: &reqwest::Error) -> Option<&rustls::Error> {
         if let Some(found) = cause.downcast_ref() {
             return Some(found);
         }
-        let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let inner = cause
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref);
         next = match inner {
             Some(inner) => Some(inner),
             None => cause.source(),
@@ -413,8 +421,16 @@ mod tests {
         check("https://r/x", "https://cdn/y?sig=1", "https://cdn/y?sig=1");
         check("https://r/x", "https://me:pw@cdn/y", "https://cdn/y");
         check("http://r/x", "https://r/x", "https://r/x");
-        check("https://r/x", "http://r/x", "it redirects to http://r, a less secure protocol");
-        check("https://r/x", "file:///etc", "it redirects to file://, which is no url of a registry");
+        check(
+            "https://r/x",
+            "http://r/x",
+            "it redirects to http://r, a less secure protocol",
+        );
+        check(
+            "https://r/x",
+            "file:///etc",
+            "it redirects to file://, which is no url of a registry",
+        );
     }
 
     #[test]

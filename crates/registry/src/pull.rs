@@ -111,7 +111,10 @@ impl Remote {
     fn check_entries(&self, of: &str, count: usize) -> Result<(), Problem> {
         let max = self.limits().entries_max;
         match count > max {
-            true => Err(Problem::new(Reason::TooLarge, format!("it has more than {max} {of}"))),
+            true => Err(Problem::new(
+                Reason::TooLarge,
+                format!("it has more than {max} {of}"),
+            )),
             false => Ok(()),
         }
     }
@@ -125,7 +128,10 @@ impl Remote {
     ) -> Result<(T, Option<Url>), Problem> {
         let max = self.limits().pages_max;
         if *pages == max {
-            return Err(Problem::new(Reason::TooLarge, format!("its list has more than {max} pages")));
+            return Err(Problem::new(
+                Reason::TooLarge,
+                format!("its list has more than {max} pages"),
+            ));
         }
         *pages += 1;
         let mut answer = self.send(&Ask::get(url.clone())).await?;
@@ -256,7 +262,10 @@ impl Remote {
             manifest = self.get(&Version::Digest(child)).await?;
         }
         match manifest.is_index() {
-            true => Err(Problem::new(Reason::Malformed, "its indexes are nested too deeply")),
+            true => Err(Problem::new(
+                Reason::Malformed,
+                "its indexes are nested too deeply",
+            )),
             false => Ok(Image {
                 digest: manifest.digest.clone(),
                 manifest: manifest.image()?,
@@ -279,7 +288,10 @@ impl Remote {
         let (digest, size) = (checked(blob.digest())?, blob.size());
         let max = self.limits().blob_bytes_max;
         if size > max {
-            return Err(Problem::new(Reason::TooLarge, format!("it is larger than {max} bytes")));
+            return Err(Problem::new(
+                Reason::TooLarge,
+                format!("it is larger than {max} bytes"),
+            ));
         }
         let unknown = || Problem::new(Reason::Digest, "its digest is of an unknown algorithm");
         let mut receiving = Receiving {
@@ -307,7 +319,10 @@ impl Remote {
             }
         }
         let Receiving {
-            hasher, received, out, ..
+            hasher,
+            received,
+            out,
+            ..
         } = receiving;
         if received != size {
             let text = format!("it has {received} bytes, not {size}");
@@ -315,7 +330,10 @@ impl Remote {
         }
         let found = hasher.finish();
         if found != digest.as_ref() {
-            return Err(Problem::new(Reason::Digest, format!("its content has digest {found}")));
+            return Err(Problem::new(
+                Reason::Digest,
+                format!("its content has digest {found}"),
+            ));
         }
         out.flush()
             .map_err(|error| Problem::new(Reason::Write, "its content cannot be written").because(error))
@@ -345,7 +363,10 @@ impl Remote {
                 .header(header::CONTENT_RANGE)
                 .is_some_and(|range| range.starts_with(&format!("bytes {from}-")))
         {
-            return Err(Problem::new(Reason::Malformed, "it sends another range than requested"));
+            return Err(Problem::new(
+                Reason::Malformed,
+                "it sends another range than requested",
+            ));
         }
         while let Some(chunk) = answer.chunk().await? {
             let skipped = usize::try_from(skip).unwrap_or(usize::MAX).min(chunk.len());
@@ -395,7 +416,9 @@ impl Remote {
         }
         let (mut found, mut pages, mut next) = (Vec::new(), 0, Some(url));
         while let Some(url) = next.take() {
-            let page = self.page::<ImageIndex>("page of referrers", &mut pages, url).await;
+            let page = self
+                .page::<ImageIndex>("page of referrers", &mut pages, url)
+                .await;
             let (page, link) = match page {
                 Ok(page) => page,
                 Err(problem) if pages == 1 && is_unknown(&problem) => {
@@ -413,7 +436,12 @@ impl Remote {
         }
         // the registry may ignore the filter
         if let Some(wanted) = artifact_type {
-            found.retain(|found| found.artifact_type().as_ref().is_some_and(|own| own.as_ref() == wanted));
+            found.retain(|found| {
+                found
+                    .artifact_type()
+                    .as_ref()
+                    .is_some_and(|own| own.as_ref() == wanted)
+            });
         }
         Ok(found)
     }
@@ -514,7 +542,10 @@ mod tests {
     #[test]
     fn the_next_page_is_linked() {
         let check = |header, want| assert_eq!(next_link(header), want, "{header}");
-        check("</v2/a/tags/list?n=1&last=x>; rel=\"next\"", Some("/v2/a/tags/list?n=1&last=x"));
+        check(
+            "</v2/a/tags/list?n=1&last=x>; rel=\"next\"",
+            Some("/v2/a/tags/list?n=1&last=x"),
+        );
         check("</a>; rel=\"prev\", </b>; rel=next", Some("/b"));
         check("</a>", None);
         check("garbage", None);
@@ -533,8 +564,16 @@ mod tests {
         }
         check("{}", None, false);
         check("{\"manifests\": []}", None, true);
-        check("{\"manifests\": []}", Some("application/vnd.oci.image.manifest.v1+json"), false);
-        check(&format!("{{\"mediaType\": \"{INDEX}\"}}"), Some("text/html"), true);
+        check(
+            "{\"manifests\": []}",
+            Some("application/vnd.oci.image.manifest.v1+json"),
+            false,
+        );
+        check(
+            &format!("{{\"mediaType\": \"{INDEX}\"}}"),
+            Some("text/html"),
+            true,
+        );
         check(
             "{}",
             Some("application/vnd.docker.distribution.manifest.list.v2+json; charset=utf-8"),

@@ -41,14 +41,18 @@ impl Remote {
             scope: Scope::Push,
             ..Ask::get(self.url("blobs/uploads/").await?)
         };
-        let answer = self.send(&begin.with(header::CONTENT_LENGTH, HeaderValue::from_static("0"))).await?;
+        let answer = self
+            .send(&begin.with(header::CONTENT_LENGTH, HeaderValue::from_static("0")))
+            .await?;
         if answer.status() != StatusCode::ACCEPTED {
             return Err(match answer.status().is_success() {
                 true => Problem::new(Reason::Malformed, "it begins no upload"),
                 false => answer.problem().await,
             });
         }
-        let to = answer.header(header::LOCATION).and_then(|to| answer.url.join(to).ok());
+        let to = answer
+            .header(header::LOCATION)
+            .and_then(|to| answer.url.join(to).ok());
         let to = to.ok_or_else(|| Problem::new(Reason::Malformed, "it names no place for the upload"));
         let mut to = accepted(&answer.url, to?)?;
         drop(answer);
@@ -94,7 +98,10 @@ impl Remote {
     ) -> Result<Digest, Problem> {
         let max = self.limits().manifest_bytes_max;
         if content.len() as u64 > max {
-            return Err(Problem::new(Reason::TooLarge, format!("it is larger than {max} bytes")));
+            return Err(Problem::new(
+                Reason::TooLarge,
+                format!("it is larger than {max} bytes"),
+            ));
         }
         let digest = match version {
             Version::Digest(digest) if content::matches(digest, &content) => Some(digest.clone()),

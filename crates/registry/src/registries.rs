@@ -185,7 +185,10 @@ mod tests {
         values.insert("a", 1, at(0), at(10));
         values.insert("b", 2, at(0), at(20));
         values.insert("c", 3, at(0), at(30));
-        assert_eq!([values.get(&"a", at(0)), values.get(&"b", at(0))], [None, Some(2)]);
+        assert_eq!(
+            [values.get(&"a", at(0)), values.get(&"b", at(0))],
+            [None, Some(2)]
+        );
         assert_eq!(values.get(&"b", at(20)), None);
         assert_eq!(values.extend(&"c", at(0), at(40)), Some(3));
         assert_eq!(values.until(&"c", at(0)), Some(at(40)));

@@ -157,7 +157,8 @@ impl Remote {
 
     async fn ping(&self, scheme: &str) -> Result<(), Problem> {
         let url = Url::parse(&format!("{scheme}://{}/v2/", self.repository.registry()));
-        let url = url.map_err(|error| Problem::new(Reason::Malformed, "its url is malformed").because(error))?;
+        let url =
+            url.map_err(|error| Problem::new(Reason::Malformed, "its url is malformed").because(error))?;
         let request = self.client.get(url.clone());
         self.exchange(request, url).await.map(drop)
     }
@@ -231,7 +232,10 @@ impl Remote {
     async fn realm(&self, text: &str) -> Result<Url, Problem> {
         let refuse = |why: &str| {
             let text: String = text.chars().take(200).collect();
-            Problem::new(Reason::Refused, format!("its token server {text:?} is refused: {why}"))
+            Problem::new(
+                Reason::Refused,
+                format!("its token server {text:?} is refused: {why}"),
+            )
         };
         let url = Url::parse(text).map_err(|_| refuse("that is no url"))?;
         match url.scheme() {
@@ -241,7 +245,11 @@ impl Remote {
             _ => return Err(refuse("it must be https")),
         }
         let own = host(&url) == self.repository.registry() || self.is_own(&url);
-        let literal = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let literal = url
+            .host_str()
+            .unwrap_or_default()
+            .trim_matches(['[', ']'])
+            .to_owned();
         let is_private = literal.parse().is_ok_and(|address| match address {
             std::net::IpAddr::V4(address) => address.is_private() || address.is_loopback(),
             std::net::IpAddr::V6(address) => address.is_unique_local() || address.is_loopback(),
@@ -279,7 +287,8 @@ impl Remote {
         let first = at.clone();
         for _ in 0..=TOKEN_REDIRECTS_MAX {
             let mut request = self.client.get(at.clone());
-            let same = (at.scheme(), at.host_str(), at.port()) == (first.scheme(), first.host_str(), first.port());
+            let same =
+                (at.scheme(), at.host_str(), at.port()) == (first.scheme(), first.host_str(), first.port());
             if let Some(login) = login.clone().filter(|_| same) {
                 request = request.header(header::AUTHORIZATION, login);
             }
@@ -303,7 +312,8 @@ impl Remote {
         scopes: &[&str],
         token: &SecretString,
     ) -> Result<Option<TokenAnswer>, Problem> {
-        let mut form = Url::parse("x:").map_err(|error| Problem::new(Reason::Malformed, "no form").because(error))?;
+        let mut form =
+            Url::parse("x:").map_err(|error| Problem::new(Reason::Malformed, "no form").because(error))?;
         form.query_pairs_mut()
             .append_pair("grant_type", "refresh_token")
             .append_pair("refresh_token", token.expose_secret())
@@ -332,7 +342,10 @@ impl Remote {
         let body = answer.bytes("token", self.limits().token_bytes_max).await?;
         // serde_json's own text may quote a token
         serde_json::from_slice(&body).map_err(|_| {
-            Problem::new(Reason::Malformed, format!("its token server {server} sends no token"))
+            Problem::new(
+                Reason::Malformed,
+                format!("its token server {server} sends no token"),
+            )
         })
     }
 }

@@ -6,8 +6,8 @@ use crate::error::{Error, Problem, Reason};
 use crate::name::Version;
 use crate::remote::Remote;
 use crate::verify::cosign::{
-    BUNDLE_BYTES_MAX, Bundle, PAYLOAD_BYTES_MAX, SIGNATURES_MAX, Signatures, SimpleSignature, is_bundle_layer,
-    signature_tag,
+    BUNDLE_BYTES_MAX, Bundle, PAYLOAD_BYTES_MAX, SIGNATURES_MAX, Signatures, SimpleSignature,
+    is_bundle_layer, signature_tag,
 };
 use crate::verify::notation::{ARTIFACT_TYPE, ATTEMPTS_MAX, ENVELOPE_BYTES_MAX, NotationSignature};
 
@@ -95,7 +95,9 @@ impl Remote {
             signatures.push(NotationSignature {
                 digest: referrer.digest().to_string(),
                 media_type: layer.media_type().to_string(),
-                envelope: self.signature_blob(layer, ENVELOPE_BYTES_MAX, &mut allowance).await?,
+                envelope: self
+                    .signature_blob(layer, ENVELOPE_BYTES_MAX, &mut allowance)
+                    .await?,
             });
         }
         Ok(signatures)

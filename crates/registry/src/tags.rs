@@ -45,7 +45,10 @@ pub fn newest<'a>(
     filter: Option<&str>,
     is_chart: bool,
 ) -> Result<&'a str, TagError> {
-    let filter = filter.filter(|filter| !filter.is_empty()).map(compile).transpose()?;
+    let filter = filter
+        .filter(|filter| !filter.is_empty())
+        .map(compile)
+        .transpose()?;
     let constraint = Constraint::parse(range).map_err(|source| TagError::Range {
         range: range.chars().take(200).collect(),
         source,
@@ -83,9 +86,18 @@ mod tests {
 
     #[test]
     fn the_newest_tag_of_a_range_is_chosen() {
-        let tags: Vec<String> = ["1.0.0", "v1.2.0", "1.10.0", "2.0.0-rc.1", "2.0", "latest", "3.0.0_b1", "1.10.0-x86"]
-            .map(str::to_owned)
-            .to_vec();
+        let tags: Vec<String> = [
+            "1.0.0",
+            "v1.2.0",
+            "1.10.0",
+            "2.0.0-rc.1",
+            "2.0",
+            "latest",
+            "3.0.0_b1",
+            "1.10.0-x86",
+        ]
+        .map(str::to_owned)
+        .to_vec();
         #[track_caller]
         fn check(tags: &[String], range: &str, filter: Option<&str>, is_chart: bool, want: &str) {
             let got = newest(tags, range, filter, is_chart);
@@ -98,7 +110,13 @@ mod tests {
         check(&tags, "*", None, true, "3.0.0_b1");
         check(&tags, ">=1.0.0-0", Some("-x86$"), false, "1.10.0-x86");
         check(&tags, "9.x", None, false, "no match found for semver: 9.x");
-        check(&tags, "one", None, false, "semver 'one' parse error: improper constraint: \"one\"");
+        check(
+            &tags,
+            "one",
+            None,
+            false,
+            "semver 'one' parse error: improper constraint: \"one\"",
+        );
         check(
             &tags,
             "*",

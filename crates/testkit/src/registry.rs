@@ -268,7 +268,10 @@ impl RegistryServer {
         layers: &[(&str, &[u8])],
         annotations: &[(&str, &str)],
     ) -> String {
-        let config = self.blob("application/vnd.cncf.flux.config.v1+json", "{}".as_bytes().to_vec());
+        let config = self.blob(
+            "application/vnd.cncf.flux.config.v1+json",
+            "{}".as_bytes().to_vec(),
+        );
         let layers: Vec<Value> = layers
             .iter()
             .map(|(media_type, bytes)| self.blob(media_type, bytes.to_vec()))
@@ -391,7 +394,9 @@ fn route(shared: &Shared, parts: &Parts, body: Bytes) -> Response {
     // a target of redirects, which knows no credentials
     if let Some(digest) = path.strip_prefix("/elsewhere/") {
         let blob = shared.state().blobs.get(digest).cloned();
-        return blob.map_or_else(unknown_blob, |blob| typed(StatusCode::OK, "application/octet-stream", blob));
+        return blob.map_or_else(unknown_blob, |blob| {
+            typed(StatusCode::OK, "application/octet-stream", blob)
+        });
     }
     let Some(below) = path.strip_prefix("/v2/") else {
         return error(StatusCode::NOT_FOUND, "UNKNOWN", "no such page");
@@ -467,7 +472,10 @@ fn refuse(shared: &Shared, headers: &HeaderMap, method: &Method, below: &str) ->
         RegistryGuard::Basic(..) => "Basic realm=\"test\"".to_owned(),
         RegistryGuard::Token(..) => {
             let ends = ["/tags/list", "/manifests/", "/blobs/", "/referrers/"];
-            let repository = ends.iter().find_map(|end| below.split_once(end)).map(|(name, _)| name);
+            let repository = ends
+                .iter()
+                .find_map(|end| below.split_once(end))
+                .map(|(name, _)| name);
             let actions = match *method == Method::GET || *method == Method::HEAD {
                 true => "pull",
                 false => "pull,push",
@@ -477,9 +485,9 @@ fn refuse(shared: &Shared, headers: &HeaderMap, method: &Method, below: &str) ->
             let granted = token.and_then(|token| shared.state().tokens.get(token).cloned());
             let is_granted = granted.is_some_and(|granted| match &scope {
                 None => true,
-                Some(scope) => granted.split(' ').any(|own| {
-                    own == scope || own == scope.replace(":pull", ":pull,push")
-                }),
+                Some(scope) => granted
+                    .split(' ')
+                    .any(|own| own == scope || own == scope.replace(":pull", ":pull,push")),
             });
             if is_granted {
                 return None;
@@ -528,15 +536,27 @@ fn token(shared: &Shared, parts: &Parts, body: &Bytes) -> Response {
     let token = format!("token-{}", state.count);
     state.tokens.insert(token.clone(), granted);
     let answer = json!({ "token": token, "expires_in": 300 });
-    typed(StatusCode::OK, "application/json", Bytes::from(answer.to_string()))
+    typed(
+        StatusCode::OK,
+        "application/json",
+        Bytes::from(answer.to_string()),
+    )
 }
 
 fn tags(shared: &Shared, repository: &str, query: &BTreeMap<String, String>) -> Response {
     let mut state = shared.state();
-    let endless = state.fault(|fault| *fault == RegistryFault::EndlessTags).is_some();
-    let after_last = state.fault(|fault| *fault == RegistryFault::LinkAfterLast).is_some();
+    let endless = state
+        .fault(|fault| *fault == RegistryFault::EndlessTags)
+        .is_some();
+    let after_last = state
+        .fault(|fault| *fault == RegistryFault::LinkAfterLast)
+        .is_some();
     let Some(all) = state.tags.get(repository) else {
-        return error(StatusCode::NOT_FOUND, "NAME_UNKNOWN", "repository name not known to registry");
+        return error(
+            StatusCode::NOT_FOUND,
+            "NAME_UNKNOWN",
+            "repository name not known to registry",
+        );
     };
     let last = query.get("last").cloned().unwrap_or_default();
     let asked = query.get("n").and_then(|n| n.parse().ok()).unwrap_or(usize::MAX);
@@ -563,7 +583,10 @@ fn manifests(shared: &Shared, parts: &Parts, repository: &str, reference: &str, 
             return error(StatusCode::BAD_REQUEST, "DIGEST_INVALID", "digest invalid");
         }
         let media_type = parts.headers.get(header::CONTENT_TYPE);
-        let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or(MANIFEST).to_owned();
+        let media_type = media_type
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or(MANIFEST)
+            .to_owned();
         let parsed: Value = serde_json::from_slice(&body).unwrap_or_default();
         let layers = parsed["layers"].as_array().cloned().unwrap_or_default();
         let blobs = layers.iter().chain([&parsed["config"]]);
@@ -636,9 +659,12 @@ fn blobs(shared: &Shared, parts: &Parts, own: &str) -> Response {
         (Some(RegistryFault::Lie), Some(first)) => Bytes::from([&[!first], &blob[1..]].concat()),
         _ => blob,
     };
-    let range = parts.headers.get(header::RANGE).and_then(|value| value.to_str().ok());
+    let range = parts
+        .headers
+        .get(header::RANGE)
+        .and_then(|value| value.to_str().ok());
     let from = range.and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
-    let from = from.filter(|from| !shared.options.no_ranges && *from < blob.len());
+    let from = from.filter(|from: &usize| !shared.options.no_ranges && *from < blob.len());
     let rest = blob.slice(from.unwrap_or_default()..);
     let body = match fault {
         Some(RegistryFault::Cut(at)) if at < rest.len() => broken(rest.slice(..at)),
@@ -654,10 +680,19 @@ fn blobs(shared: &Shared, parts: &Parts, own: &str) -> Response {
     response
 }
 
-/// A body whose connection breaks after these bytes.
+/// A body whose connection breaks after these bytes, which are sent before.
 fn broken(bytes: Bytes) -> Body {
-    let pieces = [Ok(bytes), Err(io::Error::from(io::ErrorKind::ConnectionReset))];
-    Body::from_stream(futures::stream::iter(pieces))
+    let pieces = [Some(bytes), None].into_iter();
+    Body::from_stream(futures::stream::unfold(pieces, |mut pieces| async move {
+        match pieces.next()? {
+            Some(bytes) => Some((Ok(bytes), pieces)),
+            None => {
+                // the server writes what it has while nothing more is ready
+                tokio::task::yield_now().await;
+                Some((Err(io::Error::from(io::ErrorKind::ConnectionReset)), pieces))
+            }
+        }
+    }))
 }
 
 fn uploads(

@@ -33,11 +33,16 @@ async fn a_password_is_sent_when_asked_for() {
     let server = guarded(RegistryGuard::Basic("me".to_owned(), "secret".to_owned()));
     resolve(&server, "org/app", named("me", "secret")).await.unwrap();
     let asked = server.take();
-    assert!(asked[..2].iter().all(|asked| asked.authorization.is_none()), "{asked:?}");
+    assert!(
+        asked[..2].iter().all(|asked| asked.authorization.is_none()),
+        "{asked:?}"
+    );
     assert_eq!(asked.last().unwrap().status, 200);
     let error = resolve(&server, "org/app", anonymous()).await.unwrap_err();
     assert!(error.contains("requires credentials"), "{error}");
-    let error = resolve(&server, "org/app", named("me", "wrong")).await.unwrap_err();
+    let error = resolve(&server, "org/app", named("me", "wrong"))
+        .await
+        .unwrap_err();
     assert!(error.contains("refused the credentials (HTTP 401)"), "{error}");
     assert!(!error.contains("wrong"), "{error}");
 }
@@ -51,9 +56,15 @@ async fn a_token_is_kept_for_its_repository() {
         remote.resolve(&Version::tag("v1").unwrap()).await.unwrap();
     }
     let asked = server.take();
-    let tokens: Vec<_> = asked.iter().filter(|asked| asked.path.starts_with("/token")).collect();
+    let tokens: Vec<_> = asked
+        .iter()
+        .filter(|asked| asked.path.starts_with("/token"))
+        .collect();
     assert_eq!(tokens.len(), 1, "{asked:?}");
-    assert!(tokens[0].path.contains("scope=repository%3Aorg%2Fapp%3Apull"), "{tokens:?}");
+    assert!(
+        tokens[0].path.contains("scope=repository%3Aorg%2Fapp%3Apull"),
+        "{tokens:?}"
+    );
     assert!(tokens[0].path.contains("service=test-registry"), "{tokens:?}");
     assert_eq!(asked.last().unwrap().method, "HEAD");
     // an other namespace or password gets none of it
@@ -80,7 +91,11 @@ async fn tokens_are_for_everyone_and_for_refresh_tokens() {
     server.take();
     resolve(&server, "org/app", identity("secret")).await.unwrap();
     let asked = server.take();
-    assert!(asked.iter().any(|asked| (asked.method.as_str(), asked.path.as_str()) == ("POST", "/token")));
+    assert!(
+        asked
+            .iter()
+            .any(|asked| (asked.method.as_str(), asked.path.as_str()) == ("POST", "/token"))
+    );
     resolve(&server, "org/app", identity("wrong")).await.unwrap_err();
 }
 
@@ -94,7 +109,10 @@ async fn credentials_stay_with_the_registry() {
     let remote = open(&registries(), &server, "org/app", named("me", "secret"));
     let image = remote.image(&Version::tag("v1").unwrap()).await.unwrap();
     let mut bytes = Vec::new();
-    remote.blob(&image.manifest.layers()[0], &mut bytes).await.unwrap();
+    remote
+        .blob(&image.manifest.layers()[0], &mut bytes)
+        .await
+        .unwrap();
     assert_eq!(bytes, b"content");
     let asked = cdn.take();
     assert_eq!(asked.len(), 1);
@@ -182,6 +200,9 @@ async fn refused_addresses_are_not_asked() {
     let image = remote.image(&Version::tag("v1").unwrap()).await.unwrap();
     let to = "http://169.254.169.254/elsewhere/{digest}".to_owned();
     server.fault(RegistryFault::Redirect(to), 1);
-    let error = remote.blob(&image.manifest.layers()[0], &mut Vec::new()).await.unwrap_err();
+    let error = remote
+        .blob(&image.manifest.layers()[0], &mut Vec::new())
+        .await
+        .unwrap_err();
     assert_eq!(error.reason(), Reason::Refused);
 }

@@ -31,7 +31,11 @@ async fn a_broken_download_goes_on() {
         server.fault(RegistryFault::Cut(10), 1);
         let remote = open(&registries(), &server, "app", anonymous());
         assert_eq!(download(&remote, &blob).await.unwrap(), CONTENT);
-        let ranges: Vec<_> = server.take().into_iter().filter_map(|asked| asked.range).collect();
+        let ranges: Vec<_> = server
+            .take()
+            .into_iter()
+            .filter_map(|asked| asked.range)
+            .collect();
         assert_eq!(ranges, ["bytes=10-"]);
         // it ends without progress
         server.fault(RegistryFault::Cut(0), usize::MAX);
@@ -52,7 +56,12 @@ async fn content_of_another_digest_is_refused() {
     let mut longer = blob.clone();
     longer.set_size(3);
     let error = download(&remote, &longer).await.unwrap_err();
-    assert!(error.to_string().ends_with("it is larger than the 3 bytes of its descriptor"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("it is larger than the 3 bytes of its descriptor"),
+        "{error}"
+    );
     longer.set_size(30);
     let error = download(&remote, &longer).await.unwrap_err();
     assert!(error.to_string().ends_with("it has 16 bytes, not 30"), "{error}");
@@ -90,8 +99,15 @@ async fn a_registry_that_limits_requests_is_asked_later() {
     assert!(error.after().is_some());
     let asked = server.take().len();
     // nobody of the namespace asks meanwhile, others may
-    let error = open(&registries, &server, "app", anonymous()).resolve(&tag).await.unwrap_err();
-    assert_eq!((error.reason(), server.take().len()), (Reason::Limited, 0), "{asked}");
+    let error = open(&registries, &server, "app", anonymous())
+        .resolve(&tag)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.reason(), server.take().len()),
+        (Reason::Limited, 0),
+        "{asked}"
+    );
     let other = Access {
         namespace: "other".to_owned(),
         ..anonymous()
@@ -117,12 +133,20 @@ async fn failures_and_silence_have_reasons() {
         timeout: Duration::from_millis(200),
         ..anonymous()
     };
-    let error = open(&registries, &server, "app", hasty).resolve(&tag).await.unwrap_err();
+    let error = open(&registries, &server, "app", hasty)
+        .resolve(&tag)
+        .await
+        .unwrap_err();
     assert_eq!(error.reason(), Reason::Timeout);
     assert!(error.to_string().contains("it took longer than 0.2s"), "{error}");
     let gone = server.authority();
     drop(server);
     let name = equate_registry::Repository::parse(&format!("{gone}/app")).unwrap();
-    let error = registries.open(name, anonymous()).unwrap().resolve(&tag).await.unwrap_err();
+    let error = registries
+        .open(name, anonymous())
+        .unwrap()
+        .resolve(&tag)
+        .await
+        .unwrap_err();
     assert_eq!(error.reason(), Reason::Unreachable);
 }

@@ -118,7 +118,13 @@ async fn an_index_leads_to_the_image_of_linux_amd64() {
     };
     let (arm, amd) = (image("arm"), image("amd"));
     let wanted = amd["digest"].as_str().unwrap().to_owned();
-    let whole = index("v1", json!([on(arm.clone(), "linux", "arm64"), on(amd.clone(), "linux", "amd64")]));
+    let whole = index(
+        "v1",
+        json!([
+            on(arm.clone(), "linux", "arm64"),
+            on(amd.clone(), "linux", "amd64")
+        ]),
+    );
     index("bare", json!([amd]));
     index("other", json!([on(arm, "linux", "arm64")]));
     let remote = open(&registries(), &server, "app", anonymous());
@@ -129,7 +135,10 @@ async fn an_index_leads_to_the_image_of_linux_amd64() {
     let digest = remote.resolve(&Version::tag("v1").unwrap()).await.unwrap();
     assert_eq!(digest.as_ref(), whole["digest"].as_str().unwrap());
     let error = remote.image(&Version::tag("other").unwrap()).await.unwrap_err();
-    assert!(error.to_string().contains("no child with platform linux/amd64"), "{error}");
+    assert!(
+        error.to_string().contains("no child with platform linux/amd64"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -19,9 +19,8 @@ async fn blobs_then_the_manifest_are_pushed() {
     let remote = open(&registries(), &server, "org/app", named("me", "secret"));
     let layer = remote.push_blob(Bytes::from_static(b"layer")).await.unwrap();
     assert_eq!(layer.as_ref(), sha256(b"layer"));
-    let descriptor = |kind: &str, bytes: &[u8]| {
-        json!({ "mediaType": kind, "digest": sha256(bytes), "size": bytes.len() })
-    };
+    let descriptor =
+        |kind: &str, bytes: &[u8]| json!({ "mediaType": kind, "digest": sha256(bytes), "size": bytes.len() });
     let manifest = json!({
         "schemaVersion": 2,
         "config": descriptor("application/json", b"{}"),
@@ -29,13 +28,19 @@ async fn blobs_then_the_manifest_are_pushed() {
     });
     let bytes = Bytes::from(manifest.to_string());
     let tag = Version::tag("v1").unwrap();
-    let error = remote.push_manifest(&tag, MANIFEST, bytes.clone()).await.unwrap_err();
+    let error = remote
+        .push_manifest(&tag, MANIFEST, bytes.clone())
+        .await
+        .unwrap_err();
     assert_eq!(error.reason(), Reason::NotFound, "the configuration is missing");
     remote.push_blob(Bytes::from_static(b"{}")).await.unwrap();
     let digest = remote.push_manifest(&tag, MANIFEST, bytes.clone()).await.unwrap();
     assert_eq!(digest.as_ref(), sha256(&bytes));
     assert_eq!(server.stored_manifest("org/app", "v1"), Some(bytes));
-    assert_eq!(server.stored_blob(layer.as_ref()).as_deref(), Some(b"layer".as_slice()));
+    assert_eq!(
+        server.stored_blob(layer.as_ref()).as_deref(),
+        Some(b"layer".as_slice())
+    );
     server.take();
     remote.push_blob(Bytes::from_static(b"layer")).await.unwrap();
     let asked: Vec<String> = server.take().into_iter().map(|asked| asked.method).collect();
