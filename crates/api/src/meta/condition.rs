@@ -98,6 +98,8 @@ string_enum! {
         AuthenticationFailed = "AuthenticationFailed",
         /// The URL is invalid.
         UrlInvalid = "URLInvalid",
+        /// The tags of a repository could not be read.
+        ReadOperationFailed = "ReadOperationFailed",
         /// The bucket could not be read.
         BucketOperationFailed = "BucketOperationFailed",
         /// The OCI artifact could not be pulled.
