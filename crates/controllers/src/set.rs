@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use crate::git_repository::GitRepositories;
+use crate::helm_chart::HelmCharts;
+use crate::helm_repository::HelmRepositories;
 use crate::kit::about::About;
 use crate::kit::controller::Controller;
 use crate::kit::runner::{Pace, Run, Runner};
@@ -16,6 +18,8 @@ use crate::kustomization::Kustomizations;
 pub fn all() -> ControllerSet {
     ControllerSet::new()
         .with::<GitRepositories>()
+        .with::<HelmRepositories>()
+        .with::<HelmCharts>()
         .with::<Kustomizations>()
 }
 

@@ -44,6 +44,9 @@ use super::waker::Waker;
 use super::watcher::{ObjectWatcher, Wake};
 use crate::ownership::graph::OwnershipGraph;
 use crate::sources::artifacts::{self, Artifacts};
+use crate::sources::charts::{ChartRepositories, HelmSettings};
+use crate::sources::http::Http;
+use crate::sources::readers::SourceReaders;
 use crate::sources::{OnEvent, Publishes, SourceEvent, Sources};
 use crate::targets::remote::RemoteClusters;
 use crate::targets::target::{Access, TargetCluster};
@@ -102,6 +105,8 @@ pub struct Kit {
     pub(crate) tally: Tally,
     pub(crate) sources: Sources,
     on_source_change: OnEvent,
+    pub(crate) source_readers: Arc<SourceReaders>,
+    pub(crate) charts: ChartRepositories,
     pub(crate) artifacts: Artifacts,
     pub(crate) inputs: InputWatcher,
     pub(crate) cluster: Cluster,
@@ -230,13 +235,22 @@ impl Kit {
                 waker.wake(&reader, Reason::Source);
             })?
         };
+        let source_readers = Arc::new(SourceReaders::default());
         let on_source_change: OnEvent = {
             let (ownership, waker) = (Arc::clone(&ownership), waker.clone());
+            let others = Arc::clone(&source_readers);
             Arc::new(move |event| {
                 let readers = readers(&mut lock(&ownership), &event);
-                waker.wake_all(readers.into_iter().map(|reader| (reader, Reason::Source)));
+                let readers = readers.into_iter().chain(others.of(&event));
+                waker.wake_all(readers.map(|reader| (reader, Reason::Source)));
             })
         };
+        let charts = ChartRepositories::new(
+            Http::new(settings.egress.clone()),
+            configured::<HelmSettings>(&configuration),
+            storage.clone(),
+            processors.clone(),
+        );
         let sources = Sources::new(&client, pace, &on_source_change);
         Ok(Kit {
             cluster: Cluster::new(client.clone()),
@@ -250,6 +264,8 @@ impl Kit {
             tally: Tally::default(),
             sources,
             on_source_change,
+            source_readers,
+            charts,
             artifacts,
             inputs,
             remote_clusters,
@@ -287,10 +303,7 @@ impl Kit {
 
     /// The settings of one controller by type, or their default.
     pub fn configuration<T: Clone + Default + Send + Sync + 'static>(&self) -> T {
-        let set = self.configuration.get(&TypeId::of::<T>());
-        set.and_then(|set| set.downcast_ref::<T>())
-            .cloned()
-            .unwrap_or_default()
+        configured(&self.configuration)
     }
 
     /// This cluster, for the objects of this kind of owner.
@@ -397,6 +410,15 @@ impl Kit {
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn configured<T: Clone + Default + Send + Sync + 'static>(
+    configuration: &HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+) -> T {
+    let set = configuration.get(&TypeId::of::<T>());
+    set.and_then(|set| set.downcast_ref::<T>())
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// A panic elsewhere leaves no half-done state: the graph's calls are total.

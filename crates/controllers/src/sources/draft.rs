@@ -7,7 +7,7 @@ use std::time::Duration;
 use equate_api::meta::{
     ConditionStatus, ConditionType, Reason, condition, is_true, remove_condition, set_condition,
 };
-use equate_api::source::{Artifact, GitRepositoryStatus};
+use equate_api::source::{Artifact, GitRepositoryStatus, HelmChartStatus, HelmRepositoryStatus};
 use equate_source::Stored;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -38,7 +38,7 @@ macro_rules! source_status {
     )+};
 }
 
-source_status!(GitRepositoryStatus);
+source_status!(GitRepositoryStatus, HelmChartStatus, HelmRepositoryStatus);
 
 /// A newer revision than the artifact's.
 #[derive(Debug, Clone, PartialEq, Eq)]

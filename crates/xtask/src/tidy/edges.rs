@@ -25,6 +25,7 @@ const EDGES: [(&str, &[&str]); 17] = [
             "cel",
             "egress",
             "git",
+            "helm",
             "kustomize",
             "manifest",
             "sops",
