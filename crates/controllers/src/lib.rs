@@ -5,6 +5,7 @@
 
 mod artifact_servers;
 pub mod cel;
+pub mod chart_fetch;
 pub mod corrections;
 pub mod dependencies;
 pub mod engine;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use equate_api::meta::{FINALIZER, SOURCE_MANAGER, SOURCE_STATUS_MANAGER};
-use equate_api::source::{HelmChart, HelmChartStatus, HelmRepository};
+use equate_api::source::{ChartSourceKind, HelmChart, HelmChartStatus, HelmRepository};
 use equate_source::Place;
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -103,7 +103,8 @@ impl Controller for HelmCharts {
     }
 
     async fn ready(&self) {
-        self.kit.sources.ready().await;
+        let kinds: Vec<&str> = ChartSourceKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        self.kit.sources.ready(&kinds).await;
     }
 
     fn declare(object: &HelmChart) -> Result<Declared, controller::Failure> {

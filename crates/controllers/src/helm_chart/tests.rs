@@ -315,3 +315,94 @@ async fn a_chart_of_a_git_repository_is_packaged_with_what_it_needs() {
     session.ready(KIND, "app", "DependencyBuildError", why).await;
     session.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_and_logins_of_charts() {
+    let settings = HelmSettings {
+        chart_bytes_max: 4000,
+        chart_file_bytes_max: 6000,
+        ..HelmSettings::default()
+    };
+    let (session, host, files) = (
+        Session::start(settings).await,
+        Host::start().await,
+        Host::start().await,
+    );
+    let app = chart("app", "1.0.0", &[]);
+    files.put("/app.tgz", app.clone());
+    files.put("/large.tgz", vec![0; 4001]);
+    files.put(
+        "/file.tgz",
+        chart("file", "1.0.0", &[("a.txt", &"x".repeat(6001))]),
+    );
+    files.put("/text.tgz", "no chart");
+    host.require("dXNlcjpwYXNz");
+    files.require("dXNlcjpwYXNz");
+    let url = |name: &str| format!("{}/{name}.tgz", files.address);
+    let entries: Vec<(&str, String)> = ["app", "large", "file", "text", "gone"]
+        .iter()
+        .map(|name| (*name, url(name)))
+        .collect();
+    let entries: Vec<_> = entries
+        .iter()
+        .map(|(name, url)| (*name, "1.0.0", &**url, ""))
+        .collect();
+    host.put("/index.yaml", index(&entries));
+    let login = json!({ "stringData": { "username": "user", "password": "pass" } });
+    session.create("Secret", "login", login).await;
+    let spec = json!({ "url": &host.address, "interval": "1h", "secretRef": { "name": "login" } });
+    session
+        .create("HelmRepository", "charts", json!({ "spec": spec }))
+        .await;
+    let source = json!({ "kind": "HelmRepository", "name": "charts" });
+    let create = async |name: &str| {
+        let spec = json!({ "chart": name, "interval": "1h", "sourceRef": source });
+        session.create(KIND, name, json!({ "spec": spec })).await;
+    };
+
+    // the login stays at the host of the repository
+    create("app").await;
+    let why = "failed to authenticate with the Helm repository: chart pull error: failed to download chart for remote \
+               reference: failed to fetch";
+    session.ready(KIND, "app", "AuthenticationFailed", why).await;
+    assert_eq!(files.requests().first().map(String::as_str), Some("/app.tgz 401"));
+    session
+        .patch(
+            "HelmRepository",
+            "charts",
+            json!({ "spec": { "passCredentials": true } }),
+        )
+        .await;
+    session.reconcile(KIND, "app", "1").await;
+    let status = session
+        .ready(KIND, "app", "ChartPullSucceeded", "pulled 'app'")
+        .await;
+    assert_eq!(session.bytes(&status), app);
+
+    for (name, why) in [
+        (
+            "large",
+            "size of chart exceeds '4000' bytes limit (--helm-chart-max-size)",
+        ),
+        ("file", "is larger than the maximum file size 6000"),
+        ("text", "failed to load chart metadata from written chart"),
+        ("gone", "404 Not Found"),
+    ] {
+        create(name).await;
+        session.ready(KIND, name, "ChartPullError", why).await;
+    }
+
+    // a suspended chart is left alone
+    session
+        .patch(KIND, "app", json!({ "spec": { "suspend": true } }))
+        .await;
+    files.requests();
+    session.reconcile(KIND, "app", "2").await;
+    assert!(
+        files
+            .requests()
+            .iter()
+            .all(|request| !request.starts_with("/app.tgz"))
+    );
+    session.stop().await;
+}

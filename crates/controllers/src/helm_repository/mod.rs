@@ -147,6 +147,8 @@ impl Controller for HelmRepositories {
             Plan::Clear => match self.remove(declared).await {
                 Ok(()) => {
                     run.write_status(HelmRepositoryStatus::default()).await?;
+                    // its run ends here
+                    self.finished(run.key());
                     Acted::Released
                 }
                 Err(error) => Acted::Done(Done::NotRemoved(error)),

@@ -212,6 +212,14 @@ async fn credentials_limits_and_addresses() {
     let why = "must contain either 'ca.crt' or both 'tls.crt' and 'tls.key'";
     session.ready(KIND, "tls", "AuthenticationFailed", why).await;
 
+    // a host that accepts connections and does not answer
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/", silent.local_addr().unwrap());
+    create("silent", json!({ "url": address, "timeout": "1s" })).await;
+    let why = "no complete answer within 1s (spec.timeout)";
+    session.ready(KIND, "silent", "Failed", why).await;
+    session.delete(KIND, "silent").await;
+
     create("oci", json!({ "url": "oci://a.example/charts" })).await;
     let why = "'oci' URL scheme cannot be used with 'default' HelmRepository type";
     let status = session.ready(KIND, "oci", "URLInvalid", why).await;
@@ -229,6 +237,7 @@ async fn credentials_limits_and_addresses() {
         }
     })
     .await;
+    assert_eq!(session.behind(), Vec::<String>::new());
     session.delete(KIND, "oci").await;
     session.stop().await;
 }

@@ -224,20 +224,15 @@ impl Sources {
         .collect()
     }
 
-    /// Waits until the sources are known that this process reconciles, and GitRepositories in any case. A
-    /// kind without definition has no sources.
-    pub(crate) async fn ready(&self) {
-        let served = {
-            let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
-            served.values().map(Arc::clone).collect::<Vec<_>>()
-        };
-        for kind in served {
-            kind.known().await;
-        }
-        if !self.serves_kind(GitRepository::KIND)
-            && let Some(kind) = self.others.get(GitRepository::KIND)
-        {
-            kind.known().await;
+    /// Waits until the sources of these kinds are known that this process reconciles, and GitRepositories in
+    /// any case. A kind without definition has no sources.
+    pub(crate) async fn ready(&self, kinds: &[&'static str]) {
+        for kind in kinds {
+            match (self.served(kind), self.others.get(kind)) {
+                (Some(served), _) => served.known().await,
+                (None, Some(other)) if *kind == GitRepository::KIND => other.known().await,
+                (None, _) => {}
+            }
         }
     }
 

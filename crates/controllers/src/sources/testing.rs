@@ -320,6 +320,11 @@ impl Session {
         std::fs::read(self.folder.path().join("artifacts").join(artifact.path)).unwrap()
     }
 
+    /// The sources that were not checked yet.
+    pub(crate) fn behind(&self) -> Vec<String> {
+        self.engine.behind()
+    }
+
     pub(crate) async fn stop(self) {
         self.engine.stop().await;
     }

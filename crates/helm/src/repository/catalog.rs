@@ -157,4 +157,24 @@ entries:
         assert_eq!(offer.url.as_deref(), Some("app-1.2.0.tgz"));
         assert_eq!((&*offer.digest, &*offer.name), ("aa", "app"));
     }
+
+    #[test]
+    fn a_catalog_is_a_fraction_of_its_text() {
+        let mut text = "apiVersion: v1\nentries:\n  app:\n".to_owned();
+        for minor in 0..200 {
+            text.push_str(&format!(
+                "  - apiVersion: v2\n    description: {}\n    digest: {}\n    name: app\n    urls:\n    \
+                 - https://charts.example.com/files/app-1.{minor}.0.tgz\n    version: 1.{minor}.0\n",
+                "words ".repeat(100),
+                "0".repeat(64),
+            ));
+        }
+        let catalog = Catalog::parse(text.as_bytes(), &IndexLimits::default()).unwrap();
+        assert!(
+            catalog.weight() * 2 < text.len(),
+            "{} of {}",
+            catalog.weight(),
+            text.len()
+        );
+    }
 }
