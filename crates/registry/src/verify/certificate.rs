@@ -80,6 +80,7 @@ pub(super) struct KeyUsage(u16);
 
 impl KeyUsage {
     pub(super) const DIGITAL_SIGNATURE: u16 = 0x8000;
+    pub(super) const CONTENT_COMMITMENT: u16 = 0x4000;
     pub(super) const CERT_SIGN: u16 = 0x0400;
 
     pub(super) fn has(self, bit: u16) -> bool {

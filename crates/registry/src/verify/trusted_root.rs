@@ -12,6 +12,9 @@ pub const TRUSTED_ROOT_BYTES_MAX: usize = 1 << 20;
 /// The most authorities or logs of one kind, and certificates of one authority.
 pub const TRUSTED_ENTRIES_MAX: usize = 100;
 
+/// `targets/trusted_root.json` of sigstore/root-signing, commit 60cf2ce8 of 2026-08-21.
+const PUBLIC_GOOD: &[u8] = include_bytes!("public_good.json");
+
 /// A trusted root cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustedRootError {
@@ -102,6 +105,15 @@ pub struct TrustedRoot {
 }
 
 impl TrustedRoot {
+    /// The root of the public Sigstore, as it was when this program was built. Releases renew it; nobody is
+    /// asked for a newer one.
+    ///
+    /// # Errors
+    /// Never, because a test reads it.
+    pub fn public_good() -> Result<Self, TrustedRootError> {
+        Self::parse(PUBLIC_GOOD)
+    }
+
     /// Parses `trusted_root.json`.
     ///
     /// # Errors
@@ -218,4 +230,76 @@ fn timestamp_authority(given: wire::Authority) -> Result<Authority, TrustedRootE
         parsed.leaf = Some(parsed.intermediates.remove(0));
     }
     Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_of_the_public_sigstore_is_read() {
+        let root = TrustedRoot::public_good().unwrap();
+        let urls: Vec<&str> = root.logs.iter().map(|log| log.url.as_str()).collect();
+        assert_eq!(
+            urls,
+            [
+                "https://rekor.sigstore.dev",
+                "https://log2025-1.rekor.sigstore.dev"
+            ]
+        );
+        let counts = [
+            root.authorities.len(),
+            root.certificate_logs.len(),
+            root.timestamp_authorities.len(),
+        ];
+        assert_eq!(counts, [2, 2, 1]);
+        assert!(root.timestamp_authorities[0].leaf.is_some());
+    }
+
+    #[test]
+    fn broken_roots_are_refused() {
+        let check = |change: &str, to: &str, expected: &str| {
+            let text = std::str::from_utf8(PUBLIC_GOOD).unwrap();
+            assert!(text.contains(change), "{change}");
+            let error = TrustedRoot::parse(text.replacen(change, to, 1).as_bytes()).unwrap_err();
+            assert!(error.to_string().starts_with(expected), "{change}: {error}");
+        };
+        check("{", "[", "failed to proto-json unmarshal trusted root");
+        check(
+            "vnd.dev.sigstore.trustedroot",
+            "json",
+            "unsupported TrustedRoot media type: application/json",
+        );
+        check(
+            "SHA2_256",
+            "SHA2_512",
+            "unsupported tlog hash algorithm: SHA2_512",
+        );
+        check("\"logId\"", "\"log\"", "tlog missing log ID");
+        check(
+            "\"rawBytes\": \"MF",
+            "\"rawBytes\": \"MG",
+            "failed to parse public key for tlog: https://",
+        );
+        check(
+            "\"rawBytes\": \"MII",
+            "\"rawBytes\": \"MIJ",
+            "failed to parse certificate for https://",
+        );
+        check(
+            "\"certChain\"",
+            "\"chain\"",
+            "CertificateAuthority missing cert chain",
+        );
+        check(
+            "2021-01-12T11",
+            "yesterday",
+            "failed to proto-json unmarshal trusted root",
+        );
+        check(
+            "\"start\"",
+            "\"begin\"",
+            "tlog missing public key validity period start time",
+        );
+    }
 }

@@ -1,19 +1,29 @@
 //! Sigstore's JSON: trusted roots, bundles, and the bodies of log entries, as protobuf and Rekor write them.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use jiff::Timestamp;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
-/// Bytes in base64.
+const LENIENT: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+/// Bytes in base64 as protobuf reads it: with either alphabet, with or without padding and line ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Bytes(pub(super) Vec<u8>);
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let bytes = STANDARD.decode(&text);
+        let mut text = String::deserialize(deserializer)?;
+        text.retain(|c| !matches!(c, '\r' | '\n'));
+        let bytes = match text.contains(['-', '_']) {
+            true => URL_SAFE.decode(&text),
+            false => STANDARD.decode(&text),
+        };
         bytes.map(Self).map_err(|_| D::Error::custom("invalid base64"))
     }
 }

@@ -234,20 +234,16 @@ impl Keyless<'_> {
         identity_of(certificate, identities)
     }
 
-    /// The times at which the certificate must have been valid. Entries of Rekor 2 have none, so that a
-    /// timestamp authority must have seen the signature.
+    /// The times at which the certificate must have been valid: those of logs and of timestamp authorities.
+    /// Entries of Rekor 2 have none, so that a timestamp authority must have seen the signature.
     fn times(&self, root: &TrustedRoot) -> Result<Vec<Timestamp>, CosignError> {
         if self.entries.is_empty() {
             return Err(CosignError::NoLogEntry);
         }
-        let promised = check_entries(self.entries, root, self.signed)?;
-        if self.entries.iter().any(LogEntry::has_time) {
-            return match promised.is_empty() {
-                true => Err(CosignError::NoTime),
-                false => Ok(promised),
-            };
+        let mut times = check_entries(self.entries, root, self.signed)?;
+        if times.is_empty() && self.entries.iter().any(LogEntry::has_time) {
+            return Err(CosignError::NoTime);
         }
-        let mut times = Vec::new();
         let mut last = None;
         for timestamp in self.timestamps {
             match check_timestamp(timestamp, self.signed.signature, &root.timestamp_authorities) {

@@ -96,7 +96,9 @@ fn check_leaf(leaf: &Certificate) -> Result<(), ChainProblem> {
     {
         return rule("if the basic constraints extension is present, the ca field must be set to false");
     }
-    if key_usage(leaf)?.bits() != KeyUsage::DIGITAL_SIGNATURE {
+    let usage = key_usage(leaf)?;
+    let others = usage.bits() & !(KeyUsage::DIGITAL_SIGNATURE | KeyUsage::CONTENT_COMMITMENT);
+    if !usage.has(KeyUsage::DIGITAL_SIGNATURE) || others != 0 {
         return rule("the key usage must be \"Digital Signature\" only");
     }
     if let Some((usages, _)) = leaf.extended_key_usage()? {

@@ -1,4 +1,5 @@
-//! The envelope of a signature: intact, with a valid chain of certificates. Who may sign is not decided here.
+//! The envelope of a signature: intact, with a valid chain of certificates. The policy decides whether its
+//! signer counts.
 
 use jiff::Timestamp;
 

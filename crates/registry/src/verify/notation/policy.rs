@@ -28,7 +28,7 @@ pub enum PolicyError {
     Invalid(String),
     /// A trusted identity is malformed.
     #[error(
-        "trust policy statement \"{statement}\" has trusted identity \"{identity}\" with invalid identity value"
+        "trust policy: trust policy statement \"{statement}\" has trusted identity \"{identity}\" with invalid identity value"
     )]
     Identity {
         /// The statement.
