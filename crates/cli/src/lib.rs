@@ -4,6 +4,7 @@
 //! commands share know no command.
 
 mod api;
+mod artifact;
 mod build;
 mod charts;
 mod completion;
@@ -103,6 +104,8 @@ impl App {
             Command::Explain(args) => return Ok(runtime.block_on(explain::run(args, kinds))?),
             Command::Build(args) => build::run(args, runtime)?,
             Command::Template(args) => template::run(&args, runtime)?,
+            Command::Push(args) => runtime.block_on(artifact::push::run(*args))?,
+            Command::Pull(args) => runtime.block_on(artifact::pull::run(*args))?,
             Command::Get(args) => runtime.block_on(get::run(args, kinds))?,
             Command::Tree(args) => runtime.block_on(tree::run(args, kinds))?,
             Command::Events(args) => runtime.block_on(events::run(args, kinds))?,

@@ -8,8 +8,8 @@
 use crate::connection::{self, ClusterOptions};
 use crate::kinds::Kinds;
 use crate::{
-    api, build, controllers, diff, events, explain, flux, get, install, manual, reconcile, suspend, template,
-    tree, up, version,
+    api, artifact, build, controllers, diff, events, explain, flux, get, install, manual, reconcile, suspend,
+    template, tree, up, version,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -48,7 +48,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run an embedded cluster on this machine and reconcile it with a git repository.
     Up(up::Args),
-    /// Run the controllers that reconcile GitRepositories and Kustomizations in a cluster.
+    /// Run the controllers that reconcile sources and Kustomizations in a cluster.
     Controllers(Box<controllers::Args>),
     /// Install Equate's controllers in a cluster, in place of Flux's or beside them.
     Install(install::Args),
@@ -78,6 +78,10 @@ pub(crate) enum Command {
     Export(flux::export::Args),
     /// Reconcile a Flux object now and wait for the result.
     Reconcile(reconcile::Args),
+    /// Push a directory to an OCI registry, like `flux push artifact`.
+    Push(Box<artifact::push::Args>),
+    /// Pull an artifact from an OCI registry into a directory, like `flux pull artifact`.
+    Pull(Box<artifact::pull::Args>),
     /// Suspend reconciliation of Flux objects.
     Suspend(suspend::Suspend),
     /// Resume reconciliation of Flux objects and wait until they are ready.
@@ -107,7 +111,16 @@ pub(crate) enum Command {
 /// The options that select a cluster and namespace.
 const CLUSTER_OPTIONS: [&str; 3] = ["kubeconfig", "context", "namespace"];
 /// Commands that use none of these options, and hide them from their help.
-const WITHOUT_CLUSTER: [&str; 6] = ["up", "build", "api", "version", "completion", "man"];
+const WITHOUT_CLUSTER: [&str; 8] = [
+    "up",
+    "build",
+    "push",
+    "pull",
+    "api",
+    "version",
+    "completion",
+    "man",
+];
 /// Commands that run their own cluster.
 const OWN_CLUSTER: [&str; 2] = ["up", "api"];
 

@@ -5,14 +5,18 @@
 
 mod artifact_servers;
 pub mod cel;
+pub mod chart_fetch;
 pub mod corrections;
 pub mod dependencies;
 pub mod engine;
 pub mod git_repository;
+pub mod helm_chart;
+pub mod helm_repository;
 mod key;
 pub mod kit;
 pub mod kustomization;
 mod object_ref;
+pub mod oci_repository;
 mod own_loop;
 pub mod ownership;
 pub mod policy;
@@ -29,5 +33,6 @@ pub use own_loop::OwnLoop;
 pub use policy::Policy;
 pub use set::{ControllerSet, all};
 pub use shards::Shards;
+pub use sources::charts::HelmSettings;
 pub use targets::client::{AnswerError, AnswerLimits, LimitLayer, Limited, LimitedBody};
 pub use targets::kubeconfig::{KubeConfigError, open_kubeconfig};

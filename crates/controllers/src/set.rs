@@ -6,16 +6,22 @@
 use std::sync::Arc;
 
 use crate::git_repository::GitRepositories;
+use crate::helm_chart::HelmCharts;
+use crate::helm_repository::HelmRepositories;
 use crate::kit::about::About;
 use crate::kit::controller::Controller;
 use crate::kit::runner::{Pace, Run, Runner};
 use crate::kit::services::Kit;
 use crate::kustomization::Kustomizations;
+use crate::oci_repository::OciRepositories;
 
 /// All controllers of Equate, in display order.
 pub fn all() -> ControllerSet {
     ControllerSet::new()
         .with::<GitRepositories>()
+        .with::<OciRepositories>()
+        .with::<HelmRepositories>()
+        .with::<HelmCharts>()
         .with::<Kustomizations>()
 }
 

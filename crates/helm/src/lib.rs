@@ -17,6 +17,7 @@
 //! | [`hooks`] | hooks and their events |
 //! | [`release`] | release records and state |
 //! | [`repository`] | repository indexes and `oci://` references |
+//! | [`package`] | packing of charts |
 //! | [`listing`] | the output of `helm template` |
 //! | [`load`] | loading from archives, directories and files |
 //! | [`log`] | lines that Helm logs |
@@ -40,6 +41,7 @@ pub mod manifests;
 pub mod metadata;
 mod open;
 pub mod order;
+pub mod package;
 pub mod provenance;
 pub mod release;
 pub mod render;

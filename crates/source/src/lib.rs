@@ -26,4 +26,6 @@ pub use storage::{
     Blob, FileNameError, MediaType, Place, PlaceError, Publisher, Retention, Storage, StorageError, Stored,
     StoredFile,
 };
-pub use tree::{ComposeError, ContentId, Entry, Included, Parts, ReadError, Submodule, Tree, TreeError};
+pub use tree::{
+    ComposeError, ContentId, Entry, Included, Parts, ReadError, Submodule, Tree, TreeError, UnpackError,
+};

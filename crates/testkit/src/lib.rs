@@ -10,6 +10,7 @@ pub mod faults;
 pub mod git;
 pub mod peers;
 pub mod real;
+pub mod registry;
 pub mod replay;
 pub mod wire;
 

@@ -98,6 +98,8 @@ string_enum! {
         AuthenticationFailed = "AuthenticationFailed",
         /// The URL is invalid.
         UrlInvalid = "URLInvalid",
+        /// The tags of a repository could not be read.
+        ReadOperationFailed = "ReadOperationFailed",
         /// The bucket could not be read.
         BucketOperationFailed = "BucketOperationFailed",
         /// The OCI artifact could not be pulled.
@@ -106,6 +108,22 @@ string_enum! {
         OciArtifactLayerOperationFailed = "OCIArtifactLayerOperationFailed",
         /// The Helm index could not be read.
         IndexationFailed = "IndexationFailed",
+        /// The object that a chart is from cannot be read.
+        SourceUnavailable = "SourceUnavailable",
+        /// The source of a chart has no artifact.
+        NoSourceArtifact = "NoSourceArtifact",
+        /// The reference names no chart.
+        InvalidChartReference = "InvalidChartReference",
+        /// The chart could not be pulled.
+        ChartPullError = "ChartPullError",
+        /// The chart's version cannot be changed.
+        MetadataPatchError = "MetadataPatchError",
+        /// The values files cannot be merged.
+        ValuesFilesError = "ValuesFilesError",
+        /// A chart that the chart needs cannot be added.
+        DependencyBuildError = "DependencyBuildError",
+        /// The chart could not be packaged.
+        ChartPackageError = "ChartPackageError",
         /// The chart was pulled.
         ChartPullSucceeded = "ChartPullSucceeded",
         /// The chart was packaged.

@@ -8,7 +8,7 @@ use equate_controllers::kit::lease::{LeaseConfig, LeaseConfigError};
 use equate_controllers::kit::tenants::Tenants;
 use equate_controllers::policy::{ArtifactServer, ArtifactServers, Policy, WorkloadIdentityPolicy};
 use equate_controllers::shards::{SelectorError, Slice};
-use equate_controllers::{Key, Shards};
+use equate_controllers::{HelmSettings, Key, Shards};
 use equate_git::{SshAlgorithmError, SshAlgorithms};
 use equate_source::Retention;
 
@@ -47,6 +47,8 @@ pub(crate) struct Args {
     pub(crate) storage: StorageFlags,
     #[command(flatten, next_help_heading = SOURCES)]
     pub(crate) ssh: SshFlags,
+    #[command(flatten, next_help_heading = SOURCES)]
+    pub(crate) helm: HelmFlags,
     /// Maximum time of one build, fetch or download, also if a spec allows more; it does not limit the wait for readiness.
     #[arg(long, help_heading = RECONCILIATION, value_name = "DURATION", default_value = "10m", value_parser = positive)]
     pub(crate) timeout_max: Duration,
@@ -299,6 +301,33 @@ pub(crate) struct SshFlags {
 impl SshFlags {
     pub(crate) fn algorithms(&self) -> Result<SshAlgorithms, SshAlgorithmError> {
         SshAlgorithms::new(&self.ssh_kex_algos, &self.ssh_hostkey_algos)
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct HelmFlags {
+    /// Maximum size of the index of a Helm repository, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 50 << 20, value_parser = clap::value_parser!(u64).range(1..))]
+    helm_index_max_size: u64,
+    /// Maximum size of a packed Helm chart, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 10 << 20, value_parser = clap::value_parser!(u64).range(1..))]
+    helm_chart_max_size: u64,
+    /// Maximum size of a file in a Helm chart, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 5 << 20, value_parser = clap::value_parser!(u64).range(1..))]
+    helm_chart_file_max_size: u64,
+    /// Time to keep the unused index of a Helm repository in memory.
+    #[arg(long, value_name = "DURATION", default_value = "15m")]
+    helm_cache_ttl: Duration,
+}
+
+impl HelmFlags {
+    pub(crate) fn settings(&self) -> HelmSettings {
+        HelmSettings {
+            index_bytes_max: self.helm_index_max_size,
+            chart_bytes_max: self.helm_chart_max_size,
+            chart_file_bytes_max: self.helm_chart_file_max_size,
+            index_ttl: self.helm_cache_ttl.get(),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ const fn flag(name: &'static str, why: &'static str) -> Flag {
 }
 
 /// Accepted with a warning.
-const IGNORED: [Flag; 11] = [
+const IGNORED: [Flag; 7] = [
     flag(
         "kube-api-qps",
         "requests are few, and the API server's priority and fairness limits them",
@@ -41,22 +41,12 @@ const IGNORED: [Flag; 11] = [
         "tokens are cached per credential until they expire",
     ),
     flag(
-        "helm-index-max-size",
-        "there is no controller for Helm repositories",
-    ),
-    flag("helm-chart-max-size", "there is no controller for Helm charts"),
-    flag(
-        "helm-chart-file-max-size",
-        "there is no controller for Helm charts",
-    ),
-    flag(
         "helm-cache-max-size",
-        "there is no controller for Helm repositories",
+        "parsed indexes stay in memory, up to 96 MiB together",
     ),
-    flag("helm-cache-ttl", "there is no controller for Helm repositories"),
     flag(
         "helm-cache-purge-interval",
-        "there is no controller for Helm repositories",
+        "unused indexes are dropped when another one is used",
     ),
 ];
 

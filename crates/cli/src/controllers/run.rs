@@ -182,6 +182,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
         .timeout_max(args.timeout_max.get())
         .egress(egress)
         .configure(transit)
+        .configure(args.helm.settings())
         .observer(metrics.observer());
     // the start sends requests, and the API server may not answer
     let engine = tokio::select! {

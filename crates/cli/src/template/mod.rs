@@ -1,6 +1,6 @@
 //! `equate template`: prints the output of `helm template`, byte for byte, without Helm.
 //!
-//! The chart is a local directory or archive; nothing is fetched. Without `--dry-run=server` no cluster is
+//! The chart is a local directory or archive, or comes from a repository with `--repo`. Without `--dry-run=server` no cluster is
 //! used: the version and API versions come from `--kube-version` and `--api-versions` or are Helm's defaults,
 //! and `lookup` finds nothing.
 
@@ -13,6 +13,7 @@ use crate::connection::{ConnectError, Options};
 use crate::failure::{Failure, is_broken_pipe};
 use cluster::Cluster;
 use equate_api::meta::Duration;
+use equate_controllers::chart_fetch::ChartFetchError;
 use equate_helm::cache::Cache;
 use equate_helm::capabilities::{Capabilities, KubeVersion, KubeVersionError};
 use equate_helm::dependencies::{self, MissingDependencies, NotInstallable};
@@ -25,7 +26,7 @@ use equate_helm::render::{self, Rendered, Request};
 use equate_helm::values::{UserValues, UserValuesError};
 use equate_helm::{Chart, Limits, Values};
 use equate_template::{Library, Session, TemplateSet, Value};
-use options::{InstallationOptions, Switch};
+use options::{InstallationOptions, RepositoryOptions, Switch};
 use std::borrow::Cow;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -52,13 +53,15 @@ const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
   equate template ./charts/web
   # Render an archive as release web in the namespace shop
   equate template web ./web-1.2.0.tgz -n shop -f prod.yaml --set image.tag=v7
+  # Render a chart of a repository
+  equate template web podinfo --repo https://stefanprodan.github.io/podinfo --version 6.x
   # Print one template
   equate template web ./charts/web -s templates/deployment.yaml
   # Use the API versions of a cluster, and let `lookup` read it
   equate template web ./charts/web --dry-run=server"
 )]
 pub(crate) struct Args {
-    /// Release name, which is optional, and chart: a local directory or .tgz archive.
+    /// Release name, which is optional, and chart: a local directory or .tgz archive, or a name with --repo.
     #[arg(value_name = "[NAME] CHART", required = true, num_args = 1..)]
     names: Vec<String>,
     /// Read values from YAML files, or from standard input (`-`); the last file wins (can be repeated).
@@ -139,8 +142,8 @@ pub(crate) struct Args {
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     debug: Switch,
-    /// Version of a chart to fetch; no effect on local charts.
-    #[arg(long, value_name = "VERSION", hide = true)]
+    /// Version of a chart to fetch with --repo, or a range (default: the newest); no effect on local charts.
+    #[arg(long, value_name = "VERSION")]
     version: Option<String>,
     /// Verify the archive with its signature file (CHART.tgz.prov) before use.
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
@@ -149,9 +152,11 @@ pub(crate) struct Args {
     /// File with the public keys that --verify trusts (default: the keyring in `~/.gnupg`).
     #[arg(long, value_name = "FILE", value_parser = options::path())]
     keyring: Option<PathBuf>,
-    /// Repository to fetch the chart from; not supported yet.
-    #[arg(long, value_name = "URL", hide = true)]
+    /// Repository to fetch the chart from, by its name.
+    #[arg(long, value_name = "URL")]
     repo: Option<String>,
+    #[command(flatten)]
+    repository: RepositoryOptions,
     /// Maximum time to render, such as `30s`; 0 means no limit.
     #[arg(long, value_name = "DURATION", default_value = "5m0s")]
     timeout: Duration,
@@ -186,8 +191,15 @@ pub(crate) enum TemplateError {
     },
     #[error("path {0:?} not found")]
     NotFound(String),
-    #[error("could not fetch {0}: charts are not fetched yet; use a local directory or archive")]
+    #[error(
+        "could not fetch {0}: repository names, oci:// and URLs of archives are not supported yet; use --repo URL, \
+         a local directory or an archive"
+    )]
     NotLocal(String),
+    #[error("--verify is not supported with --repo; fetch the chart and its signature first")]
+    VerifyFetched,
+    #[error(transparent)]
+    Fetch(#[from] ChartFetchError),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
@@ -319,11 +331,11 @@ impl Args {
     }
 
     /// The local chart, if it is installable.
-    fn chart(&self, name: &str) -> Result<Chart, TemplateError> {
+    fn chart(&self, name: &str, runtime: &Runtime) -> Result<Chart, TemplateError> {
         let name = name.trim();
         let path = Path::new(name);
         if let Some(repo) = options::non_empty(self.repo.as_ref()) {
-            return Err(TemplateError::NotLocal(format!("{name} of {repo}")));
+            return self.fetched(repo, name, runtime);
         }
         if !path.exists() {
             return Err(match path.is_absolute() || name.starts_with('.') {
@@ -338,12 +350,18 @@ impl Args {
             true => verify::chart(&path, options::non_empty_path(self.keyring.as_deref()), &limits)?,
             false => Chart::from_path(&path, &limits)?,
         };
-        dependencies::check_installable(&chart)?;
-        if chart.metadata.deprecated {
-            warn("this chart is deprecated");
+        checked(chart)
+    }
+
+    /// A chart of a repository.
+    fn fetched(&self, repo: &str, name: &str, runtime: &Runtime) -> Result<Chart, TemplateError> {
+        if self.verify.is_on() {
+            return Err(TemplateError::VerifyFetched);
         }
-        dependencies::check_present(&chart).map_err(TemplateError::Dependencies)?;
-        Ok(chart)
+        let repository = self.repository.open(repo)?;
+        let version = options::non_empty(self.version.as_ref()).map_or("", String::as_str);
+        let archive = runtime.block_on(repository.fetch(name, version))?;
+        checked(Chart::from_archive(&archive, &Limits::default())?)
     }
 
     fn choices(&self) -> Choices {
@@ -401,6 +419,16 @@ impl Args {
     }
 }
 
+/// The chart, if it is installable and complete.
+fn checked(chart: Chart) -> Result<Chart, TemplateError> {
+    dependencies::check_installable(&chart)?;
+    if chart.metadata.deprecated {
+        warn("this chart is deprecated");
+    }
+    dependencies::check_present(&chart).map_err(TemplateError::Dependencies)?;
+    Ok(chart)
+}
+
 pub(crate) fn render_name_template(template: &str) -> Result<String, TemplateError> {
     let mut set = TemplateSet::new(Library::Sprig);
     set.parse("name-template", template)
@@ -417,7 +445,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), TemplateError> {
     let (capabilities, cluster) = args.cluster(runtime)?;
     let (name, chart) = args.name_and_chart()?;
     let values = args.values()?;
-    let chart = args.chart(chart)?;
+    let chart = args.chart(chart, runtime)?;
     release::check_name(&name).map_err(|error| TemplateError::Name(name.clone(), error))?;
     let release = Release {
         name,

@@ -1,7 +1,9 @@
 //! Options in Helm's syntax: switches with `=false`, options that are unset if empty, and options that only
 //! an installation uses.
 
+use super::TemplateError;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use equate_controllers::chart_fetch::ChartRepository;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -42,6 +44,57 @@ pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
 #[derive(Debug, thiserror::Error)]
 #[error("expected true or false")]
 pub(crate) struct InvalidSwitch;
+
+/// How the repository of `--repo` is addressed.
+#[derive(Debug, clap::Args)]
+pub(super) struct RepositoryOptions {
+    /// User name at the repository.
+    #[arg(long, value_name = "NAME", requires = "repo")]
+    username: Option<String>,
+    /// Password at the repository.
+    #[arg(long, value_name = "PASSWORD", requires = "repo")]
+    password: Option<String>,
+    /// Send user name and password also to other hosts that the index names.
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
+          default_value = "false", default_missing_value = "true", hide_default_value = true)]
+    pass_credentials: Switch,
+    /// File with CA certificates to trust in addition to the system's.
+    #[arg(long, value_name = "FILE", requires = "repo", value_parser = path())]
+    ca_file: Option<PathBuf>,
+    /// File with the client's certificate.
+    #[arg(long, value_name = "FILE", requires = "repo", requires = "key_file", value_parser = path())]
+    cert_file: Option<PathBuf>,
+    /// File with the key of the client's certificate.
+    #[arg(long, value_name = "FILE", requires = "repo", requires = "cert_file", value_parser = path())]
+    key_file: Option<PathBuf>,
+}
+
+impl RepositoryOptions {
+    pub(super) fn open(&self, url: &str) -> Result<ChartRepository, TemplateError> {
+        let read = |path: &Option<PathBuf>| {
+            let path = non_empty_path(path.as_deref());
+            let read = path.map(|path| {
+                std::fs::read(path).map_err(|source| TemplateError::Read {
+                    path: path.display().to_string(),
+                    source,
+                })
+            });
+            read.transpose()
+        };
+        let (certificate, key) = (read(&self.cert_file)?, read(&self.key_file)?);
+        let client = certificate.zip(key);
+        let client = client.map(|(certificate, key)| [certificate, b"\n".to_vec(), key].concat());
+        let repository = ChartRepository::new(url).with_certificates(read(&self.ca_file)?, client);
+        let login = non_empty(self.username.as_ref()).zip(non_empty(self.password.as_ref()));
+        Ok(match login {
+            Some((username, password)) => {
+                let pass = self.pass_credentials.is_on();
+                repository.with_login(username.clone(), password.clone(), pass)
+            }
+            None => repository,
+        })
+    }
+}
 
 /// Options of `helm template` that do not change its output.
 #[derive(Debug, clap::Args)]

@@ -155,18 +155,21 @@ fn kinds_without_a_controller_are_unsupported() {
 fn a_kustomization_with_an_unsupported_source_fails_at_once() {
     let fleet = Fleet::empty();
     let source = "apiVersion: source.toolkit.fluxcd.io/v1
-kind: OCIRepository
+kind: Bucket
 metadata: { name: app, namespace: flux-system }
-spec: { interval: 1m, url: oci://registry.example.org/app }
+spec: { interval: 1m, bucketName: app, endpoint: minio.example.org }
 ";
-    let from_oci = kustomization("a", "").replace(
+    let from_bucket = kustomization("a", "").replace(
         "kind: GitRepository, name: flux-system",
-        "kind: OCIRepository, name: app",
+        "kind: Bucket, name: app",
     );
-    fleet.commit("clusters/dev/a.yaml", Some(&format!("{source}---\n{from_oci}")));
+    fleet.commit(
+        "clusters/dev/a.yaml",
+        Some(&format!("{source}---\n{from_bucket}")),
+    );
     let (code, text) = once(&fleet, &[]);
     assert_eq!(code, Some(1), "{text}");
-    let reason = "Kustomization/a: its source OCIRepository/app is unsupported: Equate has no controller";
+    let reason = "Kustomization/a: its source Bucket/app is unsupported: Equate has no controller";
     assert!(text.contains(reason), "{text}");
     assert!(!text.contains("--timeout"), "{text}");
 }

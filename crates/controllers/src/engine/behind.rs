@@ -1,25 +1,18 @@
 //! Finds objects whose status `Ready` is outdated: a status outlives the process that wrote it, and a
 //! new revision is known before any run begins with it.
 
-use equate_api::kustomize::SourceKind;
-
 use super::Engine;
 use crate::ownership::declaration::Declaration;
-use crate::{Key, ObjectRef};
 
 impl Engine {
     /// The sources that this process has not fetched yet, and objects that are ready at an older
     /// revision, as sentences. Suspended objects are not behind.
     pub fn behind(&self) -> Vec<String> {
         let graph = self.kit.ownership();
-        let kind = SourceKind::GitRepository.as_str();
-        let sources = self.kit.sources.repositories.all();
-        let sources = sources.iter().filter_map(|source| {
-            let reference = ObjectRef::of(kind, &Key::of(&source.metadata));
-            let ours = self.kit.reconciles(kind, &source.metadata) && !source.spec.suspend;
-            (ours && !graph.announcements.is_source_checked(&reference))
-                .then(|| format!("{reference}: not fetched yet"))
-        });
+        let sources = self.kit.sources.reconciled().into_iter();
+        let sources = sources
+            .filter(|source| !graph.announcements.is_source_checked(source))
+            .map(|source| format!("{source}: not fetched yet"));
         let owners = graph.declarations().filter_map(|(owner, declaration)| {
             let artifact = self.kit.sources.artifact(&declaration.source)?;
             let outdated = is_outdated(declaration, &artifact.revision);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use equate_api::meta::Reason;
 use equate_api::source::Artifact;
 use equate_git::{Commit, Remote, Revision, Signers};
 use equate_source::{Ignore, Limits, Parts, Stored, Submodule, Tree};
@@ -73,7 +74,7 @@ pub(crate) async fn publish(
         publish_fetched(&context, &own, &revision, fetched, included)
     });
     let published = publishing.done().await;
-    published.unwrap_or_else(|_| Err(Failure::broken(&declared.key)))
+    published.unwrap_or_else(|_| Err(Failure::broken(Reason::GitOperationFailed, &declared.key)))
 }
 
 /// A commit with everything that comes from its host.

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::declared::Declared;
 use crate::kit::read::ReadError;
+use crate::sources::secrets::value;
 
 #[derive(Debug, Error)]
 pub(crate) enum SecretError {
@@ -290,12 +291,8 @@ impl Keys<'_> {
         })
     }
 
-    /// An empty value counts as absent, as in Flux.
     fn get(&self, key: &str) -> Option<&[u8]> {
-        self.data
-            .get(key)
-            .map(|value| &*value.0)
-            .filter(|value| !value.is_empty())
+        value(self.data, key)
     }
 
     fn required(&self, protocol: &'static str, key: &'static str) -> SecretError {

@@ -72,7 +72,7 @@ pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
         return Plan::Delete;
     }
     if let Some(field) = declared.unsupported {
-        let failure = Failure::unsupported(field);
+        let failure = Failure::unsupported(field, "repository");
         return Plan::Fail { failure, lost: false };
     }
     match seen {

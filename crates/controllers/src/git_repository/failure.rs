@@ -1,28 +1,21 @@
-//! Failures of a source: the condition, its reason and message, and whether a retry helps. Reasons and the
-//! beginnings of well-known messages are those of Flux's source-controller.
+//! Failures of a GitRepository. Reasons and the beginnings of well-known messages are those of Flux's
+//! source-controller.
 
 use std::error::Error;
 
 use equate_api::meta::{ConditionType, Reason};
-use equate_egress::Refusal;
 use equate_git::{FetchError, GithubError, Kind, ResolveError, SubmoduleError};
-use equate_source::{ComposeError, PlaceError, StorageError, TreeError};
+use equate_source::{ComposeError, TreeError};
 
 use super::credentials::SecretError;
-use crate::Key;
-use crate::kit::controller::{self, Retry};
+use crate::kit::controller::Retry;
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// The condition beside `Ready`; none where only `Stalled` is set.
-    pub(crate) condition: Option<ConditionType>,
-    pub(crate) reason: Reason,
-    pub(crate) message: String,
-    /// Whether it can succeed without a change of the spec.
-    pub(crate) retry: Retry,
-}
+pub(crate) use crate::sources::failure::Failure;
+
+/// The beginning of the message if a repository cannot be read.
+pub(super) const CHECKOUT: &str = "failed to checkout and determine revision";
 
 fn passing(passing: bool) -> Retry {
     match passing {
@@ -31,69 +24,13 @@ fn passing(passing: bool) -> Retry {
     }
 }
 
-impl From<PlaceError> for controller::Failure {
-    /// No API server accepts such a name.
-    fn from(error: PlaceError) -> Self {
-        Self::stalled(Reason::Failed, error.to_string())
-    }
-}
-
 impl Failure {
-    /// The failure without its own condition.
-    pub(crate) fn general(&self) -> controller::Failure {
-        controller::Failure {
-            reason: self.reason,
-            message: self.message.clone(),
-            retry: self.retry,
-        }
-    }
-
-    /// Whether the status hides the revision: it is not verified, or it is the first (`first`) and was
-    /// never fetched.
-    pub(crate) fn hides_revision(&self, first: bool) -> bool {
-        match self.condition {
-            Some(ConditionType::SourceVerified) => true,
-            Some(ConditionType::FetchFailed) => first,
-            _ => false,
-        }
-    }
-
-    pub(crate) fn unsupported(field: &str) -> Self {
-        Self {
-            condition: None,
-            reason: Reason::Unsupported,
-            message: format!(
-                "{field} is not supported yet; remove it. Until then the repository is not fetched \
-                 and the last artifact is kept"
-            ),
-            retry: Retry::Never,
-        }
-    }
-
     pub(crate) fn secret(error: &SecretError) -> Self {
         Self {
             condition: Some(ConditionType::FetchFailed),
             reason: error.reason(),
             message: chain(error),
             retry: passing(!error.is_final()),
-        }
-    }
-
-    /// The failure with a way to repair it.
-    pub(crate) fn advised(mut self, advice: Option<String>) -> Self {
-        if let Some(advice) = advice {
-            self.message = format!("{} ({advice})", self.message);
-        }
-        self
-    }
-
-    /// The host does not answer this namespace, and is not asked.
-    pub(crate) fn closed(refusal: &Refusal) -> Self {
-        Self {
-            condition: Some(ConditionType::FetchFailed),
-            reason: Reason::GitOperationFailed,
-            message: format!("failed to checkout and determine revision: {refusal}"),
-            retry: Retry::Backoff,
         }
     }
 
@@ -204,7 +141,7 @@ impl Failure {
             condition: Some(ConditionType::FetchFailed),
             reason,
             message: format!(
-                "failed to checkout and determine revision: {}{}",
+                "{CHECKOUT}: {}{}",
                 chain(error),
                 match kind {
                     Kind::Timeout => limit.operators(),
@@ -221,25 +158,6 @@ impl Failure {
             reason: Reason::GitOperationFailed,
             message: format!("failed to read the commit's files: {}", chain(error)),
             // another commit may be smaller, or without the faulty file
-            retry: Retry::Backoff,
-        }
-    }
-
-    pub(crate) fn storage(error: &StorageError) -> Self {
-        Self {
-            condition: Some(ConditionType::StorageOperationFailed),
-            reason: Reason::ArchiveOperationFailed,
-            message: format!("unable to archive artifact to storage: {}", chain(error)),
-            retry: Retry::Backoff,
-        }
-    }
-
-    /// A thread panicked: a defect, with details in the log.
-    pub(crate) fn broken(key: &Key) -> Self {
-        Self {
-            condition: Some(ConditionType::FetchFailed),
-            reason: Reason::GitOperationFailed,
-            message: format!("internal error while reconciling {key}; see the controller's log"),
             retry: Retry::Backoff,
         }
     }

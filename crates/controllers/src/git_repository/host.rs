@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use equate_api::meta::Reason;
 use equate_egress::Outcome;
 use equate_git::Kind;
 use tokio::task::spawn_blocking;
 
 use super::Context;
 use super::declared::Declared;
-use super::failure::Failure;
+use super::failure::{CHECKOUT, Failure};
 use crate::kit::queue::without_worker;
 use crate::kit::time_limit::TimeLimit;
 
@@ -35,7 +36,12 @@ impl Context {
     ) -> Result<T, Failure> {
         let done = async {
             let done = spawn_blocking(session).await;
-            done.unwrap_or_else(|_| (Err(Failure::broken(&declared.key)), None))
+            done.unwrap_or_else(|_| {
+                (
+                    Err(Failure::broken(Reason::GitOperationFailed, &declared.key)),
+                    None,
+                )
+            })
         };
         let host = equate_git::host(&declared.url);
         let Some(host) = host.filter(|_| self.git.substitute(&declared.url).is_none()) else {
@@ -43,7 +49,8 @@ impl Context {
         };
         without_worker(async {
             let admission = self.egress.enter(&declared.key.namespace, &host).await;
-            let mut admission = admission.map_err(|refusal| Failure::closed(&refusal))?;
+            let mut admission = admission
+                .map_err(|refusal| Failure::closed(Reason::GitOperationFailed, CHECKOUT, &refusal))?;
             let (done, outcome) = done.await;
             if let Some(outcome) = outcome {
                 admission.report(outcome);

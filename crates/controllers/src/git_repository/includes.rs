@@ -6,14 +6,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use equate_api::kustomize::SourceKind;
 use equate_api::meta::Reason;
 use equate_api::source::{Artifact, GitRepository, Include};
 use equate_source::Included;
 
-use super::Context;
 use super::declared::Declared;
 use super::failure::Failure;
+use super::{ABOUT, Context};
 use crate::Key;
 use crate::kit::mirror::{Change, Mirror};
 use crate::sources::publisher;
@@ -142,7 +141,7 @@ pub(super) fn trees(
             .filter(|path| !path.is_empty())
             .unwrap_or(name);
         let object = cx.repositories.get(&key(&declared.key, include));
-        let publisher = object.and_then(|object| publisher(SourceKind::GitRepository, &object.metadata));
+        let publisher = object.and_then(|object| publisher(ABOUT.kind, &object.metadata));
         let tree = publisher.and_then(|publisher| cx.storage.tree(&publisher, &artifact.digest));
         let tree = tree.ok_or_else(|| {
             Failure::copy(format!(

@@ -39,7 +39,6 @@ use self::act::Done;
 use self::decide::{Plan, Seen};
 use self::declared::Declared;
 use self::includes::Includers;
-use self::report::StatusDraft;
 use self::watches::Watches;
 use crate::kit::about::{About, Column, Concurrency};
 use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable, own_reason};
@@ -50,6 +49,8 @@ use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
 use crate::kit::wake::Reason;
 use crate::kit::waker::Waker;
+use crate::sources::draft::Draft;
+use crate::sources::store;
 use crate::{Key, ObjectRef};
 
 /// A longer operation gets a status about its progress.
@@ -111,7 +112,7 @@ impl Controller for GitRepositories {
         Self {
             cx: Arc::new(Context {
                 client: kit.client.clone(),
-                repositories: kit.mirror(),
+                repositories: kit.serve_source(),
                 git: kit.git.clone(),
                 storage: kit.storage.clone(),
                 watches: Watches::default(),
@@ -209,7 +210,7 @@ impl Controller for GitRepositories {
     }
 
     fn suspended(declared: &Arc<Declared>, status: GitRepositoryStatus) -> GitRepositoryStatus {
-        StatusDraft::new(declared, &status, Timestamp::now()).suspended()
+        Draft::new(&status, declared.generation, Timestamp::now()).suspended()
     }
 
     fn finished(&self, key: &Key) {
@@ -222,7 +223,7 @@ impl Controller for GitRepositories {
         self.cx.watches.leave(key);
         let place = Place::new(ABOUT.kind, &key.namespace, &key.name);
         if let (Absence::Deleted, true, Ok(place)) = (why, self.cx.repositories.is_ready(), place)
-            && let Err(error) = self.remove(place).await
+            && let Err(error) = store::remove(&self.cx.storage, place).await
         {
             tracing::warn!(%key, error, "cannot remove the artifacts of a deleted GitRepository");
         }
@@ -287,17 +288,10 @@ impl GitRepositories {
     /// Removes its artifacts first: without the finalizer, nothing knows them.
     async fn delete(&self, declared: &Declared) -> Acted<Done> {
         self.cx.watches.leave(&declared.key);
-        match self.remove(declared.publisher.place().clone()).await {
+        match store::remove(&self.cx.storage, declared.publisher.place().clone()).await {
             Ok(()) => Acted::Released,
             Err(error) => Acted::Done(Done::NotRemoved(error)),
         }
-    }
-
-    async fn remove(&self, place: Place) -> Result<(), String> {
-        let storage = self.cx.storage.clone();
-        let removed = spawn_blocking(move || storage.remove(&place).map_err(|error| chain(&error)));
-        // the store logs its panic, and the next start removes the rest
-        removed.await.unwrap_or(Ok(()))
     }
 }
 
@@ -311,7 +305,8 @@ fn progressing(
     status: &GitRepositoryStatus,
     revision: Option<&str>,
 ) -> GitRepositoryStatus {
-    StatusDraft::new(declared, status, Timestamp::now()).progressing(revision)
+    let news = revision.map(report::news);
+    Draft::new(status, declared.generation, Timestamp::now()).progressing(news.as_ref())
 }
 
 impl Reconcilable for GitRepository {

@@ -1,14 +1,10 @@
 //! Observes the artifact in the store, and the revision of the reference. It only reads, except that the
 //! store removes a damaged archive.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use equate_api::source::GitRepositoryStatus;
 use equate_git::Remote;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
-use tokio::task::spawn_blocking;
 
 use super::Context;
 use super::credentials::{self, SecretError};
@@ -17,7 +13,8 @@ use super::declared::Declared;
 use super::failure::Failure;
 use super::host::outcome;
 use super::includes;
-use crate::kit::read::{chain, read};
+use crate::sources::secrets::{SecretData, SecretReadError, read_secret};
+use crate::sources::store::{Form, is_stored};
 
 /// Observes the store, then the repository.
 pub(super) async fn observe(
@@ -58,24 +55,9 @@ async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitReposi
     let Some(artifact) = status.artifact else {
         return Artifact::None;
     };
-    let (own, publisher) = (Arc::clone(cx), declared.publisher.clone());
-    let adopted = spawn_blocking(move || {
-        let adopted = own
-            .storage
-            .adopt(&publisher, &artifact.path, &artifact.digest, &artifact.revision);
-        // artifacts past the retention are also removed where nothing new is published
-        let collected = own.storage.collect(publisher.place());
-        for error in [adopted.as_ref().err(), collected.as_ref().err()]
-            .into_iter()
-            .flatten()
-        {
-            tracing::warn!(place = %publisher.place(), error = %chain(error), "cannot read or clean the artifact store");
-        }
-        adopted.ok().flatten().is_some()
-    });
-    match adopted.await {
-        Ok(true) => Artifact::Stored,
-        _ => Artifact::Lost,
+    match is_stored(&cx.storage, &declared.publisher, artifact, Form::Tree).await {
+        true => Artifact::Stored,
+        false => Artifact::Lost,
     }
 }
 
@@ -137,23 +119,17 @@ async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, F
     cx.at_host(declared, opening).await
 }
 
-pub(super) async fn secret(
-    cx: &Context,
-    namespace: &str,
-    name: &str,
-) -> Result<BTreeMap<String, ByteString>, SecretError> {
-    match read::<Secret>(&cx.client, namespace, name).await {
-        Ok(Some(secret)) => Ok(secret.data.unwrap_or_default()),
-        found => {
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            Err(match found {
-                Err(source) => SecretError::Read {
-                    namespace,
-                    name,
-                    source,
-                },
-                Ok(_) => SecretError::Absent { namespace, name },
-            })
+pub(super) async fn secret(cx: &Context, namespace: &str, name: &str) -> Result<SecretData, SecretError> {
+    let read = read_secret(&cx.client, namespace, name).await;
+    read.map_err(|error| {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        match error {
+            SecretReadError::Read(source) => SecretError::Read {
+                namespace,
+                name,
+                source,
+            },
+            SecretReadError::Absent(_) => SecretError::Absent { namespace, name },
         }
-    }
+    })
 }

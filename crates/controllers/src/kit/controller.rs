@@ -67,6 +67,12 @@ pub trait Controller: Sized + Send + Sync + 'static {
     /// Creates the controller of one process.
     fn new(kit: &Arc<Kit>) -> Self;
 
+    /// Whether an object needs the kind's finalizer. One that does not, and has it, loses it with
+    /// [`Acted::Released`].
+    fn is_finalized(_object: &Self::Object) -> bool {
+        true
+    }
+
     /// Parses an object.
     fn declare(object: &Self::Object) -> Result<Self::Declared, Failure>;
 

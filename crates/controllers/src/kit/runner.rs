@@ -181,8 +181,8 @@ impl<C: Controller> Runner<C> {
             if let Some(finalizer) = C::ABOUT.finalizer {
                 match (deleting, run.has_finalizer(finalizer)) {
                     (true, false) => return Err(Stop::Gone),
-                    (false, false) => run.set_finalizer(finalizer, true).await?,
-                    (_, true) => {}
+                    (false, false) if C::is_finalized(&object) => run.set_finalizer(finalizer, true).await?,
+                    (false, false) | (_, true) => {}
                 }
             } else if deleting {
                 return Ok(Next::Await.into());
@@ -216,7 +216,7 @@ impl<C: Controller> Runner<C> {
                     return self.publish(run, report).await;
                 }
                 Acted::Released => {
-                    if let Some(finalizer) = C::ABOUT.finalizer {
+                    if let Some(finalizer) = C::ABOUT.finalizer.filter(|own| run.has_finalizer(own)) {
                         run.set_finalizer(finalizer, false).await?;
                     }
                     return Err(Stop::Gone);

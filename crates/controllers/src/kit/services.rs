@@ -14,13 +14,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use equate_api::source::GitRepository;
 use equate_apply::cluster::Cluster;
 use equate_apply::id::ObjectId;
 use equate_apply::owner::OwnerKind;
 use equate_apply::rules::OwnerRules;
 use equate_egress::Egress;
 use equate_git::Mirrors;
+use equate_registry::Registries;
 use equate_source::Storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
@@ -30,6 +30,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::backoff::Jitter;
+use super::controller::Reconcilable;
 use super::events::Recorder;
 use super::feed::Pace;
 use super::inputs::InputWatcher;
@@ -44,7 +45,10 @@ use super::waker::Waker;
 use super::watcher::{ObjectWatcher, Wake};
 use crate::ownership::graph::OwnershipGraph;
 use crate::sources::artifacts::{self, Artifacts};
-use crate::sources::{Publishes as _, SourceEvent, Sources, source_event};
+use crate::sources::charts::{ChartRepositories, HelmSettings};
+use crate::sources::http::Http;
+use crate::sources::readers::SourceReaders;
+use crate::sources::{OnEvent, Publishes, SourceEvent, Sources};
 use crate::targets::remote::RemoteClusters;
 use crate::targets::target::{Access, TargetCluster};
 use crate::{ObjectRef, OwnLoop, Policy, Shards};
@@ -99,8 +103,12 @@ pub struct Kit {
     pub waker: Waker,
     pub(crate) settings: Settings,
     pub(crate) git: Mirrors,
+    pub(crate) registries: Registries,
     pub(crate) tally: Tally,
     pub(crate) sources: Sources,
+    on_source_change: OnEvent,
+    pub(crate) source_readers: Arc<SourceReaders>,
+    pub(crate) charts: ChartRepositories,
     pub(crate) artifacts: Artifacts,
     pub(crate) inputs: InputWatcher,
     pub(crate) cluster: Cluster,
@@ -229,16 +237,25 @@ impl Kit {
                 waker.wake(&reader, Reason::Source);
             })?
         };
-        let repositories: Mirror<GitRepository> = Mirror::new(client.clone(), pace.clone());
-        let on_source_change: Arc<dyn Fn(SourceEvent) + Send + Sync> = {
+        let source_readers = Arc::new(SourceReaders::default());
+        let on_source_change: OnEvent = {
             let (ownership, waker) = (Arc::clone(&ownership), waker.clone());
+            let others = Arc::clone(&source_readers);
             Arc::new(move |event| {
                 let readers = readers(&mut lock(&ownership), &event);
-                waker.wake_all(readers.into_iter().map(|reader| (reader, Reason::Source)));
+                let readers = readers.into_iter().chain(others.of(&event));
+                waker.wake_all(readers.map(|reader| (reader, Reason::Source)));
             })
         };
-        let sources = Sources::new(repositories.clone(), &client, pace, &on_source_change);
-        let kit = Kit {
+        let charts = ChartRepositories::new(
+            Http::new(settings.egress.clone()),
+            configured::<HelmSettings>(&configuration),
+            storage.clone(),
+            processors.clone(),
+        );
+        let sources = Sources::new(&client, pace, &on_source_change);
+        let registries = Registries::new(settings.egress.clone(), equate_registry::Limits::default());
+        Ok(Kit {
             cluster: Cluster::new(client.clone()),
             objects,
             client,
@@ -247,8 +264,12 @@ impl Kit {
             waker,
             settings,
             git,
+            registries,
             tally: Tally::default(),
             sources,
+            on_source_change,
+            source_readers,
+            charts,
             artifacts,
             inputs,
             remote_clusters,
@@ -263,10 +284,7 @@ impl Kit {
             configuration,
             kinds,
             changes,
-        };
-        kit.registry().enter(repositories.clone(), &kit.changes);
-        kit.follow_repositories(&repositories, on_source_change);
-        Ok(kit)
+        })
     }
 
     /// The mirror of a custom resource, shared by all callers.
@@ -289,10 +307,7 @@ impl Kit {
 
     /// The settings of one controller by type, or their default.
     pub fn configuration<T: Clone + Default + Send + Sync + 'static>(&self) -> T {
-        let set = self.configuration.get(&TypeId::of::<T>());
-        set.and_then(|set| set.downcast_ref::<T>())
-            .cloned()
-            .unwrap_or_default()
+        configured(&self.configuration)
     }
 
     /// This cluster, for the objects of this kind of owner.
@@ -369,25 +384,19 @@ impl Kit {
         registry.begin.drain(..).for_each(|begin| begin());
     }
 
-    /// Follows GitRepositories from the start, also if another process reconciles them.
-    fn follow_repositories(
-        &self,
-        repositories: &Mirror<GitRepository>,
-        on_source_change: Arc<dyn Fn(SourceEvent) + Send + Sync>,
-    ) {
+    /// The mirror of sources that this process reconciles. Their controller calls this when it is made:
+    /// from then on the readers of their artifacts are woken, and read them from the store.
+    pub(crate) fn serve_source<K: Publishes + Reconcilable>(&self) -> Mirror<K> {
+        let (mirror, shards) = (self.mirror::<K>(), self.settings.shards.clone());
+        self.sources.serve(&mirror, &shards, &self.on_source_change);
         let (ownership, waker) = (Arc::clone(&self.ownership), self.waker.clone());
-        let here = self.kinds.contains("GitRepository");
-        let shards = self.settings.shards.clone();
-        repositories.subscribe(move |change: &Change<GitRepository>| {
-            if let Some(event) = source_event(change) {
-                on_source_change(event);
-            }
-            let own = |object: &Arc<GitRepository>| here && shards.own(&object.metadata);
+        mirror.subscribe(move |change: &Change<K>| {
+            let own = |object: &Arc<K>| shards.own(object.meta());
             let (was, is) = (change.before.as_ref().map(own), change.after.as_ref().map(own));
             if was == is {
                 return;
             }
-            let source = ObjectRef::of(GitRepository::KIND.as_str(), &change.key);
+            let source = ObjectRef::of(K::KIND, &change.key);
             let wakes = match is {
                 // another process fetches it: its status is all there is to know
                 Some(false) => lock(&ownership).source_checked(&source),
@@ -399,11 +408,21 @@ impl Kit {
             };
             waker.wake_all(wakes);
         });
+        mirror
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn configured<T: Clone + Default + Send + Sync + 'static>(
+    configuration: &HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+) -> T {
+    let set = configuration.get(&TypeId::of::<T>());
+    set.and_then(|set| set.downcast_ref::<T>())
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// A panic elsewhere leaves no half-done state: the graph's calls are total.
@@ -420,6 +439,6 @@ fn readers(graph: &mut OwnershipGraph, event: &SourceEvent) -> Vec<ObjectRef> {
             }
             graph.readers(source)
         }
-        SourceEvent::Kind(kind) => graph.readers_of(kind.as_str()),
+        SourceEvent::Kind(kind) => graph.readers_of(kind),
     }
 }

@@ -48,7 +48,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use equate_api::kustomize::{InventoryEntry, Kustomization, KustomizationStatus};
+use equate_api::kustomize::{InventoryEntry, Kustomization, KustomizationStatus, SourceKind};
 use equate_api::meta::{FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER};
 use equate_apply::id::ObjectId;
 use equate_apply::owner::{Owner, OwnerKind};
@@ -170,7 +170,8 @@ impl Controller for Kustomizations {
     }
 
     async fn ready(&self) {
-        self.kit.sources.repositories.ready().await;
+        let kinds: Vec<&str> = SourceKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        self.kit.sources.ready(&kinds).await;
     }
 
     fn declare(object: &Kustomization) -> Result<Declared, controller::Failure> {

@@ -28,6 +28,8 @@ pub enum Wait {
     SourceAbsent(SourceKind, Key),
     /// The source has no artifact.
     NoArtifact(SourceKind, Key),
+    /// The source has no artifact, and this process has no controller of its kind.
+    NoArtifactElsewhere(SourceKind, Key),
     /// The source's artifact is not in the store.
     NotStored(SourceKind, Key),
     /// The source's artifact is being fetched.
@@ -66,6 +68,7 @@ impl Wait {
             | Wait::SourceAbsent(..)
             | Wait::SourceUnlisted(..)
             | Wait::NoArtifact(..)
+            | Wait::NoArtifactElsewhere(..)
             | Wait::NotStored(..)
             | Wait::Fetching { trouble: Some(_), .. }
             | Wait::Unfetched { .. } => Reason::ArtifactFailed,
@@ -117,12 +120,12 @@ impl fmt::Display for Wait {
             Wait::SourceAbsent(kind, key) => {
                 write!(f, "{kind}.source.toolkit.fluxcd.io \"{}\" not found", key.name)
             }
-            Wait::NoArtifact(kind @ SourceKind::GitRepository, key) => {
+            Wait::NoArtifact(kind, key) => {
                 write!(f, "Source artifact not found, waiting for {kind}/{key}")
             }
-            Wait::NoArtifact(kind, key) => write!(
+            Wait::NoArtifactElsewhere(kind, key) => write!(
                 f,
-                "Source artifact not found, waiting for {kind}/{key}, which Equate does not reconcile; \
+                "Source artifact not found, waiting for {kind}/{key}, which this process does not reconcile; \
                  check that its controller runs"
             ),
             Wait::Fetching { revision, trouble } => {

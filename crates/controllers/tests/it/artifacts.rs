@@ -27,6 +27,8 @@ async fn start() -> Session {
             external_artifacts: true,
             ..Policy::default()
         },
+        // its sources are of another process
+        selector: Some("!app".to_owned()),
         ..Options::default()
     };
     Session::with(&[], options).await

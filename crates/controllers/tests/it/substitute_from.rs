@@ -8,7 +8,7 @@ use kube::CustomResourceExt as _;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::session::{DEADLINE, HOME, Session, config_map, ready};
+use crate::session::{DEADLINE, HOME, Options, Session, config_map, ready};
 
 const LABEL: &str = "reconcile.fluxcd.io/watch";
 /// A secret value that must not leak.
@@ -399,10 +399,15 @@ async fn kustomization_post_build_substitute_from_hides_what_expressions_derive(
 async fn kustomization_post_build_substitute_from_hides_secrets_in_health() {
     let source = json!({
         "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "OCIRepository",
-        "metadata": { "name": "charts", "namespace": HOME },
+        "metadata": { "name": "charts", "namespace": HOME, "labels": { "far": "yes" } },
         "spec": { "url": "oci://registry.invalid/${shown^^}", "interval": "10m" },
     });
-    let session = Session::start(&[("apps/a.yaml", &*source.to_string())]).await;
+    let options = Options {
+        // the source is of another process
+        selector: Some("!far".to_owned()),
+        ..Options::default()
+    };
+    let session = Session::with(&[("apps/a.yaml", &*source.to_string())], options).await;
     session.define(OciRepository::crd()).await;
     make(
         &session,

@@ -409,11 +409,15 @@ where
         + Serialize
         + std::fmt::Debug,
 {
-    let object = json!({
+    let mut object = json!({
         "apiVersion": K::api_version(&()), "kind": K::kind(&()),
         "metadata": { "name": name, "labels": session.labels() },
         "spec": spec,
     });
+    if K::kind(&()) == OciRepository::kind(&()) {
+        // of another process
+        object["metadata"]["labels"]["far"] = json!("yes");
+    }
     let api: Api<K> = Api::namespaced(session.client.clone(), &session.here("@home-a"));
     let served = async || {
         let object: K = serde_json::from_value(object.clone()).unwrap();
@@ -449,6 +453,7 @@ async fn opens_nothing(session: &Session, kind: &str, source: &str, expected: &s
 async fn a_forged_status_opens_no_artifact_of_another_source() {
     let options = Options {
         http_retries: Some(0),
+        selector: Some("!far".to_owned()),
         ..Options::default()
     };
     let a = map("@home-a", "a", "of the platform");
@@ -481,7 +486,8 @@ async fn a_forged_status_opens_no_artifact_of_another_source() {
     let revision = format!("latest@sha256:{}", "1".repeat(64));
     let files = [("app/a.yaml", &*session.here(&a))];
     let artifact = server.publish("theirs", &revision, &files);
-    let object = json!({ "metadata": { "name": "theirs", "labels": session.labels() }, "spec": oci });
+    let mut object = json!({ "metadata": { "name": "theirs", "labels": session.labels() }, "spec": oci });
+    object["metadata"]["labels"]["far"] = json!("yes");
     create::<OciRepository>(&session, "@home", with_kind::<OciRepository>(object)).await;
     published::<OciRepository>(&session, "theirs", &artifact).await;
     let spec = json!({ "sourceRef": { "kind": "OCIRepository", "name": "theirs" } });
@@ -517,6 +523,7 @@ async fn a_forged_status_makes_no_request_to_another_server() {
     let options = Options {
         policy,
         http_retries: Some(0),
+        selector: Some("!far".to_owned()),
         ..Options::default()
     };
     let session = Session::anywhere_with(&[], options).await;

@@ -83,7 +83,8 @@ fn add(digest: &mut Sha256, bytes: &[u8]) {
     digest.update(bytes);
 }
 
-fn latest(mut files: Vec<File>) -> Vec<File> {
+/// Of repeated files the last one.
+pub(super) fn latest(mut files: Vec<File>) -> Vec<File> {
     let mut last: HashMap<Arc<str>, usize> = HashMap::new();
     for (index, file) in files.iter().enumerate() {
         last.insert(Arc::clone(&file.name), index);

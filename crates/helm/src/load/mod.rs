@@ -22,6 +22,7 @@ pub(crate) use decode::index_entry;
 
 use crate::chart::{Chart, File};
 use crate::limits::{LimitExceeded, Limits};
+use crate::metadata::Metadata;
 use ignore::Rules;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -33,16 +34,7 @@ impl Chart {
     /// # Errors
     /// An invalid archive, names that lead outside, limits, and an invalid chart.
     pub fn from_archive(bytes: &[u8], limits: &Limits) -> Result<Self, LoadError> {
-        let mut budget = Budget::new(limits);
-        let files = archive::files(bytes, &mut budget).map_err(|error| match error {
-            ArchiveError::NotGzip => LoadError::NotGzip,
-            error => LoadError::Archive(error),
-        })?;
-        match files.iter().rev().find(|file| &*file.name == CHART_YAML) {
-            Some(file) => decode::version(&file.data, limits)?,
-            None => return Err(LoadError::Undetected),
-        }
-        assemble::chart(files, &mut budget, 1)
+        archive_parts(bytes, limits).map(|(chart, _)| chart)
     }
 
     /// Loads a chart directory, applying its `.helmignore`. Links are followed wherever they lead: the
@@ -89,29 +81,7 @@ impl Chart {
     /// # Errors
     /// Invalid paths, limits, and an invalid chart.
     pub fn from_tree(files: impl IntoIterator<Item = File>, limits: &Limits) -> Result<Self, LoadError> {
-        let mut budget = Budget::new(limits);
-        let mut files = counted(files, &mut budget)?;
-        let rules = match files.iter().find(|file| &*file.name == HELM_IGNORE) {
-            Some(file) => Rules::parse(&String::from_utf8_lossy(&file.data))?,
-            None => Rules::parse("")?,
-        };
-        let mut ignored: BTreeMap<String, bool> = BTreeMap::new();
-        files.retain(|file| {
-            let above = file.name.match_indices('/').map(|(at, _)| &file.name[..at]);
-            let mut above = above.map(|directory| match ignored.get(directory) {
-                Some(known) => *known,
-                None => {
-                    let ignores = rules.ignores(directory, true);
-                    ignored.insert(directory.to_owned(), ignores);
-                    ignores
-                }
-            });
-            !above.any(|ignores| ignores) && !rules.ignores(&file.name, false)
-        });
-        if let Some(file) = files.iter().rev().find(|file| &*file.name == CHART_YAML) {
-            decode::version(&file.data, limits)?;
-        }
-        assemble::chart(files, &mut budget, 1)
+        tree_parts(files, limits).map(|(chart, _)| chart)
     }
 
     /// Makes a chart of files, without a `.helmignore`.
@@ -123,6 +93,73 @@ impl Chart {
         let files = counted(files, &mut budget)?;
         assemble::chart(files, &mut budget, 1)
     }
+}
+
+/// A packed chart, and its files.
+pub(crate) fn archive_parts(bytes: &[u8], limits: &Limits) -> Result<(Chart, Vec<File>), LoadError> {
+    let mut budget = Budget::new(limits);
+    let files = archive::files(bytes, &mut budget).map_err(|error| match error {
+        ArchiveError::NotGzip => LoadError::NotGzip,
+        error => LoadError::Archive(error),
+    })?;
+    match files.iter().rev().find(|file| &*file.name == CHART_YAML) {
+        Some(file) => decode::version(&file.data, limits)?,
+        None => return Err(LoadError::Undetected),
+    }
+    let chart = assemble::chart(files.clone(), &mut budget, 1)?;
+    Ok((chart, assemble::latest(files)))
+}
+
+/// A chart of a tree, and its files without ignored ones.
+pub(crate) fn tree_parts(
+    files: impl IntoIterator<Item = File>,
+    limits: &Limits,
+) -> Result<(Chart, Vec<File>), LoadError> {
+    let mut budget = Budget::new(limits);
+    let mut files = counted(files, &mut budget)?;
+    let rules = match files.iter().find(|file| &*file.name == HELM_IGNORE) {
+        Some(file) => Rules::parse(&String::from_utf8_lossy(&file.data))?,
+        None => Rules::parse("")?,
+    };
+    let mut ignored: BTreeMap<String, bool> = BTreeMap::new();
+    files.retain(|file| {
+        let above = file.name.match_indices('/').map(|(at, _)| &file.name[..at]);
+        let mut above = above.map(|directory| match ignored.get(directory) {
+            Some(known) => *known,
+            None => {
+                let ignores = rules.ignores(directory, true);
+                ignored.insert(directory.to_owned(), ignores);
+                ignores
+            }
+        });
+        !above.any(|ignores| ignores) && !rules.ignores(&file.name, false)
+    });
+    if let Some(file) = files.iter().rev().find(|file| &*file.name == CHART_YAML) {
+        decode::version(&file.data, limits)?;
+    }
+    let chart = assemble::chart(files.clone(), &mut budget, 1)?;
+    Ok((chart, assemble::latest(files)))
+}
+
+/// The metadata of a chart, from its `Chart.yaml`, and its `requirements.yaml` if there is one.
+///
+/// # Errors
+/// They do not decode, or are invalid.
+pub fn read_metadata(
+    chart_yaml: &[u8],
+    requirements: Option<&[u8]>,
+    limits: &Limits,
+) -> Result<Metadata, LoadError> {
+    let failed = |file| move |source| LoadError::File { file, source };
+    let mut parsed = decode::Parsed::default();
+    decode::metadata(chart_yaml, limits, &mut parsed).map_err(failed(CHART_YAML))?;
+    if parsed.metadata.api_version.is_empty() {
+        "v1".clone_into(&mut parsed.metadata.api_version);
+    }
+    if let Some(requirements) = requirements {
+        decode::metadata(requirements, limits, &mut parsed).map_err(failed("requirements.yaml"))?;
+    }
+    Ok(parsed.validated()?)
 }
 
 const CHART_YAML: &str = "Chart.yaml";

@@ -41,11 +41,23 @@ const ENTRY_NODES_MAX: usize = 20_000;
 const WHOLE_NODES_MAX: usize = 300_000;
 const JSON_MEMORY_MAX: usize = 256 << 20;
 
-/// The charts of a repository.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Index {
-    charts: BTreeMap<String, Vec<Entry>>,
+/// The charts of a repository, with all that the index says of each version.
+pub type Index = Charts<Entry>;
+
+/// The charts of a repository, with the given information about each version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charts<E> {
+    pub(super) charts: BTreeMap<String, Vec<E>>,
     skipped: Vec<Skipped>,
+}
+
+impl<E> Default for Charts<E> {
+    fn default() -> Self {
+        Self {
+            charts: BTreeMap::new(),
+            skipped: Vec::new(),
+        }
+    }
 }
 
 /// A version of a chart.
@@ -160,8 +172,8 @@ pub enum LookupError {
     },
 }
 
-impl Index {
-    /// Parses an index, YAML or JSON.
+impl<E: From<Entry>> Charts<E> {
+    /// Parses an index, YAML or JSON. Only one version at a time is in memory as a whole.
     pub fn parse(bytes: &[u8], limits: &IndexLimits) -> Result<Self, IndexError> {
         if bytes.is_empty() {
             return Err(IndexError::Empty);
@@ -252,13 +264,13 @@ impl Index {
         }
     }
 
-    fn version(&mut self, chart: &str, entry: &Value) -> Result<Option<(Version, Entry)>, IndexError> {
+    fn version(&mut self, chart: &str, entry: &Value) -> Result<Option<(Version, E)>, IndexError> {
         let read = read_entry(entry).map_err(|source| IndexError::Entry {
             chart: chart.to_owned(),
             source,
         })?;
         match read {
-            Ok(version) => Ok(Some(version)),
+            Ok((version, entry)) => Ok(Some((version, entry.into()))),
             Err(reason) => {
                 self.skipped.push(Skipped {
                     chart: chart.to_owned(),
@@ -270,14 +282,14 @@ impl Index {
         }
     }
 
-    fn insert(&mut self, chart: String, mut versions: Vec<(Version, Entry)>) {
+    fn insert(&mut self, chart: String, mut versions: Vec<(Version, E)>) {
         versions.sort_by(|(a, _), (b, _)| b.order(a));
         let versions = versions.into_iter().map(|(_, entry)| entry).collect();
         self.charts.insert(chart, versions);
     }
 
     /// The charts and their versions, newest first.
-    pub fn charts(&self) -> impl Iterator<Item = (&str, &[Entry])> {
+    pub fn charts(&self) -> impl Iterator<Item = (&str, &[E])> {
         self.charts
             .iter()
             .map(|(name, versions)| (name.as_str(), versions.as_slice()))
@@ -287,7 +299,9 @@ impl Index {
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
+}
 
+impl Index {
     /// The requested version of a chart: an exact match, else the newest that meets the constraint. An
     /// empty request selects the newest that is not a prerelease.
     pub fn get(&self, name: &str, version: &str) -> Result<&Entry, LookupError> {

@@ -2,6 +2,7 @@
 //!
 //! Pure: callers fetch.
 
+pub mod catalog;
 pub mod index;
 mod layout;
 pub mod oci;

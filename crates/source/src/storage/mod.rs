@@ -217,6 +217,15 @@ impl Storage {
         Ok(stored)
     }
 
+    /// An unnamed file on the store's disk, for content that is not an artifact yet.
+    ///
+    /// # Errors
+    /// The disk.
+    pub fn scratch(&self) -> Result<fs::File, StorageError> {
+        let root = &self.shared.root;
+        tempfile::tempfile_in(root).map_err(|source| StorageError::of("write to", root, source))
+    }
+
     /// Adopts the source's artifact with the path and digest from a status, if it is intact, and makes it the
     /// place's newest.
     ///

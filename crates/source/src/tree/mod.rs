@@ -16,6 +16,7 @@ mod git;
 #[cfg(test)]
 mod git_tests;
 mod pack;
+mod select;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ use crate::limits::LimitExceeded;
 pub(crate) use build::{Building, Content, Directory, File, Node, PathError};
 pub use compose::{ComposeError, Included, Parts, Submodule};
 pub(crate) use pack::Packing;
+pub use select::UnpackError;
 
 /// The tree of an artifact's files. Clones are cheap.
 ///
@@ -124,6 +126,9 @@ pub enum TreeError {
         #[source]
         source: std::io::Error,
     },
+    /// A file of another tree cannot be read.
+    #[error(transparent)]
+    Content(#[from] ReadError),
 }
 
 /// The reason why a file could not be read.

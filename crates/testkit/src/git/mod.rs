@@ -26,7 +26,7 @@ mod github;
 mod proxy;
 pub mod serve;
 pub mod ssh;
-mod tls;
+pub(crate) mod tls;
 
 #[cfg(unix)]
 pub use agent::SshAgent;

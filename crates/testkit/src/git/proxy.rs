@@ -59,6 +59,15 @@ impl Proxy {
         Self::before(Upstream::ssh(server), name, password)
     }
 
+    /// A proxy to this `host:port`, where the client speaks first.
+    pub fn to(authority: &str, name: &str, password: &str) -> Result<Self, Error> {
+        let upstream = Upstream {
+            authority: authority.to_owned(),
+            speaks_first: false,
+        };
+        Self::before(upstream, name, password)
+    }
+
     fn before(upstream: Upstream, name: &str, password: &str) -> Result<Self, Error> {
         let wanted = STANDARD.encode(format!("{name}:{password}"));
         let allowed = move |head: &str| {

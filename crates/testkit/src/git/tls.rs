@@ -18,14 +18,14 @@ pub struct Identity {
     pub key: String,
 }
 
-pub(super) struct Server {
-    pub(super) certificate: String,
-    pub(super) client: Option<Identity>,
-    pub(super) acceptor: tokio_rustls::TlsAcceptor,
+pub(crate) struct Server {
+    pub(crate) certificate: String,
+    pub(crate) client: Option<Identity>,
+    pub(crate) acceptor: tokio_rustls::TlsAcceptor,
 }
 
 /// For `localhost`; `clients` requires a client certificate.
-pub(super) fn server(clients: bool) -> io::Result<Server> {
+pub(crate) fn server(clients: bool) -> io::Result<Server> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(io::Error::other)?;
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -74,9 +74,9 @@ fn client() -> Result<(rustls::pki_types::CertificateDer<'static>, Identity), rc
     Ok((root, identity))
 }
 
-pub(super) struct Listener {
-    pub(super) listener: tokio::net::TcpListener,
-    pub(super) acceptor: tokio_rustls::TlsAcceptor,
+pub(crate) struct Listener {
+    pub(crate) listener: tokio::net::TcpListener,
+    pub(crate) acceptor: tokio_rustls::TlsAcceptor,
 }
 
 impl axum::serve::Listener for Listener {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use equate_api::kustomize::Kustomization;
-use equate_api::source::GitRepository;
+use equate_api::source::{GitRepository, OciRepository};
 use kube::CustomResourceExt as _;
 use serde_json::Value;
 
@@ -20,9 +20,9 @@ const TESTS: &str = "../controllers/tests/it/fields";
 const REFUSAL: &str = "_is_refused";
 
 const HEADER: &str = "\
-# Kustomization and GitRepository, field by field
+# Kustomization, GitRepository and OCIRepository, field by field
 
-This page lists every field of the two kinds in Flux 2.9. It also lists the annotations and labels of these objects and
+This page lists every field of these kinds in Flux 2.9. It also lists the annotations and labels of these objects and
 of the objects they apply.
 
 - A supported field has at least one test, which runs on the embedded API and on a real kube-apiserver 1.36.
@@ -30,7 +30,8 @@ of the objects they apply.
 - After a reference to a Secret, the row lists the entries of the Secret.
 - Annotations of `equate.dev` are Equate's own.
 
-[loop.md](loop.md) and [git-repository.md](git-repository.md) describe fields that work differently. `cargo xtask gen`
+[loop.md](loop.md), [git-repository.md](git-repository.md) and [oci-repository.md](oci-repository.md) describe fields
+that work differently. `cargo xtask gen`
 writes this page from the names of the tests in `crates/controllers/tests/it/fields`.
 ";
 
@@ -193,6 +194,16 @@ const MARKS: &[(&str, &str, &str)] = &[
         "event.toolkit.fluxcd.io/*, metadata of its events",
         "annotation_event",
     ),
+    (
+        "OCIRepository",
+        "reconcile.fluxcd.io/requestedAt",
+        "annotation_requested_at",
+    ),
+    (
+        "OCIRepository",
+        "sharding.fluxcd.io/key, a label",
+        "label_sharding",
+    ),
 ];
 
 /// Rows without a supporting test: kind, the row or its parent, the reason.
@@ -201,6 +212,9 @@ const MISSING: &[(&str, &str, &str)] = &[
     ("GitRepository", "spec.serviceAccountName", CLOUD),
     ("GitRepository", "spec.provider: aws", CLOUD),
     ("GitRepository", "spec.provider: azure", CLOUD),
+    ("OCIRepository", "spec.provider: aws", CLOUD),
+    ("OCIRepository", "spec.provider: azure", CLOUD),
+    ("OCIRepository", "spec.provider: gcp", CLOUD),
 ];
 const CLOUD: &str = "refused: tokens of cloud identities are not supported yet";
 
@@ -237,6 +251,11 @@ fn page() -> Result<String, Error> {
             name: "GitRepository",
             folder: "git_repository",
             definition: definition(GitRepository::crd())?,
+        },
+        Kind {
+            name: "OCIRepository",
+            folder: "oci_repository",
+            definition: definition(OciRepository::crd())?,
         },
     ];
     let (mut text, mut faults) = (HEADER.to_owned(), Vec::new());

@@ -3,7 +3,7 @@
 use super::File;
 
 /// A crate and its allowed dependencies. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 17] = [
+const EDGES: [(&str, &[&str]); 18] = [
     ("manifest", &[]),
     ("cel", &["manifest"]),
     ("apiserver", &["cel", "manifest"]),
@@ -11,6 +11,7 @@ const EDGES: [(&str, &[&str]); 17] = [
     ("openpgp", &[]),
     ("egress", &[]),
     ("git", &["egress", "manifest", "openpgp"]),
+    ("registry", &["egress", "manifest"]),
     ("source", &["git"]),
     ("kustomize", &["manifest"]),
     ("sops", &["manifest"]),
@@ -25,8 +26,10 @@ const EDGES: [(&str, &[&str]); 17] = [
             "cel",
             "egress",
             "git",
+            "helm",
             "kustomize",
             "manifest",
+            "registry",
             "sops",
             "source",
         ],
@@ -44,6 +47,7 @@ const EDGES: [(&str, &[&str]); 17] = [
             "helm",
             "kustomize",
             "manifest",
+            "registry",
             "source",
             "template",
         ],

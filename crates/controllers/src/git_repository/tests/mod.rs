@@ -17,10 +17,11 @@ use super::credentials;
 use super::decide::{Artifact, Observed, Plan, Seen, Why, decide};
 use super::declared::Declared;
 use super::failure::Failure;
-use super::report::{StatusDraft, recovered, report};
+use super::report::{news, publish, report, succeeded};
 use crate::kit::controller::Retry;
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
+use crate::sources::draft::{Draft, recovered};
 
 mod include;
 mod run;
@@ -122,7 +123,7 @@ fn supported_fields_are_not_refused() {
 fn git_repository_provider_of_a_cloud_is_refused_by_name() {
     let check = |spec: Value, field: &str| {
         let expected = Plan::Fail {
-            failure: Failure::unsupported(field),
+            failure: Failure::unsupported(field, "repository"),
             lost: false,
         };
         assert_eq!(unobserved(json!({}), spec), expected);
@@ -481,7 +482,7 @@ fn statuses_equal_those_of_flux() {
         observed_generation: Some(-1),
         ..GitRepositoryStatus::default()
     };
-    let report = |before: &GitRepositoryStatus| StatusDraft::new(&declared, before, now);
+    let report = |before: &GitRepositoryStatus| Draft::new(before, declared.generation, now);
 
     let waiting = report(&nothing).progressing(None);
     check_status(
@@ -506,7 +507,7 @@ fn statuses_equal_those_of_flux() {
     // repeating it changes nothing
     assert_eq!(report(&failed).failed(&failure(true), None).finish(), failed);
 
-    let ready = report(&failed).published(&published_at(FIRST)).finish();
+    let ready = publish(&declared, report(&failed), &published_at(FIRST)).finish();
     check_status(
         &ready,
         &[
@@ -529,8 +530,11 @@ fn statuses_equal_those_of_flux() {
         })
     );
     let url = |host: &str| Some(format!("http://{host}/{}", published.path));
-    assert_eq!(report(&ready).kept(url("new")).finish(), ready);
-    let moved = report(&ready).kept(url("elsewhere")).finish();
+    assert_eq!(
+        succeeded(&declared, report(&ready).moved(url("new"))).finish(),
+        ready
+    );
+    let moved = succeeded(&declared, report(&ready).moved(url("elsewhere"))).finish();
     assert!(moved.artifact.unwrap().url.starts_with("http://elsewhere/"));
 
     let fetching = report(&ready).failed(&failure(true), None).finish();
@@ -550,7 +554,7 @@ fn statuses_equal_those_of_flux() {
         message: "no space left".to_owned(),
         retry: Retry::Backoff,
     };
-    let storing = report(&fetching).failed(&full, Some(SECOND)).finish();
+    let storing = report(&fetching).failed(&full, Some(&news(SECOND))).finish();
     check_status(
         &storing,
         &[
@@ -564,7 +568,10 @@ fn statuses_equal_those_of_flux() {
             "StorageOperationFailed=True ArchiveOperationFailed 2: no space left",
         ],
     );
-    assert_eq!(report(&storing).kept(url("new")).finish(), ready);
+    assert_eq!(
+        succeeded(&declared, report(&storing).moved(url("new"))).finish(),
+        ready
+    );
 
     let lost = report(&ready).lost().failed(&failure(true), None).finish();
     check_status(
@@ -578,7 +585,7 @@ fn statuses_equal_those_of_flux() {
     );
 
     let stalled = report(&fetching)
-        .stalled(&Failure::unsupported("spec.include"))
+        .stalled(&Failure::unsupported("spec.include", "repository"))
         .finish();
     let words = "spec.include is not supported yet; remove it. Until then the repository is not fetched and the last \
                  artifact is kept";
@@ -592,8 +599,7 @@ fn statuses_equal_those_of_flux() {
         ],
     );
     assert_eq!(
-        report(&stalled)
-            .published(&published_at(FIRST))
+        publish(&declared, report(&stalled), &published_at(FIRST))
             .finish()
             .conditions,
         ready.conditions

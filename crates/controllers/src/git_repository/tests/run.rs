@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use equate_api::kustomize::SourceKind;
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::{GitRepository, GitRepositoryStatus};
 use equate_git::{Limits, Mirrors};
@@ -51,7 +50,7 @@ impl Running {
         let mut own = objects
             .iter()
             .filter(|object| object.metadata.name.as_deref() == Some("fleet"));
-        let publisher = publisher(SourceKind::GitRepository, &own.next()?.metadata)?;
+        let publisher = publisher("GitRepository", &own.next()?.metadata)?;
         self.storage.tree(&publisher, digest)
     }
 }

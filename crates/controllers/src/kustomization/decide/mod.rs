@@ -343,7 +343,8 @@ fn readable<'s>(ks: &Declared, seen: &'s Seen) -> Result<&'s str, Obstacle> {
         SourceSeen::Denied(why) => stall(Stall::AccessDenied(why.clone())),
         SourceSeen::Unserved => source(Wait::SourceUnserved),
         SourceSeen::Absent => source(Wait::SourceAbsent),
-        SourceSeen::NoArtifact => source(Wait::NoArtifact),
+        SourceSeen::NoArtifact { served: true } => source(Wait::NoArtifact),
+        SourceSeen::NoArtifact { served: false } => source(Wait::NoArtifactElsewhere),
         SourceSeen::NotStored => source(Wait::NotStored),
         SourceSeen::Unlisted(why) => Err(Obstacle::Wait(Wait::SourceUnlisted(
             ks.source.clone(),

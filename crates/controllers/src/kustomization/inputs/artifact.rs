@@ -30,7 +30,10 @@ pub enum SourceSeen {
     /// It does not exist.
     Absent,
     /// It has no artifact yet.
-    NoArtifact,
+    NoArtifact {
+        /// Whether this process has a controller of its kind.
+        served: bool,
+    },
     /// Its status names an artifact that is not in the store.
     NotStored,
     /// Its artifact is being fetched.

@@ -1,6 +1,6 @@
 //! The artifact of a source: in this process's own store, or fetched from its publisher.
 //!
-//! A GitRepository that this process reconciles is never fetched: its controller publishes it here shortly,
+//! A source that this process reconciles is never fetched: its controller publishes it here shortly,
 //! even if its status still has an old address. All others are fetched by address and digest. A forged status
 //! opens only artifacts of its own source.
 
@@ -26,15 +26,6 @@ impl Kustomizations {
 
     pub(in crate::kustomization) fn artifact_digest(&self, source: &ObjectRef) -> Option<String> {
         self.current_artifact(source).map(|(digest, _)| digest)
-    }
-
-    /// Whether this process reconciles a source itself.
-    pub(in crate::kustomization) fn serves(&self, source: &ObjectRef) -> bool {
-        if source.kind != SourceKind::GitRepository.as_str() {
-            return false;
-        }
-        let object = self.kit.sources.repositories.get(&source.key());
-        object.is_some_and(|object| self.kit.reconciles(source.kind, &object.metadata))
     }
 
     /// The tree of an artifact in the store. An artifact of an earlier process is read from its archive.
@@ -71,10 +62,13 @@ pub(super) async fn source(
         Named::Unlisted(why) => return (SourceSeen::Unlisted(why), None),
         Named::Unserved => return (SourceSeen::Unserved, None),
         Named::Absent => return (SourceSeen::Absent, None),
-        Named::Nothing => return (SourceSeen::NoArtifact, None),
+        Named::Nothing => {
+            let served = cx.kit.sources.serves_kind(source.kind);
+            return (SourceSeen::NoArtifact { served }, None);
+        }
         Named::Artifact(found) => *found,
     };
-    if cx.serves(&source) {
+    if cx.kit.sources.serves(&source) {
         cx.kit.artifacts.release(&object_ref(&ks.key));
         let namespace = &ks.key.namespace;
         return match cx
@@ -101,8 +95,8 @@ async fn fetched(
 ) -> (SourceSeen, Option<Artifact>) {
     let SourceArtifact { artifact, publisher } = &published;
     let revision = artifact.revision.clone();
-    // a GitRepository of another process may have the artifact of one of this process
-    if ks.source_kind == SourceKind::GitRepository
+    // a source of another shard may have the artifact of one of this process
+    if cx.kit.sources.serves_kind(ks.source_kind.as_str())
         && let Some(tree) = cx.stored(&ks.key.namespace, publisher, &artifact.digest).await
     {
         cx.kit.artifacts.release(&object_ref(&ks.key));

@@ -159,7 +159,9 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
             graph.depends_on(from).collect::<Vec<_>>()
         });
         let cycle = way.map(|way| way.iter().map(ObjectRef::key).collect());
-        (cycle, graph.announcements.is_source_checked(&ks.source_ref()))
+        let source = ks.source_ref();
+        let looked = !cx.kit.sources.serves(&source) || graph.announcements.is_source_checked(&source);
+        (cycle, looked)
     };
     // compiles them
     let rules = cx.rules.problem(&ks.key);

@@ -51,7 +51,7 @@ impl Kustomizations {
             let state = graph.desired_state(key);
             let source = &object.source;
             // the artifact of an earlier process is not the source's present one
-            (self.serves(source) && !graph.announcements.is_source_checked(source))
+            (self.kit.sources.serves(source) && !graph.announcements.is_source_checked(source))
                 || !state.is_some_and(|state| state.is_of(object.generation, &artifact))
         })
     }

@@ -11,6 +11,7 @@
 
 mod git_repository;
 mod kustomization;
+mod oci_repository;
 
 use equate_testkit::eventually::eventually;
 use k8s_openapi::api::core::v1::Event;
@@ -25,7 +26,7 @@ fn api_version(kind: &str) -> &'static str {
         "Deployment" | "StatefulSet" => "apps/v1",
         "Role" | "RoleBinding" => "rbac.authorization.k8s.io/v1",
         "Kustomization" => "kustomize.toolkit.fluxcd.io/v1",
-        "GitRepository" => "source.toolkit.fluxcd.io/v1",
+        "GitRepository" | "OCIRepository" => "source.toolkit.fluxcd.io/v1",
         _ => "v1",
     }
 }

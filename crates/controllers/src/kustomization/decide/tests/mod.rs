@@ -233,8 +233,14 @@ fn obstacles_are_reported_first() {
     );
     what(
         none(),
-        source(SourceSeen::NoArtifact),
+        source(SourceSeen::NoArtifact { served: true }),
         "wait: Source artifact not found, waiting for GitRepository/flux-system/fleet",
+    );
+    what(
+        none(),
+        source(SourceSeen::NoArtifact { served: false }),
+        "wait: Source artifact not found, waiting for GitRepository/flux-system/fleet, which this process does not \
+         reconcile; check that its controller runs",
     );
     what(
         none(),

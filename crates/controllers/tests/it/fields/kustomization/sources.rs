@@ -34,6 +34,8 @@ where
             external_artifacts: true,
             ..Policy::default()
         },
+        // another process reconciles the source
+        selector: Some("!far".to_owned()),
         ..Options::default()
     };
     let session = Session::anywhere_with(&[], options).await;
@@ -42,7 +44,7 @@ where
     let object = json!({
         "apiVersion": K::api_version(&()),
         "kind": kind,
-        "metadata": { "name": "app", "namespace": session.home },
+        "metadata": { "name": "app", "namespace": session.home, "labels": { "far": "yes" } },
         "spec": spec,
     });
     let sources: Api<K> = Api::namespaced(session.client.clone(), &session.home);

@@ -1,0 +1,426 @@
+//! Makes a chart and publishes it.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use equate_api::meta::Reason;
+use equate_api::source::Artifact;
+use equate_helm::package::{Package, merge_values};
+use equate_helm::repository::catalog::{Catalog, Offer};
+use equate_helm::repository::index::resolve_url;
+use equate_helm::{Values, values};
+use equate_source::{Blob, Entry, Storage, Stored, Tree};
+use sha2::{Digest as _, Sha256};
+
+use super::HelmCharts;
+use super::build::{Build, Step, unauthenticated};
+use super::decide::{Failed, Observed};
+use super::declared::{Declared, clean};
+use super::dependencies::add_missing;
+use super::origin::{LocalChart, Origin, Repository, too_large};
+use crate::kit::read::chain;
+use crate::sources::charts::{HelmSettings, access, index_url};
+use crate::sources::failure::Failure;
+use crate::sources::http::{Answer, Get, HttpError};
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Done {
+    /// The artifact is up to date; its URLs, which may have changed.
+    Kept {
+        urls: Option<Urls>,
+        build: Build,
+        source: Option<String>,
+    },
+    Published(Box<Published>),
+    Failed(Failed),
+    /// The artifacts of a deleted object could not be removed.
+    NotRemoved(String),
+}
+
+/// The URLs of an artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Urls {
+    pub(crate) artifact: String,
+    /// That of the newest one.
+    pub(crate) newest: String,
+}
+
+/// An artifact in the store. Only [`publish`] makes one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Published {
+    pub(crate) stored: Stored,
+    pub(crate) newest: String,
+    pub(crate) build: Build,
+    pub(crate) source: Option<String>,
+    /// The number of charts that were added.
+    pub(crate) added: usize,
+}
+
+/// Makes the chart that was found. On failure the earlier artifact stays.
+pub(super) async fn publish(
+    cx: &HelmCharts,
+    declared: &Declared,
+    observed: Observed,
+    build: Build,
+    lost: bool,
+) -> Done {
+    let source = observed.source;
+    let failed = |failure: Failure, build: Build| {
+        Done::Failed(Failed {
+            failure,
+            waits: false,
+            build: Some(build),
+            source: source.clone(),
+            lost,
+        })
+    };
+    let origin = match observed.found {
+        Ok((_, origin)) => origin,
+        Err(found) => return Done::Failed(found),
+    };
+    let made = match origin {
+        Origin::Repository(repository, offer) => {
+            from_repository(cx, declared, &build, &repository, &offer).await
+        }
+        Origin::Files(chart) => from_files(cx, declared, &build, chart).await,
+    };
+    let made = match made {
+        Ok(made) => made,
+        Err(failure) => return failed(failure, build),
+    };
+    let build = Build {
+        values_files: made.values_files,
+        ..build
+    };
+    let (storage, publisher) = (cx.kit.storage.clone(), declared.publisher.clone());
+    let (own, bytes_max) = (build.clone(), cx.kit.charts.settings.chart_bytes_max);
+    let storing = cx.kit.processors.run(&declared.key.namespace, move || {
+        let blob = Blob {
+            file: &format!("{}-{}.tgz", own.name, own.version),
+            revision: &own.version,
+            bytes_max,
+        };
+        storage.publish_blob(&publisher, &blob, Cursor::new(&made.bytes))
+    });
+    match storing.done().await {
+        Ok(Ok(stored)) => Done::Published(Box::new(Published {
+            stored,
+            newest: newest(&cx.kit.storage, declared),
+            build,
+            source,
+            added: made.added,
+        })),
+        Ok(Err(error)) => {
+            let failure = Failure {
+                message: format!("unable to copy Helm chart to storage: {}", chain(&error)),
+                ..Failure::storage(&error)
+            };
+            failed(failure, build)
+        }
+        Err(_) => failed(broken(declared), build),
+    }
+}
+
+struct Made {
+    bytes: Bytes,
+    values_files: Vec<String>,
+    added: usize,
+}
+
+fn broken(declared: &Declared) -> Failure {
+    Failure::broken(Reason::ChartPackageError, &declared.key)
+}
+
+async fn from_repository(
+    cx: &HelmCharts,
+    declared: &Declared,
+    build: &Build,
+    repository: &Repository,
+    offer: &Offer,
+) -> Result<Made, Failure> {
+    let failed =
+        |why: String| Step::Pull.failed(format!("failed to download chart for remote reference: {why}"));
+    let Some(reference) = &offer.url else {
+        return Err(failed(format!("chart '{}' has no downloadable URLs", offer.name)));
+    };
+    let url = resolve_url(repository.home.as_str(), reference).map_err(|error| failed(error.to_string()))?;
+    let pulled = pull(cx, declared, repository, &url, &offer.digest).await;
+    let bytes = pulled.map_err(|error| match error.is_about_trust {
+        true => unauthenticated(&failed(error.why)),
+        false => failed(error.why),
+    })?;
+    let (settings, own, declared_files) = (
+        cx.kit.charts.settings.clone(),
+        build.clone(),
+        declared.values_files.clone(),
+    );
+    let ignore_missing = declared.ignore_missing;
+    let making = cx.kit.processors.run(&declared.key.namespace, move || {
+        let limits = settings.chart();
+        let loaded = Package::from_archive(&bytes, &limits);
+        if !own.packaged {
+            // it is kept byte for byte, if it is a chart
+            loaded.map_err(|error| {
+                let why = chain(&error);
+                Step::Pull.failed(format!("failed to load chart metadata from written chart: {why}"))
+            })?;
+            return Ok(Made {
+                bytes,
+                values_files: Vec::new(),
+                added: 0,
+            });
+        }
+        let mut package = loaded.map_err(|error| {
+            let why = chain(&error);
+            Step::Package.failed(format!("failed to load downloaded chart: {why}"))
+        })?;
+        package.set_version(&own.version);
+        let (merged, values_files) = chart_values(&package, &declared_files, ignore_missing, &limits)?;
+        package
+            .set_values(&merged)
+            .map_err(|error| Step::Values.failed(error))?;
+        Ok(Made {
+            bytes: packed(&package, &settings)?,
+            values_files,
+            added: 0,
+        })
+    });
+    making.done().await.map_err(|_| broken(declared))?
+}
+
+/// Merges values files of a chart itself.
+fn chart_values(
+    package: &Package,
+    paths: &[String],
+    ignore_missing: bool,
+    limits: &equate_helm::Limits,
+) -> Result<(Values, Vec<String>), Failure> {
+    let failed = |why: String| Step::Values.failed(format!("failed to merge chart values: {why}"));
+    let (mut merged, mut used) = (Values::new(), Vec::new());
+    for path in paths {
+        let name = clean(path);
+        let read = match name.as_str() {
+            "values.yaml" => (*package.chart().values).clone(),
+            name => match package.file(name) {
+                Some(data) => read_values(data, limits).map_err(|why| failed(unmarshaling(path, &why)))?,
+                None if ignore_missing => continue,
+                None => return Err(failed(format!("no values file found at path '{path}'"))),
+            },
+        };
+        merged = values::merge(merged, read);
+        used.push(path.clone());
+    }
+    Ok((merged, used))
+}
+
+fn unmarshaling(path: &str, why: &str) -> String {
+    format!("unmarshaling values from '{path}' failed: {why}")
+}
+
+fn read_values(data: &[u8], limits: &equate_helm::Limits) -> Result<Values, String> {
+    let text = std::str::from_utf8(data).map_err(|error| error.to_string())?;
+    merge_values([text], limits).map_err(|error| chain(&error))
+}
+
+async fn from_files(
+    cx: &HelmCharts,
+    declared: &Declared,
+    build: &Build,
+    chart: LocalChart,
+) -> Result<Made, Failure> {
+    let settings = Arc::new(cx.kit.charts.settings.clone());
+    let namespace = &declared.key.namespace;
+    let (own, limits, loading) = (chart.clone(), Arc::clone(&settings), build.clone());
+    let (paths, ignore_missing) = (declared.values_files.clone(), declared.ignore_missing);
+    let loaded = cx.kit.processors.run(namespace, move || {
+        if !loading.packaged {
+            let bytes = own.bytes(&limits).map_err(|why| Step::Pull.failed(why))?;
+            return Ok((Err(bytes), Vec::new()));
+        }
+        let (merged, used) = tree_values(&own.tree, &paths, ignore_missing, &limits.chart())?;
+        let mut package = own.load(&limits).map_err(|why| Step::Package.failed(why))?;
+        package.set_version(&loading.version);
+        if let Some(merged) = merged {
+            package
+                .set_values(&merged)
+                .map_err(|error| Step::Values.failed(error))?;
+        }
+        Ok((Ok(package), used))
+    });
+    let (package, values_files) = match loaded.done().await.map_err(|_| broken(declared))?? {
+        (Ok(package), used) => (package, used),
+        (Err(bytes), values_files) => {
+            return Ok(Made {
+                bytes,
+                values_files,
+                added: 0,
+            });
+        }
+    };
+    let (package, added) = match chart.is_directory {
+        true => add_missing(cx, declared, package, &chart).await?,
+        false => (package, 0),
+    };
+    let packing = cx
+        .kit
+        .processors
+        .run(namespace, move || packed(&package, &settings));
+    let bytes = packing.done().await.map_err(|_| broken(declared))??;
+    Ok(Made {
+        bytes,
+        values_files,
+        added,
+    })
+}
+
+/// Merges values files of a source; none if the spec names none.
+fn tree_values(
+    tree: &Tree,
+    paths: &[String],
+    ignore_missing: bool,
+    limits: &equate_helm::Limits,
+) -> Result<(Option<Values>, Vec<String>), Failure> {
+    if paths.is_empty() {
+        return Ok((None, Vec::new()));
+    }
+    let (mut merged, mut used) = (Values::new(), Vec::new());
+    for path in paths {
+        let place = clean(path);
+        match tree.entry(&place) {
+            Some(Entry::File { .. }) => {}
+            None if ignore_missing => continue,
+            _ => {
+                return Err(Step::Values.failed(format!(
+                    "no values file found at path '/{place}' (reference '{path}')"
+                )));
+            }
+        }
+        let data = tree.read(&place).map_err(|error| {
+            let why = chain(&error);
+            Step::Values.failed(format!("could not read values from file '{path}': {why}"))
+        })?;
+        let read = read_values(&data, limits).map_err(|why| Step::Values.failed(unmarshaling(path, &why)))?;
+        merged = values::merge(merged, read);
+        used.push(path.clone());
+    }
+    Ok((Some(merged), used))
+}
+
+fn packed(package: &Package, settings: &HelmSettings) -> Result<Bytes, Failure> {
+    let failed = |why: String| Step::Package.failed(format!("failed to package chart: {why}"));
+    let bytes = package.write().map_err(|error| failed(chain(&error)))?;
+    if bytes.len() as u64 > settings.chart_bytes_max {
+        return Err(failed(too_large(package.chart().name(), settings)));
+    }
+    Ok(bytes.into())
+}
+
+/// Why a file of a repository could not be fetched.
+#[derive(Debug)]
+pub(super) struct PullError {
+    pub(super) why: String,
+    /// Whether the repository refuses the credentials, or is not trusted.
+    pub(super) is_about_trust: bool,
+}
+
+impl PullError {
+    fn plain(why: String) -> Self {
+        Self {
+            why,
+            is_about_trust: false,
+        }
+    }
+}
+
+async fn fetched(
+    cx: &HelmCharts,
+    declared: &Declared,
+    repository: &Repository,
+    url: &str,
+    bytes_max: u64,
+) -> Result<Vec<u8>, PullError> {
+    let namespace = &declared.key.namespace;
+    let access = access(
+        &cx.kit.client,
+        namespace,
+        repository.home.clone(),
+        &repository.access,
+    )
+    .await;
+    let access = access.map_err(|error| PullError {
+        why: error.message(),
+        is_about_trust: true,
+    })?;
+    let get = Get {
+        namespace,
+        url,
+        access: &access,
+        known: None,
+        bytes_max,
+        limit: repository.limit,
+    };
+    match cx.kit.charts.http.get(get).await {
+        Ok(Answer::Body { bytes, .. }) => Ok(bytes),
+        Ok(Answer::NotModified) => Err(PullError::plain("the host sent no content".to_owned())),
+        Err(error) => Err(PullError {
+            is_about_trust: error.is_about_trust(),
+            why: match &error {
+                HttpError::TooLarge { bytes_max, .. } => {
+                    format!("size of chart exceeds '{bytes_max}' bytes limit (--helm-chart-max-size)")
+                }
+                error => chain(error),
+            },
+        }),
+    }
+}
+
+/// Fetches a packed chart, and compares its digest if the index has one.
+pub(super) async fn pull(
+    cx: &HelmCharts,
+    declared: &Declared,
+    repository: &Repository,
+    url: &str,
+    digest: &str,
+) -> Result<Bytes, PullError> {
+    let bytes_max = cx.kit.charts.settings.chart_bytes_max;
+    let bytes = fetched(cx, declared, repository, url, bytes_max).await?;
+    let wanted = digest.strip_prefix("sha256:").unwrap_or(digest).to_lowercase();
+    let found = format!("{:x}", Sha256::digest(&bytes));
+    match wanted.is_empty() || wanted == found {
+        true => Ok(bytes.into()),
+        false => Err(PullError::plain(format!(
+            "the chart has the digest sha256:{found}, and the index says sha256:{wanted}; \
+             repair the index of the repository"
+        ))),
+    }
+}
+
+/// Fetches and parses the index of a repository that has no artifact.
+pub(super) async fn pulled_index(
+    cx: &HelmCharts,
+    declared: &Declared,
+    repository: &Repository,
+) -> Result<Catalog, String> {
+    let settings = cx.kit.charts.settings.clone();
+    let url = index_url(&repository.home);
+    let bytes = fetched(cx, declared, repository, url.as_str(), settings.index_bytes_max).await;
+    let bytes = bytes.map_err(|error| format!("failed to cache index: {}", error.why))?;
+    let parsing = cx.kit.processors.run(&declared.key.namespace, move || {
+        Catalog::parse(&bytes, &settings.index())
+    });
+    let parsed = parsing.done().await.map_err(|_| "internal error".to_owned())?;
+    parsed.map_err(|error| format!("failed to load index: {}", chain(&error)))
+}
+
+/// The URLs of the present artifact.
+pub(super) fn urls(storage: &Storage, declared: &Declared, artifact: Option<&Artifact>) -> Option<Urls> {
+    Some(Urls {
+        artifact: storage.url(&artifact?.path),
+        newest: newest(storage, declared),
+    })
+}
+
+fn newest(storage: &Storage, declared: &Declared) -> String {
+    storage.url(&format!("{}/latest.tar.gz", declared.publisher.place().path()))
+}

@@ -1,0 +1,100 @@
+//! The end of a run, as a status; pure. Messages are those of Flux's `helmchart_controller.go` (v1.9).
+
+use equate_api::meta::{ConditionType, Reason};
+use equate_api::source::HelmChartStatus;
+use jiff::Timestamp;
+
+use super::act::{Done, Published, Urls};
+use super::build::Build;
+use super::decide::Failed;
+use super::declared::Declared;
+use crate::kit::controller::{Next, Notice, Report};
+use crate::kit::events::Severity;
+use crate::sources::draft::{self, Draft, News, about_artifact, ended, not_removed, recovered};
+
+/// The end of a run as status, events and the time of the next run.
+pub(super) fn report(
+    declared: &Declared,
+    before: &HelmChartStatus,
+    done: Done,
+    now: Timestamp,
+) -> Report<HelmChartStatus> {
+    let draft = Draft::new(before, declared.generation, now);
+    match done {
+        Done::Kept { urls, build, source } => {
+            let mut draft = draft;
+            if let Some(Urls { artifact, newest }) = urls {
+                draft = draft.moved(Some(artifact));
+                draft.status.url = Some(newest);
+            }
+            let status = succeeded(draft, &build, source);
+            let recovered = recovered(before, &status);
+            let notice = recovered.then(|| about(&status, &build));
+            ended(status, notice, Next::Interval)
+        }
+        Done::Published(published) => {
+            let Published {
+                stored,
+                newest,
+                build,
+                source,
+                added,
+            } = *published;
+            let mut draft = draft.stored(&stored);
+            draft.status.url = Some(newest);
+            draft.status.observed_chart_name = Some(build.name.clone());
+            draft.status.observed_values_files = match declared.ignore_missing {
+                true => build.values_files.clone(),
+                false => Vec::new(),
+            };
+            let status = succeeded(draft, &build, source);
+            let artifact = before.artifact.as_ref();
+            let is_new = artifact.is_none_or(|artifact| artifact.digest != stored.digest);
+            let notice = (is_new || recovered(before, &status)).then(|| about(&status, &build));
+            let mut report = ended(status, notice, Next::Interval);
+            if added > 0 {
+                let message = format!("resolved {added} chart dependencies");
+                report
+                    .notices
+                    .insert(0, Notice::new(Severity::Normal, "ResolvedDependencies", message));
+            }
+            report
+        }
+        Done::Failed(failed) => {
+            let Failed {
+                failure,
+                waits,
+                build,
+                source,
+                lost,
+            } = failed;
+            let mut draft = if lost { draft.lost() } else { draft };
+            if lost {
+                draft.status.url = None;
+            }
+            observed(&mut draft.status, source);
+            let news = build.map(|build| News {
+                reason: Reason::NewChart,
+                text: build.news(),
+            });
+            draft::failed(before, draft, &failure, news.as_ref(), declared.interval, waits)
+        }
+        Done::NotRemoved(error) => not_removed(before, &error),
+    }
+}
+
+fn observed(status: &mut HelmChartStatus, source: Option<String>) {
+    if source.is_some() {
+        status.observed_source_artifact_revision = source;
+    }
+}
+
+fn succeeded(mut draft: Draft<HelmChartStatus>, build: &Build, source: Option<String>) -> HelmChartStatus {
+    observed(&mut draft.status, source);
+    draft.clear(ConditionType::SourceVerified);
+    draft.succeeded(build.reason(), &build.summary()).finish()
+}
+
+fn about(status: &HelmChartStatus, build: &Build) -> Notice {
+    about_artifact(status, build.reason().as_str(), build.summary())
+}

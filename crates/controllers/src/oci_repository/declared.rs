@@ -1,0 +1,191 @@
+//! An OCIRepository as this controller reads it: parsed once. A field that Equate does not support is
+//! reported by name; none is ignored.
+
+use std::time::Duration;
+
+use equate_api::source::{
+    LayerOperation, LayerSelector, OciProvider, OciRepository, OciRepositorySpec, OciVerification,
+    SignatureProvider,
+};
+use equate_registry::{NameError, Repository, Version};
+use equate_source::{PlaceError, Publisher};
+
+use super::ABOUT;
+use super::failure;
+use crate::Key;
+use crate::sources::failure::Failure;
+
+const SCHEME: &str = "oci://";
+/// As upstream's default in Go; the CRD has the same.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Declared {
+    pub(crate) key: Key,
+    pub(crate) publisher: Publisher,
+    pub(crate) generation: i64,
+    pub(crate) deleting: bool,
+    pub(crate) url: String,
+    pub(crate) repository: Result<Repository, UrlError>,
+    pub(crate) wanted: Result<Wanted, NameError>,
+    pub(crate) ignore: Option<String>,
+    pub(crate) interval: Duration,
+    pub(crate) timeout: Duration,
+    /// The Secret with the credentials, in its own namespace.
+    pub(crate) secret: Option<String>,
+    /// The ServiceAccount with the pull secrets.
+    pub(crate) service_account: Option<String>,
+    /// The Secret with the certificates.
+    pub(crate) certificates: Option<String>,
+    /// The Secret with the proxy.
+    pub(crate) proxy: Option<String>,
+    pub(crate) insecure: bool,
+    pub(crate) selector: Option<LayerSelector>,
+    pub(crate) verify: Option<OciVerification>,
+    /// The provider, if it is a cloud whose credentials are needed when no Secret has any.
+    pub(crate) cloud: Option<&'static str>,
+    pub(crate) unsupported: Option<&'static str>,
+}
+
+/// The manifest to pull: digest before semver and tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Exactly(Version),
+    Newest { range: String, filter: Option<String> },
+}
+
+/// The URL names no repository.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UrlError {
+    #[error("URL must be in format 'oci://<domain>/<org>/<repo>'")]
+    Scheme,
+    #[error("{name}; remove {rest:?} and use spec.ref")]
+    Version { name: NameError, rest: String },
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+impl Declared {
+    pub(crate) fn copies(&self) -> bool {
+        copies(self.selector.as_ref())
+    }
+
+    /// The failure of the spec itself.
+    pub(crate) fn refused(&self) -> Option<Failure> {
+        if let Some(field) = self.unsupported {
+            return Some(Failure::unsupported(field, "artifact"));
+        }
+        match &self.repository {
+            Ok(_) => None,
+            Err(error) => Some(failure::url(&self.url, error)),
+        }
+    }
+}
+
+/// Whether a layer is stored unchanged.
+pub(crate) fn copies(selector: Option<&LayerSelector>) -> bool {
+    selector.and_then(|selector| selector.operation) == Some(LayerOperation::Copy)
+}
+
+impl TryFrom<&OciRepository> for Declared {
+    type Error = PlaceError;
+
+    /// Fails for names that no API server accepts.
+    fn try_from(object: &OciRepository) -> Result<Self, PlaceError> {
+        let (meta, spec) = (&object.metadata, &object.spec);
+        let key = Key::of(meta);
+        let place = equate_source::Place::new(ABOUT.kind, &key.namespace, &key.name)?;
+        let name = |reference: &Option<equate_api::meta::LocalReference>| {
+            let name = reference.as_ref().map(|reference| reference.name.clone());
+            name.filter(|name| !name.is_empty())
+        };
+        Ok(Self {
+            publisher: Publisher::new(place, meta.uid.clone().unwrap_or_default()),
+            key,
+            generation: meta.generation.unwrap_or_default(),
+            deleting: meta.deletion_timestamp.is_some(),
+            url: spec.url.clone(),
+            repository: repository(&spec.url),
+            wanted: wanted(spec),
+            ignore: spec.ignore.clone(),
+            interval: spec.interval.get(),
+            timeout: spec.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.get()),
+            secret: name(&spec.secret_ref),
+            service_account: spec.service_account_name.clone().filter(|name| !name.is_empty()),
+            certificates: name(&spec.cert_secret_ref),
+            proxy: name(&spec.proxy_secret_ref),
+            insecure: spec.insecure,
+            selector: spec.layer_selector.clone(),
+            verify: spec.verify.clone(),
+            cloud: cloud(spec),
+            unsupported: unsupported(spec),
+        })
+    }
+}
+
+fn repository(url: &str) -> Result<Repository, UrlError> {
+    let name = url.strip_prefix(SCHEME).ok_or(UrlError::Scheme)?;
+    Repository::parse(name).map_err(|error| {
+        let path_at = name.find('/').unwrap_or_default();
+        match name[path_at..].find(['@', ':']) {
+            Some(at) => UrlError::Version {
+                name: error,
+                rest: name[path_at + at..].chars().take(200).collect(),
+            },
+            None => UrlError::Name(error),
+        }
+    })
+}
+
+fn wanted(spec: &OciRepositorySpec) -> Result<Wanted, NameError> {
+    let given = spec.reference.clone().unwrap_or_default();
+    let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+    if let Some(digest) = filled(given.digest) {
+        return Version::digest(&digest).map(Wanted::Exactly);
+    }
+    if let Some(range) = filled(given.semver) {
+        let filter = filled(given.semver_filter);
+        return Ok(Wanted::Newest { range, filter });
+    }
+    let tag = filled(given.tag).unwrap_or_else(|| "latest".to_owned());
+    Version::tag(&tag).map(Wanted::Exactly)
+}
+
+fn cloud(spec: &OciRepositorySpec) -> Option<&'static str> {
+    spec.provider.and_then(|provider| match provider {
+        OciProvider::Generic => None,
+        OciProvider::Aws => Some("spec.provider aws"),
+        OciProvider::Azure => Some("spec.provider azure"),
+        OciProvider::Gcp => Some("spec.provider gcp"),
+    })
+}
+
+/// Names every field, so that a new one does not compile without a decision.
+fn unsupported(spec: &OciRepositorySpec) -> Option<&'static str> {
+    let OciRepositorySpec {
+        cert_secret_ref: _,
+        ignore: _,
+        insecure: _,
+        interval: _,
+        layer_selector: _,
+        // counts only where no Secret has credentials
+        provider: _,
+        proxy_secret_ref: _,
+        reference: _,
+        secret_ref,
+        service_account_name,
+        suspend: _,
+        timeout: _,
+        url: _,
+        verify,
+    } = spec;
+    let is_keyless = verify.as_ref().is_some_and(|verify| {
+        verify.provider == SignatureProvider::Cosign
+            && verify.secret_ref.is_none()
+            && verify.trusted_root_secret_ref.is_none()
+    });
+    if is_keyless {
+        return Some("spec.verify without secretRef and without trustedRootSecretRef");
+    }
+    cloud(spec).filter(|_| secret_ref.is_none() && service_account_name.is_none())
+}

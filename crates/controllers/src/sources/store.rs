@@ -1,0 +1,56 @@
+//! The artifacts of a source in the store, off the runtime's threads.
+
+use equate_api::source::Artifact;
+use equate_source::{Place, Publisher, Storage};
+use tokio::task::spawn_blocking;
+
+use crate::kit::read::chain;
+
+/// The form of a kind's artifacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Archives of trees.
+    Tree,
+    /// Bytes from elsewhere.
+    Blob,
+}
+
+/// Whether the store has the artifact of a status, intact. Removes artifacts past the retention, also where
+/// nothing new is published.
+pub(crate) async fn is_stored(
+    storage: &Storage,
+    publisher: &Publisher,
+    artifact: Artifact,
+    form: Form,
+) -> bool {
+    let (storage, publisher) = (storage.clone(), publisher.clone());
+    let adopting = spawn_blocking(move || {
+        let Artifact {
+            path,
+            digest,
+            revision,
+            ..
+        } = &artifact;
+        let adopted = match form {
+            Form::Tree => storage.adopt(&publisher, path, digest, revision),
+            Form::Blob => storage.adopt_blob(&publisher, path, digest, revision),
+        };
+        let collected = storage.collect(publisher.place());
+        for error in [adopted.as_ref().err(), collected.as_ref().err()]
+            .into_iter()
+            .flatten()
+        {
+            tracing::warn!(place = %publisher.place(), error = %chain(error), "cannot read or clean the artifact store");
+        }
+        adopted.ok().flatten().is_some()
+    });
+    adopting.await.unwrap_or(false)
+}
+
+/// Removes all artifacts of a place.
+pub(crate) async fn remove(storage: &Storage, place: Place) -> Result<(), String> {
+    let storage = storage.clone();
+    let removed = spawn_blocking(move || storage.remove(&place).map_err(|error| chain(&error)));
+    // the store logs its panic, and the next start removes the rest
+    removed.await.unwrap_or(Ok(()))
+}
