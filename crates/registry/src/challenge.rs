@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn challenges_are_parsed() {
         #[track_caller]
-        fn check(headers: &[&str], want: Option<Challenge>) {
-            assert_eq!(pick(headers.iter().copied()), want, "{headers:?}");
+        fn check(headers: &[&str], want: &Option<Challenge>) {
+            assert_eq!(pick(headers.iter().copied()), *want, "{headers:?}");
         }
         let bearer = |realm: &str, service: Option<&str>, scope: Option<&str>| {
             Some(Challenge::Bearer {
@@ -109,15 +109,15 @@ mod tests {
                 scope: scope.map(str::to_owned),
             })
         };
-        check(&[], None);
-        check(&["Negotiate"], None);
-        check(&["Negotiate", "Basic realm=\"x\""], Some(Challenge::Basic));
-        check(&["basic"], Some(Challenge::Basic));
+        check(&[], &None);
+        check(&["Negotiate"], &None);
+        check(&["Negotiate", "Basic realm=\"x\""], &Some(Challenge::Basic));
+        check(&["basic"], &Some(Challenge::Basic));
         check(
             &[
                 "Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\",scope=\"a:b:pull,push\"",
             ],
-            bearer(
+            &bearer(
                 "https://auth.docker.io/token",
                 Some("registry.docker.io"),
                 Some("a:b:pull,push"),
@@ -125,14 +125,14 @@ mod tests {
         );
         check(
             &["Bearer service=x , realm=https://a/b"],
-            bearer("https://a/b", Some("x"), None),
+            &bearer("https://a/b", Some("x"), None),
         );
         check(
             &["Negotiate abc, Bearer realm=\"a\\\"b\""],
-            bearer("a\"b", None, None),
+            &bearer("a\"b", None, None),
         );
-        check(&["Bearer service=\"no realm\""], None);
-        check(&["Bearer realm=\"unfinished"], bearer("unfinished", None, None));
-        check(&["=,=\"\\"], None);
+        check(&["Bearer service=\"no realm\""], &None);
+        check(&["Bearer realm=\"unfinished"], &bearer("unfinished", None, None));
+        check(&["=,=\"\\"], &None);
     }
 }

@@ -419,7 +419,7 @@ fn route(shared: &Shared, parts: &Parts, body: Bytes) -> Response {
         return manifests(shared, parts, &repository, &reference, body);
     }
     if let Some((repository, session)) = split("/blobs/uploads/") {
-        return uploads(shared, parts, &repository, &session, &query, body);
+        return uploads(shared, parts, &repository, &session, &query, &body);
     }
     if let Some((_, digest)) = split("/blobs/") {
         return blobs(shared, parts, &digest);
@@ -701,7 +701,7 @@ fn uploads(
     repository: &str,
     session: &str,
     query: &BTreeMap<String, String>,
-    body: Bytes,
+    body: &[u8],
 ) -> Response {
     let mut state = shared.state();
     let accepted = |session: &str| {
@@ -719,7 +719,7 @@ fn uploads(
     let Some(mut content) = state.uploads.remove(session) else {
         return error(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN", "no such upload");
     };
-    content.extend_from_slice(&body);
+    content.extend_from_slice(body);
     if parts.method == Method::PATCH {
         state.uploads.insert(session.to_owned(), content);
         return accepted(session);

@@ -163,8 +163,12 @@ pub(super) fn read(
             Ok(Change::Json(patch))
         }
         PatchKind::Merge | PatchKind::Strategic => {
-            let decoded = json::decode(&body.bytes)
-                .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
+            let decoded = json::decode(&body.bytes).map_err(|error| {
+                ApiError::bad_request(match kind {
+                    PatchKind::Strategic => error.to_string(),
+                    _ => format!("error decoding patch: {error}"),
+                })
+            })?;
             let problems: Vec<String> = decoded
                 .duplicates
                 .iter()

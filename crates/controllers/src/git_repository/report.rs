@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::act::{Done, Published};
 use super::declared::Declared;
 use crate::kit::controller::{Next, Report};
-use crate::sources::draft::{self, Draft, News, about_artifact, ended, not_removed, recovered};
+use crate::sources::draft::{self, Draft, OutdatedBy, about_artifact, ended, not_removed, recovered};
 
 /// The end of a run as status, events and the time of the next run.
 pub(super) fn report(
@@ -61,8 +61,8 @@ pub(super) fn report(
 }
 
 /// A revision that is not the artifact's.
-pub(super) fn news(revision: &str) -> News {
-    News {
+pub(super) fn news(revision: &str) -> OutdatedBy {
+    OutdatedBy {
         reason: Reason::NewRevision,
         text: format!("new upstream revision '{revision}'"),
     }

@@ -18,10 +18,9 @@ use super::act::{pull, pulled_index};
 use super::build::{Step, accepts};
 use super::declared::{Declared, clean};
 use super::origin::{LocalChart, Repository, below};
-use crate::helm_repository::{home, publisher_of, timeout};
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
-use crate::sources::charts::{AccessSpec, normalized};
+use crate::sources::charts::{AccessSpec, home, normalized, repository_publisher, timeout};
 use crate::sources::failure::Failure;
 
 /// Charts that are added in one build: each may be a request.
@@ -177,7 +176,7 @@ async fn open(cx: &HelmCharts, declared: &Declared, url: &str) -> Result<(Reposi
     };
     let status = object.as_ref().and_then(|object| object.status.as_ref());
     let artifact = status.and_then(|status| status.artifact.as_ref());
-    let publisher = object.as_ref().and_then(|object| publisher_of(object));
+    let publisher = object.as_ref().and_then(|object| repository_publisher(object));
     if let (Some(artifact), Some(publisher)) = (artifact, publisher)
         && let Ok(catalog) = cx.kit.charts.catalog(&publisher, &artifact.digest).await
     {

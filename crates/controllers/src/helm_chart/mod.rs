@@ -151,7 +151,7 @@ impl Controller for HelmCharts {
                 let work = act::publish(self, declared, *observed, build, lost);
                 let progress =
                     |status| Draft::new(&status, declared.generation, Timestamp::now()).progressing(None);
-                Acted::Done(run.with_progress(PATIENCE, work, progress).await?)
+                Acted::Done(Box::pin(run.with_progress(PATIENCE, work, progress)).await?)
             }
         })
     }

@@ -9,10 +9,10 @@ use super::build::{Build, Step, with_metadata};
 use super::decide::{Artifact, Failed, Observed};
 use super::declared::Declared;
 use super::origin::{LocalChart, Origin, Repository};
-use crate::helm_repository::{home, publisher_of, timeout};
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::sources::Named;
+use crate::sources::charts::{home, repository_publisher, timeout};
 use crate::sources::failure::Failure;
 use crate::sources::store::{Form, is_stored};
 
@@ -67,7 +67,7 @@ async fn in_repository(
         return Err(Failure::unsupported(field, "chart").into());
     }
     let artifact = object.status.as_ref().and_then(|status| status.artifact.as_ref());
-    let (Some(artifact), Some(publisher)) = (artifact, publisher_of(&object)) else {
+    let (Some(artifact), Some(publisher)) = (artifact, repository_publisher(&object)) else {
         return Err(no_artifact(declared));
     };
     *source = Some(artifact.revision.clone());
@@ -79,10 +79,10 @@ async fn in_repository(
     let catalog = cx.kit.charts.catalog(&publisher, &artifact.digest).await;
     let catalog = catalog.map_err(|error| match error {
         crate::sources::charts::CatalogError::Absent(_) => no_artifact(declared),
-        error => Step::Pull.failed(remote(chain(&error))).into(),
+        error => Step::Pull.failed(remote(&chain(&error))).into(),
     })?;
     let offer = catalog.select(&declared.chart, &declared.version);
-    let offer = offer.map_err(|error| Step::Reference.failed(remote(chain(&error))))?;
+    let offer = offer.map_err(|error| Step::Reference.failed(remote(&chain(&error))))?;
     let metadata = metadata(declared, None);
     let build = Build {
         name: offer.name.to_string(),
@@ -98,7 +98,7 @@ async fn in_repository(
     Ok((build, Origin::Repository(repository, Box::new(offer.clone()))))
 }
 
-fn remote(why: String) -> String {
+fn remote(why: &str) -> String {
     format!("failed to get chart version for remote reference: {why}")
 }
 
@@ -134,7 +134,7 @@ async fn in_files(
         Named::Absent | Named::Unserved => return Err(absent(declared)),
         Named::Unlisted(why) => {
             let why = why.unwrap_or_else(|| "sources of its kind are not listed yet".to_owned());
-            return Err(unavailable(why));
+            return Err(unavailable(&why));
         }
     };
     let Some(tree) = tree(cx, declared, &publisher, &artifact).await else {
@@ -143,7 +143,7 @@ async fn in_files(
     *source = Some(artifact.revision.clone());
     let (settings, reference) = (cx.kit.charts.settings.clone(), declared.chart.clone());
     let finding = cx.kit.processors.run(&declared.key.namespace, move || {
-        LocalChart::find(tree, &reference, &settings)
+        LocalChart::find(&tree, &reference, &settings)
     });
     let found = finding.done().await;
     let (chart, name, version) =
@@ -190,10 +190,10 @@ fn metadata(declared: &Declared, revision: Option<&str>) -> Option<String> {
 
 fn absent(declared: &Declared) -> Failed {
     let (kind, name) = (declared.source.kind, &declared.source.name);
-    unavailable(format!("{kind}.source.toolkit.fluxcd.io \"{name}\" not found"))
+    unavailable(&format!("{kind}.source.toolkit.fluxcd.io \"{name}\" not found"))
 }
 
-fn unavailable(why: String) -> Failed {
+fn unavailable(why: &str) -> Failed {
     let message = format!("failed to get source: {why}");
     Failure::passing(ConditionType::FetchFailed, Reason::SourceUnavailable, message).into()
 }

@@ -52,7 +52,7 @@ pub(crate) struct LocalChart {
 impl LocalChart {
     /// Finds a chart, and returns its name and version. Blocks.
     pub(crate) fn find(
-        tree: Tree,
+        tree: &Tree,
         reference: &str,
         settings: &HelmSettings,
     ) -> Result<(Self, String, String), Failure> {

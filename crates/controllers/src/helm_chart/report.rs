@@ -10,7 +10,7 @@ use super::decide::Failed;
 use super::declared::Declared;
 use crate::kit::controller::{Next, Notice, Report};
 use crate::kit::events::Severity;
-use crate::sources::draft::{self, Draft, News, about_artifact, ended, not_removed, recovered};
+use crate::sources::draft::{self, Draft, OutdatedBy, about_artifact, ended, not_removed, recovered};
 
 /// The end of a run as status, events and the time of the next run.
 pub(super) fn report(
@@ -73,7 +73,7 @@ pub(super) fn report(
                 draft.status.url = None;
             }
             observed(&mut draft.status, source);
-            let news = build.map(|build| News {
+            let news = build.map(|build| OutdatedBy {
                 reason: Reason::NewChart,
                 text: build.news(),
             });

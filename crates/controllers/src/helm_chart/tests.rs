@@ -11,7 +11,7 @@ use crate::sources::testing::{GIT_URL, Host, Session, chart, digest, index, told
 
 const KIND: &str = "HelmChart";
 
-fn declared(spec: Value) -> Declared {
+fn declared(spec: &Value) -> Declared {
     let object = json!({
         "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": KIND,
         "metadata": { "name": "app", "namespace": "apps", "uid": "1", "generation": 1 },
@@ -24,7 +24,7 @@ fn declared(spec: Value) -> Declared {
 #[test]
 fn the_charts_own_values_are_no_values_files() {
     let check = |files: &[&str], expected: &[&str]| {
-        let own = declared(json!({
+        let own = declared(&json!({
             "chart": "app", "interval": "1m", "valuesFiles": files,
             "sourceRef": { "kind": "HelmRepository", "name": "charts" },
         }));

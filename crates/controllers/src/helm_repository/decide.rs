@@ -8,7 +8,7 @@ use crate::sources::failure::Failure;
 #[derive(Debug)]
 pub(crate) enum Seen {
     /// The object alone decides, with its status.
-    Unobserved(HelmRepositoryStatus),
+    Unobserved(Box<HelmRepositoryStatus>),
     Observed(Box<Observed>),
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
         return Plan::Delete;
     }
     match seen {
-        Seen::Unobserved(status) if *status == HelmRepositoryStatus::default() => Plan::Nothing,
+        Seen::Unobserved(status) if **status == HelmRepositoryStatus::default() => Plan::Nothing,
         Seen::Unobserved(_) => Plan::Clear,
         Seen::Observed(observed) => compare(observed),
     }

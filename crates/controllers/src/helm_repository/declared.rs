@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use equate_api::source::{HelmRepository, HelmRepositorySpec, HelmRepositoryType};
+use equate_api::source::{HelmRepository, HelmRepositoryType};
 use equate_source::{Place, PlaceError, Publisher};
 use reqwest::Url;
 
 use super::{ABOUT, INTERVAL};
 use crate::Key;
 use crate::kit::controller::Reconcilable as _;
-use crate::sources::charts::{AccessSpec, normalized};
-use crate::sources::http::address;
-
-/// Flux's default.
-const TIMEOUT: Duration = Duration::from_secs(60);
+use crate::sources::charts::{AccessSpec, home, timeout};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Declared {
@@ -55,18 +51,6 @@ impl TryFrom<&HelmRepository> for Declared {
             access: spec.into(),
         })
     }
-}
-
-/// The address of the repository. Upstream ignores `provider` and `insecure` here, too.
-pub(crate) fn home(url: &str) -> Result<Url, String> {
-    if url.starts_with("oci://") {
-        return Err("'oci' URL scheme cannot be used with 'default' HelmRepository type".to_owned());
-    }
-    address(&normalized(url)).map_err(|error| error.to_string())
-}
-
-pub(crate) fn timeout(spec: &HelmRepositorySpec) -> Duration {
-    spec.timeout.map_or(TIMEOUT, |timeout| timeout.get())
 }
 
 impl Declared {

@@ -27,7 +27,6 @@ use tokio::time::Instant;
 use self::act::Done;
 use self::decide::{Plan, Seen};
 use self::declared::Declared;
-pub(crate) use self::declared::{home, timeout};
 use crate::kit::about::{About, Column, Concurrency};
 use crate::kit::controller::{self, Absence, Acted, Controller, Next, Reconcilable};
 use crate::kit::mirror::Mirror;
@@ -35,7 +34,7 @@ use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
 use crate::sources::draft::Draft;
 use crate::sources::http::Validators;
-use crate::sources::{publisher, store};
+use crate::sources::store;
 use crate::{Key, ObjectRef};
 
 /// A longer operation gets a status about its progress.
@@ -109,7 +108,7 @@ impl Controller for HelmRepositories {
 
     async fn observe(&self, run: &mut Run<'_>, declared: &Declared) -> Result<Seen, Stop> {
         if declared.deleting || declared.is_static {
-            return Ok(Seen::Unobserved(run.status()));
+            return Ok(Seen::Unobserved(Box::new(run.status())));
         }
         let status = run.status();
         let known = run.memory.known.take();
@@ -222,7 +221,9 @@ impl Reconcilable for HelmRepository {
     }
 
     fn interval(&self) -> Duration {
-        self.spec.interval.map_or(INTERVAL, |interval| interval.get())
+        self.spec
+            .interval
+            .map_or(INTERVAL, equate_api::meta::Duration::get)
     }
 
     fn is_suspended(&self) -> bool {
@@ -241,8 +242,3 @@ impl Reconcilable for HelmRepository {
 }
 
 crate::standard_status!(HelmRepositoryStatus);
-
-/// The publisher of a repository's artifacts; none for names that no API server accepts.
-pub(crate) fn publisher_of(object: &HelmRepository) -> Option<equate_source::Publisher> {
-    publisher(ABOUT.kind, &object.metadata)
-}

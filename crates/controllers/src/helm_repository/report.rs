@@ -8,7 +8,7 @@ use super::act::{Done, Published, Urls};
 use super::declared::Declared;
 use crate::kit::controller::{Next, Report};
 use crate::sources::charts::human_size;
-use crate::sources::draft::{self, Draft, News, about_artifact, ended, not_removed, recovered};
+use crate::sources::draft::{self, Draft, OutdatedBy, about_artifact, ended, not_removed, recovered};
 
 /// The end of a run as status, events and the time of the next run.
 pub(super) fn report(
@@ -53,7 +53,7 @@ pub(super) fn report(
             if lost {
                 draft.status.url = None;
             }
-            let news = revision.map(|revision| News {
+            let news = revision.map(|revision| OutdatedBy {
                 reason: Reason::NewRevision,
                 text: format!("new index revision '{revision}'"),
             });

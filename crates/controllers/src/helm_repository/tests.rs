@@ -11,7 +11,7 @@ use crate::sources::testing::{Host, Session, digest, index, told};
 
 const KIND: &str = "HelmRepository";
 
-fn declared(spec: Value) -> Declared {
+fn declared(spec: &Value) -> Declared {
     let object = json!({
         "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": KIND,
         "metadata": { "name": "charts", "namespace": "apps", "uid": "1", "generation": 1 },
@@ -35,7 +35,7 @@ fn status(revision: &str) -> HelmRepositoryStatus {
 
 #[test]
 fn only_another_index_is_published() {
-    let own = declared(json!({ "url": "https://a.example/charts" }));
+    let own = declared(&json!({ "url": "https://a.example/charts" }));
     let fetched = |revision: &str| {
         Ok(Index::Fetched {
             bytes: Vec::new(),
@@ -69,9 +69,9 @@ fn only_another_index_is_published() {
 
 #[test]
 fn a_registry_is_static() {
-    let own = declared(json!({ "url": "oci://a.example/charts", "type": "oci" }));
+    let own = declared(&json!({ "url": "oci://a.example/charts", "type": "oci" }));
     let check = |status: HelmRepositoryStatus, expected: Plan| {
-        assert_eq!(decide(&own, &Seen::Unobserved(status)), expected);
+        assert_eq!(decide(&own, &Seen::Unobserved(Box::new(status))), expected);
     };
     check(HelmRepositoryStatus::default(), Plan::Nothing);
     check(status("sha256:1"), Plan::Clear);
@@ -84,10 +84,7 @@ fn a_registry_is_static() {
         deleting: true,
         ..own
     };
-    assert_eq!(
-        decide(&deleted, &Seen::Unobserved(HelmRepositoryStatus::default())),
-        Plan::Delete
-    );
+    assert_eq!(decide(&deleted, &Seen::Unobserved(Box::default())), Plan::Delete);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,7 +17,7 @@ use super::failure;
 use super::verify;
 use crate::kit::queue::without_worker;
 use crate::kit::read::chain;
-use crate::sources::draft::News;
+use crate::sources::draft::OutdatedBy;
 use crate::sources::failure::Failure;
 
 /// Bytes of annotations that become metadata of the artifact: a status is stored in etcd.
@@ -43,7 +43,7 @@ pub(crate) enum Done {
     Failed {
         failure: Failure,
         /// The revision of the failed artifact, if it is to be shown.
-        news: Option<News>,
+        news: Option<OutdatedBy>,
         /// Whether the artifact of the status is missing from the store.
         lost: bool,
     },

@@ -38,7 +38,7 @@ use crate::kit::mirror::Mirror;
 use crate::kit::processors::Processors;
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
-use crate::sources::draft::{Draft, News};
+use crate::sources::draft::{Draft, OutdatedBy};
 use crate::sources::store;
 use crate::{Key, ObjectRef};
 
@@ -255,7 +255,7 @@ fn is_new(declared: &Declared, status: &OciRepositoryStatus) -> bool {
 fn progressing(
     declared: &Declared,
     status: &OciRepositoryStatus,
-    news: Option<&News>,
+    news: Option<&OutdatedBy>,
 ) -> OciRepositoryStatus {
     Draft::new(status, declared.generation, Timestamp::now()).progressing(news)
 }

@@ -9,7 +9,7 @@ use super::act::{Done, Published};
 use super::decide::Found;
 use super::declared::Declared;
 use crate::kit::controller::{Next, Report};
-use crate::sources::draft::{self, Draft, News, about_artifact, ended, not_removed, recovered};
+use crate::sources::draft::{self, Draft, OutdatedBy, about_artifact, ended, not_removed, recovered};
 
 /// Annotations of Flux's command line.
 const SOURCE: &str = "org.opencontainers.image.source";
@@ -68,12 +68,12 @@ pub(super) fn report(
 }
 
 /// A revision that is not the artifact's.
-pub(super) fn news(declared: &Declared, found: &Found) -> News {
+pub(super) fn news(declared: &Declared, found: &Found) -> OutdatedBy {
     let name = match &declared.repository {
         Ok(repository) => repository.at(&found.version),
         Err(_) => declared.url.clone(),
     };
-    News {
+    OutdatedBy {
         reason: Reason::NewRevision,
         text: format!("new revision '{}' for '{name}'", found.revision),
     }

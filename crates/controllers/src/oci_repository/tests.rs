@@ -22,7 +22,7 @@ fn digest(digit: &str) -> String {
     format!("sha256:{}", digit.repeat(64))
 }
 
-fn object(spec: Value) -> OciRepository {
+fn object(spec: &Value) -> OciRepository {
     let mut object = json!({
         "apiVersion": "source.toolkit.fluxcd.io/v1",
         "kind": "OCIRepository",
@@ -35,7 +35,7 @@ fn object(spec: Value) -> OciRepository {
     serde_json::from_value(object).unwrap()
 }
 
-fn declared(spec: Value) -> Declared {
+fn declared(spec: &Value) -> Declared {
     Declared::try_from(&object(spec)).unwrap()
 }
 
@@ -77,7 +77,7 @@ fn plan(spec: Value, status: OciRepositoryStatus, stored: Artifact, found: Resul
         found,
         open: None,
     };
-    decide(&declared(spec), &Seen::Observed(Box::new(observed)))
+    decide(&declared(&spec), &Seen::Observed(Box::new(observed)))
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_failure_keeps_the_artifact() {
 #[test]
 fn refused_specs_are_named() {
     let check = |spec: Value, reason: Reason, want: &str| {
-        let Plan::Fail { failure, .. } = decide(&declared(spec.clone()), &Seen::Unobserved) else {
+        let Plan::Fail { failure, .. } = decide(&declared(&spec), &Seen::Unobserved) else {
             panic!("{spec} is not refused");
         };
         assert_eq!(failure.reason, reason, "{}", failure.message);
@@ -184,7 +184,7 @@ fn refused_specs_are_named() {
         json!({ "provider": "gcp", "serviceAccountName": "a" }),
         json!({ "verify": { "provider": "notation", "secretRef": { "name": "a" } } }),
     ] {
-        assert_eq!(decide(&declared(spec), &Seen::Unobserved), Plan::Keep);
+        assert_eq!(decide(&declared(&spec), &Seen::Unobserved), Plan::Keep);
     }
 }
 
@@ -234,7 +234,7 @@ fn published(found: &Found, metadata: &[(&str, &str)]) -> Done {
 
 #[test]
 fn a_stored_artifact_is_reported_as_in_flux() {
-    let (declared, found) = (declared(json!({ "ignore": "*.md" })), found("v1", "1"));
+    let (declared, found) = (declared(&json!({ "ignore": "*.md" })), found("v1", "1"));
     let origin = [
         ("org.opencontainers.image.source", "https://git/app"),
         ("org.opencontainers.image.revision", "main@sha1:1"),
@@ -278,7 +278,7 @@ fn a_stored_artifact_is_reported_as_in_flux() {
 
 #[test]
 fn failures_are_reported_as_in_flux() {
-    let (declared, next) = (declared(json!({})), found("v1", "2"));
+    let (declared, next) = (declared(&json!({})), found("v1", "2"));
     let before = status("v1@sha256:1");
     let failed = |failure: Failure, lost: bool| Done::Failed {
         news: Some(news(&declared, &next)),

@@ -9,19 +9,23 @@ use std::io::Read as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use equate_api::source::HelmRepositorySpec;
+use equate_api::source::{HelmRepository, HelmRepositorySpec};
 use equate_helm::repository::catalog::Catalog;
 use equate_helm::repository::index::{IndexError, IndexLimits};
 use equate_source::{Publisher, Storage};
-use kube::Client;
+use kube::{Client, Resource as _};
 use reqwest::Url;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::http::{Access, Certificates, Http, Login};
+use super::http::{Access, Certificates, Http, Login, address};
+use super::publisher;
 use super::secrets::{SecretData, SecretReadError, read_secret, value};
 use crate::kit::processors::Processors;
 use crate::kit::read::chain;
+
+/// The timeout of a HelmRepository without one, as in Flux.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Memory of all parsed indexes.
 const INDEXES_BYTES_MAX: usize = 96 << 20;
@@ -348,6 +352,23 @@ fn login_of(data: &SecretData, namespace: &str, name: &str) -> Result<Option<Log
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     })
+}
+
+/// The URL of a repository. Upstream ignores `provider` and `insecure` here, too.
+pub(crate) fn home(url: &str) -> Result<Url, String> {
+    if url.starts_with("oci://") {
+        return Err("'oci' URL scheme cannot be used with 'default' HelmRepository type".to_owned());
+    }
+    address(&normalized(url)).map_err(|error| error.to_string())
+}
+
+pub(crate) fn timeout(spec: &HelmRepositorySpec) -> Duration {
+    spec.timeout.map_or(TIMEOUT, equate_api::meta::Duration::get)
+}
+
+/// The publisher of a repository's artifacts; none for names that no API server accepts.
+pub(crate) fn repository_publisher(object: &HelmRepository) -> Option<Publisher> {
+    publisher(&HelmRepository::kind(&()), &object.metadata)
 }
 
 /// The address of a repository with one slash at its end, or none for a registry; as Flux compares them.

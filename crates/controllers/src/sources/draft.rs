@@ -49,7 +49,7 @@ source_status!(
 
 /// A newer revision than the artifact's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct News {
+pub(crate) struct OutdatedBy {
     /// The reason of `ArtifactOutdated`.
     pub(crate) reason: Reason,
     /// Such as `new upstream revision 'main@sha1:…'`.
@@ -93,7 +93,7 @@ impl<S: SourceStatus> Draft<S> {
     }
 
     /// An operation takes long enough for a status about its progress.
-    pub(crate) fn progressing(mut self, news: Option<&News>) -> S {
+    pub(crate) fn progressing(mut self, news: Option<&OutdatedBy>) -> S {
         let message = self.progress(news);
         self.set(
             ConditionType::Reconciling,
@@ -129,7 +129,7 @@ impl<S: SourceStatus> Draft<S> {
     }
 
     #[must_use]
-    pub(crate) fn failed(mut self, failure: &Failure, news: Option<&News>) -> Self {
+    pub(crate) fn failed(mut self, failure: &Failure, news: Option<&OutdatedBy>) -> Self {
         let message = self.progress(news);
         self.clear(ConditionType::Stalled);
         self.set(
@@ -215,7 +215,7 @@ impl<S: SourceStatus> Draft<S> {
         );
     }
 
-    fn progress(&self, news: Option<&News>) -> String {
+    fn progress(&self, news: Option<&OutdatedBy>) -> String {
         let generation = self.generation;
         let (_, observed) = self.status.observed();
         match (news, observed, self.status.artifact()) {
@@ -287,7 +287,7 @@ pub(crate) fn failed<S: SourceStatus>(
     before: &S,
     draft: Draft<S>,
     failure: &Failure,
-    news: Option<&News>,
+    news: Option<&OutdatedBy>,
     interval: Duration,
     waits: bool,
 ) -> Report<S> {

@@ -184,7 +184,7 @@ impl HttpError {
                     }
                     let io = error.downcast_ref::<std::io::Error>();
                     let inner = io.and_then(std::io::Error::get_ref);
-                    if inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+                    if inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>) {
                         return true;
                     }
                     cause = error.source();

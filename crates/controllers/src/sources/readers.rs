@@ -85,7 +85,10 @@ mod tests {
         assert_eq!((woken("one"), woken("two")), (1, 1));
         readers.set(&reader, BTreeSet::from([source("two")]));
         assert_eq!((woken("one"), woken("two")), (0, 1));
-        assert_eq!(readers.of(&SourceEvent::Kind("GitRepository")), [reader.clone()]);
+        assert_eq!(
+            readers.of(&SourceEvent::Kind("GitRepository")),
+            std::slice::from_ref(&reader)
+        );
         assert!(readers.of(&SourceEvent::Kind("Bucket")).is_empty());
         readers.set(&reader, BTreeSet::new());
         assert_eq!(woken("two"), 0);

@@ -27,12 +27,9 @@ use kube::api::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::git_repository::GitRepositories;
-use crate::helm_chart::HelmCharts;
-use crate::helm_repository::HelmRepositories;
 use crate::kit::backoff::Jitter;
 use crate::sources::charts::HelmSettings;
-use crate::{ControllerSet, Engine};
+use crate::{Engine, all};
 
 /// Long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -170,12 +167,8 @@ impl Session {
         let mirrors = mirrors.instead_of(GIT_URL, repository.path());
         let artifacts = folder.path().join("artifacts");
         let storage = Storage::open(artifacts, "http://source:9090", Retention::default()).unwrap();
-        let controllers = ControllerSet::new()
-            .with::<GitRepositories>()
-            .with::<HelmRepositories>()
-            .with::<HelmCharts>();
         let engine = Engine::builder(cluster.client())
-            .controllers(controllers)
+            .controllers(all().only(&["source-controller"]))
             .mirrors(mirrors)
             .storage(storage)
             .jitter(Jitter::none())

@@ -70,7 +70,7 @@ pub(super) fn check_chain<'c>(
             None,
         )
         .map_err(ChainError::Path)?;
-    let issuer = path.intermediate_certificates().next().map(|first| first.der());
+    let issuer = path.intermediate_certificates().next().map(webpki::Cert::der);
     Ok(issuer
         .and_then(|der| intermediates.iter().find(|other| other.der() == der.as_ref()))
         .unwrap_or(root))

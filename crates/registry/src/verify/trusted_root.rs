@@ -158,10 +158,10 @@ fn collect<W, T>(
     from.into_iter().map(parse).collect()
 }
 
-fn period(valid_for: wire::Period) -> Period {
+fn period(valid_for: &wire::Period) -> Period {
     Period {
-        start: valid_for.start.map(|time| time.0),
-        end: valid_for.end.map(|time| time.0),
+        start: valid_for.start.as_ref().map(|time| time.0),
+        end: valid_for.end.as_ref().map(|time| time.0),
     }
 }
 
@@ -188,7 +188,7 @@ fn log(log: wire::Log) -> Result<Log, TrustedRootError> {
             source,
         })?,
         url: log.base_url,
-        valid_for: period(valid_for),
+        valid_for: period(&valid_for),
     })
 }
 
@@ -215,7 +215,7 @@ fn authority(authority: wire::Authority) -> Result<Authority, TrustedRootError> 
         leaf: None,
         intermediates: certificates,
         root,
-        valid_for: period(authority.valid_for.unwrap_or_default()),
+        valid_for: period(&authority.valid_for.unwrap_or_default()),
     })
 }
 

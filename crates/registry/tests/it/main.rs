@@ -1,5 +1,12 @@
 //! The client against a registry in the same process.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests, also their helpers"
+)]
+
 mod authorize;
 mod faults;
 mod pull;

@@ -119,15 +119,15 @@ async fn observed_selector(field: &str, value: Value) {
 
 #[tokio::test]
 async fn status_observed_layer_selector_media_type() {
-    observed_selector("mediaType", json!(CONTENT)).await;
+    Box::pin(observed_selector("mediaType", json!(CONTENT))).await;
 }
 
 #[tokio::test]
 async fn status_observed_layer_selector_operation_extract() {
-    observed_selector("operation", json!("extract")).await;
+    Box::pin(observed_selector("operation", json!("extract"))).await;
 }
 
 #[tokio::test]
 async fn status_observed_layer_selector_operation_copy() {
-    observed_selector("operation", json!("copy")).await;
+    Box::pin(observed_selector("operation", json!("copy"))).await;
 }
