@@ -453,7 +453,7 @@ mod tests {
         let listed: Vec<&str> = kinds.0.iter().map(|kind| kind.kind).collect();
         assert_eq!(
             listed.join(" "),
-            "GitRepository HelmRepository HelmChart OCIRepository Bucket ExternalArtifact ArtifactGenerator \
+            "GitRepository OCIRepository HelmRepository HelmChart Bucket ExternalArtifact ArtifactGenerator \
              Kustomization HelmRelease Alert Provider Receiver ImageRepository ImagePolicy \
              ImageUpdateAutomation Scratch"
         );
