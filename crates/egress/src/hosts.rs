@@ -436,9 +436,8 @@ mod tests {
         fail(&hosts, "closed", "silent", FAILURES_MAX).await;
         tokio::time::advance(FAILURES_KEPT).await;
         fail(&hosts, "b", "other", 1).await;
-        let names = |hosts: &Hosts| -> Vec<_> {
-            hosts.shares().into_iter().map(|share| share.namespace).collect()
-        };
+        let names =
+            |hosts: &Hosts| -> Vec<_> { hosts.shares().into_iter().map(|share| share.namespace).collect() };
         // as many as one end forgets at once
         assert_eq!(names(&hosts), ["b", "closed"]);
         drop(hosts.enter("b", "third").await.unwrap());
