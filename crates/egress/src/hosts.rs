@@ -2,9 +2,9 @@
 //! answer several times in a row is closed for the namespace that asked, and for no other. Only
 //! connections, TLS and the process's own deadlines count, never a time limit that the tenant chose.
 //!
-//! Memory is proportional to the pairs that are in use or closed.
+//! A host without requests is kept only while its failures count, and a namespace keeps a number of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,8 +21,12 @@ const FAILURES_MAX: u32 = 3;
 /// It doubles with each failed trial.
 const CLOSED_FIRST: Duration = Duration::from_secs(10);
 const CLOSED_MAX: Duration = Duration::from_secs(300);
-/// Closed hosts that are remembered per namespace; the one that opens first is dropped.
-const CLOSED_HOSTS_MAX: usize = 256;
+/// Failed hosts that are remembered per namespace; the one whose last failure is the oldest is dropped.
+const FAILED_HOSTS_MAX: usize = 256;
+/// Failures this long ago are forgotten: longer than a host is closed.
+const FAILURES_KEPT: Duration = Duration::from_secs(600);
+/// More than one end can add, so that forgetting keeps up, and few enough for the lock.
+const FORGOTTEN_AT_ONCE: usize = 16;
 
 /// A host is closed for a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,14 +70,24 @@ pub struct HostShare {
 /// All namespaces and hosts.
 #[derive(Debug, Default)]
 pub struct Hosts {
-    // held for a map operation
-    namespaces: Arc<Mutex<HashMap<String, Namespace>>>,
+    // held for some map operations, whatever the number of hosts
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    namespaces: HashMap<String, Namespace>,
+    /// The failed hosts without requests in the order of their last failures: the time, namespace and host.
+    failed: BTreeMap<u64, (Instant, String, String)>,
+    tickets: u64,
 }
 
 #[derive(Debug)]
 struct Namespace {
     slots: Arc<Semaphore>,
     hosts: HashMap<String, Host>,
+    /// Its part of all failed hosts.
+    failed: BTreeMap<u64, String>,
 }
 
 #[derive(Debug)]
@@ -84,6 +98,8 @@ struct Host {
     failures: u32,
     /// The host is closed until then.
     closed: Option<Instant>,
+    /// The place among the failed hosts, if it has one.
+    filed: Option<u64>,
 }
 
 impl Default for Namespace {
@@ -91,6 +107,7 @@ impl Default for Namespace {
         Self {
             slots: Arc::new(Semaphore::new(PER_NAMESPACE)),
             hosts: HashMap::new(),
+            failed: BTreeMap::new(),
         }
     }
 }
@@ -102,6 +119,7 @@ impl Default for Host {
             users: 0,
             failures: 0,
             closed: None,
+            filed: None,
         }
     }
 }
@@ -139,18 +157,15 @@ impl Drop for Admission {
 
 /// Counted while it waits, too.
 struct User {
-    namespaces: Arc<Mutex<HashMap<String, Namespace>>>,
+    known: Arc<Mutex<Known>>,
     namespace: String,
     host: String,
 }
 
 impl User {
     fn ended(&self, outcome: Outcome) {
-        let mut namespaces = lock(&self.namespaces);
-        let Some(namespace) = namespaces.get_mut(&self.namespace) else {
-            return;
-        };
-        let Some(host) = namespace.hosts.get_mut(&self.host) else {
+        let mut known = lock(&self.known);
+        let Some(host) = known.host(&self.namespace, &self.host) else {
             return;
         };
         match outcome {
@@ -160,7 +175,6 @@ impl User {
                 if let Some(doublings) = host.failures.checked_sub(FAILURES_MAX) {
                     let delay = CLOSED_FIRST.saturating_mul(1 << doublings.min(8)).min(CLOSED_MAX);
                     host.closed = Some(Instant::now() + delay);
-                    namespace.bound();
                 }
             }
         }
@@ -169,34 +183,99 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        let mut namespaces = lock(&self.namespaces);
-        let Some(namespace) = namespaces.get_mut(&self.namespace) else {
-            return;
-        };
-        if let Some(host) = namespace.hosts.get_mut(&self.host) {
-            host.users = host.users.saturating_sub(1);
-            if host.users == 0 && host.failures == 0 {
-                namespace.hosts.remove(&self.host);
-            }
-        }
-        if namespace.hosts.is_empty() {
-            namespaces.remove(&self.namespace);
-        }
+        lock(&self.known).leave(&self.namespace, &self.host, Instant::now());
     }
 }
 
-impl Namespace {
-    fn bound(&mut self) {
-        while self.hosts.len() > CLOSED_HOSTS_MAX {
-            let unused = self.hosts.iter().filter(|(_, host)| host.users == 0);
-            let Some(first) = unused
-                .min_by_key(|(_, host)| host.closed)
-                .map(|(name, _)| name.clone())
-            else {
+impl Known {
+    fn host(&mut self, namespace: &str, host: &str) -> Option<&mut Host> {
+        self.namespaces.get_mut(namespace)?.hosts.get_mut(host)
+    }
+
+    /// Adds a request; a host with requests has no place among the failed ones.
+    fn join(&mut self, namespace: &str, host: &str) -> Slots {
+        let own = self.namespaces.entry(namespace.to_owned()).or_default();
+        let pair = own.hosts.entry(host.to_owned()).or_default();
+        pair.users += 1;
+        if let Some(ticket) = pair.filed.take() {
+            own.failed.remove(&ticket);
+            self.failed.remove(&ticket);
+        }
+        [Arc::clone(&pair.slots), Arc::clone(&own.slots)]
+    }
+
+    /// Removes a request, and the failed hosts that are too many or too old.
+    fn leave(&mut self, namespace: &str, host: &str, now: Instant) {
+        let Some(own) = self.namespaces.get_mut(namespace) else {
+            return;
+        };
+        let Some(pair) = own.hosts.get_mut(host) else {
+            return;
+        };
+        pair.users = pair.users.saturating_sub(1);
+        match (pair.users, pair.failures) {
+            (0, 0) => self.remove(namespace, host),
+            (0, _) => {
+                self.tickets += 1;
+                pair.filed = Some(self.tickets);
+                own.failed.insert(self.tickets, host.to_owned());
+                let surplus = match own.failed.len() > FAILED_HOSTS_MAX {
+                    true => own.failed.first_key_value().map(|(_, host)| host.clone()),
+                    false => None,
+                };
+                let failed = (now, namespace.to_owned(), host.to_owned());
+                self.failed.insert(self.tickets, failed);
+                if let Some(surplus) = surplus {
+                    self.remove(namespace, &surplus);
+                }
+            }
+            _ => {}
+        }
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            let Some((_, (at, namespace, host))) = self.failed.first_key_value() else {
                 return;
             };
-            self.hosts.remove(&first);
+            if *at + FAILURES_KEPT > now {
+                return;
+            }
+            let (namespace, host) = (namespace.clone(), host.clone());
+            self.remove(&namespace, &host);
         }
+    }
+
+    fn remove(&mut self, namespace: &str, host: &str) {
+        let Some(own) = self.namespaces.get_mut(namespace) else {
+            return;
+        };
+        if let Some(ticket) = own.hosts.remove(host).and_then(|pair| pair.filed) {
+            own.failed.remove(&ticket);
+            self.failed.remove(&ticket);
+        }
+        if own.hosts.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+    }
+
+    /// Refuses a request to a closed host. After its time, one request passes, the trial; returns whether
+    /// this is the trial.
+    fn check(&mut self, namespace: &str, host: &str) -> Result<bool, Refusal> {
+        let Some(pair) = self.host(namespace, host) else {
+            return Ok(false);
+        };
+        let Some(closed) = pair.closed else {
+            return Ok(false);
+        };
+        let now = Instant::now();
+        if closed <= now {
+            pair.closed = Some(now + CLOSED_FIRST);
+            return Ok(true);
+        }
+        Err(Refusal {
+            host: host.to_owned(),
+            namespace: namespace.to_owned(),
+            failures: pair.failures,
+            after: closed - now,
+        })
     }
 }
 
@@ -211,7 +290,7 @@ impl Hosts {
         let first = Arc::clone(&of_host).acquire_owned().await;
         // it may have been closed meanwhile
         if !is_trial {
-            self.check(namespace, &host)?;
+            lock(&self.known).check(namespace, &host)?;
         }
         let second = of_namespace.acquire_owned().await;
         match (first, second) {
@@ -231,52 +310,25 @@ impl Hosts {
     }
 
     fn join(&self, namespace: &str, host: &str) -> Result<(User, Slots, bool), Refusal> {
-        let is_trial = self.check(namespace, host)?;
-        let mut namespaces = lock(&self.namespaces);
-        let own = namespaces.entry(namespace.to_owned()).or_default();
-        let of_namespace = Arc::clone(&own.slots);
-        let pair = own.hosts.entry(host.to_owned()).or_default();
-        pair.users += 1;
-        let of_host = Arc::clone(&pair.slots);
-        drop(namespaces);
+        let mut known = lock(&self.known);
+        let is_trial = known.check(namespace, host)?;
+        let slots = known.join(namespace, host);
+        drop(known);
         let user = User {
-            namespaces: Arc::clone(&self.namespaces),
+            known: Arc::clone(&self.known),
             namespace: namespace.to_owned(),
             host: host.to_owned(),
         };
-        Ok((user, [of_host, of_namespace], is_trial))
+        Ok((user, slots, is_trial))
     }
 
-    /// Refuses a request to a closed host. After its time, one request passes, the trial; returns whether
-    /// this is the trial.
-    fn check(&self, namespace: &str, host: &str) -> Result<bool, Refusal> {
-        let mut namespaces = lock(&self.namespaces);
-        let own = namespaces.get_mut(namespace);
-        let Some(pair) = own.and_then(|own| own.hosts.get_mut(host)) else {
-            return Ok(false);
-        };
-        let Some(closed) = pair.closed else {
-            return Ok(false);
-        };
-        let now = Instant::now();
-        if closed <= now {
-            pair.closed = Some(now + CLOSED_FIRST);
-            return Ok(true);
-        }
-        Err(Refusal {
-            host: host.to_owned(),
-            namespace: namespace.to_owned(),
-            failures: pair.failures,
-            after: closed - now,
-        })
-    }
-
-    /// The pairs in use or closed, by namespace and host.
+    /// The pairs in use, closed or with failures, by namespace and host.
     #[must_use]
     pub fn shares(&self) -> Vec<HostShare> {
         let now = Instant::now();
-        let namespaces = lock(&self.namespaces);
-        let pairs = namespaces
+        let known = lock(&self.known);
+        let pairs = known
+            .namespaces
             .iter()
             .flat_map(|(name, own)| own.hosts.iter().map(move |(host, pair)| (name, host, pair)));
         let mut shares: Vec<_> = pairs
@@ -287,7 +339,7 @@ impl Hosts {
                 closed: pair.closed.and_then(|at| at.checked_duration_since(now)),
             })
             .collect();
-        drop(namespaces);
+        drop(known);
         shares.sort_by(|a, b| (&a.namespace, &a.host).cmp(&(&b.namespace, &b.host)));
         shares
     }
@@ -363,14 +415,35 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn closed_hosts_are_bounded() {
+    async fn failed_hosts_are_bounded() {
         let hosts = Hosts::default();
-        for host in 0..CLOSED_HOSTS_MAX + 50 {
-            fail(&hosts, "a", &format!("host-{host}"), FAILURES_MAX).await;
+        for failures in 1..=FAILURES_MAX {
+            for host in 0..FAILED_HOSTS_MAX + 50 {
+                fail(&hosts, "a", &format!("host-{failures}-{host}"), failures).await;
+            }
+            assert_eq!(hosts.shares().len(), FAILED_HOSTS_MAX, "{failures}");
         }
-        assert!(hosts.shares().len() <= CLOSED_HOSTS_MAX + 1);
-        let newest = format!("host-{}", CLOSED_HOSTS_MAX + 49);
+        let newest = format!("host-{FAILURES_MAX}-{}", FAILED_HOSTS_MAX + 49);
         assert!(hosts.enter("a", &newest).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn old_failures_are_forgotten() {
+        let hosts = Hosts::default();
+        for namespace in 0..FORGOTTEN_AT_ONCE {
+            fail(&hosts, &format!("gone-{namespace}"), "silent", 1).await;
+        }
+        fail(&hosts, "closed", "silent", FAILURES_MAX).await;
+        tokio::time::advance(FAILURES_KEPT).await;
+        fail(&hosts, "b", "other", 1).await;
+        let names =
+            |hosts: &Hosts| -> Vec<_> { hosts.shares().into_iter().map(|share| share.namespace).collect() };
+        // as many as one end forgets at once
+        assert_eq!(names(&hosts), ["b", "closed"]);
+        drop(hosts.enter("b", "third").await.unwrap());
+        assert_eq!(names(&hosts), ["b"]);
+        let known = lock(&hosts.known);
+        assert_eq!((known.namespaces.len(), known.failed.len()), (1, 1));
     }
 
     #[tokio::test(start_paused = true)]
