@@ -229,6 +229,11 @@ impl RegistryServer {
         self.shared.state().faults.push((fault, times));
     }
 
+    /// Ends all faults.
+    pub fn heal(&self) {
+        self.shared.state().faults.clear();
+    }
+
     /// The requests answered since the last call.
     pub fn take(&self) -> Vec<RegistryRequest> {
         std::mem::take(&mut self.shared.state().requests)
