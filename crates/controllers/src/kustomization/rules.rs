@@ -6,14 +6,13 @@
 //! nothing. When rules change, the state of all objects is outdated, and each is read once
 //! (`Run::reinspect`).
 //!
-//! The mirror's callback only keeps the rules: a tenant's expressions are compiled by the first run that needs
-//! them. Until then the watcher sees no rules, and that run reads the objects that it saw.
+//! The mirror delivers the rules before any list, so a start needs no extra requests.
 //!
 //! Refused: unreadable expressions, two for one kind, and invalid selectors and paths.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use equate_api::kustomize::{HealthCheckExpression, IgnoreRule, KustomizationSpec};
 use equate_apply::health::{Health, Status};
@@ -43,19 +42,7 @@ struct Rules {
     stamp: Stamp,
     health: Vec<HealthCheckExpression>,
     ignore: Vec<IgnoreRule>,
-    compiled: OnceLock<Result<Compiled, Stall>>,
-}
-
-impl Rules {
-    /// Compiles them the first time.
-    fn compiled(&self) -> &Result<Compiled, Stall> {
-        self.compiled.get_or_init(|| compile(&self.health, &self.ignore))
-    }
-
-    /// `None` until a run has compiled them.
-    fn valid(&self) -> Option<&Compiled> {
-        self.compiled.get()?.as_ref().ok()
-    }
+    compiled: Result<Compiled, Stall>,
 }
 
 #[derive(Debug)]
@@ -81,7 +68,7 @@ struct Ignores {
 }
 
 impl ObjectRules {
-    /// Keeps the rules of a spec; an unchanged spec costs a comparison.
+    /// Compiles the rules of a spec; an unchanged spec costs a comparison.
     pub(crate) fn set(&self, key: &Key, spec: &KustomizationSpec) {
         let (health, ignore) = (&spec.health_check_exprs, &spec.ignore);
         let known = self.of(key);
@@ -95,7 +82,7 @@ impl ObjectRules {
         }
         let rules = Rules {
             stamp: self.stamps.fetch_add(1, Ordering::Relaxed) + 1,
-            compiled: OnceLock::new(),
+            compiled: compile(health, ignore),
             health: health.clone(),
             ignore: ignore.clone(),
         };
@@ -108,15 +95,15 @@ impl ObjectRules {
         all.remove(key);
     }
 
-    /// Compiles a Kustomization's rules and returns the error in them.
+    /// The error in a Kustomization's rules.
     pub(crate) fn problem(&self, key: &Key) -> Option<Stall> {
-        self.of(key)?.compiled().as_ref().err().cloned()
+        self.of(key)?.compiled.as_ref().err().cloned()
     }
 
     /// Whether a Kustomization has a health expression for such an object.
     pub(crate) fn judges(&self, key: &Key, id: &ObjectId) -> bool {
         let rules = self.of(key);
-        let compiled = rules.as_ref().and_then(|rules| rules.compiled().as_ref().ok());
+        let compiled = rules.as_ref().and_then(|rules| rules.compiled.as_ref().ok());
         compiled.is_some_and(|compiled| compiled.judge(&id.group, &id.kind).is_some())
     }
 
@@ -137,15 +124,12 @@ impl ObjectRules {
 
 impl OwnerRules for ObjectRules {
     fn stamp(&self, owner: &Owner) -> Stamp {
-        let rules = self.of_owner(owner);
-        rules
-            .filter(|rules| rules.compiled.get().is_some())
-            .map_or(0, |rules| rules.stamp)
+        self.of_owner(owner).map_or(0, |rules| rules.stamp)
     }
 
     fn ignored(&self, owner: &Owner, object: &Object) -> Vec<Pointer> {
         let rules = self.of_owner(owner);
-        let compiled = rules.as_ref().and_then(|rules| rules.valid());
+        let compiled = rules.as_ref().and_then(|rules| rules.compiled.as_ref().ok());
         let ignores = compiled.map_or(&[][..], |compiled| &compiled.ignores);
         let meant = ignores
             .iter()
@@ -155,7 +139,7 @@ impl OwnerRules for ObjectRules {
 
     fn judge(&self, owner: &Owner, object: &Object) -> Option<Health> {
         let rules = self.of_owner(owner)?;
-        let compiled = rules.valid()?;
+        let compiled = rules.compiled.as_ref().ok()?;
         let group = object
             .api_version()
             .split_once('/')
@@ -443,7 +427,6 @@ mod tests {
                 "apiVersion": "apps/v1", "kind": "Deployment",
                 "metadata": { "name": "web", "namespace": "shop", "labels": { "tier": "front" }, "annotations": { "a": "b" } },
             }));
-            assert_eq!(registry.problem(&key()), None);
             let ignored = registry.ignored(&Owner::new(&KUSTOMIZATION, "n", "apps"), &object);
             assert_eq!(!ignored.is_empty(), expected, "{target}");
         };
@@ -465,37 +448,11 @@ mod tests {
     }
 
     #[test]
-    fn only_a_run_compiles_rules() {
-        let rules = json!({
-            "healthCheckExprs": [{ "apiVersion": "v1", "kind": "ConfigMap", "current": "true" }],
-            "ignore": [{ "paths": ["/data"] }],
-        });
-        let registry = registry(&rules);
-        let owner = Owner::new(&KUSTOMIZATION, "n", "apps");
-        let map = object(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
-        let seen = || {
-            let judged = registry.judge(&owner, &map).is_some();
-            (
-                registry.stamp(&owner) != 0,
-                judged,
-                registry.ignored(&owner, &map).len(),
-            )
-        };
-        assert_eq!(seen(), (false, false, 0));
-        assert_eq!(registry.problem(&key()), None);
-        assert_eq!(seen(), (true, true, 1));
-        // an event of the same spec forgets nothing
-        registry.set(&key(), &spec(&rules));
-        assert_eq!(seen(), (true, true, 1));
-    }
-
-    #[test]
     fn changed_rules_have_a_new_stamp() {
         let registry = ObjectRules::default();
         let owner = Owner::new(&KUSTOMIZATION, "n", "apps");
         let set = |fields: Value| {
             registry.set(&key(), &spec(&fields));
-            registry.problem(&key());
             registry.stamp(&owner)
         };
         let ignore = |path: &str| json!({ "ignore": [{ "paths": [path] }] });

@@ -163,8 +163,6 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
         let looked = !cx.kit.sources.serves(&source) || graph.announcements.is_source_checked(&source);
         (cycle, looked)
     };
-    // compiles them
-    let rules = cx.rules.problem(&ks.key);
     let looked = ObservedPrerequisites {
         generation: ks.generation,
         prerequisites: Arc::new(Prerequisites {
@@ -179,7 +177,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
             cycle,
             denied,
             identity_gate: cx.kit.settings.policy.workload_identity.enabled,
-            invalid: invalid.or(rules),
+            invalid: invalid.or_else(|| cx.rules.problem(&ks.key)),
         }),
         artifact,
     };
