@@ -70,14 +70,14 @@ fn status(revision: &str) -> OciRepositoryStatus {
     }
 }
 
-fn plan(spec: Value, status: OciRepositoryStatus, stored: Artifact, found: Result<Found, Failure>) -> Plan {
+fn plan(spec: &Value, status: OciRepositoryStatus, stored: Artifact, found: Result<Found, Failure>) -> Plan {
     let observed = Observed {
         status,
         artifact: stored,
         found,
         open: None,
     };
-    decide(&declared(&spec), &Seen::Observed(Box::new(observed)))
+    decide(&declared(spec), &Seen::Observed(Box::new(observed)))
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn an_artifact_is_made_when_an_input_changes() {
     let (one, two) = (found("v1", "1"), found("v1", "2"));
     let have = status(&one.revision);
     let check = |spec: Value, status: &OciRepositoryStatus, stored, now: &Found, want: Plan| {
-        assert_eq!(plan(spec, status.clone(), stored, Ok(now.clone())), want);
+        assert_eq!(plan(&spec, status.clone(), stored, Ok(now.clone())), want);
     };
     let none = OciRepositoryStatus::default();
     let publish = |found: &Found, why| Plan::Publish(found.clone(), why);
@@ -140,7 +140,7 @@ fn an_artifact_is_made_when_an_input_changes() {
 #[test]
 fn a_failure_keeps_the_artifact() {
     let failed = failure::layer("no layers found in artifact".to_owned());
-    let got = plan(json!({}), status("v1@x"), Artifact::Lost, Err(failed.clone()));
+    let got = plan(&json!({}), status("v1@x"), Artifact::Lost, Err(failed.clone()));
     assert_eq!(
         got,
         Plan::Fail {
