@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     if let Ok((values, warnings)) = coalesce(&processed, &none) {
-        drop(warnings.iter().map(ToString::to_string).collect::<String>());
+        drop(warnings.iter().map(|warning| warning.log_line().to_string()).collect::<String>());
         drop(schema::validate(&processed, &values));
     }
 });
