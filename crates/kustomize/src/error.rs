@@ -67,6 +67,8 @@ pub struct BuildError {
     pub place: Place,
     /// The fault.
     pub fault: Box<Fault>,
+    /// The entries of `resources`, `bases` and `components` that led to the file, innermost first.
+    pub included_from: Vec<Place>,
     /// Lines kustomize would have printed to standard error before the failure.
     pub warnings: Vec<String>,
 }
@@ -74,11 +76,23 @@ pub struct BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.place.line == 0 && self.fault.names_place(&self.place.path) {
-            return self.fault.fmt(f);
+            self.fault.fmt(f)?;
+        } else {
+            write!(f, "{}: {}", self.place, self.fault)?;
         }
-        write!(f, "{}: {}", self.place, self.fault)
+        for (index, place) in self.included_from.iter().enumerate() {
+            if index == INCLUDED_FROM_MAX {
+                return write!(f, ", and {} more", self.included_from.len() - index);
+            }
+            f.write_str(if index == 0 { "; included from " } else { ", from " })?;
+            place.fmt(f)?;
+        }
+        Ok(())
     }
 }
+
+/// The entries that a message shows.
+const INCLUDED_FROM_MAX: usize = 8;
 
 impl std::error::Error for BuildError {
     /// The fault's cause: the fault itself is in the text.
@@ -96,8 +110,7 @@ impl BuildError {
     #[must_use]
     pub fn with_paths_relative_to(mut self, directory: &str) -> Self {
         let rewrite = |path: &mut String| *path = path::relative(directory, path);
-        rewrite(&mut self.place.path);
-        self.fault.rewrite_paths(&rewrite);
+        self.rewrite_paths(&rewrite);
         self
     }
 
@@ -110,8 +123,19 @@ impl BuildError {
                 path.insert_str(0, tree);
             }
         };
-        rewrite(&mut self.place.path);
-        self.fault.rewrite_paths(&rewrite);
+        self.rewrite_paths(&rewrite);
+        self
+    }
+
+    fn rewrite_paths(&mut self, rewrite: &dyn Fn(&mut String)) {
+        let places = self.included_from.iter_mut().chain([&mut self.place]);
+        places.for_each(|place| rewrite(&mut place.path));
+        self.fault.rewrite_paths(rewrite);
+    }
+
+    /// Adds the entry that led to the file of this error.
+    pub(crate) fn included_from(mut self, entry: Place) -> Self {
+        self.included_from.push(entry);
         self
     }
 
@@ -123,6 +147,7 @@ impl BuildError {
                 column: error.column,
             },
             fault: Box::new(Fault::Yaml(error.fault)),
+            included_from: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -587,6 +612,14 @@ pub enum FieldProblem {
     NotScalar(&'static str),
     #[error("cannot set or create an empty field name")]
     EmptyName,
+    #[error("wrong node kind: expected SequenceNode but got MappingNode")]
+    NotList,
+    #[error("array index {0} cannot be negative")]
+    NegativeIndex(i64),
+    #[error("wildcard is not supported in PathGetter")]
+    Wildcard,
+    #[error("list path element must contain fieldName=fieldValue for element to match")]
+    ElementSyntax,
     #[error("node must be a scalar, sequence or map")]
     Reference,
     #[error("invalid value type expect a string")]
