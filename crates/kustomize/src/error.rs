@@ -9,6 +9,7 @@ use crate::secrets::SecretError;
 use crate::tree::ReadError;
 use equate_manifest::patch::json::{ApplyError, PatchError};
 use equate_manifest::yaml;
+use std::error::Error as _;
 use std::fmt;
 
 /// A place in a file of the tree.
@@ -80,6 +81,12 @@ impl fmt::Display for BuildError {
         } else {
             write!(f, "{}: {}", self.place, self.fault)?;
         }
+        // the causes belong to the fault: they come before the entries
+        let mut cause = self.cause().filter(|_| !self.included_from.is_empty());
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
         for (index, place) in self.included_from.iter().enumerate() {
             if index == INCLUDED_FROM_MAX {
                 return write!(f, ", and {} more", self.included_from.len() - index);
@@ -95,16 +102,20 @@ impl fmt::Display for BuildError {
 const INCLUDED_FROM_MAX: usize = 8;
 
 impl std::error::Error for BuildError {
-    /// The fault's cause: the fault itself is in the text.
+    /// The fault's cause, unless it is in the text, as the fault is.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause().filter(|_| self.included_from.is_empty())
+    }
+}
+
+impl BuildError {
+    fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.fault {
             Fault::Accumulate { directory, .. } => directory.source(),
             fault => fault.source(),
         }
     }
-}
 
-impl BuildError {
     /// Rewrites paths relative to a directory of the tree, for a tree that is a whole file system. Paths
     /// quoted from a kustomization stay as written.
     #[must_use]
