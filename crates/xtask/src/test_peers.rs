@@ -10,11 +10,12 @@ use equate_testkit::real::{Profile, RealCluster};
 use crate::test_programs::Programs;
 
 // the fields of OCIRepository are tested on the embedded API alone, so far
-const ANYWHERE: [&str; 11] = [
+const ANYWHERE: [&str; 12] = [
     "cves::",
     "escapes::",
     "fields::git_repository::",
     "fields::kustomization::",
+    "fields::oci_repository::",
     "lease::",
     "prune_budget::",
     "ready_expr::",
