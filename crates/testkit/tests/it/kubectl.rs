@@ -94,30 +94,30 @@ struct Outcome {
     stderr: String,
 }
 
-struct Shell<'a> {
-    kubectl: &'a Path,
-    kubeconfig: &'a Path,
-    namespace: &'a str,
-    home: &'a Path,
+struct Shell {
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+    namespace: String,
+    home: PathBuf,
 }
 
-impl Shell<'_> {
+impl Shell {
     async fn run(&self, line: &Line) -> Outcome {
-        let command = line.command.replace("$NAMESPACE", self.namespace);
+        let command = line.command.replace("$NAMESPACE", &self.namespace);
         let stdin = match &line.input {
             Some(name) => Stdio::from(std::fs::File::open(self.home.join(name)).unwrap()),
             None => Stdio::null(),
         };
-        let output = Command::new(self.kubectl)
-            .args(["--namespace", self.namespace])
+        let output = Command::new(&self.kubectl)
+            .args(["--namespace", &self.namespace])
             .args(command.split(' '))
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", self.home)
-            .env("TMPDIR", self.home)
-            .env("KUBECONFIG", self.kubeconfig)
+            .env("HOME", &self.home)
+            .env("TMPDIR", &self.home)
+            .env("KUBECONFIG", &self.kubeconfig)
             .env("KUBECTL_APPLYSET", "true")
-            .current_dir(self.home)
+            .current_dir(&self.home)
             .stdin(stdin)
             .output()
             .await
@@ -220,28 +220,13 @@ impl Outcome {
 
 async fn compare(version: KubectlVersion, expected: &Cluster, actual: &Cluster, outcomes: &mut Outcomes) {
     let clients = peers::kubectl(version, &mut |line: &str| println!("peers: {line}")).unwrap();
-    let namespace = format!("kubectl-{}", version.number().replace('.', "-"));
+    let main = format!("kubectl-{}", version.number().replace('.', "-"));
+    // controllers of the real server write Events about Services at any time
+    let quiet = format!("{main}-events");
     let (left_home, right_home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for cluster in [expected, actual] {
-        make_namespace(cluster, &namespace).await;
-    }
-    let left = Shell {
-        kubectl: &clients.kubectl,
-        kubeconfig: expected.kubeconfig(),
-        namespace: &namespace,
-        home: left_home.path(),
-    };
-    let right = Shell {
-        kubectl: &clients.kubectl,
-        kubeconfig: actual.kubeconfig(),
-        namespace: &namespace,
-        home: right_home.path(),
-    };
-    let files = inputs(&namespace);
-    for home in [&left_home, &right_home] {
-        for (name, text) in &files {
-            std::fs::write(home.path().join(name), text).unwrap();
-        }
+        make_namespace(cluster, &main).await;
+        make_namespace(cluster, &quiet).await;
     }
     // the older client differs in few requests: the first group has them
     let groups = match version {
@@ -249,7 +234,24 @@ async fn compare(version: KubectlVersion, expected: &Cluster, actual: &Cluster, 
         KubectlVersion::V1_31 => &GROUPS[..1],
     };
     for group in groups {
-        let scenario = format!("{namespace} {group}");
+        let scenario = format!("{main} {group}");
+        let namespace = if *group == "events" { &quiet } else { &main };
+        let shell = |cluster: &'_ Cluster, home: &'_ Path| Shell {
+            kubectl: clients.kubectl.clone(),
+            kubeconfig: cluster.kubeconfig().to_owned(),
+            namespace: namespace.clone(),
+            home: home.to_owned(),
+        };
+        let (left, right) = (
+            shell(expected, left_home.path()),
+            shell(actual, right_home.path()),
+        );
+        let files = inputs(namespace);
+        for home in [&left_home, &right_home] {
+            for (name, text) in &files {
+                std::fs::write(home.path().join(name), text).unwrap();
+            }
+        }
         for (step, line) in lines(group).iter().enumerate() {
             let run = async || tokio::join!(left.run(line), right.run(line));
             let (mut expected, mut actual) = run().await;
