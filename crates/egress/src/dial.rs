@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::address::RefusedAddress;
-use crate::{CONNECT_MAX, Egress};
+use crate::{CONNECT_MAX, Egress, bare};
 
 /// The delay before the next address is tried beside a silent one (RFC 8305 recommends 250 ms).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
@@ -40,10 +40,24 @@ pub enum ConnectError {
     NoHost,
 }
 
-/// A URL names an address that is refused.
+/// The place in a URL is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-pub struct HttpRefusal(#[from] RefusedAddress);
+pub enum HttpRefusal {
+    /// It is an address that may not be dialled.
+    #[error(transparent)]
+    Address(#[from] RefusedAddress),
+    /// The host may have any address at other ports only.
+    #[error(
+        "port {} of {host} is refused because the operator names {host} with another port",
+        port.map_or_else(|| "(none)".to_owned(), |port| port.to_string())
+    )]
+    Port {
+        /// The host.
+        host: String,
+        /// The refused port.
+        port: Option<u16>,
+    },
+}
 
 impl Egress {
     /// Connects to a host at one of its allowed addresses, within [`CONNECT_MAX`].
@@ -52,7 +66,7 @@ impl Egress {
     /// No address is found, allowed, or answers in time.
     pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, ConnectError> {
         let dialled = tokio::time::timeout(CONNECT_MAX, async {
-            let addresses = self.addresses(host, port).await?;
+            let addresses = self.addresses(host, Some(port)).await?;
             let stream = first(addresses).await;
             stream.map_err(|source| ConnectError::Unreachable(host.to_owned(), source))
         });
@@ -61,9 +75,10 @@ impl Egress {
             .unwrap_or_else(|_| Err(ConnectError::Late(host.to_owned())))
     }
 
-    /// The allowed addresses of a host.
-    async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
+    /// The allowed addresses of a host. Without a port, [`Egress::check`] has seen it.
+    async fn addresses(&self, host: &str, asked: Option<u16>) -> Result<Vec<SocketAddr>, ConnectError> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = asked.unwrap_or_default();
         let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => {
@@ -74,7 +89,10 @@ impl Egress {
                     .collect()
             }
         };
-        let Some(policy) = self.policy_for(host) else {
+        let is_exempt = self
+            .exempt(host)
+            .is_some_and(|ports| asked.is_none() || ports.contains(asked));
+        let Some(policy) = self.policy().filter(|_| !is_exempt) else {
             return Ok(found);
         };
         let (mut allowed, mut refused) = (Vec::with_capacity(found.len()), None);
@@ -99,19 +117,26 @@ impl Egress {
             .dns_resolver(Resolver(self.clone()))
     }
 
-    /// Checks the host of a URL if it is a literal address.
+    /// Checks the host of a URL if it is a literal address, and the port if the operator names the host: the
+    /// resolver of an HTTP client sees no ports.
     ///
     /// # Errors
     /// It may not be dialled.
     pub fn check(&self, url: &Url) -> Result<(), HttpRefusal> {
-        let Some(host) = url.host_str() else { return Ok(()) };
-        let Some(policy) = self.policy_for(host) else {
+        let (Some(host), Some(policy)) = (url.host_str(), self.policy()) else {
             return Ok(());
         };
-        let literal = host.trim_start_matches('[').trim_end_matches(']');
-        match literal.parse() {
+        let (port, exempt) = (url.port_or_known_default(), self.exempt(host));
+        if exempt.is_some_and(|ports| ports.contains(port)) {
+            return Ok(());
+        }
+        match bare(host).parse() {
             Ok(address) => Ok(policy.check(address)?),
-            Err(_) => Ok(()),
+            Err(_) if exempt.is_none() => Ok(()),
+            Err(_) => Err(HttpRefusal::Port {
+                host: host.to_owned(),
+                port,
+            }),
         }
     }
 
@@ -158,7 +183,7 @@ impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
         let egress = self.0.clone();
         Box::pin(async move {
-            let found = egress.addresses(name.as_str(), 0).await?;
+            let found = egress.addresses(name.as_str(), None).await?;
             let found: Addrs = Box::new(found.into_iter());
             Ok(found)
         })
@@ -218,9 +243,36 @@ mod tests {
         let silent = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
         assert!(silent.is_err(), "no connection was made");
         assert!(Egress::default().connect("localhost", port).await.is_ok());
-        let exempting = Egress::exempting(AddressPolicy::default(), ["LocalHost".to_owned()]);
-        assert!(exempting.connect("localhost", port).await.is_ok());
-        assert!(exempting.connect("127.0.0.1", port).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn hosts_of_the_operator_are_exempt_at_their_port_only() {
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let ((_listener, port), (other, other_port)) = (listener().await, listener().await);
+        let exempting = |port| Egress::exempting(AddressPolicy::default(), [("LocalHost".to_owned(), port)]);
+        let check = async |egress: &Egress, host: &str, port: u16, allowed: bool| {
+            let connected = egress.connect(host, port).await.is_ok();
+            assert_eq!(connected, allowed, "{host}:{port}");
+            let url = Url::parse(&format!("http://{host}:{port}/")).unwrap();
+            assert_eq!(egress.check(&url).is_ok(), allowed, "{url}");
+        };
+        let one = exempting(Some(port));
+        check(&one, "localhost", port, true).await;
+        check(&one, "localhost", other_port, false).await;
+        check(&one, "127.0.0.1", port, false).await;
+        let all = exempting(None);
+        check(&all, "localhost", other_port, true).await;
+        check(&all, "127.0.0.1", port, false).await;
+        let literal = Egress::exempting(AddressPolicy::default(), [("127.0.0.1".to_owned(), Some(port))]);
+        check(&literal, "127.0.0.1", port, true).await;
+        check(&literal, "127.0.0.1", other_port, false).await;
+        assert!(literal.connect("localhost", port).await.is_err());
+        // the default port of a scheme
+        let web = exempting(Some(80));
+        let is_allowed = |url: &str| web.check(&Url::parse(url).unwrap()).is_ok();
+        assert!(is_allowed("http://localhost/"));
+        assert!(!is_allowed("https://localhost/"));
+        drop(other);
     }
 
     #[tokio::test]

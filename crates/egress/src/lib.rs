@@ -5,6 +5,7 @@
 //! | `address` | the addresses that may be dialled |
 //! | `dial` | names are resolved, checked and dialled in one step; deadlines |
 //! | `hosts` | the number of requests at once per namespace and host, and hosts that do not answer |
+//! | `watches` | the number of watches per namespace and host |
 //!
 //! The checked address is the one that is dialled: a name that resolves differently the second time gains
 //! nothing. The caller limits the time and size of an answer.
@@ -12,15 +13,19 @@
 mod address;
 mod dial;
 mod hosts;
+mod watches;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
+
+use watches::Watches;
 
 pub use address::{AddressPolicy, RefusedAddress};
 pub use dial::{ConnectError, Connector, HttpRefusal};
 pub use hosts::{Admission, HostShare, Hosts, Outcome, Refusal};
 pub use ipnet::IpNet;
+pub use watches::{TooManyWatches, WatchSlot};
 
 /// The time limit of a connection, with the resolution of the name.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -32,14 +37,16 @@ pub struct Egress(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     policy: Option<AddressPolicy>,
-    exempt: HashSet<String>,
+    /// By host in lowercase.
+    exempt: HashMap<String, Ports>,
     hosts: Hosts,
+    watches: Watches,
 }
 
 impl Default for Egress {
     /// All addresses may be dialled: for programs that serve one user.
     fn default() -> Self {
-        Self::of(None, HashSet::new())
+        Self::of(None, HashMap::new())
     }
 }
 
@@ -47,21 +54,30 @@ impl Egress {
     /// Only addresses that the policy allows.
     #[must_use]
     pub fn new(policy: AddressPolicy) -> Self {
-        Self::of(Some(policy), HashSet::new())
+        Self::of(Some(policy), HashMap::new())
     }
 
-    /// The same, but these hosts, which the operator names, may have any address.
+    /// The same, but these hosts, which the operator names, may have any address: at the port, or at all
+    /// ports.
     #[must_use]
-    pub fn exempting(policy: AddressPolicy, hosts: impl IntoIterator<Item = String>) -> Self {
-        let exempt = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
+    pub fn exempting(policy: AddressPolicy, places: impl IntoIterator<Item = (String, Option<u16>)>) -> Self {
+        let mut exempt: HashMap<String, Ports> = HashMap::new();
+        for (host, port) in places {
+            let ports = exempt.entry(bare(&host)).or_default();
+            match port {
+                None => ports.all = true,
+                Some(port) => drop(ports.some.insert(port)),
+            }
+        }
         Self::of(Some(policy), exempt)
     }
 
-    fn of(policy: Option<AddressPolicy>, exempt: HashSet<String>) -> Self {
+    fn of(policy: Option<AddressPolicy>, exempt: HashMap<String, Ports>) -> Self {
         Self(Arc::new(Inner {
             policy,
             exempt,
             hosts: Hosts::default(),
+            watches: Watches::default(),
         }))
     }
 
@@ -73,16 +89,48 @@ impl Egress {
         self.0.hosts.enter(namespace, host).await
     }
 
+    /// Counts a watch of a host for a namespace.
+    ///
+    /// # Errors
+    /// The namespace has as many as it may.
+    pub fn begin_watch(&self, namespace: &str, host: &str) -> Result<WatchSlot, TooManyWatches> {
+        self.0.watches.begin(namespace, host)
+    }
+
     /// The requests by namespace and host.
     #[must_use]
     pub fn hosts(&self) -> &Hosts {
         &self.0.hosts
     }
 
-    fn policy_for(&self, host: &str) -> Option<&AddressPolicy> {
-        let policy = self.0.policy.as_ref()?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let is_exempt = !self.0.exempt.is_empty() && self.0.exempt.contains(&host.to_ascii_lowercase());
-        (!is_exempt).then_some(policy)
+    /// The ports at which a host may have any address.
+    fn exempt(&self, host: &str) -> Option<&Ports> {
+        match self.0.exempt.is_empty() {
+            true => None,
+            false => self.0.exempt.get(&bare(host)),
+        }
     }
+
+    fn policy(&self) -> Option<&AddressPolicy> {
+        self.0.policy.as_ref()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Ports {
+    all: bool,
+    some: BTreeSet<u16>,
+}
+
+impl Ports {
+    fn contains(&self, port: Option<u16>) -> bool {
+        self.all || port.is_some_and(|port| self.some.contains(&port))
+    }
+}
+
+/// A host without the brackets of an IPv6 address, in lowercase.
+fn bare(host: &str) -> String {
+    host.trim_start_matches('[')
+        .trim_end_matches(']')
+        .to_ascii_lowercase()
 }

@@ -33,24 +33,36 @@ impl EgressFlags {
             .iter()
             .filter_map(|name| std::env::var(name).ok())
             .collect();
-        let named: Vec<String> = named.into_iter().filter_map(host).collect();
-        let proxies = proxies.iter().filter_map(|proxy| host(proxy));
+        let named: Vec<_> = named.into_iter().filter_map(place).collect();
+        let proxies = proxies.iter().filter_map(|proxy| place(proxy));
         Egress::exempting(policy, named.into_iter().chain(proxies))
     }
 }
 
-/// The host of a URL, of `HOST:PORT`, or of a host alone.
-fn host(text: &str) -> Option<String> {
+/// The host and port of a URL, of `HOST:PORT`, or of a host alone, which means all ports.
+fn place(text: &str) -> Option<(String, Option<u16>)> {
     let text = text.trim();
-    let after_scheme = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let (scheme, after_scheme) = text.split_once("://").unwrap_or(("", text));
     let authority = after_scheme.split(['/', '?', '#']).next()?;
     let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
-    let host = match place.strip_prefix('[') {
-        Some(rest) => rest.split(']').next()?,
-        None if place.matches(':').count() == 1 => place.split(':').next()?,
-        None => place,
+    let (host, port) = match place.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']')?;
+            (host, after.strip_prefix(':'))
+        }
+        None => match place.split_once(':') {
+            Some((host, port)) if !port.contains(':') => (host, Some(port)),
+            _ => (place, None),
+        },
     };
-    (!host.is_empty()).then(|| host.to_owned())
+    let port = port.and_then(|port| port.parse().ok());
+    let default = match scheme.to_ascii_lowercase().as_str() {
+        "http" => Some(80),
+        "https" => Some(443),
+        "socks5" | "socks5h" => Some(1080),
+        _ => None,
+    };
+    (!host.is_empty()).then(|| (host.to_owned(), port.or(default)))
 }
 
 /// Parses a range, or one address.
@@ -67,15 +79,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_found_in_urls_and_addresses() {
-        let check =
-            |text: &str, expected: Option<&str>| assert_eq!(host(text).as_deref(), expected, "{text}");
-        check("http://vault:8200/v1", Some("vault"));
-        check("https://user:password@proxy.example:3128", Some("proxy.example"));
-        check("proxy:3128", Some("proxy"));
-        check("127.0.0.1", Some("127.0.0.1"));
-        check("http://[::1]:80/", Some("::1"));
-        check("::1", Some("::1"));
+    fn hosts_and_ports_are_found_in_urls_and_addresses() {
+        let check = |text: &str, expected: Option<(&str, Option<u16>)>| {
+            let found = place(text);
+            let found = found.as_ref().map(|(host, port)| (host.as_str(), *port));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("http://vault:8200/v1", Some(("vault", Some(8200))));
+        check("https://vault.example/v1", Some(("vault.example", Some(443))));
+        check(
+            "https://user:password@proxy.example:3128",
+            Some(("proxy.example", Some(3128))),
+        );
+        check("socks5://proxy", Some(("proxy", Some(1080))));
+        check("proxy:3128", Some(("proxy", Some(3128))));
+        check("127.0.0.1", Some(("127.0.0.1", None)));
+        check("http://[::1]:8080/", Some(("::1", Some(8080))));
+        check("http://[::1]/", Some(("::1", Some(80))));
+        check("::1", Some(("::1", None)));
         check("", None);
         check("http://", None);
     }

@@ -194,7 +194,7 @@ async fn refused_addresses_are_not_asked() {
     assert!(chain(&error).contains("--egress-allow"), "{}", chain(&error));
     assert!(server.take().is_empty());
     // a registry cannot redirect to one either
-    let exempt = Egress::exempting(AddressPolicy::default(), ["localhost".to_owned()]);
+    let exempt = Egress::exempting(AddressPolicy::default(), [("localhost".to_owned(), None)]);
     let exempt = Registries::new(exempt, Limits::default());
     let remote = open(&exempt, &server, "org/app", named("me", "secret"));
     let image = remote.image(&Version::tag("v1").unwrap()).await.unwrap();
