@@ -4,7 +4,8 @@
 //! again by its group and version, at most once a second for all callers: kinds appear when their
 //! CustomResourceDefinition is established, often one applied just before.
 //!
-//! Callers that need the same answer share one request, which has a deadline. No lock is held during it.
+//! Callers that need the same answer share one request, which has a deadline. No lock is held during it. The
+//! request is part of one caller's task; every caller waits in its own [`Wait`].
 
 use super::error::{DiscoveryError, ResolveError};
 use equate_manifest::object::GroupVersionKind;
@@ -17,6 +18,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
+
+/// Wraps each wait for an answer or a kind, in the task of the caller.
+pub type Wait = Arc<dyn Fn(BoxFuture<'static, ()>) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The time limit of a discovery request.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -47,8 +51,9 @@ type Kinds = HashMap<String, Kind>;
 type Found = Result<Arc<Vec<(GroupVersion, Kinds)>>, DiscoveryError>;
 type GroupVersion = (String, String);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Cache {
+    wait: Option<Wait>,
     /// By group and version. Readers never wait for a request.
     known: RwLock<HashMap<GroupVersion, Arc<Kinds>>>,
     // held for a map operation
@@ -85,6 +90,20 @@ impl Asked {
 }
 
 impl Cache {
+    pub(super) fn waiting(wait: Wait) -> Self {
+        Self {
+            wait: Some(wait),
+            ..Self::default()
+        }
+    }
+
+    async fn wait(&self, event: impl Future<Output = ()> + Send + 'static) {
+        match &self.wait {
+            Some(wait) => wait(event.boxed()).await,
+            None => event.await,
+        }
+    }
+
     pub(super) async fn resolve(
         &self,
         client: &Client,
@@ -102,7 +121,7 @@ impl Cache {
             if !expected || started.elapsed() > WAIT_MAX {
                 return Err(ResolveError::NoSuchKind { gvk: gvk.clone() });
             }
-            tokio::time::sleep(EXPECTED_AFTER).await;
+            self.wait(tokio::time::sleep(EXPECTED_AFTER)).await;
         }
     }
 
@@ -144,6 +163,7 @@ impl Cache {
                 .or_insert_with(|| read(client.clone(), lookup.clone()).boxed().shared())
                 .clone()
         };
+        self.wait(request.clone().map(drop)).await;
         let found = request.clone().await;
         let mut asked = self.asked();
         // the first of those that waited notes the answer
@@ -311,4 +331,64 @@ async fn read_one(client: &Client, group: &str, version: &str) -> Result<Kinds, 
             (found.kind, kind)
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    /// A cluster that serves no group.
+    fn empty() -> Client {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let (code, body) = match request.uri().path() {
+                "/api" => (
+                    200,
+                    r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[]}"#,
+                ),
+                "/apis" => (
+                    200,
+                    r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[]}"#,
+                ),
+                _ => (
+                    404,
+                    r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#,
+                ),
+            };
+            let response = Response::builder().status(code);
+            response
+                .header(
+                    "content-type",
+                    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+                )
+                .body(Body::from(body.as_bytes().to_vec()))
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn invented_kinds_take_a_bounded_memory() {
+        let (cache, client) = (Cache::default(), empty());
+        for number in 0..3 * LOOKUPS_MAX {
+            let gvk = GroupVersionKind::new(format!("g{number}.example.com"), "v1", "Widget");
+            cache.expect_change(&gvk.group);
+            let missing = cache.resolve_any_version(&client, &gvk).await.unwrap_err();
+            assert!(matches!(missing, ResolveError::NoSuchKind { .. }), "{missing}");
+            // older lookups and expectations are dropped
+            tokio::time::advance(EXPECTED_FOR / 512).await;
+        }
+        let known = cache.known.read().unwrap().len();
+        let asked = cache.asked();
+        let lengths = [
+            known,
+            asked.under_way.len(),
+            asked.last.len(),
+            asked.expected.len(),
+        ];
+        assert!(
+            lengths.iter().all(|length| *length <= LOOKUPS_MAX + 1),
+            "{lengths:?}"
+        );
+    }
 }

@@ -24,7 +24,7 @@ mod request;
 
 pub use applied::{Action, Applied, Done, Outcome};
 pub use caller::InvalidUserName;
-pub use discovery::Kind;
+pub use discovery::{Kind, Wait};
 pub use error::{ApplyError, DiscoveryError, Failure, FieldCause, ResolveError, Retry};
 pub use namespaces::NamespaceError;
 pub use preview::Preview;
@@ -99,6 +99,14 @@ impl Cluster {
         Self {
             caller: Caller::new(client),
             kinds: Arc::default(),
+        }
+    }
+
+    /// The same, whose callers wait for discovery in this wrapper.
+    pub fn waiting(client: Client, wait: Wait) -> Self {
+        Self {
+            caller: Caller::new(client),
+            kinds: Arc::new(Cache::waiting(wait)),
         }
     }
 

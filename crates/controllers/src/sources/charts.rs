@@ -22,6 +22,7 @@ use super::http::{Access, Certificates, Http, Login, address};
 use super::publisher;
 use super::secrets::{SecretData, SecretReadError, read_secret, value};
 use crate::kit::processors::Processors;
+use crate::kit::queue;
 use crate::kit::read::chain;
 
 /// The timeout of a HelmRepository without one, as in Flux.
@@ -129,7 +130,8 @@ impl ChartRepositories {
         digest: &str,
     ) -> Result<Arc<Catalog>, CatalogError> {
         let slot = self.slot(publisher);
-        let mut parsed = slot.lock().await;
+        // without a worker: the one that parses it waits for one before it lets go
+        let mut parsed = queue::computing(slot.lock()).await;
         if let Some(Parsed { catalog, .. }) = parsed.as_ref().filter(|parsed| parsed.digest == digest) {
             return Ok(Arc::clone(catalog));
         }
@@ -160,10 +162,13 @@ impl ChartRepositories {
     /// Keeps an index that was just published.
     pub(crate) async fn keep(&self, publisher: &Publisher, digest: &str, catalog: Arc<Catalog>) {
         let weight = catalog.weight();
-        *self.slot(publisher).lock().await = Some(Parsed {
+        let slot = self.slot(publisher);
+        let mut parsed = queue::computing(slot.lock()).await;
+        *parsed = Some(Parsed {
             digest: digest.to_owned(),
             catalog,
         });
+        drop(parsed);
         self.weigh(publisher, weight);
     }
 

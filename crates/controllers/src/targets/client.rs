@@ -9,7 +9,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use equate_egress::{Egress, Outcome};
+use equate_apply::cluster::Cluster;
+use equate_egress::{Egress, Outcome, WatchSlot};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client as HyperClient;
@@ -178,6 +179,7 @@ impl Expected {
             limit,
             taken: 0,
             rate: (self == Self::Watch).then(|| Rate::new(limits.watch_bytes_per_second)),
+            _watch: None,
         }
     }
 }
@@ -191,6 +193,8 @@ pub struct LimitedBody {
     taken: usize,
     /// Only of a watch.
     rate: Option<Rate>,
+    /// Only of a watch of another cluster.
+    _watch: Option<WatchSlot>,
 }
 
 /// The bytes of the present second.
@@ -311,6 +315,11 @@ pub(crate) fn foreign(config: &Config, egress: &Egress, namespace: &str) -> Resu
     Ok(ClientBuilder::new(shared, config.default_namespace.clone()).build())
 }
 
+/// A foreign cluster, whose users wait without workers for discovery, which they share.
+pub(crate) fn foreign_cluster(client: Client) -> Cluster {
+    Cluster::waiting(client, Arc::new(|event| Box::pin(without_worker(event))))
+}
+
 async fn whole(answer: Response<LimitedBody>) -> Result<Response<LimitedBody>, BoxError> {
     let (head, body) = answer.into_parts();
     let bytes = body.collect().await?.to_bytes();
@@ -320,6 +329,7 @@ async fn whole(answer: Response<LimitedBody>) -> Result<Response<LimitedBody>, B
         deadline: None,
         taken: 0,
         rate: None,
+        _watch: None,
     };
     Ok(Response::from_parts(head, body))
 }
@@ -342,12 +352,16 @@ impl Share {
     /// Waits for the whole answer, unless it is a watch.
     async fn send(&self, request: Answering, is_watch: bool) -> Result<Response<LimitedBody>, BoxError> {
         without_worker(async {
+            let slot = match is_watch {
+                true => Some(self.egress.begin_watch(&self.namespace, &self.host)?),
+                false => None,
+            };
             let mut admission = self.egress.enter(&self.namespace, &self.host).await?;
             let answer = async {
                 let answer = request.await?;
-                match is_watch {
-                    true => Ok(answer),
-                    false => whole(answer).await,
+                match slot {
+                    Some(_) => Ok(answer.map(|body| LimitedBody { _watch: slot, ..body })),
+                    None => whole(answer).await,
                 }
             };
             let answer = answer.await;
@@ -365,9 +379,15 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Key;
+    use crate::kit::queue::{self, Queue, Requeue};
+    use crate::kit::wake::Reason;
+    use equate_manifest::object::GroupVersionKind;
     use futures::{StreamExt as _, stream};
     use http_body_util::StreamBody;
     use std::future;
+    use tokio::sync::mpsc;
+    use tokio_util::sync::CancellationToken;
 
     const LIMITS: AnswerLimits = AnswerLimits {
         head: Duration::from_secs(40),
@@ -450,6 +470,90 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(read(watch, slow).await, Ok(500));
         assert_eq!(begun.elapsed().as_secs(), 100, "a slow one does not wait");
+    }
+
+    #[tokio::test]
+    async fn watches_of_other_clusters_are_counted_until_they_end() {
+        let share = Share {
+            egress: Egress::default(),
+            namespace: "tenant".into(),
+            host: "cluster:6443".into(),
+        };
+        let send = async |is_watch: bool| {
+            let server = tower::service_fn(|_: Request<Body>| async {
+                Ok::<_, BoxError>(Response::new(http_body_util::Empty::<Bytes>::new()))
+            });
+            let path = match is_watch {
+                true => "/api/v1/pods?watch=true",
+                false => "/api/v1/pods",
+            };
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let answer: Answering = Box::pin(LimitLayer(LIMITS).layer(server).oneshot(request));
+            share.send(answer, is_watch).await
+        };
+        let mut watches = Vec::new();
+        let refused = loop {
+            match send(true).await {
+                Ok(answer) => watches.push(answer),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(
+            refused.starts_with("namespace tenant has 128 watches of cluster:6443"),
+            "{refused}"
+        );
+        assert!(send(false).await.is_ok(), "other requests are no watches");
+        watches.pop();
+        assert!(send(true).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_run_holds_a_worker_while_a_silent_cluster_is_discovered() {
+        let silent =
+            tower::service_fn(|_: Request<Body>| future::pending::<Result<Response<Body>, BoxError>>());
+        let cluster = foreign_cluster(Client::new(silent, "default"));
+        let kind = GroupVersionKind::new("", "v1", "ConfigMap");
+        let settings = queue::Settings {
+            workers: 2,
+            ..queue::Settings::default()
+        };
+        let queue = Queue::new(settings);
+        let (ended, mut runs) = mpsc::unbounded_channel();
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let (queue, stop) = (queue.clone(), stop.clone());
+            async move {
+                let handler = move |key: Key, _| {
+                    let (cluster, kind, ended) = (cluster.clone(), kind.clone(), ended.clone());
+                    async move {
+                        let unreached = match &*key.namespace {
+                            "tenant" => cluster.resolve(&kind).await.is_err(),
+                            _ => false,
+                        };
+                        ended.send((key, unreached)).ok();
+                        Requeue::Wait
+                    }
+                };
+                queue.run(stop, handler).await;
+            }
+        });
+        for number in 0..5 {
+            queue.wake(Key::new("tenant", format!("{number}")), Reason::Changed);
+        }
+        while queue.counts().away < 5 {
+            tokio::task::yield_now().await;
+        }
+        queue.wake(Key::new("other", "honest"), Reason::Changed);
+        let begun = Instant::now();
+        assert_eq!(runs.recv().await, Some((Key::new("other", "honest"), false)));
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        for _ in 0..5 {
+            let (key, unreached) = runs.recv().await.unwrap();
+            assert!(&*key.namespace == "tenant" && unreached, "{key}");
+        }
+        stop.cancel();
+        running.await.unwrap();
+        assert_eq!(queue.counts().away, 0);
     }
 
     #[tokio::test(start_paused = true)]

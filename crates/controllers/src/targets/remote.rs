@@ -21,6 +21,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use sha2::{Digest as _, Sha256};
 
+use super::client::foreign_cluster;
 use super::kube_config_source::KubeConfigSource;
 use super::kubeconfig::{self, KubeConfigError};
 use super::target::{Access, TargetCluster};
@@ -194,7 +195,7 @@ impl RemoteClusters {
         );
         let remote = Arc::new(RemoteCluster {
             target: TargetCluster::Remote(opened.fingerprint),
-            cluster: Cluster::new(opened.client),
+            cluster: foreign_cluster(opened.client),
             watcher,
             config,
         });
@@ -226,7 +227,7 @@ pub(crate) async fn open_once(
     let opened = credentials.open(client, policy, egress).await?;
     Ok((
         TargetCluster::Remote(opened.fingerprint),
-        Cluster::new(opened.client),
+        foreign_cluster(opened.client),
     ))
 }
 

@@ -306,6 +306,8 @@ where
             core.put_down(run, Instant::now());
             core.away(absence).add(tenant);
         }
+        // an earlier wait of the run has ended: it goes on beside the new one
+        drop(self.returning().remove(&run));
         self.changed.notify_one();
     }
 

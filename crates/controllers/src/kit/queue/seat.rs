@@ -114,13 +114,14 @@ impl Drop for Away {
     }
 }
 
-/// Waits for a host outside the cluster without a worker. Outside a run it only waits.
+/// Waits for a host outside the cluster without a worker, and then for its tenant's turn to have one again.
+/// Outside a run it only waits for the host.
 pub async fn without_worker<F: Future>(waiting: F) -> F::Output {
-    let away = SEAT
-        .try_with(|seat| Away::begin(seat.clone(), Absence::Host))
-        .ok();
+    let away = SEAT.try_with(|seat| Away::begin(seat.clone(), Absence::Host));
     let answer = waiting.await;
-    drop(away);
+    if let Ok(away) = away {
+        away.end().await;
+    }
     answer
 }
 

@@ -744,6 +744,41 @@ async fn a_run_that_waits_for_a_host_has_no_worker() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn runs_that_waited_for_a_host_wait_for_a_free_worker() {
+    let queue = queue(1);
+    let stop = CancellationToken::new();
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (ended, mut runs) = mpsc::unbounded_channel();
+    let running = tokio::spawn({
+        let (queue, stop, most) = (queue.clone(), stop.clone(), Arc::clone(&most));
+        async move {
+            queue
+                .run(stop, move |key: String, _| {
+                    let (ended, now, most) = (ended.clone(), Arc::clone(&now), Arc::clone(&most));
+                    async move {
+                        without_worker(tokio::time::sleep(Duration::from_secs(5))).await;
+                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        now.fetch_sub(1, Ordering::SeqCst);
+                        ended.send(key).unwrap();
+                        Requeue::Wait
+                    }
+                })
+                .await;
+        }
+    });
+    for key in 0..8 {
+        queue.wake(format!("a/{key}"), Reason::Changed);
+    }
+    for _ in 0..8 {
+        runs.recv().await.unwrap();
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_waits_for_a_processor_has_no_worker() {
     let queue = queue(1);
     let stop = CancellationToken::new();
