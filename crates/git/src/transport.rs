@@ -12,7 +12,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use gix::{
@@ -43,6 +43,14 @@ pub use ssh::{SshAlgorithmError, SshAlgorithms};
 use watchdog::Watchdog;
 
 const AGENT: &str = concat!("git/equate-", env!("CARGO_PKG_VERSION"));
+
+/// The time limit of a host's first answer. No tenant can choose it, so a host that exceeds it is silent for all.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+fn silent() -> Failure {
+    let problem = format!("it did not answer within {}s", ANSWER_MAX.as_secs());
+    Failure::new(Kind::Unreachable, problem)
+}
 
 /// The failure of a session with a remote.
 #[derive(Debug)]
@@ -168,7 +176,7 @@ impl Failure {
 #[derive(Debug, Clone)]
 struct Shared {
     deadline: Instant,
-    timeout: std::time::Duration,
+    timeout: Duration,
     interrupt: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<Failure>>>,
     allowance: Arc<Mutex<Allowance>>,

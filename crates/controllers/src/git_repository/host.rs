@@ -34,29 +34,42 @@ impl Context {
         declared: &Arc<Declared>,
         session: impl FnOnce() -> (Result<T, Failure>, Option<Outcome>) + Send + 'static,
     ) -> Result<T, Failure> {
-        let done = async {
-            let done = spawn_blocking(session).await;
-            done.unwrap_or_else(|_| {
-                (
-                    Err(Failure::broken(Reason::GitOperationFailed, &declared.key)),
-                    None,
-                )
-            })
-        };
+        let broken = || Failure::broken(Reason::GitOperationFailed, &declared.key);
         let host = equate_git::host(&declared.url);
         let Some(host) = host.filter(|_| self.git.substitute(&declared.url).is_none()) else {
-            return done.await.0;
+            let done = spawn_blocking(session).await;
+            return done.map_or_else(|_| Err(broken()), |(done, _)| done);
         };
+        let namespace = &declared.key.namespace;
         without_worker(async {
-            let admission = self.egress.enter(&declared.key.namespace, &host).await;
+            let admission = self.egress.enter(namespace, &host).await;
             let mut admission = admission
                 .map_err(|refusal| Failure::closed(Reason::GitOperationFailed, CHECKOUT, &refusal))?;
-            let (done, outcome) = done.await;
-            if let Some(outcome) = outcome {
-                admission.report(outcome);
-            }
-            done
+            let slot = self.sessions.enter(namespace).await;
+            let done = spawn_blocking(move || {
+                // until its end, also if the run is cancelled before
+                let _slot = slot;
+                let (done, outcome) = session();
+                if let Some(outcome) = outcome {
+                    admission.report(outcome);
+                }
+                done
+            });
+            done.await.unwrap_or_else(|_| Err(broken()))
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_counts_against_a_host_and_a_tenants_time_limit_does_not() {
+        assert_eq!(outcome(None), Some(Outcome::Answered));
+        assert_eq!(outcome(Some(Kind::Unreachable)), Some(Outcome::Silent));
+        assert_eq!(outcome(Some(Kind::Timeout)), None);
+        assert_eq!(outcome(Some(Kind::Authentication)), Some(Outcome::Answered));
     }
 }

@@ -70,13 +70,14 @@ pub(super) fn artifacts(
     repositories: &Mirror<GitRepository>,
     declared: &Declared,
 ) -> Result<Vec<Artifact>, Failure> {
+    let mut seen = BTreeSet::new();
     for include in &declared.include {
         for path in [&include.from_path, &include.to_path].into_iter().flatten() {
             if path.split('/').any(|name| name == "..") {
                 return Err(Failure::path(&include.repository.name, path));
             }
         }
-        refuse_cycle(repositories, declared, include)?;
+        refuse_cycle(repositories, declared, include, &mut seen)?;
     }
     let artifact = |include: &Include| {
         let name = &include.repository.name;
@@ -96,12 +97,13 @@ pub(super) fn artifacts(
     declared.include.iter().map(artifact).collect()
 }
 
+/// `seen` has those from which no include leads back.
 fn refuse_cycle(
     repositories: &Mirror<GitRepository>,
     declared: &Declared,
     include: &Include,
+    seen: &mut BTreeSet<Key>,
 ) -> Result<(), Failure> {
-    let mut seen = BTreeSet::new();
     let mut left = vec![key(&declared.key, include)];
     while let Some(next) = left.pop() {
         if next == declared.key {

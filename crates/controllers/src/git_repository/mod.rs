@@ -47,6 +47,7 @@ use crate::kit::processors::Processors;
 use crate::kit::read::chain;
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
+use crate::kit::sessions::Sessions;
 use crate::kit::wake::Reason;
 use crate::kit::waker::Waker;
 use crate::sources::draft::Draft;
@@ -92,6 +93,7 @@ struct Context {
     watches: Watches,
     waker: Waker,
     egress: Egress,
+    sessions: Sessions,
     processors: Processors,
     timeout_max: Duration,
 }
@@ -118,6 +120,7 @@ impl Controller for GitRepositories {
                 watches: Watches::default(),
                 waker: kit.waker.clone(),
                 egress: kit.settings.egress.clone(),
+                sessions: kit.sessions.clone(),
                 processors: kit.processors.clone(),
                 timeout_max: kit.settings.timeout_max,
             }),

@@ -42,6 +42,7 @@ pub(crate) mod read;
 pub mod reconciliation;
 pub mod runner;
 pub mod services;
+pub(crate) mod sessions;
 pub mod tenants;
 pub(crate) mod time_limit;
 mod versioned_store;

@@ -38,6 +38,7 @@ use super::mirror::{Change, Mirror};
 use super::missing_kinds::MissingByOwner;
 use super::owner_rules::RulesByKind;
 use super::processors::{Processors, Threads};
+use super::sessions::Sessions;
 use super::tenants::Tenants;
 use super::time_limit::TimeLimit;
 use super::wake::Reason;
@@ -116,6 +117,7 @@ pub struct Kit {
     pub(crate) remote_clusters: RemoteClusters,
     pub(crate) owner_rules: Arc<RulesByKind>,
     pub(crate) processors: Processors,
+    pub(crate) sessions: Sessions,
     /// When objects were last reported as throttled.
     throttled: Mutex<HashMap<ObjectRef, Instant>>,
     /// Follows the labels of tenants.
@@ -205,6 +207,7 @@ impl Kit {
         let pace = &settings.pace;
         let ownership = Arc::new(Mutex::new(OwnershipGraph::default()));
         let processors = Processors::of_machine(settings.tenants.clone(), settings.threads.clone());
+        let sessions = Sessions::new(settings.tenants.clone());
         let owner_rules = Arc::new(RulesByKind::default());
         let rules = || Arc::clone(&owner_rules) as Arc<dyn OwnerRules>;
         let object_changed = {
@@ -229,6 +232,7 @@ impl Kit {
                 retries: settings.http_retries,
                 jitter: settings.jitter.clone(),
                 processors: processors.clone(),
+                sessions: sessions.clone(),
                 attempt_max: TimeLimit::of(artifacts::ATTEMPT_MAX, settings.timeout_max),
                 egress: settings.egress.clone(),
             };
@@ -275,6 +279,7 @@ impl Kit {
             remote_clusters,
             owner_rules,
             processors,
+            sessions,
             throttled: Mutex::default(),
             tenants: Mutex::default(),
             own_files: Mutex::default(),

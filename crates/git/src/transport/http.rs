@@ -24,7 +24,7 @@ use reqwest::{
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION},
 };
 
-use super::{Failure, Shared};
+use super::{ANSWER_MAX, Failure, Shared, silent};
 use crate::{
     kind::Kind,
     remote::{Credentials, Endpoint, Remote},
@@ -115,6 +115,15 @@ struct Wire {
 }
 
 impl Wire {
+    /// Waits for a host that may be silent.
+    fn wait_first<T>(&self, what: impl Future<Output = Result<T, reqwest::Error>>) -> io::Result<T> {
+        let answered = self.runtime.wait(&self.shared, async {
+            tokio::time::timeout(ANSWER_MAX, what).await
+        })?;
+        let answered = answered.map_err(|_| self.shared.fail(silent()))?;
+        answered.map_err(|error| self.shared.fail(classify::transfer(error)))
+    }
+
     fn wait<T>(&self, what: impl Future<Output = Result<T, reqwest::Error>>) -> io::Result<T> {
         self.runtime
             .wait(&self.shared, what)?
@@ -136,11 +145,11 @@ impl Wire {
     }
 
     fn send(&self, url: &Url, headers: HeaderMap, body: Option<Vec<u8>>) -> io::Result<reqwest::Response> {
-        let request = match body {
-            None => self.client.get(url.clone()),
-            Some(body) => self.client.post(url.clone()).body(body),
-        };
-        self.wait(request.headers(headers).send())
+        match body {
+            None => self.wait_first(self.client.get(url.clone()).headers(headers).send()),
+            // a host may take its time to make a pack
+            Some(body) => self.wait(self.client.post(url.clone()).body(body).headers(headers).send()),
+        }
     }
 
     fn checked(&self, response: reqwest::Response) -> io::Result<reqwest::Response> {

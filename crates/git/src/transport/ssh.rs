@@ -11,7 +11,9 @@ use gix::protocol::transport::{
     client::{blocking_io::Transport, git::ConnectMode, git::blocking_io::Connection},
 };
 
-use super::{Clients, Failure, Shared};
+use tokio::time::timeout;
+
+use super::{ANSWER_MAX, Clients, Failure, Shared, silent};
 use crate::{
     kind::Kind,
     remote::{Credentials, Endpoint, Proxy},
@@ -77,7 +79,9 @@ pub(super) fn connect(
     let preferred = clients.ssh().preferred(&known);
     let runtime = clients.runtime()?;
     let conversation = async {
-        let open = host::open(clients.egress(), endpoint, proxy, known, preferred, identity).await?;
+        let opening = host::open(clients.egress(), endpoint, proxy, known, preferred, identity);
+        let open = timeout(ANSWER_MAX, opening).await;
+        let open = open.unwrap_or_else(|_| Err(silent()))?;
         let ended = |error| Failure::new(Kind::RemoteFailure, "the host ended the session").because(error);
         // Most hosts refuse environment variables, except git's own; the session then uses protocol version
         // 1.

@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::kit::read::chain;
+use crate::kit::sessions::{Sessions, Slot};
 use crate::kit::time_limit::TimeLimit;
 
 /// A host that sends nothing for this long is unreachable.
@@ -146,11 +147,16 @@ fn by(limit: TimeLimit) -> &'static str {
 pub(crate) struct Http {
     client: reqwest::Client,
     egress: Egress,
+    sessions: Sessions,
     attempt_max: TimeLimit,
 }
 
 impl Http {
-    pub(crate) fn new(egress: Egress, attempt_max: TimeLimit) -> Result<Http, reqwest::Error> {
+    pub(crate) fn new(
+        egress: Egress,
+        sessions: Sessions,
+        attempt_max: TimeLimit,
+    ) -> Result<Http, reqwest::Error> {
         // reqwest panics in a process without a default provider. If there is one, this changes nothing.
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             rustls::crypto::ring::default_provider().install_default().ok();
@@ -178,6 +184,7 @@ impl Http {
         Ok(Http {
             client,
             egress,
+            sessions,
             attempt_max,
         })
     }
@@ -198,12 +205,13 @@ impl Http {
         };
         let admission = self.egress.enter(namespace, &host).await;
         let mut admission = admission.map_err(DownloadError::Closed)?;
+        let slot = self.sessions.enter(namespace).await;
         let limit = self.attempt_max;
         let late = || DownloadError::Late {
             url: shown.clone(),
             limit,
         };
-        let fetched = timeout(limit.time, self.take(address, &shown, artifact, cache)).await;
+        let fetched = timeout(limit.time, self.take(address, &shown, artifact, cache, slot)).await;
         let fetched = fetched.unwrap_or_else(|_| Err(late()));
         admission.report(match &fetched {
             Err(DownloadError::Unreachable { .. } | DownloadError::Late { .. }) => Outcome::Silent,
@@ -218,6 +226,7 @@ impl Http {
         shown: &str,
         artifact: &CacheKey,
         cache: &Cache,
+        slot: Slot,
     ) -> Result<Receiving, DownloadError> {
         let url = || shown.to_owned();
         let unreachable = |source: reqwest::Error| DownloadError::Unreachable {
@@ -248,7 +257,10 @@ impl Http {
         }
         let (send, chunks) = mpsc::channel(CHUNKS_MAX);
         let (own, wanted) = (cache.clone(), artifact.clone());
-        let taking = spawn_blocking(move || written(&own, &wanted, chunks));
+        let taking = spawn_blocking(move || {
+            let _slot = slot;
+            written(&own, &wanted, chunks)
+        });
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) => {

@@ -26,6 +26,7 @@ use self::download::{DownloadError, Http, finished};
 use crate::ObjectRef;
 use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::processors::Processors;
+use crate::kit::sessions::Sessions;
 use crate::kit::time_limit::TimeLimit;
 
 /// Flux's `--http-retry`.
@@ -128,6 +129,7 @@ pub(crate) struct Settings {
     pub(crate) retries: u32,
     pub(crate) jitter: Jitter,
     pub(crate) processors: Processors,
+    pub(crate) sessions: Sessions,
     /// The longest time of one attempt.
     pub(crate) attempt_max: TimeLimit,
     pub(crate) egress: Egress,
@@ -144,13 +146,14 @@ impl Artifacts {
             retries,
             jitter,
             processors,
+            sessions,
             attempt_max,
             egress,
         } = settings;
         Ok(Artifacts {
             shared: Arc::new(Shared {
                 cache,
-                http: Http::new(egress, attempt_max)?,
+                http: Http::new(egress, sessions, attempt_max)?,
                 retries,
                 pause: PAUSE,
                 jitter,

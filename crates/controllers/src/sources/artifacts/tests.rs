@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::kit::processors::Threads;
+use crate::kit::sessions::Sessions;
 use crate::kit::tenants::Tenants;
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -127,6 +128,7 @@ impl Fetching {
             retries,
             jitter: Jitter::none(),
             processors: Processors::new(2, Tenants::default(), Threads::Own),
+            sessions: Sessions::default(),
             attempt_max: TimeLimit::of(ATTEMPT_MAX, Duration::MAX),
             egress: Egress::default(),
         };

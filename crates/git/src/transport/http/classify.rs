@@ -26,20 +26,19 @@ pub(super) fn status(status: StatusCode, credentials: bool) -> Failure {
     }
 }
 
-/// TLS first: its failures look like failed connections.
+/// TLS first: its failures look like failed connections. A client's only time limit is that of a connection,
+/// which no tenant can choose.
 pub(super) fn transfer(error: reqwest::Error) -> Failure {
     // Our own text already has the URL.
     let error = error.without_url();
     let kind = if find_cause(&error, <dyn Error>::is::<rustls::Error>) {
         Kind::Tls
-    } else if error.is_timeout() {
-        Kind::Timeout
     } else {
         Kind::Unreachable
     };
     let problem = match kind {
         Kind::Tls => "the connection is not trusted",
-        Kind::Timeout => "connecting took too long",
+        _ if error.is_timeout() => "connecting took too long",
         _ if error.is_connect() => "no connection",
         _ => "the connection broke",
     };

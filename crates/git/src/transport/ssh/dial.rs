@@ -58,13 +58,13 @@ pub(super) async fn dial(
         }
         Ok(stream)
     });
-    let late = |_| Failure::new(Kind::Timeout, "connecting took too long");
+    let late = |_| Failure::new(Kind::Unreachable, "connecting took too long");
     dialled.await.map_err(late)?
 }
 
 fn not_connected(error: ConnectError) -> Failure {
     match error {
-        ConnectError::Late(_) => Failure::new(Kind::Timeout, "connecting took too long"),
+        ConnectError::Late(_) => Failure::new(Kind::Unreachable, "connecting took too long"),
         ConnectError::Refused(..) => Failure::new(Kind::UrlInvalid, "the host may not be dialled"),
         ConnectError::Unresolved(..) | ConnectError::Unreachable(..) | ConnectError::NoHost => {
             Failure::new(Kind::Unreachable, "no connection")
