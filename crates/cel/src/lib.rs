@@ -28,7 +28,7 @@ pub use environment::{Environment, Library, NamedFormat, Variables};
 pub use error::{CompileError, Fail, Failure, FailureKind, Issues};
 pub use functions::{Opaque, is_pattern, type_value, uri_problem};
 pub use parse::{Limits, RESERVED};
-pub use program::{Binary, Call, Each, EachKind, Node, Op, Program, undeclared_text};
+pub use program::{Binary, Call, Each, EachKind, Node, Op, Program, pattern_budget, undeclared_text};
 pub use value::{
     Bytes, Evaluated, Fields, List, ListKind, Map, Schema, Text, UNTYPED, Untyped, Val, parse_time,
     parse_timestamp,

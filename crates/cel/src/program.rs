@@ -231,6 +231,16 @@ pub struct Program {
 impl Program {
     /// Compiles a text. Unknown names remain: see [`check_names`](Self::check_names).
     pub fn compile(text: &str, environment: &Environment) -> Result<Self, CompileError> {
+        Self::compile_within(text, environment, &mut pattern_budget())
+    }
+
+    /// The same, with a budget for literal regular expressions that several programs share. Those that it does
+    /// not pay for are compiled when the program runs.
+    pub fn compile_within(
+        text: &str,
+        environment: &Environment,
+        patterns: &mut Budget<'_>,
+    ) -> Result<Self, CompileError> {
         let mut issues = Issues::new(text);
         let parsed = parse::parse(text, environment.limits, &mut issues)?;
         let (names, is_open) = match &environment.variables {
@@ -244,7 +254,7 @@ impl Program {
             names,
             is_open,
             scope: Vec::new(),
-            patterns: Budget::new(functions::LITERAL_UNITS_MAX, 0),
+            patterns,
         };
         let root = match parsed {
             Some(ast) => lower.node(ast),
@@ -371,7 +381,12 @@ impl Node {
     }
 }
 
-struct Lower<'e, 's> {
+/// The budget for the literal regular expressions of one program: some twenty milliseconds.
+pub fn pattern_budget() -> Budget<'static> {
+    Budget::new(functions::LITERAL_UNITS_MAX, 0)
+}
+
+struct Lower<'e, 's, 'p, 'b> {
     environment: &'e Environment,
     issues: Issues<'s>,
     names: Vec<String>,
@@ -381,10 +396,10 @@ struct Lower<'e, 's> {
     /// The variables of macros, by position.
     scope: Vec<String>,
     /// The allowance for literal patterns.
-    patterns: Budget<'static>,
+    patterns: &'p mut Budget<'b>,
 }
 
-impl Lower<'_, '_> {
+impl Lower<'_, '_, '_, '_> {
     fn boxed(&mut self, ast: Ast) -> Box<Node> {
         Box::new(self.node(ast))
     }
@@ -547,7 +562,7 @@ impl Lower<'_, '_> {
                 Some(Node {
                     op: Op::Text(text), ..
                 }),
-            ) => Pattern::literal(text, &mut self.patterns),
+            ) => Pattern::literal(text, self.patterns),
             _ => None,
         };
         Op::Call(Box::new(Call {

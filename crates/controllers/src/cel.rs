@@ -4,7 +4,7 @@
 
 use equate_cel::{
     Budget, Environment, Evaluated, Fail, FailureKind, Library, Limits, Node, Op, Program, Schema as _,
-    UNTYPED, Val, Variables,
+    UNTYPED, Val, Variables, pattern_budget,
 };
 use serde_json::Value;
 
@@ -13,6 +13,8 @@ pub const BYTES_MAX: usize = 4096;
 const DEPTH_MAX: usize = 48;
 /// The most steps of an expression: some ten milliseconds.
 pub const STEPS_MAX: u64 = 500_000;
+/// The most steps of all expressions that are evaluated with one [`Allowance`].
+pub const SHARED_STEPS_MAX: u64 = 10 * STEPS_MAX;
 /// The most bytes of the values that an expression makes.
 const MADE_BYTES_MAX: usize = 16 << 20;
 
@@ -46,6 +48,23 @@ pub struct EvaluateError {
     why: String,
 }
 
+/// The work that the expressions of one object may cause together.
+#[derive(Debug)]
+pub struct Allowance {
+    steps: u64,
+    /// For literal regular expressions; they stay in memory.
+    patterns: Budget<'static>,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self {
+            steps: SHARED_STEPS_MAX,
+            patterns: pattern_budget(),
+        }
+    }
+}
+
 /// An expression.
 #[derive(Debug)]
 pub struct Expression {
@@ -55,8 +74,12 @@ pub struct Expression {
 
 impl Expression {
     /// Compiles a boolean expression over these variables.
-    pub fn compile(text: &str, variables: &'static [&'static str]) -> Result<Self, CompileError> {
-        let expression = Self::new(text, Variables::Declared(variables))?;
+    pub fn compile(
+        text: &str,
+        variables: &'static [&'static str],
+        allowance: &mut Allowance,
+    ) -> Result<Self, CompileError> {
+        let expression = Self::new(text, Variables::Declared(variables), allowance)?;
         match is_dynamic(expression.program.root()) {
             true => Err(CompileError::NotBoolean(text.to_owned())),
             false => Ok(expression),
@@ -64,11 +87,11 @@ impl Expression {
     }
 
     /// Compiles an expression that may refer to any field of an object.
-    pub fn of_object(text: &str) -> Result<Self, CompileError> {
-        Self::new(text, Variables::Fields)
+    pub fn of_object(text: &str, allowance: &mut Allowance) -> Result<Self, CompileError> {
+        Self::new(text, Variables::Fields, allowance)
     }
 
-    fn new(text: &str, variables: Variables) -> Result<Self, CompileError> {
+    fn new(text: &str, variables: Variables, allowance: &mut Allowance) -> Result<Self, CompileError> {
         let environment = Environment {
             variables,
             library: Library::Flux,
@@ -85,7 +108,8 @@ impl Expression {
                 why,
             },
         };
-        let program = Program::compile(text, &environment).map_err(refused)?;
+        let program = Program::compile_within(text, &environment, &mut allowance.patterns);
+        let program = program.map_err(refused)?;
         program.check_names(text).map_err(refused)?;
         Ok(Self {
             text: text.to_owned(),
@@ -95,13 +119,25 @@ impl Expression {
 
     /// Evaluates it for an object whose fields are its variables.
     pub fn holds_of(&self, fields: &serde_json::Map<String, Value>) -> Result<bool, EvaluateError> {
-        self.answer(self.program.evaluate_fields(fields, &mut budget()))
+        self.answer(self.program.evaluate_fields(fields, &mut budget(STEPS_MAX)))
     }
 
     /// Evaluates it for the values of its variables, in their order.
-    pub fn holds(&self, variables: &[&Value]) -> Result<bool, EvaluateError> {
+    pub fn holds(&self, variables: &[&Value], allowance: &mut Allowance) -> Result<bool, EvaluateError> {
         let variables: Vec<Evaluated<'_>> = variables.iter().map(|value| UNTYPED.read(value)).collect();
-        self.answer(self.program.evaluate(&variables, &mut budget()))
+        let steps = STEPS_MAX.min(allowance.steps);
+        let mut budget = budget(steps);
+        let answer = self.program.evaluate(&variables, &mut budget);
+        allowance.steps -= steps - budget.left();
+        if steps < STEPS_MAX && matches!(answer, Err(Fail::Cost)) {
+            return Err(EvaluateError {
+                expression: self.text.clone(),
+                why: format!(
+                    "all expressions of the object take more than {SHARED_STEPS_MAX} steps: use fewer or simpler ones"
+                ),
+            });
+        }
+        self.answer(answer)
     }
 
     fn answer(&self, answer: Evaluated<'_>) -> Result<bool, EvaluateError> {
@@ -117,8 +153,8 @@ impl Expression {
     }
 }
 
-fn budget() -> Budget<'static> {
-    Budget::new(STEPS_MAX, MADE_BYTES_MAX)
+fn budget(steps: u64) -> Budget<'static> {
+    Budget::new(steps, MADE_BYTES_MAX)
 }
 
 /// The error without the values that caused it.
@@ -167,9 +203,13 @@ mod tests {
             ], "observedGeneration": 3 },
         });
         let check = |text: &str, expected: Result<bool, &str>| {
-            let compiled = Expression::compile(text, &["dep"]).map_err(|error| error.to_string());
-            let answer =
-                compiled.and_then(|expression| expression.holds(&[&dep]).map_err(|error| error.to_string()));
+            let mut allowance = Allowance::default();
+            let compiled =
+                Expression::compile(text, &["dep"], &mut allowance).map_err(|error| error.to_string());
+            let answer = compiled.and_then(|expression| {
+                let answer = expression.holds(&[&dep], &mut allowance);
+                answer.map_err(|error| error.to_string())
+            });
             match (answer, expected) {
                 (Ok(answer), Ok(expected)) => assert_eq!(answer, expected, "{text}"),
                 (Err(error), Err(part)) => {
@@ -244,6 +284,18 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_expressions_of_an_object_have_steps_together() {
+        let text = "dep.all(x, dep.all(y, x != y || x == y))";
+        let dep = json!((0..200).collect::<Vec<_>>());
+        let mut allowance = Allowance::default();
+        let expression = Expression::compile(text, &["dep"], &mut allowance).unwrap();
+        assert_eq!(expression.holds(&[&dep], &mut Allowance::default()), Ok(true));
+        let error = (0..SHARED_STEPS_MAX).find_map(|_| expression.holds(&[&dep], &mut allowance).err());
+        let error = error.unwrap().to_string();
+        assert!(error.contains("all expressions of the object"), "{error}");
+    }
+
     /// The stack of a runtime worker, part of which is in use.
     const STACK: usize = 1 << 20;
 
@@ -253,7 +305,7 @@ mod tests {
             for times in [1, 3, 6, 9, 12, 25, 45, 100, BYTES_MAX / part.len()] {
                 let text = format!("{head}{}{middle}{}", part.repeat(times), tail.repeat(times));
                 let run = move || {
-                    if let Ok(expression) = Expression::of_object(&text) {
+                    if let Ok(expression) = Expression::of_object(&text, &mut Allowance::default()) {
                         let fields = json!({ "a": { "a": [[1]] } });
                         let answer = expression.holds_of(fields.as_object().unwrap());
                         drop(answer);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::ObjectRef;
-use crate::cel::Expression;
+use crate::cel::{Allowance, Expression};
 
 /// A dependency, as its dependent sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,10 +76,23 @@ pub struct DependencyState {
 pub fn compile<'a>(
     expressions: impl IntoIterator<Item = (Option<&'a str>, &'a str)>,
 ) -> Result<Vec<Option<Expression>>, String> {
-    let each = expressions.into_iter();
+    compile_pausing(expressions, || ())
+}
+
+/// The same on a processor. `pause` is called between them.
+///
+/// # Errors
+///
+/// The first invalid one, and why.
+pub fn compile_pausing<'a>(
+    expressions: impl IntoIterator<Item = (Option<&'a str>, &'a str)>,
+    pause: impl Fn(),
+) -> Result<Vec<Option<Expression>>, String> {
+    let (each, mut allowance) = (expressions.into_iter(), Allowance::default());
     each.map(|(text, name)| {
         let Some(text) = text else { return Ok(None) };
-        let compiled = Expression::compile(text, &["dep", "self"]);
+        pause();
+        let compiled = Expression::compile(text, &["dep", "self"], &mut allowance);
         compiled
             .map(Some)
             .map_err(|error| format!("failed to evaluate dependency {name}: {error}"))
@@ -89,7 +102,17 @@ pub fn compile<'a>(
 
 /// Evaluates a `readyExpr` with the manifests of both objects.
 pub fn evaluate(expression: &Expression, dependency: &Value, dependent: &Value) -> DependencySeen {
-    match expression.holds(&[dependency, dependent]) {
+    evaluate_within(expression, dependency, dependent, &mut Allowance::default())
+}
+
+/// The same with steps that several expressions share.
+pub fn evaluate_within(
+    expression: &Expression,
+    dependency: &Value,
+    dependent: &Value,
+    allowance: &mut Allowance,
+) -> DependencySeen {
+    match expression.holds(&[dependency, dependent], allowance) {
         Ok(true) => DependencySeen::Ready,
         Ok(false) => DependencySeen::Unmet,
         Err(error) => DependencySeen::Unanswered(error.to_string()),

@@ -26,6 +26,7 @@
 
 pub mod about;
 pub mod backoff;
+pub(crate) mod callbacks;
 pub mod controller;
 pub mod events;
 pub mod feed;

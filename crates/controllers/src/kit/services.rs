@@ -30,6 +30,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::backoff::Jitter;
+use super::callbacks::CallbackTime;
 use super::controller::Reconcilable;
 use super::events::Recorder;
 use super::feed::Pace;
@@ -117,6 +118,7 @@ pub struct Kit {
     pub(crate) remote_clusters: RemoteClusters,
     pub(crate) owner_rules: Arc<RulesByKind>,
     pub(crate) processors: Processors,
+    pub(crate) callback_time: Arc<CallbackTime>,
     pub(crate) sessions: Sessions,
     /// When objects were last reported as throttled.
     throttled: Mutex<HashMap<ObjectRef, Instant>>,
@@ -208,6 +210,7 @@ impl Kit {
         let ownership = Arc::new(Mutex::new(OwnershipGraph::default()));
         let processors = Processors::of_machine(settings.tenants.clone(), settings.threads.clone());
         let sessions = Sessions::new(settings.tenants.clone());
+        let callback_time = Arc::new(CallbackTime::new(settings.tenants.clone()));
         let owner_rules = Arc::new(RulesByKind::default());
         let rules = || Arc::clone(&owner_rules) as Arc<dyn OwnerRules>;
         let object_changed = {
@@ -279,6 +282,7 @@ impl Kit {
             remote_clusters,
             owner_rules,
             processors,
+            callback_time,
             sessions,
             throttled: Mutex::default(),
             tenants: Mutex::default(),

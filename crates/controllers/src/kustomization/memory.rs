@@ -23,6 +23,7 @@ use super::inputs::artifact::{Artifact, Revision};
 use super::inputs::masks::Masks;
 use super::inputs::substitute_from::{Stamp, Values, ValuesError};
 use super::inputs::tree::Content;
+use super::observe::ReadyExpressions;
 use super::reasons::Failure;
 use super::render::Rendered;
 use crate::corrections::Corrections;
@@ -51,6 +52,7 @@ pub(crate) struct Memory {
     pub lingering: Inventory,
     /// The start of the wait for the others' announcements.
     pub surveying_since: Option<Instant>,
+    pub ready_expressions: Option<Arc<ReadyExpressions>>,
     /// The version of the owner rules that its objects were observed under.
     pub inspected_under: owner_rules::Stamp,
     pub this_run: ThisRun,

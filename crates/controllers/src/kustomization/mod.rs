@@ -61,7 +61,7 @@ use self::declared::Declared;
 use self::inputs::vault_transit::{TransitSettings, Transits};
 use self::memory::{Memory, ThisRun};
 use self::report::Done;
-use self::rules::ObjectRules;
+use self::rules::{ObjectRules, SparingRules};
 use crate::kit::about::{About, Column, Concurrency};
 use crate::kit::controller::{self, Absence, Acted, Controller, ROUNDS_MAX, Reconcilable};
 use crate::kit::mirror::{Change, Mirror};
@@ -119,6 +119,8 @@ pub(crate) struct Kustomizations {
     mirror: Mirror<Kustomization>,
     /// The rules of each Kustomization for its objects.
     rules: Arc<ObjectRules>,
+    /// The same for callbacks and answers to writes.
+    sparing_rules: Arc<SparingRules>,
     /// This cluster, with this process's own rights.
     here: Access,
     /// No cluster, for one whose target is unknown.
@@ -143,11 +145,16 @@ impl Controller for Kustomizations {
 
     fn new(kit: &Arc<Kit>) -> Self {
         let rules = Arc::new(ObjectRules::default());
-        let registered = Arc::clone(&rules);
+        let sparing_rules = Arc::new(SparingRules {
+            rules: Arc::clone(&rules),
+            time: Arc::clone(&kit.callback_time),
+        });
+        let registered = Arc::clone(&sparing_rules);
         kit.owner_rules.register(ABOUT.kind, registered);
         Self {
             mirror: kit.mirror(),
             rules,
+            sparing_rules,
             here: kit.here(&KUSTOMIZATION),
             nowhere: Access::none(kit.settings.pace.clone(), &KUSTOMIZATION),
             transits: Transits::new(
@@ -160,7 +167,10 @@ impl Controller for Kustomizations {
 
     fn affected(&self, change: &Change<Kustomization>) -> Vec<(ObjectRef, Reason)> {
         match &change.after {
-            Some(object) => self.rules.set(&change.key, &object.spec),
+            Some(object) => {
+                self.rules.set(&change.key, &object.spec);
+                self.rules.begin(&change.key, &self.kit.processors);
+            }
             None => self.rules.forget(&change.key),
         }
         let reconciles = |object: &Arc<Kustomization>| self.kit.reconciles(ABOUT.kind, &object.metadata);

@@ -45,7 +45,7 @@ use crate::kustomization::{KUSTOMIZATION, applies, object_ref, owner_of};
 use crate::ownership::claims;
 use crate::ownership::claims::{claimants, takers};
 use crate::ownership::desired::{DesiredSet, DesiredState, undeclared};
-use crate::ownership::graph::{Need, Own, OwnershipGraph};
+use crate::ownership::graph::{Awaited, Need, Own, OwnershipGraph};
 use crate::policy::Policy;
 use crate::targets::remote;
 use crate::targets::target::{TargetCluster, user};
@@ -249,6 +249,7 @@ impl Fleet {
             looked += 1;
             let declared = Declared::from(&*object);
             self.rules.set(&declared.key, &object.spec);
+            self.rules.compile_now(&declared.key);
             let settings = settings(&object);
             let (reached, access_failure) = reached(cluster, &declared, &settings.policy).await;
             let state = match (tree_of(&object), access_failure) {
@@ -373,6 +374,7 @@ impl Fleet {
         };
         let digest = digest(&objects);
         self.rules.set(&declared.key, &object.spec);
+        self.rules.compile_now(&declared.key);
         let outcome = match access_failure {
             Some(failure) => Err(failure),
             None => {
@@ -671,7 +673,7 @@ async fn reached(here: &Cluster, declared: &Declared, policy: &Policy) -> (Reach
 
 /// The declared objects that another owner has or gets, once all of them are applied.
 fn assigned(index: &OwnershipGraph, declared: &Declared, desired: &[Desired]) -> BTreeMap<ObjectId, Owner> {
-    let me = object_ref(&declared.key);
+    let (me, mut awaited) = (object_ref(&declared.key), Awaited::default());
     let written = desired.iter().filter(|desired| is_written(desired));
     written
         .filter_map(|Desired { id, .. }| {
@@ -681,7 +683,7 @@ fn assigned(index: &OwnershipGraph, declared: &Declared, desired: &[Desired]) ->
                 named: None,
                 artifact: Some(UNCOMMITTED),
             };
-            let other = index.owned_by_other(id, &me, own)?;
+            let other = index.owned_by_other(id, &me, own, &mut awaited)?;
             Some((id.clone(), index.owner(other)))
         })
         .collect()

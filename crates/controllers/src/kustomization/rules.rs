@@ -1,48 +1,96 @@
 //! The rules of each Kustomization for its objects: `spec.healthCheckExprs` and `spec.ignore`, compiled
-//! once for each form.
+//! once for each form, by a processor.
 //!
 //! Both need the whole object, but only digests and health are kept. So the object watcher evaluates them
 //! when a watch delivers an object, and the executor when a write is answered. Owners without rules cost
 //! nothing. When rules change, the state of all objects is outdated, and each is read once
 //! (`Run::reinspect`).
 //!
-//! The mirror delivers the rules before any list, so a start needs no extra requests.
+//! The mirror delivers the rules before any list, so a start needs few extra requests.
+//!
+//! Expressions may take long, and watches are shared by all tenants: there, and for answers to writes, a tenant's
+//! expressions are evaluated only as far as its time goes ([`SparingRules`]). Other objects are observed without
+//! them, and read again by their owner's run, which evaluates on a processor.
 //!
 //! Refused: unreadable expressions, two for one kind, and invalid selectors and paths.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use equate_api::kustomize::{HealthCheckExpression, IgnoreRule, KustomizationSpec};
 use equate_apply::health::{Health, Status};
 use equate_apply::id::ObjectId;
-use equate_apply::owner::Owner;
+use equate_apply::owner::{Owner, OwnerKind};
 use equate_apply::pointer::Pointer;
 use equate_apply::rules::{OwnerRules, Stamp};
 use equate_kustomize::Selection;
 use equate_manifest::object::Object;
+use tokio::sync::OnceCell;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::Key;
-use crate::cel::Expression;
+use crate::cel::{Allowance, Expression};
+use crate::kit::callbacks::CallbackTime;
+use crate::kit::processors::{Processors, thread_time};
+use crate::kit::queue;
 use crate::kustomization::KUSTOMIZATION;
 use crate::kustomization::declared::target;
 use crate::kustomization::reasons::Stall;
 
-#[derive(Debug, Default)]
+/// Each event of an object costs them.
+const IGNORE_RULES_MAX: usize = 256;
+const IGNORE_PATHS_MAX: usize = 4096;
+
+#[derive(Debug)]
 pub(crate) struct ObjectRules {
+    /// The kind of owners that they are of.
+    by: &'static OwnerKind,
     // one lookup per event; written when a spec changes
-    rules: RwLock<HashMap<Key, Arc<Rules>>>,
+    rules: RwLock<HashMap<Key, Entry>>,
     stamps: AtomicU64,
 }
 
-/// The rules of one, and the spec they were compiled from.
+#[derive(Debug)]
+struct Entry {
+    rules: Arc<Rules>,
+    /// Ends with these rules.
+    compiling: Option<AbortOnDropHandle<()>>,
+}
+
+/// The rules of one, and the spec they are compiled from.
 #[derive(Debug)]
 struct Rules {
     stamp: Stamp,
     health: Vec<HealthCheckExpression>,
     ignore: Vec<IgnoreRule>,
-    compiled: Result<Compiled, Stall>,
+    compiled: OnceCell<Result<Compiled, Stall>>,
+}
+
+impl Rules {
+    /// `None` while they are not compiled, or if they are invalid.
+    fn valid(&self) -> Option<&Compiled> {
+        self.compiled.get()?.as_ref().ok()
+    }
+
+    async fn compile(self: &Arc<Self>, key: &Key, processors: &Processors) {
+        let compiling = self.compiled.get_or_init(async || {
+            let (rules, pause) = (Arc::clone(self), processors.pause());
+            let between = pause.clone();
+            let compiling = processors.run_pausing(&key.namespace, pause, move || {
+                compile(&rules.health, &rules.ignore, || between.here())
+            });
+            let compiled = compiling.done().await;
+            compiled.unwrap_or_else(|error| {
+                Err(Stall::Expression(format!(
+                    "failed to compile the rules for objects: {error}"
+                )))
+            })
+        });
+        // another caller may do it
+        queue::computing(compiling).await;
+    }
 }
 
 #[derive(Debug)]
@@ -67,10 +115,28 @@ struct Ignores {
     of: Option<Selection>,
 }
 
+impl Default for ObjectRules {
+    fn default() -> Self {
+        Self::of_kind(&KUSTOMIZATION)
+    }
+}
+
 impl ObjectRules {
-    /// Compiles the rules of a spec; an unchanged spec costs a comparison.
+    /// The rules of another kind of owners.
+    pub(crate) fn of_kind(by: &'static OwnerKind) -> Self {
+        Self {
+            by,
+            rules: RwLock::default(),
+            stamps: AtomicU64::default(),
+        }
+    }
+
+    /// Keeps the rules of a spec; an unchanged spec costs a comparison.
     pub(crate) fn set(&self, key: &Key, spec: &KustomizationSpec) {
-        let (health, ignore) = (&spec.health_check_exprs, &spec.ignore);
+        self.set_rules(key, &spec.health_check_exprs, &spec.ignore);
+    }
+
+    pub(crate) fn set_rules(&self, key: &Key, health: &[HealthCheckExpression], ignore: &[IgnoreRule]) {
         let known = self.of(key);
         match &known {
             None if health.is_empty() && ignore.is_empty() => return,
@@ -82,12 +148,53 @@ impl ObjectRules {
         }
         let rules = Rules {
             stamp: self.stamps.fetch_add(1, Ordering::Relaxed) + 1,
-            compiled: compile(health, ignore),
-            health: health.clone(),
-            ignore: ignore.clone(),
+            compiled: OnceCell::new(),
+            health: health.to_vec(),
+            ignore: ignore.to_vec(),
+        };
+        let entry = Entry {
+            rules: Arc::new(rules),
+            compiling: None,
         };
         let mut all = self.rules.write().unwrap_or_else(PoisonError::into_inner);
-        all.insert(key.clone(), Arc::new(rules));
+        all.insert(key.clone(), entry);
+    }
+
+    /// Begins to compile rules, so that watches soon know them.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub(crate) fn begin(&self, key: &Key, processors: &Processors) {
+        let mut all = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = all.get_mut(key) else { return };
+        if entry.compiling.is_some() || entry.rules.compiled.initialized() {
+            return;
+        }
+        let (rules, key, processors) = (Arc::clone(&entry.rules), key.clone(), processors.clone());
+        let compiling = tokio::spawn(async move { rules.compile(&key, &processors).await });
+        entry.compiling = Some(AbortOnDropHandle::new(compiling));
+    }
+
+    /// Waits until a Kustomization's rules are compiled.
+    pub(crate) async fn compiled(&self, key: &Key, processors: &Processors) {
+        if let Some(rules) = self.of(key)
+            && !rules.compiled.initialized()
+        {
+            rules.compile(key, processors).await;
+        }
+    }
+
+    /// The same in this thread, for a program of one user.
+    pub(crate) fn compile_now(&self, key: &Key) {
+        if let Some(rules) = self.of(key)
+            && !rules.compiled.initialized()
+        {
+            // another may have done it
+            rules
+                .compiled
+                .set(compile(&rules.health, &rules.ignore, || ()))
+                .ok();
+        }
     }
 
     pub(crate) fn forget(&self, key: &Key) {
@@ -95,41 +202,53 @@ impl ObjectRules {
         all.remove(key);
     }
 
-    /// The error in a Kustomization's rules.
+    /// Whether a Kustomization has health expressions.
+    pub(crate) fn has_health(&self, key: &Key) -> bool {
+        self.of(key).is_some_and(|rules| !rules.health.is_empty())
+    }
+
+    /// The error in a Kustomization's rules. Compiles them in this thread unless [`Self::compiled`] did.
     pub(crate) fn problem(&self, key: &Key) -> Option<Stall> {
-        self.of(key)?.compiled.as_ref().err().cloned()
+        self.compile_now(key);
+        self.of(key)?.compiled.get()?.as_ref().err().cloned()
     }
 
     /// Whether a Kustomization has a health expression for such an object.
     pub(crate) fn judges(&self, key: &Key, id: &ObjectId) -> bool {
         let rules = self.of(key);
-        let compiled = rules.as_ref().and_then(|rules| rules.compiled.as_ref().ok());
+        let compiled = rules.as_ref().and_then(|rules| rules.valid());
         compiled.is_some_and(|compiled| compiled.judge(&id.group, &id.kind).is_some())
     }
 
     fn of(&self, key: &Key) -> Option<Arc<Rules>> {
         let all = self.rules.read().unwrap_or_else(PoisonError::into_inner);
-        all.get(key).cloned()
+        all.get(key).map(|entry| Arc::clone(&entry.rules))
     }
 
     fn of_owner(&self, owner: &Owner) -> Option<Arc<Rules>> {
         // most owners have none, and events are many
         let all = self.rules.read().unwrap_or_else(PoisonError::into_inner);
-        match all.is_empty() || owner.kind != &KUSTOMIZATION {
+        match all.is_empty() || owner.kind != self.by {
             true => None,
-            false => all.get(&Key::new(&*owner.namespace, &*owner.name)).cloned(),
+            false => {
+                let entry = all.get(&Key::new(&*owner.namespace, &*owner.name));
+                entry.map(|entry| Arc::clone(&entry.rules))
+            }
         }
     }
 }
 
 impl OwnerRules for ObjectRules {
     fn stamp(&self, owner: &Owner) -> Stamp {
-        self.of_owner(owner).map_or(0, |rules| rules.stamp)
+        // an observation without rules is void when they are compiled
+        let rules = self.of_owner(owner);
+        let rules = rules.filter(|rules| rules.compiled.initialized());
+        rules.map_or(0, |rules| rules.stamp)
     }
 
     fn ignored(&self, owner: &Owner, object: &Object) -> Vec<Pointer> {
         let rules = self.of_owner(owner);
-        let compiled = rules.as_ref().and_then(|rules| rules.compiled.as_ref().ok());
+        let compiled = rules.as_ref().and_then(|rules| rules.valid());
         let ignores = compiled.map_or(&[][..], |compiled| &compiled.ignores);
         let meant = ignores
             .iter()
@@ -139,12 +258,49 @@ impl OwnerRules for ObjectRules {
 
     fn judge(&self, owner: &Owner, object: &Object) -> Option<Health> {
         let rules = self.of_owner(owner)?;
-        let compiled = rules.compiled.as_ref().ok()?;
+        let compiled = rules.valid()?;
         let group = object
             .api_version()
             .split_once('/')
             .map_or("", |(group, _)| group);
         Some(compiled.judge(group, object.kind())?.health(object))
+    }
+}
+
+/// The rules in callbacks of watches and for answers to writes. Without time left, no health is evaluated.
+/// Ignored fields always are, for an observation without them would look like drift; they are few.
+#[derive(Debug)]
+pub(crate) struct SparingRules {
+    pub(crate) rules: Arc<ObjectRules>,
+    pub(crate) time: Arc<CallbackTime>,
+}
+
+impl SparingRules {
+    fn charged<T>(&self, owner: &Owner, work: impl FnOnce() -> T) -> T {
+        let before = thread_time();
+        let done = work();
+        let cost = thread_time().saturating_sub(before);
+        if cost > Duration::ZERO {
+            self.time.charge(&owner.namespace, cost);
+        }
+        done
+    }
+}
+
+impl OwnerRules for SparingRules {
+    fn stamp(&self, owner: &Owner) -> Stamp {
+        self.rules.stamp(owner)
+    }
+
+    fn ignored(&self, owner: &Owner, object: &Object) -> Vec<Pointer> {
+        self.charged(owner, || self.rules.ignored(owner, object))
+    }
+
+    fn judge(&self, owner: &Owner, object: &Object) -> Option<Health> {
+        if !self.time.is_left(&owner.namespace) {
+            return None;
+        }
+        self.charged(owner, || self.rules.judge(owner, object))
     }
 }
 
@@ -192,12 +348,18 @@ impl Judge {
     }
 }
 
-fn compile(health: &[HealthCheckExpression], ignore: &[IgnoreRule]) -> Result<Compiled, Stall> {
-    let mut judges = HashMap::with_capacity(health.len());
+/// `pause` is called between the expressions.
+fn compile(
+    health: &[HealthCheckExpression],
+    ignore: &[IgnoreRule],
+    pause: impl Fn(),
+) -> Result<Compiled, Stall> {
+    let (mut judges, mut allowance) = (HashMap::with_capacity(health.len()), Allowance::default());
     for (at, check) in health.iter().enumerate() {
+        pause();
         let group = check.api_version.split_once('/').map_or("", |(group, _)| group);
         let kind = check.kind.as_deref().unwrap_or_default();
-        let judge = judge(check).map_err(|why| {
+        let judge = judge(check, &mut allowance).map_err(|why| {
             Stall::Expression(format!(
                 "failed to create custom status evaluator for healthchecks[{at}]: {why}"
             ))
@@ -212,29 +374,46 @@ fn compile(health: &[HealthCheckExpression], ignore: &[IgnoreRule]) -> Result<Co
             )));
         }
     }
+    let paths: usize = ignore.iter().map(|rule| rule.paths.len()).sum();
+    if ignore.len() > IGNORE_RULES_MAX || paths > IGNORE_PATHS_MAX {
+        return Err(Stall::Setting(format!(
+            "spec.ignore has {} rules with {paths} paths; at most {IGNORE_RULES_MAX} with {IGNORE_PATHS_MAX} are possible",
+            ignore.len()
+        )));
+    }
     let ignores = ignore.iter().enumerate();
-    let ignores: Result<Vec<Ignores>, Stall> = ignores.map(|(at, rule)| ignores_of(at, rule)).collect();
+    let ignores: Result<Vec<Ignores>, Stall> = ignores
+        .map(|(at, rule)| {
+            pause();
+            ignores_of(at, rule)
+        })
+        .collect();
     Ok(Compiled {
         judges,
         ignores: ignores?,
     })
 }
 
-fn judge(check: &HealthCheckExpression) -> Result<Judge, String> {
-    let read = |name: &str, text: &str| {
-        Expression::of_object(text).map_err(|error| format!("failed to parse the expression {name}: {error}"))
+fn judge(check: &HealthCheckExpression, allowance: &mut Allowance) -> Result<Judge, String> {
+    let mut read = |name: &str, text: &str| {
+        let compiled = Expression::of_object(text, allowance);
+        compiled.map_err(|error| format!("failed to parse the expression {name}: {error}"))
     };
-    let optional = |name: &str, text: &Option<String>| match text.as_deref() {
+    let mut optional = |name: &str, text: &Option<String>| match text.as_deref() {
         None | Some("") => Ok(None),
         Some(text) => read(name, text).map(Some),
     };
     if check.current.is_empty() {
         return Err("expression Current not specified".to_owned());
     }
+    let (failed, in_progress) = (
+        optional("Failed", &check.failed),
+        optional("InProgress", &check.in_progress),
+    );
     Ok(Judge {
         current: read("Current", &check.current)?,
-        failed: optional("Failed", &check.failed)?,
-        in_progress: optional("InProgress", &check.in_progress)?,
+        failed: failed?,
+        in_progress: in_progress?,
     })
 }
 
@@ -260,6 +439,9 @@ fn ignores_of(at: usize, rule: &IgnoreRule) -> Result<Ignores, Stall> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kit::processors::Threads;
+    use crate::kit::tenants::Tenants;
+    use equate_apply::observed::Observed;
     use serde_json::{Value, json};
 
     fn spec(fields: &Value) -> KustomizationSpec {
@@ -279,6 +461,7 @@ mod tests {
     fn registry(fields: &Value) -> ObjectRules {
         let registry = ObjectRules::default();
         registry.set(&key(), &spec(fields));
+        registry.compile_now(&key());
         registry
     }
 
@@ -404,6 +587,11 @@ mod tests {
             json!({ "healthCheckExprs": [one("true"), one("false")] }),
             "duplicate custom health check for GroupKind ConfigMap at healthchecks[1]",
         );
+        let many = vec![json!({ "paths": ["/a"] }); IGNORE_RULES_MAX + 1];
+        check(
+            json!({ "ignore": many }),
+            "spec.ignore has 257 rules with 257 paths",
+        );
         check(
             json!({ "ignore": [{ "paths": ["spec/replicas"] }] }),
             "spec.ignore[0].paths[0]: invalid JSON pointer \"spec/replicas\": ",
@@ -453,6 +641,7 @@ mod tests {
         let owner = Owner::new(&KUSTOMIZATION, "n", "apps");
         let set = |fields: Value| {
             registry.set(&key(), &spec(&fields));
+            registry.compile_now(&key());
             registry.stamp(&owner)
         };
         let ignore = |path: &str| json!({ "ignore": [{ "paths": [path] }] });
@@ -466,5 +655,66 @@ mod tests {
         assert!(second != first && second != 0);
         assert_eq!(set(json!({})), 0);
         assert!(set(ignore("/a")) > second);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn rules_are_compiled_by_a_processor_alone() {
+        let registry = ObjectRules::default();
+        let rules = json!({
+            "healthCheckExprs": [{ "apiVersion": "v1", "kind": "ConfigMap", "current": "true" }],
+            "ignore": [{ "paths": ["/data"] }],
+        });
+        let owner = Owner::new(&KUSTOMIZATION, "n", "apps");
+        let map = object(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } }));
+        let seen = || {
+            let judged = registry.judge(&owner, &map).is_some();
+            (
+                registry.stamp(&owner) != 0,
+                judged,
+                registry.ignored(&owner, &map).len(),
+            )
+        };
+        registry.set(&key(), &spec(&rules));
+        assert_eq!(seen(), (false, false, 0));
+        let threads = Threads::Runtime(tokio::runtime::Handle::current());
+        let processors = Processors::new(1, Tenants::default(), threads);
+        registry.begin(&key(), &processors);
+        registry.compiled(&key(), &processors).await;
+        assert_eq!(seen(), (true, true, 1));
+        // an event of the same spec forgets nothing
+        registry.set(&key(), &spec(&rules));
+        assert_eq!(seen(), (true, true, 1));
+    }
+
+    #[test]
+    fn a_tenant_without_time_has_no_health_expressions_in_callbacks() {
+        let rules =
+            json!({ "healthCheckExprs": [{ "apiVersion": "v1", "kind": "ConfigMap", "current": "true" }] });
+        let time = Arc::new(CallbackTime::new(Tenants::default()));
+        let sparing = SparingRules {
+            rules: Arc::new(registry(&rules)),
+            time: Arc::clone(&time),
+        };
+        let owner = Owner::new(&KUSTOMIZATION, "n", "apps");
+        let map = object(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "a", "labels": {
+                "kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "n",
+            } },
+        }));
+        let judged = || Observed::under(&map, &KUSTOMIZATION, &sparing).judged.len();
+        assert_eq!(judged(), 1);
+        time.charge("n", Duration::from_secs(3600));
+        assert_eq!(judged(), 0);
+        assert_ne!(
+            sparing.stamp(&owner),
+            0,
+            "ignored fields are those of these rules"
+        );
+        assert_eq!(
+            Observed::under(&map, &KUSTOMIZATION, &*sparing.rules)
+                .judged
+                .len(),
+            1
+        );
     }
 }

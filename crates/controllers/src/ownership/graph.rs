@@ -18,6 +18,7 @@ use super::access_reviews::AccessReviews;
 use super::announcements::{Announcements, BuiltFrom};
 use super::contest::Contest;
 use super::declaration::Declaration;
+use super::dependencies::Dependencies;
 use super::desired::{DesiredSet, DesiredState};
 use super::pending::PendingBuilds;
 use super::relations::{Relation, Relations};
@@ -42,6 +43,8 @@ pub struct OwnershipGraph {
     /// Owners that other processes reconcile. They are never woken.
     other_shards: HashSet<ObjectRef>,
     declarations: HashMap<ObjectRef, Declaration>,
+    /// Those of the declarations.
+    dependencies: Dependencies,
     /// How each kind of owner marks its objects.
     owner_kinds: BTreeMap<&'static str, &'static OwnerKind>,
     relations: Relations,
@@ -461,6 +464,11 @@ impl OwnershipGraph {
             .flat_map(|declaration| &declaration.depends_on)
     }
 
+    /// The dependencies of all owners now, for a search without the graph.
+    pub fn dependencies(&self) -> Dependencies {
+        self.dependencies.clone()
+    }
+
     /// Replaces the declaration of an owner. Returns the objects that it released.
     fn replace(&mut self, object: &ObjectRef, now: Option<Declaration>) -> Vec<ObjectId> {
         let before = self.declarations.remove(object);
@@ -472,6 +480,7 @@ impl OwnershipGraph {
             self.reviews.forget(object);
         }
         let freed = self.relations.replace(object, before.as_ref(), now.as_ref());
+        self.dependencies.set(object, now.as_ref());
         if let Some(now) = &now {
             self.taken.recorded(object, &now.holds);
         }
@@ -528,7 +537,7 @@ impl DeclarationChange {
 }
 
 mod contenders;
-pub(crate) use self::contenders::Own;
+pub(crate) use self::contenders::{Awaited, Own};
 
 #[cfg(test)]
 pub(crate) mod tests;

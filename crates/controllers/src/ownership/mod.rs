@@ -7,6 +7,7 @@ pub(crate) mod arbitration;
 pub mod claims;
 pub mod contest;
 pub mod declaration;
+pub mod dependencies;
 pub mod desired;
 pub mod graph;
 pub mod other_shards;

@@ -426,14 +426,15 @@ fn panicked(payload: &(dyn Any + Send)) -> JobError {
     JobError::Panicked(text.unwrap_or("no text").to_owned())
 }
 
+/// The time of this thread on a processor.
 #[cfg(target_os = "linux")]
-fn thread_time() -> Duration {
+pub(crate) fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn thread_time() -> Duration {
+pub(crate) fn thread_time() -> Duration {
     thread_local!(static BEGAN: std::time::Instant = std::time::Instant::now());
     BEGAN.with(std::time::Instant::elapsed)
 }

@@ -311,11 +311,17 @@ impl ObjectWatcher {
     }
 
     /// Takes an object that was read for an owner, also of the known version: it may have been observed
-    /// under other rules.
-    pub fn note_read(&self, reader: &Owner, id: &ObjectId, object: &Object) {
+    /// under other rules. Observes it under these.
+    pub fn note_read(&self, reader: &Owner, id: &ObjectId, object: &Object, rules: &dyn OwnerRules) {
         let managed = Place::Managed(Kind::of(id), reader.kind);
         for place in [managed, Place::Single(id.clone(), reader.kind)] {
-            let observed = self.shared.observe(&place, object);
+            if !self.shared.inner().state.follows(&place) {
+                continue;
+            }
+            let mut observed = Observed::under(object, place.by(), rules);
+            observed.judge(object, reader, rules);
+            // other followers of a single object keep to their share
+            self.shared.judge(&place, object, &mut observed);
             let wakes = self.shared.inner().state.note_read(reader, &place, id, observed);
             self.shared.send_wakes(wakes);
         }
@@ -418,13 +424,18 @@ impl Shared {
 
     fn observe(&self, place: &Place, object: &Object) -> Observed {
         let mut observed = Observed::under(object, place.by(), &*self.rules);
+        self.judge(place, object, &mut observed);
+        observed
+    }
+
+    /// Adds the health by the rules of the followers of a single object.
+    fn judge(&self, place: &Place, object: &Object, observed: &mut Observed) {
         if let Place::Single(..) = place {
             let followers = self.inner().state.followers(place);
             for follower in followers {
                 observed.judge(object, &follower, &*self.rules);
             }
         }
-        observed
     }
 
     /// Feeds hold the watcher weakly, so that it ends with its last user.

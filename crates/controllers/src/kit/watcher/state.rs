@@ -94,6 +94,10 @@ impl State {
         Some(self.epochs)
     }
 
+    pub(super) fn follows(&self, place: &Place) -> bool {
+        self.places.contains_key(place)
+    }
+
     pub(super) fn watch_state(&self, place: &Place) -> Option<&WatchState> {
         self.places.get(place).map(|followed| &followed.watch_state)
     }

@@ -15,6 +15,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
 use equate_apply::owner::{Owner, OwnerKind};
 use equate_apply::plan::Presence;
+use equate_apply::rules::OwnerRules;
 use equate_manifest::object::Object;
 
 use super::{Interest, Kind, ObjectWatcher, WatchState};
@@ -133,8 +134,8 @@ impl ScopedView {
     }
 
     /// Takes an object that was read with the owner's rights: see [`ObjectWatcher::note_read`].
-    pub fn note_read(&self, key: &Key, id: &ObjectId, object: &Object) {
-        self.watcher.note_read(&self.owner(key), id, object);
+    pub fn note_read(&self, key: &Key, id: &ObjectId, object: &Object, rules: &dyn OwnerRules) {
+        self.watcher.note_read(&self.owner(key), id, object, rules);
     }
 
     /// Whether an object had the owner's labels before and has another's now. The owner has to read

@@ -35,7 +35,7 @@ use crate::kustomization::decide::seen::Passed;
 use crate::kustomization::decide::{Application, Awaiting};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::memory::{Expects, Held, Memory};
-use crate::kustomization::observe::state;
+use crate::kustomization::observe::{reinspect, state};
 use crate::kustomization::reasons::{Failure, refusal};
 use crate::kustomization::report::Done;
 use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, applies, count, object_ref};
@@ -180,6 +180,10 @@ async fn stages(
         }
         if place + 1 == plan.stages.len() {
             break;
+        }
+        let ids = stage.steps.iter().map(Step::id);
+        if let Err(failure) = reinspect::judge(cx, run, ks, ids).await {
+            return Staged::Failed(failure);
         }
         if let HealthSummary::Pending(what) | HealthSummary::Failed(what) =
             health_of(cx, &run.memory, ks, stage)

@@ -135,7 +135,7 @@ fn execution<'a>(
 ) -> equate_apply::cluster::Execution<'a> {
     equate_apply::cluster::Execution {
         force: ks.force,
-        rules: &*cx.rules,
+        rules: &*cx.sparing_rules,
         ..equate_apply::cluster::Execution::new(options)
     }
 }

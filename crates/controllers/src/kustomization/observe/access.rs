@@ -104,15 +104,26 @@ pub(super) async fn observe_unwatched(cx: &Kustomizations, run: &Run<'_>) {
     if !access.view.is_narrow() {
         return;
     }
-    let owner = &owner_of(run.key());
+    let (key, owner) = (run.key(), &owner_of(run.key()));
     let record = run.memory.record.as_ref();
     let asked = record.map_or(&[][..], |record| &record.asked);
     let asking = asked.iter().map(|(id, version)| async move {
         let seen = match access.cluster.get(id, version, ANSWER).await {
             Ok(Some(object)) => {
-                let mut observed = Observed::under(&object, &KUSTOMIZATION, &*cx.rules);
-                observed.judge(&object, owner, &*cx.rules);
-                ScopedAnswer::Is(Presence::Present(Arc::new(observed)))
+                let (rules, owner) = (Arc::clone(&cx.rules), owner.clone());
+                let observe = move || {
+                    let mut observed = Observed::under(&object, &KUSTOMIZATION, &*rules);
+                    observed.judge(&object, &owner, &*rules);
+                    Arc::new(observed)
+                };
+                let observed = match cx.rules.judges(key, id) {
+                    false => Ok(observe()),
+                    true => cx.kit.processors.run(&key.namespace, observe).done().await,
+                };
+                match observed {
+                    Ok(observed) => ScopedAnswer::Is(Presence::Present(observed)),
+                    Err(error) => ScopedAnswer::Refused(format!("cannot evaluate its health: {error}")),
+                }
             }
             Ok(None) => ScopedAnswer::Is(Presence::Absent),
             Err(error) => ScopedAnswer::Refused(chain(&error)),

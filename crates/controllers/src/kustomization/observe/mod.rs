@@ -24,7 +24,7 @@ pub(super) mod exchange;
 pub(super) mod follow;
 pub(super) mod objects;
 pub(super) mod questions;
-mod reinspect;
+pub(super) mod reinspect;
 pub(super) mod state;
 pub(super) mod survey;
 pub(super) mod values;
@@ -43,13 +43,19 @@ use super::inputs::artifact::{Artifact, SourceSeen};
 use super::memory::{Memory, ObservedPrerequisites, Record};
 use super::reasons::Stall;
 use super::{Kustomizations, Run, object_ref};
+use crate::Key;
 use crate::ObjectRef;
-use crate::dependencies::cycle;
+use crate::dependencies::cycle as dependency_cycle;
 use crate::key::is_name;
 use crate::kit::wake::Reason;
+use crate::ownership::dependencies::Dependencies;
 use crate::ownership::desired::{DesiredSet, undeclared};
 
+pub(crate) use dependencies::ReadyExpressions;
 pub(super) use dependencies::dependency_states;
+
+/// Owners with dependencies that are searched in less than a millisecond.
+const SHORT_SEARCH: usize = 256;
 
 pub(super) async fn observe(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Seen {
     if !run.memory.this_run.begun {
@@ -68,6 +74,10 @@ pub(super) async fn observe(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declare
         access::observe_unwatched(cx, run).await;
     } else if staged && run.memory.this_run.kinds.is_none() {
         follow_build(cx, run, ks).await;
+    }
+    if let Err(failure) = reinspect::judge(cx, run, ks, std::iter::empty()).await {
+        // its health counts as unknown
+        tracing::debug!(key = %ks.key, %failure, "cannot read an object again");
     }
     let deletion = deletion(cx, run, ks).await;
     let now = Instant::now();
@@ -109,6 +119,7 @@ pub(super) async fn observe(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declare
 /// Observations once in a run, with requests where the reason of the run calls for them.
 async fn begin(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) {
     cx.rules.set(run.key(), &run.object().spec);
+    cx.rules.compiled(run.key(), &cx.kit.processors).await;
     access::connect(cx, run, ks).await;
     run.memory.this_run.begun = true;
     if run.reasons.iter().any(observes_unwatched) {
@@ -142,26 +153,18 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
     if let Some(known) = known.filter(|known| known.generation == ks.generation) {
         return known.clone();
     }
-    let object = Arc::clone(run.object());
     let denied = denied(cx, ks);
     let (source, artifact) = match denied {
         // a reference that the policy denies does not reveal whether its object exists
         Some(Stall::CrossNamespace(..)) => (SourceSeen::Absent, None),
         _ => artifact::source(cx, ks, run.request()).await,
     };
-    let (expressions, invalid) = match dependencies::expressions(ks) {
-        Ok(expressions) => (expressions, None),
-        Err(why) => (Vec::new(), Some(Stall::Expression(why))),
-    };
-    let (cycle, looked) = {
+    let (dependencies, invalid) = dependencies::look(cx, run, ks, artifact.as_ref()).await;
+    let (all, looked) = {
         let graph = cx.kit.ownership();
-        let way = cycle(&object_ref(&ks.key), |from| {
-            graph.depends_on(from).collect::<Vec<_>>()
-        });
-        let cycle = way.map(|way| way.iter().map(ObjectRef::key).collect());
         let source = ks.source_ref();
         let looked = !cx.kit.sources.serves(&source) || graph.announcements.is_source_checked(&source);
-        (cycle, looked)
+        (graph.dependencies(), looked)
     };
     let looked = ObservedPrerequisites {
         generation: ks.generation,
@@ -173,8 +176,8 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
                 None => cx.artifact_digest(&ks.source_ref()),
             },
             looked,
-            dependencies: dependencies::look(cx, ks, &object, &expressions, artifact.as_ref()),
-            cycle,
+            dependencies,
+            cycle: cycle(cx, ks, all).await,
             denied,
             identity_gate: cx.kit.settings.policy.workload_identity.enabled,
             invalid: invalid.or_else(|| cx.rules.problem(&ks.key)),
@@ -183,6 +186,26 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
     };
     run.memory.this_run.prerequisites = Some(looked.clone());
     looked
+}
+
+/// The cycle of dependencies through a Kustomization. A long search is work for a processor.
+async fn cycle(cx: &Kustomizations, ks: &Declared, all: Dependencies) -> Option<Vec<Key>> {
+    if ks.depends_on.is_empty() {
+        return None;
+    }
+    let (start, is_short) = (object_ref(&ks.key), all.len() <= SHORT_SEARCH);
+    let search = move || {
+        let way = dependency_cycle(&start, |from| all.of(from));
+        way.map(|way| way.iter().map(ObjectRef::key).collect())
+    };
+    match is_short {
+        true => search(),
+        false => {
+            let searching = cx.kit.processors.run(&ks.key.namespace, search);
+            // without an answer there is no cycle to report; its members wait for each other
+            searching.done().await.unwrap_or_default()
+        }
+    }
 }
 
 fn denied(cx: &Kustomizations, ks: &Declared) -> Option<Stall> {

@@ -3,7 +3,7 @@
 //!
 //! [`arbitration`]: crate::ownership::arbitration
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use equate_apply::id::ObjectId;
 
@@ -27,6 +27,11 @@ pub(crate) struct Own<'a> {
     pub(crate) artifact: Option<&'a str>,
 }
 
+/// The owners that contenders wait for, as long as the graph is locked: a chain of dependencies may be long, and
+/// objects are many.
+#[derive(Debug, Default)]
+pub(crate) struct Awaited(HashMap<ObjectRef, HashSet<ObjectRef>>);
+
 impl OwnershipGraph {
     /// The other owner in this process that owns an object declared by `by`; `None` if `by` owns it.
     pub(crate) fn owned_by_other<'a>(
@@ -34,6 +39,7 @@ impl OwnershipGraph {
         id: &ObjectId,
         by: &'a ObjectRef,
         own: Own<'_>,
+        awaited: &mut Awaited,
     ) -> Option<&'a ObjectRef> {
         let mut claimants = self.claimants(id, by);
         if let Some(claimant) = claimants.find(|other| other.kind != by.kind && self.is_ours(other)) {
@@ -53,8 +59,9 @@ impl OwnershipGraph {
         let all: BTreeSet<ObjectRef> = contenders.iter().map(|each| each.rank.owner()).collect();
         for contender in &mut contenders {
             let one = contender.rank.owner();
-            let mut awaited = self.awaited_by(&one);
-            contender.waits = awaited.any(|other| *other != one && all.contains(other));
+            let awaited = awaited.0.entry(one.clone());
+            let awaited = awaited.or_insert_with(|| self.awaited_by(&one).cloned().collect());
+            contender.waits = all.iter().any(|other| *other != one && awaited.contains(other));
         }
         let owner = owner(&contenders)?.owner();
         let (owner, _) = self.declarations.get_key_value(&owner)?;

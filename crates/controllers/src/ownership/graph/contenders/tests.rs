@@ -66,7 +66,9 @@ impl Fleet {
             ..own
         };
         let by = apps(by);
-        let owner = self.graph.owned_by_other(&id(X), &by, own);
+        let owner = self
+            .graph
+            .owned_by_other(&id(X), &by, own, &mut Awaited::default());
         assert_eq!(owner.map(|owner| &*owner.name), expected, "{by}");
     }
 

@@ -1,0 +1,144 @@
+//! The time that tenants' rules may take in callbacks of shared watches, where no tenant waits its turn.
+//!
+//! Each tenant has some, and all together have a part of one processor: so an event of another tenant waits for
+//! less than a second, whatever the number of attackers. The platform counts only for itself.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::tenants::{Tenant, Tenants};
+
+/// The time of a tenant at once.
+const TENANT: Limit = Limit {
+    most: Duration::from_millis(100),
+    per_second: Duration::from_millis(50),
+};
+/// The same for all.
+const ALL: Limit = Limit {
+    most: Duration::from_millis(400),
+    per_second: Duration::from_millis(200),
+};
+/// Tenants that are remembered; those with all their time are dropped beyond.
+const TENANTS_MAX: usize = 1024;
+
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    most: Duration,
+    per_second: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct CallbackTime {
+    tenants: Tenants,
+    // held for a map operation
+    spent: Mutex<Spent>,
+}
+
+#[derive(Debug, Default)]
+struct Spent {
+    all: Account,
+    by_tenant: HashMap<Tenant, Account>,
+}
+
+/// The time that was used and not yet given back.
+#[derive(Debug, Clone, Copy, Default)]
+struct Account {
+    used: Duration,
+    at: Option<Instant>,
+}
+
+impl Account {
+    fn used(self, limit: Limit, now: Instant) -> Duration {
+        let Some(at) = self.at else { return Duration::ZERO };
+        let back = now.saturating_duration_since(at).as_secs_f64() * limit.per_second.as_secs_f64();
+        self.used
+            .saturating_sub(Duration::try_from_secs_f64(back).unwrap_or(Duration::MAX))
+    }
+
+    fn charge(&mut self, limit: Limit, now: Instant, cost: Duration) {
+        self.used = self.used(limit, now).saturating_add(cost);
+        self.at = Some(now);
+    }
+
+    fn is_left(self, limit: Limit, now: Instant) -> bool {
+        self.used(limit, now) < limit.most
+    }
+}
+
+impl CallbackTime {
+    pub(crate) fn new(tenants: Tenants) -> Self {
+        Self {
+            tenants,
+            spent: Mutex::default(),
+        }
+    }
+
+    /// Whether rules of this namespace may be evaluated in a callback now.
+    pub(crate) fn is_left(&self, namespace: &str) -> bool {
+        self.is_left_at(namespace, Instant::now())
+    }
+
+    pub(crate) fn charge(&self, namespace: &str, cost: Duration) {
+        self.charge_at(namespace, cost, Instant::now());
+    }
+
+    fn is_left_at(&self, namespace: &str, now: Instant) -> bool {
+        let tenant = self.tenants.of(namespace);
+        let spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_tenant = spent.by_tenant.get(&tenant).copied().unwrap_or_default();
+        match self.tenants.is_platform(&tenant) {
+            true => of_tenant.is_left(ALL, now),
+            false => of_tenant.is_left(TENANT, now) && spent.all.is_left(ALL, now),
+        }
+    }
+
+    fn charge_at(&self, namespace: &str, cost: Duration, now: Instant) {
+        let tenant = self.tenants.of(namespace);
+        let is_platform = self.tenants.is_platform(&tenant);
+        let limit = if is_platform { ALL } else { TENANT };
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_platform {
+            spent.all.charge(ALL, now, cost);
+        }
+        spent
+            .by_tenant
+            .entry(tenant)
+            .or_default()
+            .charge(limit, now, cost);
+        if spent.by_tenant.len() > TENANTS_MAX {
+            spent
+                .by_tenant
+                .retain(|_, account| account.used(TENANT, now) > Duration::ZERO);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_and_all_of_them_have_some_time_in_callbacks() {
+        let time = CallbackTime::new(Tenants::of_cluster(["flux-system".to_owned()]));
+        let start = Instant::now();
+        let is_left =
+            |namespace: &str, after: u64| time.is_left_at(namespace, start + Duration::from_millis(after));
+        assert!(is_left("a", 0));
+        time.charge_at("a", TENANT.most, start);
+        assert!(!is_left("a", 0) && is_left("b", 0));
+        assert!(is_left("a", 1000), "half of it is back");
+        // others use the rest
+        for number in 0..4 {
+            time.charge_at(&format!("c{number}"), Duration::from_millis(75), start);
+        }
+        assert!(!is_left("b", 0), "nothing is left for others");
+        assert!(is_left("flux-system", 0));
+        assert!(is_left("b", 1000));
+        time.charge_at("flux-system", ALL.most, start);
+        assert!(!is_left("flux-system", 0));
+        // a debt is paid first
+        time.charge_at("a", Duration::from_secs(10), start);
+        assert!(!is_left("a", 100_000) && is_left("a", 220_000));
+    }
+}
