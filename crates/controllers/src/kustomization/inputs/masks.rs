@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use equate_manifest::yaml;
 use serde_json::Value;
 
-use self::views::views;
+use self::views::{VIEWS_MAX, views};
 
 /// The replacement for a value of a Secret.
 const MASK: &str = "*****";
@@ -28,7 +28,13 @@ const WINDOW_MAX: usize = 64;
 const PIECE_CHARS_MIN: usize = 6;
 /// A value is not hidden because it contains a shorter text.
 const HIDDEN_BYTES_MIN: usize = 4;
-const QUOTE_BYTES_MAX: usize = 1 << 20;
+/// Longer than any status or event.
+const QUOTE_BYTES_MAX: usize = 64 << 10;
+/// The comparisons of one search: some fifty milliseconds. The text is cut until they suffice.
+const COMPARISONS_MAX: usize = 8 << 20;
+/// A text without its last bytes has no beginning of a hidden text that was cut off: an escape of one byte
+/// has at most twelve.
+const CUT_BYTES: usize = 12 * WINDOW_MAX;
 const SCALAR_BYTES_MAX: usize = 4 << 10;
 /// The most forms that stay in memory after an apply.
 const KEPT_FORMS_MAX: usize = 4096;
@@ -125,15 +131,39 @@ impl Masks {
 
     /// Replaces them in a text, also in their escaped and encoded forms.
     pub fn mask(&self, text: &str) -> String {
-        let end = text.floor_char_boundary(QUOTE_BYTES_MAX);
-        let cut = if end < text.len() { " (cut)" } else { "" };
-        let (text, mut masked, mut from) = (&text[..end], String::new(), 0);
-        for range in self.found(text, 0) {
+        let searched = self.searched(text);
+        let (shown, cut) = match searched.len() < text.len() {
+            false => (searched.len(), ""),
+            true => {
+                let end = searched.len().saturating_sub(CUT_BYTES);
+                (searched.floor_char_boundary(end), " (cut)")
+            }
+        };
+        let (mut masked, mut from) = (String::new(), 0);
+        for range in self.found(searched, 0) {
+            if range.start >= shown {
+                break;
+            }
             masked.push_str(&text[from..range.start]);
             masked.push_str(MASK);
             from = range.end;
         }
-        masked + &text[from..] + cut
+        masked.push_str(text.get(from..shown).unwrap_or_default());
+        masked + cut
+    }
+
+    /// The beginning of a text that is searched with a bounded number of comparisons.
+    fn searched<'t>(&self, text: &'t str) -> &'t str {
+        let text = &text[..text.floor_char_boundary(QUOTE_BYTES_MAX)];
+        let lengths = self.forms.len().max(1);
+        if text.len().saturating_mul(lengths * VIEWS_MAX) <= COMPARISONS_MAX {
+            return text;
+        }
+        let bytes: usize = views(text).iter().map(|view| view.bytes().len()).sum();
+        match bytes.saturating_mul(lengths) <= COMPARISONS_MAX {
+            true => text,
+            false => &text[..text.floor_char_boundary(COMPARISONS_MAX / (lengths * VIEWS_MAX))],
+        }
     }
 
     /// The parts to mask, in order.
@@ -429,8 +459,35 @@ mod tests {
         let text = "x".repeat(QUOTE_BYTES_MAX + 1);
         assert_eq!(
             masks(&["hunter2"]).mask(&text).len(),
-            QUOTE_BYTES_MAX + " (cut)".len()
+            QUOTE_BYTES_MAX - CUT_BYTES + " (cut)".len()
         );
+    }
+
+    #[test]
+    fn the_work_of_a_search_is_bounded() {
+        let secrets: Vec<String> = (1..=2 * WINDOW_MAX).map(|length| "a".repeat(length)).collect();
+        let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+        let masks = masks(&secrets);
+        // each view differs
+        let text = "aaaa\\\\x61%61+%2b-''".repeat(100_000);
+        let searched = masks.searched(&text);
+        let bytes: usize = views(searched).iter().map(|view| view.bytes().len()).sum();
+        assert!(bytes * masks.forms.len() <= COMPARISONS_MAX, "{bytes} bytes");
+        assert!(searched.len() > CUT_BYTES, "{} bytes", searched.len());
+        assert!(masks.mask(&text).ends_with(" (cut)"));
+        // ordinary texts are not cut
+        let text = "x".repeat(QUOTE_BYTES_MAX);
+        assert_eq!(masks.mask(&text), text);
+    }
+
+    #[test]
+    fn a_cut_shows_no_beginning_of_a_secret() {
+        let (secret, masks) = ("0123456789abcdef", masks(&["0123456789abcdef"]));
+        for offset in (0..2 * CUT_BYTES).step_by(7) {
+            let before = "x".repeat(QUOTE_BYTES_MAX - 2 * CUT_BYTES + offset);
+            let masked = masks.mask(&format!("{before}{secret}{}", "y".repeat(2 * CUT_BYTES)));
+            assert!(!masked.contains("0123"), "{offset}");
+        }
     }
 
     #[test]

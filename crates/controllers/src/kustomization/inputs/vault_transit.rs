@@ -192,6 +192,25 @@ fn client(settings: &TransitSettings, egress: &Egress) -> Result<reqwest::Client
 mod tests {
     use super::*;
 
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_engine_is_asked_a_few_times_whatever_the_number_of_questions() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = silent.local_addr().unwrap();
+        let transits = Transits::new(TransitSettings::default(), Egress::default());
+        let begun = tokio::time::Instant::now();
+        let mut last = None;
+        for number in 0..QUESTIONS_MAX {
+            let question = TransitRequest {
+                url: format!("http://{address}/v1/sops/decrypt/k{number}"),
+                body: "{}".to_owned(),
+            };
+            last = transits.answer("token", "team-a", &question).await.err();
+        }
+        let last = last.map(|error| chain(&error)).unwrap_or_default();
+        assert!(last.contains("did not answer 3 times in a row"), "{last}");
+        assert!(begun.elapsed() <= 3 * TIMEOUT, "{:?}", begun.elapsed());
+    }
+
     #[test]
     fn equivalent_addresses_are_equal() {
         let check = |one: &str, other: &str, same: bool| {

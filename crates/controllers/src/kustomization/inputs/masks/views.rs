@@ -44,6 +44,9 @@ impl View<'_> {
     }
 }
 
+/// The most views of a text.
+pub(super) const VIEWS_MAX: usize = 32;
+
 /// Plain, without one and two levels of backslashes, without doubled quotes; each also as part of a URL and
 /// with the standard alphabet of base64.
 pub(super) fn views(text: &str) -> Vec<View<'_>> {
