@@ -32,7 +32,6 @@ mod http;
 mod managed_fields;
 mod openapi;
 mod pipeline;
-mod pod_security;
 mod policies;
 mod quota;
 mod random;
