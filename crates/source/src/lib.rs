@@ -23,8 +23,8 @@ pub use digest::{Digest, DigestError};
 pub use ignore::Ignore;
 pub use limits::{LimitExceeded, Limits};
 pub use storage::{
-    Blob, FileNameError, MediaType, Place, PlaceError, Publisher, Retention, Storage, StorageError, Stored,
-    StoredFile,
+    Blob, FileNameError, MediaType, Place, PlaceError, Publisher, Retention, Share, Storage, StorageError,
+    Stored, StoredFile,
 };
 pub use tree::{
     ComposeError, ContentId, Entry, Included, Parts, ReadError, Submodule, Tree, TreeError, UnpackError,

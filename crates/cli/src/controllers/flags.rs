@@ -10,7 +10,7 @@ use equate_controllers::policy::{ArtifactServer, ArtifactServers, Policy, Worklo
 use equate_controllers::shards::{SelectorError, Slice};
 use equate_controllers::{HelmSettings, Key, Shards};
 use equate_git::{SshAlgorithmError, SshAlgorithms};
-use equate_source::Retention;
+use equate_source::{Retention, Share};
 
 use super::egress::EgressFlags;
 use super::gates::Gates;
@@ -187,11 +187,17 @@ pub(crate) struct Identity {
 impl TenancyFlags {
     /// The tenants of a cluster with controllers in this namespace.
     pub(crate) fn tenants(&self, namespace: &str) -> Tenants {
+        Tenants::of_cluster(self.platform(namespace))
+    }
+
+    /// The platform's namespaces.
+    pub(crate) fn platform(&self, namespace: &str) -> Vec<String> {
         let named = self.platform_namespaces.iter().map(|name| name.trim());
-        let mut named = named.filter(|name| !name.is_empty()).peekable();
-        match named.peek() {
-            Some(_) => Tenants::of_cluster(named.map(str::to_owned)),
-            None => Tenants::of_cluster([namespace.to_owned()]),
+        let named = named.filter(|name| !name.is_empty());
+        let named: Vec<String> = named.map(str::to_owned).collect();
+        match named.is_empty() {
+            true => vec![namespace.to_owned()],
+            false => named,
         }
     }
 
@@ -274,6 +280,9 @@ pub(crate) struct StorageFlags {
     /// Maximum number of artifacts to keep for each source, including the newest.
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     artifact_retention_records: u16,
+    /// Maximum size of all artifacts of a namespace in MiB, except of platform namespaces (0: no limit).
+    #[arg(long, value_name = "COUNT", default_value_t = 10_240)]
+    artifact_namespace_mib_max: u64,
     /// Digest algorithm of artifacts.
     #[arg(long, value_name = "NAME", default_value = "sha256", value_parser = ["sha256"], hide = true)]
     artifact_digest_algo: String,
@@ -284,6 +293,15 @@ impl StorageFlags {
         Retention {
             ttl: self.artifact_retention_ttl.get(),
             records: self.artifact_retention_records.into(),
+        }
+    }
+
+    /// The part of the disk of a namespace that is not of the platform.
+    pub(crate) fn share(&self, platform: impl IntoIterator<Item = String>) -> Share {
+        let bytes = self.artifact_namespace_mib_max.saturating_mul(1 << 20);
+        Share {
+            bytes_max: (bytes > 0).then_some(bytes),
+            exempt: platform.into_iter().collect(),
         }
     }
 }

@@ -26,7 +26,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::flags::{Args, Endpoints, StorageFlags};
+use super::flags::{Args, Endpoints};
 use super::gates;
 use super::metrics::Metrics;
 use super::probe::Probe;
@@ -168,7 +168,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     let artifacts = bind(args.storage.storage_addr.clone(), "artifacts").await?;
     let address = args.storage.storage_adv_addr.trim();
     let address = advertised(address, &args.storage.storage_addr, artifacts.as_ref());
-    let storage = open(&args.storage, &address)?;
+    let storage = open(&args, &address)?;
     listeners.serve(artifacts, storage.router(), "artifacts");
     let policy = args.tenancy.policy(&args.scope.namespace, &gates, &address);
     let components = controllers.components().join(",");
@@ -428,14 +428,16 @@ async fn bind(at: Listen, what: &'static str) -> Result<Option<TcpListener>, Con
     bound.map_err(|source| ControllersError::Listen(what, source))
 }
 
-fn open(flags: &StorageFlags, address: &str) -> Result<Storage, ControllersError> {
+fn open(args: &Args, address: &str) -> Result<Storage, ControllersError> {
+    let flags = &args.storage;
     let root = flags.storage_path.join("artifacts");
     std::fs::create_dir_all(&root).map_err(|source| ControllersError::Directory {
         path: root.clone(),
         source,
     })?;
     let url = format!("http://{address}");
-    Ok(Storage::open(root, &url, flags.retention())?)
+    let share = flags.share(args.tenancy.platform(&args.scope.namespace));
+    Ok(Storage::open_shared(root, &url, flags.retention(), share)?)
 }
 
 /// The advertised address of the artifacts: the flag's, or the listener's with the name of this machine if it

@@ -78,6 +78,7 @@ impl Storage {
         let place = publisher.place();
         let media_type = MediaType::of_file(blob.file)?;
         let directory = self.claim(publisher)?;
+        self.check_share(place)?;
         let arrived = arrive(&directory, place, blob, content)?;
         let record = match self.same_blob(place, blob.file, &arrived.digest) {
             Some(record) if record.revision.as_deref() == Some(blob.revision) => record,

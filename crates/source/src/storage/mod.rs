@@ -18,7 +18,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,8 +49,18 @@ struct Shared {
     root: PathBuf,
     base_url: String,
     retention: Retention,
+    share: Share,
     limits: Limits,
     places: Mutex<BTreeMap<Place, Kept>>,
+}
+
+/// The part of the disk that each namespace may have for artifacts.
+#[derive(Clone, Debug, Default)]
+pub struct Share {
+    /// The bytes of all artifacts of a namespace; no limit if absent. The last one may exceed it.
+    pub bytes_max: Option<u64>,
+    /// The namespaces without a limit.
+    pub exempt: BTreeSet<String>,
 }
 
 /// An artifact as in its source's status.
@@ -96,6 +106,20 @@ pub enum StorageError {
         file: String,
         /// The publisher's limit.
         limit: LimitExceeded,
+    },
+    /// The namespace has used its part of the disk.
+    #[error(
+        "cannot store {place}: the artifacts of namespace {} have {bytes} bytes, and {bytes_max} are possible; remove \
+         sources there, make them smaller, or raise --artifact-namespace-mib-max",
+        place.namespace()
+    )]
+    Share {
+        /// The artifact's place.
+        place: Place,
+        /// The bytes of the namespace's artifacts.
+        bytes: u64,
+        /// The limit.
+        bytes_max: u64,
     },
     /// The content of a blob cannot be read.
     #[error("cannot read the content of {place}/{file}")]
@@ -175,12 +199,26 @@ impl Storage {
     /// # Errors
     /// The directory cannot be created or read.
     pub fn open(root: PathBuf, base_url: &str, retention: Retention) -> Result<Storage, StorageError> {
+        Self::open_shared(root, base_url, retention, Share::default())
+    }
+
+    /// The same with a limit for each namespace.
+    ///
+    /// # Errors
+    /// The directory cannot be created or read.
+    pub fn open_shared(
+        root: PathBuf,
+        base_url: &str,
+        retention: Retention,
+        share: Share,
+    ) -> Result<Storage, StorageError> {
         record::make_directory(&root)?;
         let shared = Shared {
             places: Mutex::new(record::find_files(&root)?),
             root,
             base_url: base_url.trim_end_matches('/').to_owned(),
             retention,
+            share,
             limits: Limits::default(),
         };
         Ok(Storage {
@@ -208,7 +246,10 @@ impl Storage {
         let record = match same {
             Some(record) if record.file == file && record.revision.as_deref() == Some(revision) => record,
             Some(record) => record::link_revision(&directory, record, &file, revision)?,
-            None => record::write(&directory, place, &file, revision, tree, &self.shared.limits)?,
+            None => {
+                self.check_share(place)?;
+                record::write(&directory, place, &file, revision, tree, &self.shared.limits)?
+            }
         };
         let stored = self.stored(place, &record, revision, Some(tree));
         self.keep(tree, directory.join(&file), stored.digest.clone());
@@ -379,6 +420,33 @@ impl Storage {
     /// The tree of the place's newest artifact, if known: a newer tree can share with it.
     pub fn newest(&self, place: &Place) -> Option<Tree> {
         self.places().get(place)?.records.last()?.content.tree().cloned()
+    }
+
+    /// Refuses an artifact of a namespace that has used its part of the disk. Of the same source, only the
+    /// newest counts: the others are about to be removed.
+    fn check_share(&self, place: &Place) -> Result<(), StorageError> {
+        let Share { bytes_max, exempt } = &self.shared.share;
+        let Some(bytes_max) = bytes_max.filter(|_| !exempt.contains(place.namespace())) else {
+            return Ok(());
+        };
+        let places = self.places();
+        let of_namespace = places
+            .iter()
+            .filter(|(other, _)| other.namespace() == place.namespace());
+        let bytes = of_namespace
+            .map(|(other, kept)| match other == place {
+                true => kept.records.last().map_or(0, |record| record.size),
+                false => kept.records.iter().map(|record| record.size).sum(),
+            })
+            .fold(0_u64, u64::saturating_add);
+        match bytes < bytes_max {
+            true => Ok(()),
+            false => Err(StorageError::Share {
+                place: place.clone(),
+                bytes,
+                bytes_max,
+            }),
+        }
     }
 
     fn stored(&self, place: &Place, record: &Record, revision: &str, tree: Option<&Tree>) -> Stored {

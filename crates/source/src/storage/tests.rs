@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use tower::ServiceExt;
 
 use super::record::{Content, Record};
-use super::{MediaType, Place, Publisher, Retention, Storage, StorageError, place};
+use super::{MediaType, Place, Publisher, Retention, Share, Storage, StorageError, place};
 use crate::limits::Limits;
 use crate::tree::{Building, Tree};
 
@@ -432,4 +432,36 @@ async fn only_intact_artifacts_are_served() {
     assert_eq!(ask(&storage, Method::GET, &url).await.0, 404);
     fs::write(root.path().join(FIRST_PATH), &bytes).unwrap();
     assert_eq!(ask(&storage, Method::GET, &url).await.0, 200);
+}
+
+#[test]
+fn a_namespace_has_a_part_of_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let share = Share {
+        bytes_max: Some(1),
+        exempt: ["flux-system".to_owned()].into(),
+    };
+    let root = folder.path().to_owned();
+    let storage = Storage::open_shared(root, "http://h", Retention::default(), share).unwrap();
+    let publish = |namespace: &str, name: &str, revision: &str, content: &str| {
+        let published = storage.publish(&publisher(namespace, name, "1"), revision, &tree(content));
+        published
+            .map(|stored| stored.size)
+            .map_err(|error| error.to_string())
+    };
+    publish("team-a", "one", FIRST, "first").unwrap();
+    let refused = publish("team-a", "two", FIRST, "second").unwrap_err();
+    assert!(
+        refused.starts_with("cannot store gitrepository/team-a/two: the artifacts of namespace team-a have"),
+        "{refused}"
+    );
+    publish("team-b", "two", FIRST, "second").unwrap();
+    for name in ["one", "two"] {
+        publish("flux-system", name, FIRST, name).unwrap();
+    }
+    // what is stored needs no space
+    publish("team-a", "one", FIRST, "first").unwrap();
+    let place = Place::new("GitRepository", "team-a", "one").unwrap();
+    storage.remove(&place).unwrap();
+    publish("team-a", "two", FIRST, "second").unwrap();
 }
