@@ -182,8 +182,7 @@ impl Build<'_, '_> {
             }));
         }
         let mut below = Accumulated::empty(&self.loader.budget);
-        let built = self.kustomize(&base, &mut below);
-        built.map_err(|error| error.included_from(place.clone()))?;
+        self.kustomize(&base, &mut below)?;
         self.visited.pop();
         let schema = self.schema.get();
         let absorbed = so_far.resources.append_all(below.resources.into_items(), schema);
@@ -218,8 +217,7 @@ impl Build<'_, '_> {
                     kind: component.fields.kind,
                 }));
             }
-            let built = self.kustomize(&component, so_far);
-            built.map_err(|error| error.included_from(place))?;
+            self.kustomize(&component, so_far)?;
             self.visited.pop();
         }
         Ok(())
@@ -251,13 +249,12 @@ impl Build<'_, '_> {
                 root: directory.to_owned(),
             }));
         };
-        let included = |error: BuildError| error.included_from(place);
-        let mut base = kustomization::read(self.loader, directory, &name).map_err(included.clone())?;
+        let mut base = kustomization::read(self.loader, directory, &name)?;
         base.provenance = match way {
             DirectoryReference::Path(above) => above.provenance.clone(),
             DirectoryReference::Url(repository) => Some(Arc::new(Provenance::new(repository))),
         };
-        base.refuse_empty().map_err(included.clone())?;
+        base.refuse_empty()?;
         let url = match way {
             DirectoryReference::Path(_) => None,
             DirectoryReference::Url(repository) => Some(repository.raw().to_owned()),
@@ -267,7 +264,7 @@ impl Build<'_, '_> {
             url,
             namespace: base.fields.namespace.clone(),
         });
-        self.choose_schema(&base).map_err(included)?;
+        self.choose_schema(&base)?;
         Ok(base)
     }
 

@@ -56,6 +56,19 @@ pub(super) fn all() -> Vec<Attack> {
                 Ok(Threat::new(Sign::Worked("k0")).holding(tree))
             })
         }),
+        attack("expressions: 60 dependencies of each object", |ground| {
+            Box::pin(async move {
+                let texts: Vec<String> = (0..60)
+                    .map(|number| {
+                        let list = format!("[{}]", ["1"; 150].join(","));
+                        format!(
+                            "{list}.all(a, {list}.all(b, a == b)) && 'a'.matches('((a|b){{99}}){{9}}{number}')"
+                        )
+                    })
+                    .collect();
+                dependents(ground, &texts, 50).await
+            })
+        }),
     ]
 }
 
