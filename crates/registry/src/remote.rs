@@ -146,6 +146,8 @@ impl Remote {
                 // the failure of TLS says more than that of a plain connection to the same port
                 match self.ping("http").await {
                     Ok(()) => true,
+                    // it speaks no TLS, and the time limit ended the attempt without
+                    Err(late) if late.reason == Reason::Timeout => return Err(late),
                     Err(_) => return Err(problem),
                 }
             }

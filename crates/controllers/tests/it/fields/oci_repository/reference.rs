@@ -134,7 +134,7 @@ async fn spec_timeout() {
     registry.server.fault(RegistryFault::Silence, usize::MAX);
     registry.source("app", json!({ "timeout": "300ms" })).await;
     registry
-        .says("app", "OCIArtifactPullFailed", "cannot resolve")
+        .says("app", "OCIArtifactPullFailed", "it took longer than 0.3s")
         .await;
     registry.server.heal();
     registry.change("app", json!({ "timeout": "60s" })).await;
