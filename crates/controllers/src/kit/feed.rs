@@ -282,6 +282,10 @@ struct Page<T> {
     items: Option<Vec<T>>,
 }
 
+/// How many times longer a feed waits at most for the definition of its kind than after other failures:
+/// definitions are rarely added.
+const UNSERVED_SLOWER: u32 = 8;
+
 /// Follows a collection until the future is dropped.
 ///
 /// `read` converts an object, or reports that its version is not a number. `deliver` receives the changes
@@ -549,9 +553,17 @@ where
 
     async fn report_and_wait(&mut self, error: FeedError, pause: Pause) {
         tracing::debug!(error = %error, cause = ?error.status(), "a feed failed");
-        let wanted = error.retry_after();
+        let mut wanted = error.retry_after();
         if matches!(error, FeedError::List { .. }) && error.has_code(404) {
             (self.deliver)(Change::Unserved);
+            let backoff = self.pace.backoff;
+            let slower = Backoff {
+                max: backoff.max.saturating_mul(UNSERVED_SLOWER),
+                ..backoff
+            };
+            wanted = wanted.max(Some(
+                slower.delay(self.failures.saturating_add(1), &self.pace.jitter),
+            ));
         } else if pause == Pause::Backoff {
             (self.deliver)(Change::Failed(error));
         }
