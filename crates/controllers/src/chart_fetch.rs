@@ -1,12 +1,15 @@
-//! Fetches one chart of a chart repository, for a program of one user: as `helm template CHART --repo URL`.
+//! Fetches one chart of a chart repository or a registry, for a program of one user: as
+//! `helm template CHART --repo URL` and `helm template oci://...`.
 
 use std::time::Duration;
 
 use equate_egress::Egress;
 use equate_helm::repository::index::{Index, IndexError, resolve_url};
+use equate_registry::{Remote, Version};
 use zeroize::Zeroizing;
 
 use crate::kit::time_limit::TimeLimit;
+use crate::sources::chart_tags;
 use crate::sources::charts::{HelmSettings, index_url, normalized};
 use crate::sources::http::{Access, Answer, Certificates, Get, Http, HttpError, Login, address};
 
@@ -37,6 +40,48 @@ pub enum ChartFetchError {
     /// The archive cannot be fetched.
     #[error("could not fetch {0}")]
     Archive(String, #[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Why a chart of a registry could not be fetched; in Helm's words.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryChartError {
+    /// The registry fails.
+    #[error(transparent)]
+    Registry(#[from] equate_registry::Error),
+    /// No tag is a version of the range.
+    #[error("unable to locate any tags in provided repository: {0}: {1}")]
+    Version(String, String),
+    /// The version is no tag.
+    #[error(transparent)]
+    Tag(#[from] equate_registry::NameError),
+    /// The manifest has no chart.
+    #[error("could not fetch {0}: {1}")]
+    Chart(String, String),
+}
+
+/// Fetches the archive of a chart of an open repository: the exact version, else the newest in the range.
+/// A `tag` of the reference comes first.
+///
+/// # Errors
+/// The registry has no such chart, or fails.
+pub async fn fetch_from_registry(
+    remote: &Remote,
+    tag: Option<Version>,
+    version: &str,
+) -> Result<Vec<u8>, RegistryChartError> {
+    let named = match tag {
+        Some(tag) => tag,
+        None if chart_tags::is_complete(version) => chart_tags::tag(version)?,
+        None => {
+            let tags = remote.tags().await?;
+            let newest = chart_tags::newest(&tags, version);
+            let name = remote.repository().to_string();
+            chart_tags::tag(&newest.map_err(|why| RegistryChartError::Version(name, why))?)?
+        }
+    };
+    let bytes_max = HelmSettings::default().chart_bytes_max;
+    let packed = chart_tags::packed(remote, &named, bytes_max).await?;
+    packed.map_err(|why| RegistryChartError::Chart(remote.repository().at(&named), why))
 }
 
 impl ChartRepository {

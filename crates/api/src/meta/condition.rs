@@ -124,6 +124,8 @@ string_enum! {
         DependencyBuildError = "DependencyBuildError",
         /// The chart could not be packaged.
         ChartPackageError = "ChartPackageError",
+        /// The chart's signature is missing or invalid.
+        ChartVerificationError = "ChartVerificationError",
         /// The chart was pulled.
         ChartPullSucceeded = "ChartPullSucceeded",
         /// The chart was packaged.
@@ -170,6 +172,12 @@ string_enum! {
         CopyOperationFailed = "CopyOperationFailed",
         /// Writing the archive failed.
         ArchiveOperationFailed = "ArchiveOperationFailed",
+        /// A source of an ArtifactGenerator cannot be used.
+        SourceFetchFailed = "SourceFetchFailed",
+        /// The spec contradicts itself.
+        ValidationFailed = "ValidationFailed",
+        /// An annotation disables the object.
+        ReconciliationDisabled = "ReconciliationDisabled",
 
         /// The Kustomization is applied.
         ReconciliationSucceeded = "ReconciliationSucceeded",

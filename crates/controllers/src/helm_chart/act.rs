@@ -19,6 +19,7 @@ use super::decide::{Failed, Observed};
 use super::declared::{Declared, clean};
 use super::dependencies::add_missing;
 use super::origin::{LocalChart, Origin, Repository, too_large};
+use super::registry::{RegistryChart, Tagged};
 use crate::kit::read::chain;
 use crate::sources::charts::{HelmSettings, access, index_url};
 use crate::sources::failure::Failure;
@@ -83,6 +84,7 @@ pub(super) async fn publish(
         Origin::Repository(repository, offer) => {
             from_repository(cx, declared, &build, &repository, &offer).await
         }
+        Origin::Registry(chart, tagged) => from_registry(cx, declared, &build, &chart, &tagged).await,
         Origin::Files(chart) => from_files(cx, declared, &build, chart).await,
     };
     let made = match made {
@@ -97,7 +99,7 @@ pub(super) async fn publish(
     let (own, bytes_max) = (build.clone(), cx.kit.charts.settings.chart_bytes_max);
     let storing = cx.kit.processors.run(&declared.key.namespace, move || {
         let blob = Blob {
-            file: &format!("{}-{}.tgz", own.name, own.version),
+            file: &format!("{}-{}.tgz", own.file_name(), own.version),
             revision: &own.version,
             bytes_max,
         };
@@ -132,6 +134,24 @@ fn broken(declared: &Declared) -> Failure {
     Failure::broken(Reason::ChartPackageError, &declared.key)
 }
 
+/// The failure of a download.
+fn not_pulled(error: &PullError) -> Failure {
+    let why = format!("failed to download chart for remote reference: {}", error.why);
+    error.is(Step::Pull.failed(why))
+}
+
+async fn from_registry(
+    cx: &HelmCharts,
+    declared: &Declared,
+    build: &Build,
+    chart: &RegistryChart,
+    tagged: &Tagged,
+) -> Result<Made, Failure> {
+    let bytes = chart.pull(cx, tagged).await;
+    let bytes = bytes.map_err(|error| not_pulled(&error))?;
+    from_archive(cx, declared, build, bytes).await
+}
+
 async fn from_repository(
     cx: &HelmCharts,
     declared: &Declared,
@@ -139,17 +159,22 @@ async fn from_repository(
     repository: &Repository,
     offer: &Offer,
 ) -> Result<Made, Failure> {
-    let failed =
-        |why: String| Step::Pull.failed(format!("failed to download chart for remote reference: {why}"));
+    let failed = |why: String| not_pulled(&PullError::plain(why));
     let Some(reference) = &offer.url else {
         return Err(failed(format!("chart '{}' has no downloadable URLs", offer.name)));
     };
     let url = resolve_url(repository.home.as_str(), reference).map_err(|error| failed(error.to_string()))?;
     let pulled = pull(cx, declared, repository, &url, &offer.digest).await;
-    let bytes = pulled.map_err(|error| match error.is_about_trust {
-        true => unauthenticated(&failed(error.why)),
-        false => failed(error.why),
-    })?;
+    from_archive(cx, declared, build, pulled.map_err(|error| not_pulled(&error))?).await
+}
+
+/// A chart as it was fetched, or with other values.
+async fn from_archive(
+    cx: &HelmCharts,
+    declared: &Declared,
+    build: &Build,
+    bytes: Bytes,
+) -> Result<Made, Failure> {
     let (settings, own, declared_files) = (
         cx.kit.charts.settings.clone(),
         build.clone(),
@@ -318,14 +343,22 @@ fn packed(package: &Package, settings: &HelmSettings) -> Result<Bytes, Failure> 
 
 /// Why a file of a repository could not be fetched.
 #[derive(Debug)]
-pub(super) struct PullError {
-    pub(super) why: String,
+pub(crate) struct PullError {
+    pub(crate) why: String,
     /// Whether the repository refuses the credentials, or is not trusted.
-    pub(super) is_about_trust: bool,
+    pub(crate) is_about_trust: bool,
 }
 
 impl PullError {
-    fn plain(why: String) -> Self {
+    /// The failure of a step for this reason.
+    pub(super) fn is(&self, failure: Failure) -> Failure {
+        match self.is_about_trust {
+            true => unauthenticated(&failure),
+            false => failure,
+        }
+    }
+
+    pub(super) fn plain(why: String) -> Self {
         Self {
             why,
             is_about_trust: false,
@@ -341,17 +374,12 @@ async fn fetched(
     bytes_max: u64,
 ) -> Result<Vec<u8>, PullError> {
     let namespace = &declared.key.namespace;
-    let access = access(
-        &cx.kit.client,
-        namespace,
-        repository.home.clone(),
-        &repository.access,
-    )
-    .await;
+    let access = access(&cx.kit.client, namespace, &repository.access).await;
     let access = access.map_err(|error| PullError {
         why: error.message(),
         is_about_trust: true,
     })?;
+    let access = access.at(repository.home.clone(), &repository.access);
     let get = Get {
         namespace,
         url,

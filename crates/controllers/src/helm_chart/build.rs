@@ -20,9 +20,16 @@ pub(crate) struct Build {
     pub(crate) packaged: bool,
     /// The values files in it.
     pub(crate) values_files: Vec<String>,
+    /// Whether its signature was verified.
+    pub(crate) verified: bool,
 }
 
 impl Build {
+    /// The name in a file name: that of a chart in a registry may be a path.
+    pub(crate) fn file_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
+
     /// The reason of a success.
     pub(crate) fn reason(&self) -> Reason {
         match self.packaged {
@@ -68,6 +75,7 @@ pub(crate) enum Step {
     Values,
     Dependencies,
     Package,
+    Verification,
 }
 
 impl Step {
@@ -79,6 +87,7 @@ impl Step {
             Self::Values => Reason::ValuesFilesError,
             Self::Dependencies => Reason::DependencyBuildError,
             Self::Package => Reason::ChartPackageError,
+            Self::Verification => Reason::ChartVerificationError,
         }
     }
 
@@ -90,6 +99,7 @@ impl Step {
             Self::Values => "values files merge error",
             Self::Dependencies => "dependency build error",
             Self::Package => "chart package error",
+            Self::Verification => "chart verification error",
         }
     }
 
@@ -99,7 +109,9 @@ impl Step {
             Self::Reference => (ConditionType::FetchFailed, Retry::Never),
             Self::Pull => (ConditionType::FetchFailed, Retry::Backoff),
             Self::Metadata | Self::Values => (ConditionType::BuildFailed, Retry::Never),
-            Self::Dependencies | Self::Package => (ConditionType::BuildFailed, Retry::Backoff),
+            Self::Dependencies | Self::Package | Self::Verification => {
+                (ConditionType::BuildFailed, Retry::Backoff)
+            }
         };
         Failure {
             condition: Some(condition),

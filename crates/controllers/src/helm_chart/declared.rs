@@ -6,6 +6,7 @@ use equate_api::source::{ChartSourceKind, HelmChart, HelmChartSpec, ReconcileStr
 use equate_source::{Place, PlaceError, Publisher};
 
 use super::ABOUT;
+use crate::sources::signatures::Required;
 use crate::{Key, ObjectRef};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +28,17 @@ pub(crate) struct Declared {
     pub(crate) values_files: Vec<String>,
     pub(crate) ignore_missing: bool,
     pub(crate) interval: Duration,
-    pub(crate) unsupported: Option<&'static str>,
+    /// The signatures that it requires.
+    pub(crate) required: Option<Required>,
+}
+
+impl Declared {
+    /// The field that is not supported.
+    pub(crate) fn unsupported(&self) -> Option<&'static str> {
+        let required = self.required.as_ref();
+        let is_public = required.is_some_and(Required::needs_public_root);
+        is_public.then_some("spec.verify by cosign without secretRef")
+    }
 }
 
 /// The source of a chart.
@@ -75,7 +86,7 @@ impl TryFrom<&HelmChart> for Declared {
             values_files,
             ignore_missing: *ignore_missing_values_files,
             interval: interval.get(),
-            unsupported: verify.as_ref().map(|_| "spec.verify"),
+            required: verify.as_ref().map(Required::from),
         })
     }
 }

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use equate_api::source::HelmRepositoryType;
+use bytes::Bytes;
+use equate_api::source::{HelmRepository, HelmRepositoryType};
 use equate_helm::metadata::Dependency;
 use equate_helm::package::Package;
 use equate_helm::repository::catalog::Catalog;
@@ -18,6 +19,7 @@ use super::act::{pull, pulled_index};
 use super::build::{Step, accepts};
 use super::declared::{Declared, clean};
 use super::origin::{LocalChart, Repository, below};
+use super::registry::{RegistryChart, RegistrySpec, Tagged};
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::sources::charts::{AccessSpec, home, normalized, repository_publisher, timeout};
@@ -113,6 +115,9 @@ async fn remote(
         ..
     } = dependency;
     let url = normalized(address);
+    if url.starts_with("oci://") {
+        return in_registry(cx, declared, dependency, &url).await;
+    }
     if !opened.contains_key(&url) {
         let found = open(cx, declared, &url).await?;
         opened.insert(url.clone(), found);
@@ -130,13 +135,21 @@ async fn remote(
         resolve_url(repository.home.as_str(), reference).map_err(|error| failed(error.to_string()))?;
     let bytes = pull(cx, declared, repository, &resolved, &offer.digest).await;
     let bytes = bytes.map_err(|error| failed(error.why))?;
+    loaded(cx, declared, bytes, &offer.version).await
+}
+
+async fn loaded(
+    cx: &HelmCharts,
+    declared: &Declared,
+    bytes: Bytes,
+    version: &str,
+) -> Result<Package, String> {
     let limits = cx.kit.charts.settings.chart();
     let loading = cx.kit.processors.run(&declared.key.namespace, move || {
         Package::from_archive(&bytes, &limits)
     });
     let loaded = loading.done().await.map_err(|_| aborted())?;
     loaded.map_err(|error| {
-        let version = &offer.version;
         format!(
             "failed to load downloaded archive of version '{version}': {}",
             chain(&error)
@@ -144,23 +157,81 @@ async fn remote(
     })
 }
 
+async fn in_registry(
+    cx: &HelmCharts,
+    declared: &Declared,
+    dependency: &Dependency,
+    url: &str,
+) -> Result<Package, String> {
+    let Dependency {
+        name,
+        version,
+        repository: address,
+        ..
+    } = dependency;
+    let object = repository_at(cx, declared, url, true);
+    let spec = match &object {
+        Some(object) => RegistrySpec::from(&object.spec),
+        None => RegistrySpec {
+            url: url.to_owned(),
+            access: AccessSpec::default(),
+            insecure: false,
+            cloud: None,
+            timeout: TIMEOUT,
+        },
+    };
+    let chart = RegistryChart::open(cx, &declared.key.namespace, &spec, name).await;
+    let chart = chart.map_err(|failure| {
+        format!(
+            "failed to get chart repository for URL '{url}': {}",
+            failure.message
+        )
+    })?;
+    let selected = chart.select(cx, version).await;
+    let version = selected.map_err(|error| {
+        format!(
+            "failed to get chart '{name}' version '{version}' from '{address}': {}",
+            error.why
+        )
+    })?;
+    let tagged = Tagged {
+        version,
+        digest: None,
+    };
+    let bytes = chart.pull(cx, &tagged).await;
+    let bytes = bytes.map_err(|error| {
+        format!(
+            "chart download of version '{}' failed: {}",
+            tagged.version, error.why
+        )
+    })?;
+    loaded(cx, declared, bytes, &tagged.version).await
+}
+
+/// The HelmRepository with this address.
+fn repository_at(
+    cx: &HelmCharts,
+    declared: &Declared,
+    url: &str,
+    is_registry: bool,
+) -> Option<Arc<HelmRepository>> {
+    let namespace = &declared.key.namespace;
+    cx.repositories.all().into_iter().find(|object| {
+        object.metadata.namespace.as_deref() == Some(namespace)
+            && (object.spec.kind == Some(HelmRepositoryType::Oci)) == is_registry
+            && normalized(&object.spec.url) == url
+    })
+}
+
 async fn open(cx: &HelmCharts, declared: &Declared, url: &str) -> Result<(Repository, Arc<Catalog>), String> {
     if url.starts_with('@') || url.starts_with("alias:") {
         return Err(format!("aliased repository dependency is not supported: {url}"));
-    }
-    if url.starts_with("oci://") {
-        return Err(format!("dependencies in registries are not supported yet: {url}"));
     }
     if !url.starts_with("https://") && !url.starts_with("http://") {
         return Err(format!("invalid dependency repository URL: {url}"));
     }
     let failed = |why: String| format!("failed to get chart repository for URL '{url}': {why}");
-    let namespace = &declared.key.namespace;
-    let object = cx.repositories.all().into_iter().find(|object| {
-        object.metadata.namespace.as_deref() == Some(namespace)
-            && object.spec.kind != Some(HelmRepositoryType::Oci)
-            && normalized(&object.spec.url) == url
-    });
+    let object = repository_at(cx, declared, url, false);
     let max = cx.kit.settings.timeout_max;
     let (access, limit) = match &object {
         Some(object) => (

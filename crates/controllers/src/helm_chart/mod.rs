@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `origin` | what the source offers |
 //! | `build` | the steps of a build, and their failures |
+//! | `registry` | charts in registries |
 //! | `dependencies` | charts that the chart needs |
 
 mod act;
@@ -17,6 +18,9 @@ mod declared;
 mod dependencies;
 mod observe;
 mod origin;
+mod registry;
+#[cfg(test)]
+mod registry_tests;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -112,7 +116,7 @@ impl Controller for HelmCharts {
     }
 
     async fn observe(&self, run: &mut Run<'_>, declared: &Declared) -> Result<Seen, Stop> {
-        if declared.deleting || declared.unsupported.is_some() {
+        if declared.deleting || declared.unsupported().is_some() {
             return Ok(Seen::Unobserved);
         }
         let observed = observe::observe(self, declared, run.status()).await;

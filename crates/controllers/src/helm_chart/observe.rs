@@ -9,6 +9,7 @@ use super::build::{Build, Step, with_metadata};
 use super::decide::{Artifact, Failed, Observed};
 use super::declared::Declared;
 use super::origin::{LocalChart, Origin, Repository};
+use super::registry::{RegistryChart, RegistrySpec, Tagged};
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::sources::Named;
@@ -63,9 +64,9 @@ async fn in_repository(
         return Err(absent(declared));
     };
     if object.spec.kind == Some(HelmRepositoryType::Oci) {
-        let field = "spec.sourceRef of a HelmRepository of type oci";
-        return Err(Failure::unsupported(field, "chart").into());
+        return in_registry(cx, declared, &(&object.spec).into()).await;
     }
+    check_unsigned(declared)?;
     let artifact = object.status.as_ref().and_then(|status| status.artifact.as_ref());
     let (Some(artifact), Some(publisher)) = (artifact, repository_publisher(&object)) else {
         return Err(no_artifact(declared));
@@ -89,6 +90,7 @@ async fn in_repository(
         version: with_metadata(&offer.version, metadata.as_deref())?,
         packaged: metadata.is_some(),
         values_files: declared.values_files.clone(),
+        verified: false,
     };
     let repository = Repository {
         home,
@@ -96,6 +98,44 @@ async fn in_repository(
         limit: TimeLimit::of(timeout(&object.spec), cx.kit.settings.timeout_max),
     };
     Ok((build, Origin::Repository(repository, Box::new(offer.clone()))))
+}
+
+async fn in_registry(
+    cx: &HelmCharts,
+    declared: &Declared,
+    spec: &RegistrySpec,
+) -> Result<(Build, Origin), Failed> {
+    check_name(&declared.chart)?;
+    let chart = RegistryChart::open(cx, &declared.key.namespace, spec, &declared.chart).await?;
+    let selected = chart.select(cx, &declared.version).await;
+    let version = selected.map_err(|error| error.is(Step::Pull.failed(remote(&error.why))))?;
+    let mut tagged = Tagged {
+        version,
+        digest: None,
+    };
+    let mut verified = false;
+    if let Some(required) = &declared.required {
+        let resolved = chart.resolve(cx, &tagged.version).await;
+        let url = chart.at(&tagged.version);
+        let unverified = |why: &str| Step::Verification.failed(format!("failed to verify {url}: {why}"));
+        let digest = resolved.map_err(|error| error.is(unverified(&error.why)))?;
+        let checked = chart.verify(cx, required, &digest).await;
+        verified = checked.map_err(|error| match error.is_setup {
+            true => error.failure(),
+            false => unverified(&error.why),
+        })?;
+        // what was verified is pulled, whatever becomes of the tag
+        tagged.digest = Some(digest);
+    }
+    let metadata = metadata(declared, None);
+    let build = Build {
+        name: declared.chart.clone(),
+        version: with_metadata(&tagged.version, metadata.as_deref())?,
+        packaged: metadata.is_some(),
+        values_files: declared.values_files.clone(),
+        verified,
+    };
+    Ok((build, Origin::Registry(Box::new(chart), tagged)))
 }
 
 fn remote(why: &str) -> String {
@@ -123,11 +163,23 @@ fn check_name(name: &str) -> Result<(), Failure> {
     }
 }
 
+/// Upstream fails for chart repositories, too, and admits no other source.
+fn check_unsigned(declared: &Declared) -> Result<(), Failure> {
+    match declared.required {
+        None => Ok(()),
+        Some(_) => {
+            let why = "only charts of a HelmRepository of type oci have signatures; remove spec.verify";
+            Err(Step::Verification.failed(why))
+        }
+    }
+}
+
 async fn in_files(
     cx: &HelmCharts,
     declared: &Declared,
     source: &mut Option<String>,
 ) -> Result<(Build, Origin), Failed> {
+    check_unsigned(declared)?;
     let (artifact, publisher) = match cx.kit.sources.named(&declared.source) {
         Named::Artifact(found) => (found.artifact, found.publisher),
         Named::Nothing => return Err(no_artifact(declared)),
@@ -154,6 +206,7 @@ async fn in_files(
         version: with_metadata(&version, metadata.as_deref())?,
         packaged: chart.is_directory || metadata.is_some(),
         values_files: declared.values_files.clone(),
+        verified: false,
     };
     Ok((build, Origin::Files(chart)))
 }

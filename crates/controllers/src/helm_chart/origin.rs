@@ -11,6 +11,7 @@ use reqwest::Url;
 
 use super::build::Step;
 use super::declared::clean;
+use super::registry::{RegistryChart, Tagged};
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::sources::charts::{AccessSpec, HelmSettings};
@@ -22,6 +23,7 @@ const CHART_YAML: &str = "Chart.yaml";
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
     Repository(Repository, Box<Offer>),
+    Registry(Box<RegistryChart>, Tagged),
     Files(LocalChart),
 }
 

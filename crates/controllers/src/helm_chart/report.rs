@@ -1,6 +1,6 @@
 //! The end of a run, as a status; pure. Messages are those of Flux's `helmchart_controller.go` (v1.9).
 
-use equate_api::meta::{ConditionType, Reason};
+use equate_api::meta::{ConditionStatus, ConditionType, Reason, set_condition};
 use equate_api::source::HelmChartStatus;
 use jiff::Timestamp;
 
@@ -27,7 +27,7 @@ pub(super) fn report(
                 draft = draft.moved(Some(artifact));
                 draft.status.url = Some(newest);
             }
-            let status = succeeded(draft, &build, source);
+            let status = succeeded(declared, draft, &build, source);
             let recovered = recovered(before, &status);
             let notice = recovered.then(|| about(&status, &build));
             ended(status, notice, Next::Interval)
@@ -47,7 +47,7 @@ pub(super) fn report(
                 true => build.values_files.clone(),
                 false => Vec::new(),
             };
-            let status = succeeded(draft, &build, source);
+            let status = succeeded(declared, draft, &build, source);
             let artifact = before.artifact.as_ref();
             let is_new = artifact.is_none_or(|artifact| artifact.digest != stored.digest);
             let notice = (is_new || recovered(before, &status)).then(|| about(&status, &build));
@@ -77,7 +77,20 @@ pub(super) fn report(
                 reason: Reason::NewChart,
                 text: build.news(),
             });
-            draft::failed(before, draft, &failure, news.as_ref(), declared.interval, waits)
+            let mut report = draft::failed(before, draft, &failure, news.as_ref(), declared.interval, waits);
+            if failure.reason == Reason::ChartVerificationError {
+                // upstream sets both conditions
+                set_condition(
+                    &mut report.status.conditions,
+                    ConditionType::SourceVerified,
+                    ConditionStatus::False,
+                    Reason::VerificationError,
+                    &failure.message,
+                    declared.generation,
+                    now,
+                );
+            }
+            report
         }
         Done::NotRemoved(error) => not_removed(before, &error),
     }
@@ -89,9 +102,22 @@ fn observed(status: &mut HelmChartStatus, source: Option<String>) {
     }
 }
 
-fn succeeded(mut draft: Draft<HelmChartStatus>, build: &Build, source: Option<String>) -> HelmChartStatus {
+fn succeeded(
+    declared: &Declared,
+    mut draft: Draft<HelmChartStatus>,
+    build: &Build,
+    source: Option<String>,
+) -> HelmChartStatus {
     observed(&mut draft.status, source);
-    draft.clear(ConditionType::SourceVerified);
+    match declared.required.is_some() && build.verified {
+        true => draft.set(
+            ConditionType::SourceVerified,
+            ConditionStatus::True,
+            Reason::Succeeded,
+            &format!("verified signature of version {}", build.version),
+        ),
+        false => draft.clear(ConditionType::SourceVerified),
+    }
     draft.succeeded(build.reason(), &build.summary()).finish()
 }
 

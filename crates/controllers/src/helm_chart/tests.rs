@@ -54,6 +54,7 @@ fn texts_are_those_of_flux() {
         version: "1.0.0".to_owned(),
         packaged: false,
         values_files: Vec::new(),
+        verified: false,
     };
     assert_eq!(build.summary(), "pulled 'app' chart with version '1.0.0'");
     assert_eq!(build.news(), "new 'app' chart with version '1.0.0'");
@@ -176,8 +177,20 @@ async fn a_chart_of_a_repository_is_kept_byte_for_byte() {
     )
     .await;
     session
-        .ready(KIND, "signed", "Unsupported", "spec.verify is not supported yet")
+        .ready(
+            KIND,
+            "signed",
+            "Unsupported",
+            "spec.verify by cosign without secretRef is not supported yet",
+        )
         .await;
+    let verify = json!({ "provider": "cosign", "secretRef": { "name": "keys" } });
+    session
+        .patch(KIND, "signed", json!({ "spec": { "verify": verify } }))
+        .await;
+    let why = "chart verification error: only charts of a HelmRepository of type oci have signatures";
+    let failed = session.ready(KIND, "signed", "ChartVerificationError", why).await;
+    assert_eq!(failed["artifact"], Value::Null);
 
     // a new index wakes the charts of its repository
     let entries = [
@@ -190,20 +203,6 @@ async fn a_chart_of_a_repository_is_kept_byte_for_byte() {
     let status = session.ready(KIND, "app", "ChartPullSucceeded", text).await;
     assert_eq!(session.bytes(&status), second);
 
-    let registry = json!({ "url": "oci://a.example/charts", "type": "oci" });
-    session
-        .create("HelmRepository", "registry", json!({ "spec": registry }))
-        .await;
-    let source = json!({ "kind": "HelmRepository", "name": "registry" });
-    create("oci", json!({ "chart": "app", "sourceRef": source })).await;
-    session
-        .ready(
-            KIND,
-            "oci",
-            "Unsupported",
-            "spec.sourceRef of a HelmRepository of type oci",
-        )
-        .await;
     let source = json!({ "kind": "HelmRepository", "name": "nowhere" });
     create("lost", json!({ "chart": "app", "sourceRef": source })).await;
     let why = "failed to get source: HelmRepository.source.toolkit.fluxcd.io \"nowhere\" not found";

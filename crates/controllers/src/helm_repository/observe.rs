@@ -60,7 +60,7 @@ async fn index(
     })?;
     let namespace = &declared.key.namespace;
     let url = index_url(&home);
-    let access = access(&kit.client, namespace, home, &declared.access).await;
+    let access = access(&kit.client, namespace, &declared.access).await;
     let access = access.map_err(|error| Failure {
         condition: Some(ConditionType::FetchFailed),
         reason: Reason::AuthenticationFailed,
@@ -70,6 +70,7 @@ async fn index(
             false => Retry::Backoff,
         },
     })?;
+    let access = access.at(home, &declared.access);
     let limit = TimeLimit::of(declared.timeout, kit.settings.timeout_max);
     let get = Get {
         namespace,

@@ -2,10 +2,7 @@
 //!
 //! They are read when needed and not kept. Errors have the names of keys only.
 
-use std::collections::BTreeMap;
-
-use equate_registry::{Access, DockerConfig, Proxy, Repository, SecretString};
-use k8s_openapi::ByteString;
+use equate_registry::{Access, DockerConfig, Repository};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 
 use super::Context;
@@ -14,14 +11,10 @@ use super::failure;
 use crate::kit::read::{ReadError, chain, read};
 use crate::kit::time_limit::TimeLimit;
 use crate::sources::failure::Failure;
+use crate::sources::secrets::{certificates, proxy, secret};
 
 /// Pull secrets of one ServiceAccount that are read.
 const PULL_SECRETS_MAX: usize = 32;
-/// As in Flux.
-const PROXY_BYTES_MAX: usize = 2048;
-const PROXY_SCHEMES: [&str; 3] = ["http", "https", "socks5"];
-
-type Data = BTreeMap<String, ByteString>;
 
 impl Context {
     /// The limit of one operation.
@@ -53,18 +46,19 @@ async fn with_transport(cx: &Context, declared: &Declared, mut access: Access) -
     let namespace = &declared.key.namespace;
     if let Some(name) = &declared.proxy {
         let failed = |problem: String, is_final| failure::access("get proxy address", &problem, is_final);
-        let secret = get(cx, namespace, name).await;
-        let secret = secret.map_err(|(problem, is_final)| failed(problem, is_final))?;
-        let data = secret.data.unwrap_or_default();
+        let found = secret(&cx.client, namespace, name).await;
+        let found = found.map_err(|(problem, is_final)| failed(problem, is_final))?;
+        let data = found.data.unwrap_or_default();
         access.proxy = Some(proxy(namespace, name, &data).map_err(|problem| failed(problem, false))?);
     }
     if let Some(name) = &declared.certificates {
         let doing = format!("generate transport for '{}'", declared.url);
         let failed = |problem: String, is_final| failure::access(&doing, &problem, is_final);
-        let secret = get(cx, namespace, name).await;
-        let secret = secret.map_err(|(problem, is_final)| failed(problem, is_final))?;
-        let data = secret.data.unwrap_or_default();
-        certificates(namespace, name, &data, &mut access).map_err(|problem| failed(problem, false))?;
+        let found = secret(&cx.client, namespace, name).await;
+        let found = found.map_err(|(problem, is_final)| failed(problem, is_final))?;
+        let data = found.data.unwrap_or_default();
+        let pem = certificates(namespace, name, &data).map_err(|problem| failed(problem, false))?;
+        (access.ca, access.identity) = (pem.ca, pem.identity);
     }
     Ok(access)
 }
@@ -103,7 +97,7 @@ async fn docker_config(cx: &Context, declared: &Declared) -> Result<Option<Docke
             return Err(failed(problem, false));
         }
         for reference in named {
-            let secret = get(cx, namespace, &reference.name)
+            let secret = secret(&cx.client, namespace, &reference.name)
                 .await
                 .map_err(|(problem, _)| {
                     let problem =
@@ -143,80 +137,4 @@ fn add(config: &mut DockerConfig, secret: Secret) -> Result<(), String> {
 
 fn is_name(error: &ReadError) -> bool {
     matches!(error, ReadError::Name(_))
-}
-
-/// A Secret, or the problem and whether only another spec helps.
-pub(super) async fn get(cx: &Context, namespace: &str, name: &str) -> Result<Secret, (String, bool)> {
-    match read::<Secret>(&cx.client, namespace, name).await {
-        Ok(Some(secret)) => Ok(secret),
-        Ok(None) => Err((format!("secret '{namespace}/{name}' not found"), false)),
-        Err(error) => {
-            let problem = format!("failed to get secret '{namespace}/{name}': {}", chain(&error));
-            Err((problem, is_name(&error)))
-        }
-    }
-}
-
-fn proxy(namespace: &str, name: &str, data: &Data) -> Result<Proxy, String> {
-    let place = format!("secret '{namespace}/{name}'");
-    let text = |key: &str| {
-        let value = data.get(key).map(|value| std::str::from_utf8(&value.0));
-        let value = value
-            .transpose()
-            .map_err(|_| format!("{place}: '{key}' is not UTF-8"))?;
-        Ok::<_, String>(value.map(str::to_owned))
-    };
-    let address = text("address")?.ok_or_else(|| format!("{place}: key 'address' not found"))?;
-    if address.is_empty() {
-        return Err(format!("{place}: proxy address is empty"));
-    }
-    if address.len() > PROXY_BYTES_MAX {
-        return Err(format!(
-            "{place}: proxy URL exceeds maximum length of {PROXY_BYTES_MAX} characters"
-        ));
-    }
-    let scheme = address.split(':').next().unwrap_or_default();
-    if !PROXY_SCHEMES.contains(&scheme) {
-        return Err(format!(
-            "{place}: proxy URL must use one of the supported schemes ({}), got '{scheme}'",
-            PROXY_SCHEMES.join(", ")
-        ));
-    }
-    let credentials = text("username")?.map(|username| {
-        let password = text("password").map(Option::unwrap_or_default);
-        password.map(|password| (username, SecretString::from(password)))
-    });
-    Ok(Proxy {
-        address,
-        credentials: credentials.transpose()?,
-    })
-}
-
-/// The keys of Flux, and its older names for them.
-fn certificates(namespace: &str, name: &str, data: &Data, access: &mut Access) -> Result<(), String> {
-    let value = |key: &str, older: &str| {
-        let found = data.get(key).or_else(|| data.get(older));
-        found.map(|value| &*value.0).filter(|value| !value.is_empty())
-    };
-    let place = format!("secret '{namespace}/{name}'");
-    let ca = value("ca.crt", "caFile");
-    let pair = match (value("tls.crt", "certFile"), value("tls.key", "keyFile")) {
-        (Some(certificate), Some(key)) => {
-            let pem = [certificate, b"\n", key].concat();
-            let pem =
-                String::from_utf8(pem).map_err(|_| format!("{place}: 'tls.crt' or 'tls.key' is not PEM"))?;
-            Some(SecretString::from(pem))
-        }
-        (Some(_), None) => return Err(format!("{place} contains 'tls.crt' but missing 'tls.key'")),
-        (None, Some(_)) => return Err(format!("{place} contains 'tls.key' but missing 'tls.crt'")),
-        (None, None) if ca.is_none() => {
-            return Err(format!(
-                "{place} must contain either 'ca.crt' or both 'tls.crt' and 'tls.key'"
-            ));
-        }
-        (None, None) => None,
-    };
-    access.ca = ca.map(<[u8]>::to_vec);
-    access.identity = pair;
-    Ok(())
 }

@@ -14,7 +14,6 @@ use super::Context;
 use super::decide::{Found, Observed};
 use super::declared::Declared;
 use super::failure;
-use super::verify;
 use crate::kit::queue::without_worker;
 use crate::kit::read::chain;
 use crate::sources::draft::OutdatedBy;
@@ -81,7 +80,14 @@ pub(super) async fn publish(
     let opened = cx.registries.open(repository, access);
     let remote = opened.map_err(|error| failure::open(&declared.url, &error))?;
     let verified = match &declared.verify {
-        Some(verify) => verify::verify(&cx, &declared, verify, &remote, &found).await?,
+        Some(required) => {
+            let namespace = &declared.key.namespace;
+            let verified = required
+                .verify(&cx.client, namespace, &remote, &found.digest)
+                .await;
+            let is_verified = verified.map_err(|unverified| unverified.failure())?;
+            is_verified.then(|| found.revision.clone())
+        }
         None => None,
     };
     if task == Task::Verify {

@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use equate_api::source::{
-    LayerOperation, LayerSelector, OciProvider, OciRepository, OciRepositorySpec, OciVerification,
-    SignatureProvider,
-};
+use equate_api::source::{LayerOperation, LayerSelector, OciProvider, OciRepository, OciRepositorySpec};
 use equate_registry::{NameError, Repository, Version};
 use equate_source::{PlaceError, Publisher};
 
@@ -14,6 +11,7 @@ use super::ABOUT;
 use super::failure;
 use crate::Key;
 use crate::sources::failure::Failure;
+use crate::sources::signatures::Required;
 
 const SCHEME: &str = "oci://";
 /// As upstream's default in Go; the CRD has the same.
@@ -41,7 +39,7 @@ pub(crate) struct Declared {
     pub(crate) proxy: Option<String>,
     pub(crate) insecure: bool,
     pub(crate) selector: Option<LayerSelector>,
-    pub(crate) verify: Option<OciVerification>,
+    pub(crate) verify: Option<Required>,
     /// The provider, if it is a cloud whose credentials are needed when no Secret has any.
     pub(crate) cloud: Option<&'static str>,
     pub(crate) unsupported: Option<&'static str>,
@@ -116,7 +114,7 @@ impl TryFrom<&OciRepository> for Declared {
             proxy: name(&spec.proxy_secret_ref),
             insecure: spec.insecure,
             selector: spec.layer_selector.clone(),
-            verify: spec.verify.clone(),
+            verify: spec.verify.as_ref().map(Required::from),
             cloud: cloud(spec),
             unsupported: unsupported(spec),
         })
@@ -179,12 +177,8 @@ fn unsupported(spec: &OciRepositorySpec) -> Option<&'static str> {
         url: _,
         verify,
     } = spec;
-    let is_keyless = verify.as_ref().is_some_and(|verify| {
-        verify.provider == SignatureProvider::Cosign
-            && verify.secret_ref.is_none()
-            && verify.trusted_root_secret_ref.is_none()
-    });
-    if is_keyless {
+    let required = verify.as_ref().map(Required::from);
+    if required.is_some_and(|required| required.needs_public_root()) {
         return Some("spec.verify without secretRef and without trustedRootSecretRef");
     }
     cloud(spec).filter(|_| secret_ref.is_none() && service_account_name.is_none())

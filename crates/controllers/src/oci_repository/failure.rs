@@ -103,9 +103,3 @@ pub(super) fn copied(error: &equate_source::StorageError) -> Failure {
         message,
     )
 }
-
-/// A signature is missing or invalid; another manifest or key may be valid.
-pub(super) fn verification(provider: &str, problem: &str) -> Failure {
-    let message = format!("failed to verify the signature using provider '{provider}': {problem}");
-    Failure::passing(ConditionType::SourceVerified, Reason::VerificationError, message)
-}

@@ -16,7 +16,6 @@ mod observe;
 mod report;
 #[cfg(test)]
 mod tests;
-mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,6 +17,7 @@ use super::failure;
 use super::report::{news, report};
 use crate::kit::controller::{Next, Report};
 use crate::sources::failure::Failure;
+use crate::sources::signatures::Unverified;
 
 fn digest(digit: &str) -> String {
     format!("sha256:{}", digit.repeat(64))
@@ -307,7 +308,12 @@ fn failures_are_reported_as_in_flux() {
             .iter()
             .any(|condition| condition.type_ == "Stalled")
     );
-    let unverified = failure::verification("cosign", "no matching signatures were found for 'x'");
+    let unverified = Unverified {
+        provider: "cosign",
+        why: "no matching signatures were found for 'x'".to_owned(),
+        is_setup: false,
+    };
+    let unverified = unverified.failure();
     assert_eq!(unverified.condition, Some(ConditionType::SourceVerified));
     assert!(unverified.hides_revision(false));
     let got = report(

@@ -274,13 +274,19 @@ impl AccessError {
     }
 }
 
+/// A login and certificates.
+#[derive(Debug, Default)]
+pub(crate) struct Proof {
+    pub(crate) login: Option<Login>,
+    pub(crate) certificates: Certificates,
+}
+
 /// Reads the credentials of a repository from its Secrets.
 pub(crate) async fn access(
     client: &Client,
     namespace: &str,
-    home: Url,
     spec: &AccessSpec,
-) -> Result<Access, AccessError> {
+) -> Result<Proof, AccessError> {
     let read = async |what, name: &str| {
         let data = read_secret(client, namespace, name).await;
         data.map_err(|source| AccessError::Secret {
@@ -309,12 +315,22 @@ pub(crate) async fn access(
         // deprecated in Flux, and still used
         certificates = certificates.or_else(|| certificates_of(&data));
     }
-    Ok(Access {
-        home,
+    Ok(Proof {
         login,
-        passes_login: spec.passes_login,
         certificates: certificates.unwrap_or_default(),
     })
+}
+
+impl Proof {
+    /// How the files of a repository are fetched.
+    pub(crate) fn at(self, home: Url, spec: &AccessSpec) -> Access {
+        Access {
+            home,
+            login: self.login,
+            passes_login: spec.passes_login,
+            certificates: self.certificates,
+        }
+    }
 }
 
 /// `None` if they are missing or incomplete.

@@ -6,12 +6,14 @@
 //! that is reported, and retried.
 
 pub(crate) mod artifacts;
+pub(crate) mod chart_tags;
 pub(crate) mod charts;
 pub(crate) mod draft;
 pub(crate) mod failure;
 pub(crate) mod http;
 pub(crate) mod readers;
 pub(crate) mod secrets;
+pub(crate) mod signatures;
 pub(crate) mod store;
 #[cfg(test)]
 pub(crate) mod testing;
