@@ -155,19 +155,24 @@ impl Place {
     fn open(&self, repository: &Repository) -> Result<Remote, ArtifactError> {
         let mut access = Access::new("", self.timeout.get());
         access.insecure = self.insecure_registry;
-        access.credentials = match &self.creds {
-            Some(creds) => {
-                let (username, password) = creds.split_once(':').unwrap_or((creds, ""));
-                Some(Credentials::Basic {
-                    username: username.to_owned(),
-                    password: SecretString::from(password),
-                })
+        access.credentials = self.creds.as_ref().map(|creds| {
+            let (username, password) = creds.split_once(':').unwrap_or((creds, ""));
+            Credentials::Basic {
+                username: username.to_owned(),
+                password: SecretString::from(password),
             }
-            None => own_credentials(&login_files(|name| std::env::var_os(name)), repository)?,
-        };
-        let registries = Registries::new(Egress::default(), Limits::default());
-        Ok(registries.open(repository.clone(), access)?)
+        });
+        open(repository, access)
     }
+}
+
+/// Opens a repository, with the user's own login if the access has none.
+pub(crate) fn open(repository: &Repository, mut access: Access) -> Result<Remote, ArtifactError> {
+    if access.credentials.is_none() {
+        access.credentials = own_credentials(&login_files(|name| std::env::var_os(name)), repository)?;
+    }
+    let registries = Registries::new(Egress::default(), Limits::default());
+    Ok(registries.open(repository.clone(), access)?)
 }
 
 /// The files of logins: that of docker, then those of podman.

@@ -1,19 +1,20 @@
 //! `equate template`: prints the output of `helm template`, byte for byte, without Helm.
 //!
-//! The chart is a local directory or archive, or comes from a repository with `--repo`. Without `--dry-run=server` no cluster is
-//! used: the version and API versions come from `--kube-version` and `--api-versions` or are Helm's defaults,
-//! and `lookup` finds nothing.
+//! The chart is a local directory or archive, or comes from a repository with `--repo`, or from a registry
+//! with `oci://`. Without `--dry-run=server` no cluster is used: the version and API versions come from
+//! `--kube-version` and `--api-versions` or are Helm's defaults, and `lookup` finds nothing.
 
 mod cluster;
 mod options;
 mod verify;
 pub(crate) mod world;
 
+use crate::artifact::{self, ArtifactError};
 use crate::connection::{ConnectError, Options};
 use crate::failure::{Failure, is_broken_pipe};
 use cluster::Cluster;
 use equate_api::meta::Duration;
-use equate_controllers::chart_fetch::ChartFetchError;
+use equate_controllers::chart_fetch::{ChartFetchError, RegistryChartError, fetch_from_registry};
 use equate_helm::cache::Cache;
 use equate_helm::capabilities::{Capabilities, KubeVersion, KubeVersionError};
 use equate_helm::dependencies::{self, MissingDependencies, NotInstallable};
@@ -25,6 +26,7 @@ use equate_helm::release::{self, NameError};
 use equate_helm::render::{self, Rendered, Request};
 use equate_helm::values::{UserValues, UserValuesError};
 use equate_helm::{Chart, Limits, Values};
+use equate_registry::{Access, NameError as ReferenceError, Repository};
 use equate_template::{Library, Session, TemplateSet, Value};
 use options::{InstallationOptions, RepositoryOptions, Switch};
 use std::borrow::Cow;
@@ -41,6 +43,9 @@ pub(crate) const NAME_DEFAULT: &str = "release-name";
 
 const NAMESPACE_DEFAULT: &str = "default";
 
+/// The time to fetch a chart of a registry. Helm has none.
+const REGISTRY_TIME: std::time::Duration = std::time::Duration::from_secs(120);
+
 /// Helm's hint after the error of an invalid manifest.
 const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
 
@@ -55,13 +60,16 @@ const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
   equate template web ./web-1.2.0.tgz -n shop -f prod.yaml --set image.tag=v7
   # Render a chart of a repository
   equate template web podinfo --repo https://stefanprodan.github.io/podinfo --version 6.x
+  # Render a chart of a registry
+  equate template web oci://ghcr.io/stefanprodan/charts/podinfo --version 6.x
   # Print one template
   equate template web ./charts/web -s templates/deployment.yaml
   # Use the API versions of a cluster, and let `lookup` read it
   equate template web ./charts/web --dry-run=server"
 )]
 pub(crate) struct Args {
-    /// Release name, which is optional, and chart: a local directory or .tgz archive, or a name with --repo.
+    /// Release name, which is optional, and chart: a local directory, a .tgz archive, oci://HOST/CHART, or a name
+    /// with --repo.
     #[arg(value_name = "[NAME] CHART", required = true, num_args = 1..)]
     names: Vec<String>,
     /// Read values from YAML files, or from standard input (`-`); the last file wins (can be repeated).
@@ -142,7 +150,7 @@ pub(crate) struct Args {
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "BOOL",
           default_value = "false", default_missing_value = "true", hide_default_value = true)]
     debug: Switch,
-    /// Version of a chart to fetch with --repo, or a range (default: the newest); no effect on local charts.
+    /// Version of a chart to fetch, or a range (default: the newest); no effect on local charts.
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
     /// Verify the archive with its signature file (CHART.tgz.prov) before use.
@@ -192,12 +200,18 @@ pub(crate) enum TemplateError {
     #[error("path {0:?} not found")]
     NotFound(String),
     #[error(
-        "could not fetch {0}: repository names, oci:// and URLs of archives are not supported yet; use --repo URL, \
-         a local directory or an archive"
+        "could not fetch {0}: repository names and URLs of archives are not supported yet; use --repo URL, \
+         oci://HOST/CHART, a local directory or an archive"
     )]
     NotLocal(String),
-    #[error("--verify is not supported with --repo; fetch the chart and its signature first")]
+    #[error("--verify is not supported for charts to fetch; fetch the chart and its signature first")]
     VerifyFetched,
+    #[error("invalid reference {0:?}")]
+    Reference(String, #[source] ReferenceError),
+    #[error("could not open {0}")]
+    Registry(String, #[source] Box<ArtifactError>),
+    #[error(transparent)]
+    RegistryChart(Box<RegistryChartError>),
     #[error(transparent)]
     Fetch(#[from] ChartFetchError),
     #[error(transparent)]
@@ -337,6 +351,9 @@ impl Args {
         if let Some(repo) = options::non_empty(self.repo.as_ref()) {
             return self.fetched(repo, name, runtime);
         }
+        if let Some(reference) = name.strip_prefix("oci://") {
+            return self.of_registry(reference, runtime);
+        }
         if !path.exists() {
             return Err(match path.is_absolute() || name.starts_with('.') {
                 true => TemplateError::NotFound(name.to_owned()),
@@ -361,6 +378,24 @@ impl Args {
         let repository = self.repository.open(repo)?;
         let version = options::non_empty(self.version.as_ref()).map_or("", String::as_str);
         let archive = runtime.block_on(repository.fetch(name, version))?;
+        checked(Chart::from_archive(&archive, &Limits::default())?)
+    }
+
+    /// A chart of a registry, with a tag or a digest if the reference has one.
+    fn of_registry(&self, reference: &str, runtime: &Runtime) -> Result<Chart, TemplateError> {
+        if self.verify.is_on() {
+            return Err(TemplateError::VerifyFetched);
+        }
+        let parsed = Repository::parse_version(reference);
+        let (repository, tag) =
+            parsed.map_err(|error| TemplateError::Reference(reference.to_owned(), error))?;
+        let last = reference.rsplit('/').next().unwrap_or_default();
+        let tag = Some(tag).filter(|_| last.contains([':', '@']));
+        let remote = artifact::open(&repository, Access::new("", REGISTRY_TIME));
+        let remote = remote.map_err(|error| TemplateError::Registry(reference.to_owned(), error.into()))?;
+        let version = options::non_empty(self.version.as_ref()).map_or("", String::as_str);
+        let fetched = runtime.block_on(fetch_from_registry(&remote, tag, version));
+        let archive = fetched.map_err(|error| TemplateError::RegistryChart(error.into()))?;
         checked(Chart::from_archive(&archive, &Limits::default())?)
     }
 

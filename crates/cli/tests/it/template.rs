@@ -122,3 +122,48 @@ fn all_cases_match_helm() {
         cases.len()
     );
 }
+
+/// A chart of a registry is rendered as the same chart on disk.
+#[test]
+fn a_chart_of_a_registry_is_rendered() {
+    let registry = equate_testkit::registry::RegistryServer::open().unwrap();
+    let file = |name: &str, text: &str| equate_helm::File {
+        name: name.into(),
+        data: text.as_bytes().into(),
+    };
+    let chart = |version: &str| {
+        let metadata = format!("apiVersion: v2\nname: web\nversion: {version}\n");
+        let template =
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {v: '{{ .Chart.Version }}'}\n";
+        let files = [file("Chart.yaml", &metadata), file("templates/a.yaml", template)];
+        let package = equate_helm::package::Package::from_tree(files, &equate_helm::Limits::default());
+        package.unwrap().write().unwrap()
+    };
+    for version in ["1.0.0", "1.1.0"] {
+        let layer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+        registry.artifact("charts/web", version, &[(layer, &chart(version))], &[]);
+    }
+    let home = tempfile::tempdir().unwrap();
+    let check = |arguments: &[&str], is_fine: bool, expected: &str| {
+        let url = format!("{}/charts/{}", registry.url(), arguments[0]);
+        let line = [&["template", &url], &arguments[1..]].concat();
+        let output = equate_in(home.path(), &line)
+            .env("HOME", home.path())
+            .output()
+            .unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert_eq!(output.status.success(), is_fine, "{printed}");
+        assert!(printed.contains(expected), "{printed}");
+    };
+    check(&["web"], true, "data: {v: '1.1.0'}");
+    check(&["web", "--version", "1.0.0"], true, "data: {v: '1.0.0'}");
+    check(&["web", "--version", "<1.1"], true, "data: {v: '1.0.0'}");
+    check(&["web:1.0.0"], true, "data: {v: '1.0.0'}");
+    check(
+        &["web", "--version", "7.x"],
+        false,
+        "could not locate a version matching provided version string 7.x",
+    );
+    check(&["none", "--version", "1.0.0"], false, "not found (HTTP 404)");
+}
