@@ -4,6 +4,7 @@
 //! everything that waits, watches or retries is in [`kit`].
 
 mod artifact_servers;
+pub mod bucket;
 pub mod cel;
 pub mod chart_fetch;
 pub mod corrections;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::bucket::Buckets;
 use crate::git_repository::GitRepositories;
 use crate::helm_chart::HelmCharts;
 use crate::helm_repository::HelmRepositories;
@@ -22,6 +23,7 @@ pub fn all() -> ControllerSet {
         .with::<OciRepositories>()
         .with::<HelmRepositories>()
         .with::<HelmCharts>()
+        .with::<Buckets>()
         .with::<Kustomizations>()
 }
 

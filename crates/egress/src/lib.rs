@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `address` | the addresses that may be dialled |
 //! | `dial` | names are resolved, checked and dialled in one step; deadlines |
+//! | `proxy` | proxies of HTTP clients |
 //! | `hosts` | the number of requests at once per namespace and host, and hosts that do not answer |
 //! | `watches` | the number of watches per namespace and host |
 //!
@@ -13,6 +14,7 @@
 mod address;
 mod dial;
 mod hosts;
+mod proxy;
 mod watches;
 
 use std::collections::{BTreeSet, HashMap};
@@ -25,6 +27,7 @@ pub use address::{AddressPolicy, RefusedAddress};
 pub use dial::{ConnectError, Connector, HttpRefusal};
 pub use hosts::{Admission, HostShare, Hosts, Outcome, Refusal};
 pub use ipnet::IpNet;
+pub use proxy::{Proxy, ProxyError};
 pub use watches::{TooManyWatches, WatchSlot};
 
 /// The time limit of a connection, with the resolution of the name.

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use equate_egress::Egress;
-use reqwest::Url;
+use equate_egress::{Egress, Proxy, ProxyError};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
@@ -48,15 +47,6 @@ impl Access {
             timeout,
         }
     }
-}
-
-/// A proxy: `http`, `https` or `socks5`.
-#[derive(Debug, Clone)]
-pub struct Proxy {
-    /// The URL, without credentials.
-    pub address: String,
-    /// The credentials.
-    pub credentials: Option<(String, SecretString)>,
 }
 
 /// A hash of what makes a client, or of who asks. The secrets are in the client alone.
@@ -128,7 +118,7 @@ impl Access {
             builder = builder.tls_danger_accept_invalid_certs(true);
         }
         if let Some(proxy) = &self.proxy {
-            builder = builder.proxy(through(proxy, egress)?);
+            builder = builder.proxy(egress.through(proxy).map_err(unusable)?);
         }
         builder
             .build()
@@ -136,29 +126,11 @@ impl Access {
     }
 }
 
-fn through(proxy: &Proxy, egress: &Egress) -> Result<reqwest::Proxy, Problem> {
-    let unusable = || Problem::new(Reason::Configuration, "the proxy's address is invalid");
-    let mut address = Url::parse(&proxy.address).map_err(|_| unusable())?;
-    if !matches!(address.scheme(), "http" | "https" | "socks5" | "socks5h") || !address.has_host() {
-        return Err(unusable());
-    }
-    egress
-        .check(&address)
-        .map_err(|error| Problem::new(Reason::Refused, "the proxy may not be dialled").because(error))?;
-    let mut header = None;
-    if let Some((name, password)) = &proxy.credentials {
-        match address.scheme() {
-            // SOCKS has no headers: the client takes credentials from the address
-            "socks5" | "socks5h" => address
-                .set_username(name)
-                .and_then(|()| address.set_password(Some(password.expose_secret())))
-                .map_err(|()| unusable())?,
-            _ => header = Some((name, password.expose_secret())),
+fn unusable(error: ProxyError) -> Problem {
+    match error {
+        ProxyError::Address => Problem::new(Reason::Configuration, error.to_string()),
+        ProxyError::Refused(source) => {
+            Problem::new(Reason::Refused, "the proxy may not be dialled").because(source)
         }
     }
-    let proxy = reqwest::Proxy::all(address).map_err(|_| unusable())?;
-    Ok(match header {
-        Some((name, password)) => proxy.basic_auth(name, password),
-        None => proxy,
-    })
 }

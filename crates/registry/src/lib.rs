@@ -33,9 +33,10 @@ mod signatures;
 pub mod tags;
 pub mod verify;
 
-pub use access::{Access, Proxy};
+pub use access::Access;
 pub use content::sha256;
 pub use credentials::{Credentials, DockerConfig, DockerConfigError};
+pub use equate_egress::Proxy;
 pub use error::{Error, Reason};
 pub use limits::Limits;
 pub use name::{NameError, Repository, Version};

@@ -20,12 +20,13 @@ mod tree;
 pub use archive::{ArchiveError, Archived};
 pub use cache::{Cache, CacheError, CacheKey, ReceiveError, Receiving};
 pub use digest::{Digest, DigestError};
-pub use ignore::Ignore;
+pub use ignore::{Glob, Ignore, KeyRules};
 pub use limits::{LimitExceeded, Limits};
 pub use storage::{
     Blob, FileNameError, MediaType, Place, PlaceError, Publisher, Retention, Share, Storage, StorageError,
     Stored, StoredFile,
 };
 pub use tree::{
-    ComposeError, ContentId, Entry, Included, Parts, ReadError, Submodule, Tree, TreeError, UnpackError,
+    ComposeError, ContentId, Entry, Gathering, Included, Parts, ReadError, Submodule, Tree, TreeError,
+    UnpackError,
 };

@@ -4,6 +4,7 @@
 //! starts and stops it ([`real`]). It is a dev-dependency: the product must not use it. It fetches only
 //! through the package registries' own clients (`go`, `pip`).
 
+pub mod bucket;
 pub mod cluster;
 pub mod eventually;
 pub mod faults;

@@ -9,10 +9,10 @@ use equate_testkit::real::{Profile, RealCluster};
 
 use crate::test_programs::Programs;
 
-// the fields of OCIRepository are tested on the embedded API alone, so far
-const ANYWHERE: [&str; 12] = [
+const ANYWHERE: [&str; 13] = [
     "cves::",
     "escapes::",
+    "fields::bucket::",
     "fields::git_repository::",
     "fields::kustomization::",
     "fields::oci_repository::",

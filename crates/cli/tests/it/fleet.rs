@@ -152,24 +152,24 @@ fn kinds_without_a_controller_are_unsupported() {
 }
 
 #[test]
-fn a_kustomization_with_an_unsupported_source_fails_at_once() {
+fn a_kustomization_with_a_denied_source_fails_at_once() {
     let fleet = Fleet::empty();
     let source = "apiVersion: source.toolkit.fluxcd.io/v1
-kind: Bucket
+kind: ExternalArtifact
 metadata: { name: app, namespace: flux-system }
-spec: { interval: 1m, bucketName: app, endpoint: minio.example.org }
+spec: {}
 ";
-    let from_bucket = kustomization("a", "").replace(
+    let from_artifact = kustomization("a", "").replace(
         "kind: GitRepository, name: flux-system",
-        "kind: Bucket, name: app",
+        "kind: ExternalArtifact, name: app",
     );
     fleet.commit(
         "clusters/dev/a.yaml",
-        Some(&format!("{source}---\n{from_bucket}")),
+        Some(&format!("{source}---\n{from_artifact}")),
     );
     let (code, text) = once(&fleet, &[]);
     assert_eq!(code, Some(1), "{text}");
-    let reason = "Kustomization/a: its source Bucket/app is unsupported: Equate has no controller";
+    let reason = "Kustomization/a: AccessDenied: can't access 'ExternalArtifact/flux-system/app'";
     assert!(text.contains(reason), "{text}");
     assert!(!text.contains("--timeout"), "{text}");
 }

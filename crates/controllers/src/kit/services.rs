@@ -18,6 +18,7 @@ use equate_apply::cluster::Cluster;
 use equate_apply::id::ObjectId;
 use equate_apply::owner::OwnerKind;
 use equate_apply::rules::OwnerRules;
+use equate_bucket::Stores;
 use equate_egress::Egress;
 use equate_git::Mirrors;
 use equate_registry::Registries;
@@ -106,6 +107,8 @@ pub struct Kit {
     pub(crate) settings: Settings,
     pub(crate) git: Mirrors,
     pub(crate) registries: Registries,
+    /// Stores of buckets.
+    pub(crate) buckets: Stores,
     pub(crate) tally: Tally,
     pub(crate) sources: Sources,
     on_source_change: OnEvent,
@@ -261,6 +264,7 @@ impl Kit {
             processors.clone(),
         );
         let sources = Sources::new(&client, pace, &on_source_change);
+        let buckets = Stores::new(settings.egress.clone(), equate_bucket::Limits::default());
         let registries = Registries::new(settings.egress.clone(), equate_registry::Limits::default());
         Ok(Kit {
             cluster: Cluster::new(client.clone()),
@@ -272,6 +276,7 @@ impl Kit {
             settings,
             git,
             registries,
+            buckets,
             tally: Tally::default(),
             sources,
             on_source_change,

@@ -8,7 +8,7 @@ use equate_api::meta::{
     ConditionStatus, ConditionType, Reason, condition, is_true, remove_condition, set_condition,
 };
 use equate_api::source::{
-    Artifact, GitRepositoryStatus, HelmChartStatus, HelmRepositoryStatus, OciRepositoryStatus,
+    Artifact, BucketStatus, GitRepositoryStatus, HelmChartStatus, HelmRepositoryStatus, OciRepositoryStatus,
 };
 use equate_source::Stored;
 use jiff::Timestamp;
@@ -41,6 +41,7 @@ macro_rules! source_status {
 }
 
 source_status!(
+    BucketStatus,
     GitRepositoryStatus,
     HelmChartStatus,
     HelmRepositoryStatus,

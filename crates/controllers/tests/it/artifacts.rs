@@ -208,7 +208,11 @@ async fn spec_source_ref_bucket_is_fetched_once_for_all_and_not_again_after_a_re
     assert_eq!(server.asked("app"), 1);
 
     drop(server);
-    session.engine(Options::default()).await;
+    let options = Options {
+        selector: Some("!app".to_owned()),
+        ..Options::default()
+    };
+    session.engine(options).await;
     let patch = json!({ "spec": { "commonMetadata": { "labels": { "again": "yes" } } } });
     session.patch("app-0", patch).await;
     let status = session

@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
-use equate_api::source::{GitRepository, HelmChart, HelmRepository, OciRepository};
+use equate_api::source::{Bucket, GitRepository, HelmChart, HelmRepository, OciRepository};
 use equate_controllers::kit::processors::Threads;
 use equate_controllers::policy::WorkloadIdentityPolicy;
 use equate_controllers::{Engine, OwnLoop, Policy, Shards, Stats};
@@ -180,12 +180,17 @@ impl Session {
     /// Defines the other sources with a controller, and waits until they are watched: a kind that is not
     /// defined is asked for again and again.
     pub(crate) async fn define_sources(&self) {
-        for definition in [OciRepository::crd(), HelmRepository::crd(), HelmChart::crd()] {
+        for definition in [
+            Bucket::crd(),
+            OciRepository::crd(),
+            HelmRepository::crd(),
+            HelmChart::crd(),
+        ] {
             self.define(definition).await;
         }
         let watched = async || {
             let log = self.faults.log();
-            let missing = ["/ocirepositories", "/helmrepositories", "/helmcharts"]
+            let missing = ["/buckets", "/ocirepositories", "/helmrepositories", "/helmcharts"]
                 .into_iter()
                 .find(|kind| !log.iter().any(|call| call.watch && call.path.ends_with(kind)));
             missing.map_or(Ok(()), Err)

@@ -2,7 +2,7 @@
 
 /// A parsed segment: `*`, `?`, `[a-z]`, `[^a-z]`, and `\` before a literal character.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Glob(Vec<Token>);
+pub struct Glob(Vec<Token>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
@@ -17,7 +17,7 @@ enum Token {
 
 impl Glob {
     /// `None` for a malformed segment, which matches no name.
-    pub(crate) fn parse(text: &str) -> Option<Glob> {
+    pub fn parse(text: &str) -> Option<Glob> {
         let mut rest = text.chars();
         let mut tokens = Vec::new();
         while let Some(next) = rest.next() {
@@ -32,7 +32,8 @@ impl Glob {
         Some(Glob(tokens))
     }
 
-    pub(crate) fn matches(&self, name: &str) -> bool {
+    /// Whether it matches a whole name.
+    pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut token, mut at) = (0, 0);
         // the restart point when the last `*` takes one more character; only the last one ever has to

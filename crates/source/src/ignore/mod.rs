@@ -16,12 +16,15 @@
 //! v0.18.)
 
 mod glob;
+mod keys;
 mod pattern;
 #[cfg(test)]
 mod tests;
 
 use sha2::{Digest, Sha256};
 
+pub use glob::Glob;
+pub use keys::KeyRules;
 use pattern::Pattern;
 
 pub(crate) const IGNORE_FILE: &str = ".sourceignore";

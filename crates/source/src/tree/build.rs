@@ -251,7 +251,7 @@ impl<'a> Building<'a> {
         self.place(path, file)
     }
 
-    fn place(&mut self, path: &str, file: File) -> Result<(), PathError> {
+    pub(crate) fn place(&mut self, path: &str, file: File) -> Result<(), PathError> {
         let names = names(path, self.limits)?;
         let Some((name, parents)) = names.split_last() else {
             return Err(PathError::Path {

@@ -12,6 +12,7 @@ mod compose;
 #[cfg(test)]
 mod compose_tests;
 mod directory;
+mod gather;
 mod git;
 #[cfg(test)]
 mod git_tests;
@@ -31,6 +32,7 @@ use crate::limits::LimitExceeded;
 
 pub(crate) use build::{Building, Content, Directory, File, Node, PathError};
 pub use compose::{ComposeError, Included, Parts, Submodule};
+pub use gather::Gathering;
 pub(crate) use pack::Packing;
 pub use select::UnpackError;
 
@@ -122,6 +124,15 @@ pub enum TreeError {
     Read {
         /// Its path.
         path: PathBuf,
+        /// The reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file cannot be written to the store's disk.
+    #[error("cannot write {path:?} to the disk of the store")]
+    Pack {
+        /// Its path.
+        path: String,
         /// The reason.
         #[source]
         source: std::io::Error,

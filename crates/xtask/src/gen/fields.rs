@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use equate_api::kustomize::Kustomization;
-use equate_api::source::{GitRepository, OciRepository};
+use equate_api::source::{Bucket, GitRepository, OciRepository};
 use kube::CustomResourceExt as _;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ const TESTS: &str = "../controllers/tests/it/fields";
 const REFUSAL: &str = "_is_refused";
 
 const HEADER: &str = "\
-# Kustomization, GitRepository and OCIRepository, field by field
+# Kustomization, GitRepository, OCIRepository and Bucket, field by field
 
 This page lists every field of these kinds in Flux 2.9. It also lists the annotations and labels of these objects and
 of the objects they apply.
@@ -30,9 +30,8 @@ of the objects they apply.
 - After a reference to a Secret, the row lists the entries of the Secret.
 - Annotations of `equate.dev` are Equate's own.
 
-[loop.md](loop.md), [git-repository.md](git-repository.md) and [oci-repository.md](oci-repository.md) describe fields
-that work differently. `cargo xtask gen`
-writes this page from the names of the tests in `crates/controllers/tests/it/fields`.
+[loop.md](loop.md), [git-repository.md](git-repository.md), [oci-repository.md](oci-repository.md) and
+[bucket.md](bucket.md) describe fields that work differently. `cargo xtask gen` writes this page from the names of the tests in `crates/controllers/tests/it/fields`.
 ";
 
 /// Rows whose subfields are one row.
@@ -204,6 +203,12 @@ const MARKS: &[(&str, &str, &str)] = &[
         "sharding.fluxcd.io/key, a label",
         "label_sharding",
     ),
+    (
+        "Bucket",
+        "reconcile.fluxcd.io/requestedAt",
+        "annotation_requested_at",
+    ),
+    ("Bucket", "sharding.fluxcd.io/key, a label", "label_sharding"),
 ];
 
 /// Rows without a supporting test: kind, the row or its parent, the reason.
@@ -215,8 +220,14 @@ const MISSING: &[(&str, &str, &str)] = &[
     ("OCIRepository", "spec.provider: aws", CLOUD),
     ("OCIRepository", "spec.provider: azure", CLOUD),
     ("OCIRepository", "spec.provider: gcp", CLOUD),
+    ("Bucket", "spec.provider: azure", STORE),
+    ("Bucket", "spec.provider: gcp", STORE),
+    ("Bucket", "spec.serviceAccountName", CLOUD),
+    ("Bucket", "spec.sts", TOKENS),
 ];
 const CLOUD: &str = "refused: tokens of cloud identities are not supported yet";
+const STORE: &str = "refused: only S3-compatible stores are supported";
+const TOKENS: &str = "refused: temporary credentials are not supported yet";
 
 struct Kind {
     name: &'static str,
@@ -256,6 +267,11 @@ fn page() -> Result<String, Error> {
             name: "OCIRepository",
             folder: "oci_repository",
             definition: definition(OciRepository::crd())?,
+        },
+        Kind {
+            name: "Bucket",
+            folder: "bucket",
+            definition: definition(Bucket::crd())?,
         },
     ];
     let (mut text, mut faults) = (HEADER.to_owned(), Vec::new());

@@ -3,7 +3,7 @@
 use super::File;
 
 /// A crate and its allowed dependencies. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 18] = [
+const EDGES: [(&str, &[&str]); 19] = [
     ("manifest", &[]),
     ("cel", &["manifest"]),
     ("apiserver", &["cel", "manifest"]),
@@ -11,6 +11,7 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("openpgp", &[]),
     ("egress", &[]),
     ("git", &["egress", "manifest", "openpgp"]),
+    ("bucket", &["egress"]),
     ("registry", &["egress", "manifest"]),
     ("source", &["git"]),
     ("kustomize", &["manifest"]),
@@ -23,6 +24,7 @@ const EDGES: [(&str, &[&str]); 18] = [
         &[
             "api",
             "apply",
+            "bucket",
             "cel",
             "egress",
             "git",

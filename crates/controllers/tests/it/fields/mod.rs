@@ -9,6 +9,7 @@
 //! All objects of a test are in `@home` or in namespaces whose names begin with it: on the real API others
 //! run beside it.
 
+mod bucket;
 mod git_repository;
 mod kustomization;
 mod oci_repository;
@@ -26,7 +27,7 @@ fn api_version(kind: &str) -> &'static str {
         "Deployment" | "StatefulSet" => "apps/v1",
         "Role" | "RoleBinding" => "rbac.authorization.k8s.io/v1",
         "Kustomization" => "kustomize.toolkit.fluxcd.io/v1",
-        "GitRepository" | "OCIRepository" => "source.toolkit.fluxcd.io/v1",
+        "Bucket" | "GitRepository" | "OCIRepository" => "source.toolkit.fluxcd.io/v1",
         _ => "v1",
     }
 }

@@ -1,0 +1,113 @@
+//! How a store is reached: the namespace that asks, credentials, certificates, proxy, time.
+
+use std::time::Duration;
+
+use equate_egress::{Egress, Proxy};
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Problem, Reason};
+
+const AGENT: &str = concat!("equate/", env!("CARGO_PKG_VERSION"));
+/// A host that sends nothing for this long is unreachable.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+const IDLE: Duration = Duration::from_secs(90);
+
+/// How a store is reached. `Debug` shows no secret.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// The namespace whose share of connections is used.
+    pub namespace: String,
+    /// The credentials; anonymous if none.
+    pub credentials: Option<Credentials>,
+    /// The region of the bucket; found out if none.
+    pub region: Option<String>,
+    /// Certificates, PEM, trusted in addition to the machine's.
+    pub ca: Option<Vec<u8>>,
+    /// The client's certificate and its key, PEM.
+    pub identity: Option<SecretString>,
+    /// The proxy.
+    pub proxy: Option<Proxy>,
+    /// Plain HTTP.
+    pub insecure: bool,
+    /// The time for all operations together.
+    pub timeout: Duration,
+}
+
+/// A pair of keys.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// The name of the key.
+    pub access_key: String,
+    /// The key.
+    pub secret_key: SecretString,
+}
+
+impl Access {
+    /// Anonymous access of a namespace.
+    #[must_use]
+    pub fn new(namespace: &str, timeout: Duration) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            credentials: None,
+            region: None,
+            ca: None,
+            identity: None,
+            proxy: None,
+            insecure: false,
+            timeout,
+        }
+    }
+
+    /// A hash of what makes a client.
+    pub(crate) fn key(&self) -> [u8; 32] {
+        let proxy = self.proxy.as_ref();
+        let login = proxy.and_then(|proxy| proxy.credentials.as_ref());
+        let fields = [
+            self.ca.as_deref().unwrap_or_default(),
+            self.identity
+                .as_ref()
+                .map_or(&[], |pem| pem.expose_secret().as_bytes()),
+            proxy.map_or(&[], |proxy| proxy.address.as_bytes()),
+            login.map_or(&[], |(name, _)| name.as_bytes()),
+            login.map_or(&[], |(_, password)| password.expose_secret().as_bytes()),
+        ];
+        let mut hash = Sha256::new();
+        for field in fields {
+            hash.update((field.len() as u64).to_be_bytes());
+            hash.update(field);
+        }
+        hash.finalize().into()
+    }
+
+    pub(crate) fn client(&self, egress: &Egress) -> Result<reqwest::Client, Problem> {
+        // reqwest panics in a process without a default provider. If there is one, this changes nothing.
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            rustls::crypto::ring::default_provider().install_default().ok();
+        }
+        let wrong = |text: &str| Problem::new(Reason::Configuration, text);
+        let mut builder = egress
+            .http()
+            .pool_idle_timeout(IDLE)
+            .read_timeout(SILENCE_MAX)
+            .user_agent(AGENT);
+        if let Some(pem) = &self.ca {
+            let certificates = reqwest::Certificate::from_pem_bundle(pem)
+                .map_err(|error| wrong("the given ca is not a PEM certificate").because(error))?;
+            builder = builder.tls_certs_merge(certificates);
+        }
+        if let Some(pem) = &self.identity {
+            // the error may quote the key
+            let identity = reqwest::Identity::from_pem(pem.expose_secret().as_bytes())
+                .map_err(|_| wrong("the client certificate and its key are not valid PEM"))?;
+            builder = builder.identity(identity);
+        }
+        if let Some(proxy) = &self.proxy {
+            let through = egress.through(proxy);
+            builder = builder.proxy(through.map_err(|error| wrong("the proxy is unusable").because(error))?);
+        }
+        builder
+            .build()
+            .map_err(|error| wrong("cannot build an http client").because(error))
+    }
+}

@@ -1,0 +1,483 @@
+//! The requests of a store: whether a bucket exists, the list of its objects, and the content of one.
+//!
+//! The time that a request waits for its share of the host does not count. A request that the store puts
+//! off, or whose connection breaks before the content begins, is repeated.
+
+use std::collections::HashMap;
+use std::error::Error as _;
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use equate_egress::{Admission, Egress, Outcome};
+use jiff::Timestamp;
+use reqwest::header::ETAG;
+use reqwest::{Method, Url};
+use tokio::time::{Instant, timeout_at};
+
+use crate::access::Access;
+use crate::answer::{Object, bare, page, refusal};
+use crate::error::{Error, Problem, Reason};
+use crate::place::{Place, PlaceError, is_region};
+use crate::sign;
+
+const REGION: &str = "us-east-1";
+const PAGE: &str = "1000";
+const ERROR_BYTES_MAX: u64 = 64 << 10;
+const ATTEMPTS_MAX: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(250);
+const CLIENTS_MAX: usize = 256;
+const CLIENT_UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
+const ETAG_BYTES_MAX: usize = 256;
+
+/// Limits on the answers of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Objects of one list.
+    pub objects_max: usize,
+    /// Pages of one list.
+    pub pages_max: usize,
+    /// Bytes of one page.
+    pub page_bytes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            objects_max: 100_000,
+            pages_max: 1000,
+            page_bytes_max: 8 << 20,
+        }
+    }
+}
+
+/// The stores of a process. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Stores(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    egress: Egress,
+    limits: Limits,
+    // held for a map operation
+    clients: Mutex<HashMap<[u8; 32], (reqwest::Client, Instant)>>,
+}
+
+impl Stores {
+    /// Stores behind this way out.
+    #[must_use]
+    pub fn new(egress: Egress, limits: Limits) -> Self {
+        Self(Arc::new(Inner {
+            egress,
+            limits,
+            clients: Mutex::default(),
+        }))
+    }
+
+    /// Opens a bucket. The time limit begins now.
+    ///
+    /// # Errors
+    /// The endpoint, the name, the certificates or the proxy are unusable.
+    pub fn open(&self, endpoint: &str, bucket: &str, access: Access) -> Result<Bucket, Error> {
+        let failed = |problem: Problem| problem.of("connect to", endpoint);
+        let region = access.region.clone().filter(|region| !region.is_empty());
+        let place = Place::new(endpoint, bucket, region.as_deref(), access.insecure);
+        let place = place.map_err(|error| failed(Problem::new(Reason::Configuration, error.to_string())))?;
+        Ok(Bucket {
+            client: self.0.client(&access).map_err(failed)?,
+            stores: self.clone(),
+            deadline: Mutex::new(Instant::now() + access.timeout),
+            at: Mutex::new(At {
+                place,
+                region: region.unwrap_or_else(|| REGION.to_owned()),
+            }),
+            endpoint: endpoint.to_owned(),
+            access,
+        })
+    }
+}
+
+impl Inner {
+    fn client(&self, access: &Access) -> Result<reqwest::Client, Problem> {
+        let (key, now) = (access.key(), Instant::now());
+        if let Some((client, used)) = lock(&self.clients).get_mut(&key) {
+            *used = now;
+            return Ok(client.clone());
+        }
+        // reading certificates is slow, and others must not wait for it
+        let client = access.client(&self.egress)?;
+        let mut clients = lock(&self.clients);
+        clients.retain(|_, (_, used)| now.saturating_duration_since(*used) < CLIENT_UNUSED_MAX);
+        while clients.len() >= CLIENTS_MAX {
+            let oldest = clients.iter().min_by_key(|(_, (_, used))| *used);
+            let Some(oldest) = oldest.map(|(key, _)| *key) else {
+                break;
+            };
+            clients.remove(&oldest);
+        }
+        clients.insert(key, (client.clone(), now));
+        Ok(client)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An open bucket.
+#[derive(Debug)]
+pub struct Bucket {
+    stores: Stores,
+    endpoint: String,
+    access: Access,
+    client: reqwest::Client,
+    deadline: Mutex<Instant>,
+    at: Mutex<At>,
+}
+
+#[derive(Debug, Clone)]
+struct At {
+    place: Place,
+    region: String,
+}
+
+/// The head of an answer, and its body while it is read.
+struct Answer {
+    response: reqwest::Response,
+    admission: Admission,
+}
+
+/// The request of an operation.
+struct Ask<'a> {
+    method: Method,
+    key: &'a str,
+    query: &'a [(&'a str, &'a str)],
+}
+
+impl Bucket {
+    /// Checks the endpoint and the name of a bucket.
+    ///
+    /// # Errors
+    /// One of them is no part of a URL.
+    pub fn check(endpoint: &str, bucket: &str) -> Result<(), PlaceError> {
+        Place::new(endpoint, bucket, None, false).map(drop)
+    }
+
+    /// Whether the bucket exists.
+    ///
+    /// # Errors
+    /// The store forbids to ask, or fails.
+    pub async fn exists(&self) -> Result<bool, Error> {
+        let ask = Ask {
+            method: Method::HEAD,
+            key: "",
+            query: &[],
+        };
+        let asked = match self.send(&ask).await {
+            // its answer has no text: that to a list says why, and names the region
+            Err(problem) if matches!(problem.reason, Reason::Failed | Reason::Authentication) => {
+                let query = [("list-type", "2"), ("max-keys", "1")];
+                let ask = Ask {
+                    method: Method::GET,
+                    key: "",
+                    query: &query,
+                };
+                self.send(&ask).await
+            }
+            asked => asked,
+        };
+        match asked {
+            Ok(_) => Ok(true),
+            Err(problem) if problem.reason == Reason::NotFound => Ok(false),
+            Err(problem) => Err(problem.of("ask for", lock(&self.at).place.name())),
+        }
+    }
+
+    /// The objects whose keys begin with a prefix, page by page.
+    ///
+    /// # Errors
+    /// The list is too long, or the store fails.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<Object>, Error> {
+        let listed = self.pages(prefix).await;
+        listed.map_err(|problem| problem.of("list", lock(&self.at).place.name()))
+    }
+
+    async fn pages(&self, prefix: &str) -> Result<Vec<Object>, Problem> {
+        let limits = &self.stores.0.limits;
+        let too_large = |of: String| Problem::new(Reason::TooLarge, format!("it has more than {of}"));
+        let (mut objects, mut next) = (Vec::new(), None::<String>);
+        for _ in 0..limits.pages_max {
+            let mut query = vec![("list-type", "2"), ("max-keys", PAGE), ("encoding-type", "url")];
+            if !prefix.is_empty() {
+                query.push(("prefix", prefix));
+            }
+            if let Some(token) = &next {
+                query.push(("continuation-token", token));
+            }
+            let ask = Ask {
+                method: Method::GET,
+                key: "",
+                query: &query,
+            };
+            let mut answer = self.send(&ask).await?;
+            let xml = self.body(&mut answer, limits.page_bytes_max, "list").await?;
+            let page = page(&xml)?;
+            objects.extend(page.objects);
+            if objects.len() > limits.objects_max {
+                return Err(too_large(format!(
+                    "{} objects; set spec.prefix",
+                    limits.objects_max
+                )));
+            }
+            // a page that names itself would never end
+            match page.next {
+                Some(token) if next.as_ref() != Some(&token) => next = Some(token),
+                Some(_) => return Err(Problem::new(Reason::Malformed, "a page of its list repeats")),
+                None => return Ok(objects),
+            }
+        }
+        Err(too_large(format!("{} pages", limits.pages_max)))
+    }
+
+    /// Writes the content of an object to `out` while it arrives. Returns its etag, without quotes.
+    ///
+    /// # Errors
+    /// The store has no such object, or more than `bytes_max` of it, or fails; or `out` does. On failure,
+    /// the content must not be used.
+    pub async fn get(
+        &self,
+        key: &str,
+        bytes_max: u64,
+        out: &mut (dyn Write + Send),
+    ) -> Result<String, Error> {
+        let got = self.content(key, bytes_max, out).await;
+        got.map_err(|problem| problem.of("get", key.chars().take(300).collect::<String>()))
+    }
+
+    async fn content(
+        &self,
+        key: &str,
+        bytes_max: u64,
+        out: &mut (dyn Write + Send),
+    ) -> Result<String, Problem> {
+        let ask = Ask {
+            method: Method::GET,
+            key,
+            query: &[],
+        };
+        let mut answer = self.send(&ask).await?;
+        let etag = answer.response.headers().get(ETAG);
+        let etag = etag
+            .filter(|etag| etag.len() <= ETAG_BYTES_MAX)
+            .and_then(|etag| etag.to_str().ok());
+        let etag = bare(etag.unwrap_or_default()).to_owned();
+        let length = answer.response.content_length();
+        let too_large = || Problem::new(Reason::TooLarge, format!("it is larger than {bytes_max} bytes"));
+        if length.is_some_and(|length| length > bytes_max) {
+            return Err(too_large());
+        }
+        let mut received = 0;
+        while let Some(chunk) = self.chunk(&mut answer).await? {
+            received += chunk.len() as u64;
+            if received > bytes_max {
+                return Err(too_large());
+            }
+            let written = out.write_all(&chunk);
+            written.map_err(|error| {
+                Problem::new(Reason::Write, "its content cannot be written").because(error)
+            })?;
+        }
+        match length.is_none_or(|length| length == received) {
+            true => Ok(etag),
+            false => Err(Problem::new(Reason::Unreachable, "the connection broke")),
+        }
+    }
+
+    async fn body(&self, answer: &mut Answer, max: u64, name: &str) -> Result<Vec<u8>, Problem> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk(answer).await? {
+            if (body.len() + chunk.len()) as u64 > max {
+                let text = format!("its {name} is larger than {max} bytes");
+                return Err(Problem::new(Reason::TooLarge, text));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    async fn chunk(&self, answer: &mut Answer) -> Result<Option<Bytes>, Problem> {
+        match timeout_at(self.deadline(), answer.response.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(error)) => {
+                answer.admission.report(Outcome::Silent);
+                Err(transfer(error))
+            }
+            Err(_) => Err(self.late()),
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        *lock(&self.deadline)
+    }
+
+    fn late(&self) -> Problem {
+        let seconds = self.access.timeout.as_secs_f64();
+        Problem::new(Reason::Timeout, format!("it took longer than {seconds}s"))
+    }
+
+    /// Sends a request until it succeeds or its failure is final.
+    async fn send(&self, ask: &Ask<'_>) -> Result<Answer, Problem> {
+        let (mut attempts, mut moved) = (1, false);
+        loop {
+            let refused = match self.exchange(ask).await {
+                Ok(answer) => return Ok(answer),
+                Err(refused) => refused,
+            };
+            let region = refused.region.filter(|region| !moved && is_region(region));
+            if region.is_some_and(|region| self.move_to(region)) {
+                moved = true;
+                continue;
+            }
+            let pause = PAUSE * 4_u32.pow(attempts - 1);
+            if !refused.may_pass || attempts == ATTEMPTS_MAX || Instant::now() + pause > self.deadline() {
+                return Err(refused.problem);
+            }
+            tokio::time::sleep(pause).await;
+            attempts += 1;
+        }
+    }
+
+    /// Signs for another region from now on. False if it is the present one.
+    fn move_to(&self, region: String) -> bool {
+        let mut at = lock(&self.at);
+        if at.region == region || self.access.region.as_ref().is_some_and(|own| !own.is_empty()) {
+            return false;
+        }
+        let name = at.place.name().to_owned();
+        if let Ok(place) = Place::new(&self.endpoint, &name, Some(&region), self.access.insecure) {
+            at.place = place;
+        }
+        at.region = region;
+        true
+    }
+
+    /// One request, and the head of its answer.
+    async fn exchange(&self, ask: &Ask<'_>) -> Result<Answer, Refused> {
+        let At { place, region } = lock(&self.at).clone();
+        let url = place.url(ask.key, ask.query).ok_or_else(|| {
+            let text = "its key is too long, or has a segment '.' or '..', which no URL can carry";
+            Problem::new(Reason::Malformed, text)
+        })?;
+        let inner = &self.stores.0;
+        let checked = inner.egress.check(&url);
+        checked
+            .map_err(|error| Problem::new(Reason::Refused, "the host may not be dialled").because(error))?;
+        let waits = Instant::now();
+        let admission = inner.egress.enter(&self.access.namespace, &authority(&url)).await;
+        *lock(&self.deadline) += waits.elapsed();
+        let mut admission = admission.map_err(|refusal| Problem::new(Reason::Closed, refusal.to_string()))?;
+        let mut request = self.client.request(ask.method.clone(), url.clone());
+        if let Some(credentials) = &self.access.credentials {
+            let signed = sign::headers(credentials, &region, ask.method.as_str(), &url, Timestamp::now());
+            let unusable = || Problem::new(Reason::Authentication, "accesskey is no text of a header");
+            request = request.headers(signed.ok_or_else(unusable)?);
+        }
+        let response = match timeout_at(self.deadline(), request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                admission.report(Outcome::Silent);
+                let problem = transfer(error);
+                return Err(Refused {
+                    may_pass: problem.reason == Reason::Unreachable,
+                    ..problem.into()
+                });
+            }
+            Err(_) => return Err(self.late().into()),
+        };
+        admission.report(Outcome::Answered);
+        let mut answer = Answer { response, admission };
+        match answer.response.status().is_success() {
+            true => Ok(answer),
+            false => Err(self.refused(&mut answer).await),
+        }
+    }
+
+    async fn refused(&self, answer: &mut Answer) -> Refused {
+        let status = answer.response.status();
+        let named = answer.response.headers().get("x-amz-bucket-region");
+        let named = named.and_then(|region| region.to_str().ok()).map(str::to_owned);
+        // the status decides, whatever its body
+        let xml = self
+            .body(answer, ERROR_BYTES_MAX, "error")
+            .await
+            .unwrap_or_default();
+        let (problem, region) = refusal(status.as_u16(), &xml, self.access.credentials.is_some());
+        Refused {
+            problem,
+            region: named.or(region),
+            may_pass: matches!(status.as_u16(), 429 | 500 | 502..=504),
+        }
+    }
+}
+
+/// A request without success.
+struct Refused {
+    problem: Problem,
+    /// The region that the store names.
+    region: Option<String>,
+    /// Whether the same request may succeed later.
+    may_pass: bool,
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self {
+            problem,
+            region: None,
+            may_pass: false,
+        }
+    }
+}
+
+/// `host`, or `host:port` if the port is not that of the scheme.
+fn authority(url: &Url) -> String {
+    match (url.host_str(), url.port()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (host, _) => host.unwrap_or_default().to_owned(),
+    }
+}
+
+/// TLS first: its failures look like failed connections.
+fn transfer(error: reqwest::Error) -> Problem {
+    // the operation's error has the name, and a URL may have a signature
+    let error = error.without_url();
+    let (reason, text) = if is_tls(&error) {
+        (Reason::Tls, "the connection is not trusted")
+    } else if error.is_timeout() {
+        (Reason::Unreachable, "it did not answer in time")
+    } else if error.is_connect() {
+        (Reason::Unreachable, "no connection")
+    } else {
+        (Reason::Unreachable, "the connection broke")
+    };
+    Problem::new(reason, text).because(error)
+}
+
+/// Whether TLS is among the causes. `io::Error` hides its inner error from `source`.
+fn is_tls(error: &reqwest::Error) -> bool {
+    let mut next = error.source();
+    while let Some(cause) = next {
+        if cause.is::<rustls::Error>() {
+            return true;
+        }
+        let inner = cause
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref);
+        next = match inner {
+            Some(inner) => Some(inner),
+            None => cause.source(),
+        };
+    }
+    false
+}

@@ -1,0 +1,210 @@
+//! Makes an artifact: fetches the objects that changed, and publishes.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use equate_api::meta::Reason;
+use equate_bucket::{Bucket, Reason as Class};
+use equate_source::{Gathering, Limits, Stored, Tree};
+use futures::StreamExt as _;
+
+use super::decide::{Artifact, Found, Observed};
+use super::declared::Declared;
+use super::failure;
+use super::index::{Index, path};
+use super::observe::IGNORE_FILE;
+use super::{Buckets, Known};
+use crate::kit::queue::without_worker;
+use crate::kit::read::chain;
+use crate::sources::failure::Failure;
+
+/// Objects that are fetched at once: as many as the way out admits for one host.
+const FETCHED_AT_ONCE: usize = 8;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Done {
+    /// The artifact is up to date; its URLs, which may have changed.
+    Kept {
+        url: Option<String>,
+        latest: String,
+        objects: usize,
+    },
+    Published(Box<Published>),
+    Failed {
+        failure: Failure,
+        /// The revision of the failed artifact.
+        revision: Option<String>,
+        /// Whether the artifact of the status is missing from the store.
+        lost: bool,
+    },
+    /// The artifacts of a deleted object could not be removed.
+    NotRemoved(String),
+}
+
+/// An artifact in the store. Only [`publish`] makes one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Published {
+    pub(crate) stored: Stored,
+    pub(crate) latest: String,
+    pub(crate) index: Arc<Index>,
+}
+
+/// The URL that serves the newest artifact, as Flux's symbolic link.
+pub(super) fn latest(cx: &Buckets, declared: &Declared) -> String {
+    let place = declared.publisher.place().path();
+    cx.kit.storage.url(&format!("{place}/latest.tar.gz"))
+}
+
+/// Makes the artifact of the objects that were found. On failure the earlier artifact stays.
+pub(super) async fn publish(
+    cx: &Buckets,
+    declared: &Declared,
+    observed: Observed,
+    known: Option<Arc<Known>>,
+) -> Result<Published, Failure> {
+    let broken = || Failure::broken(Reason::BucketOperationFailed, &declared.key);
+    let previous = previous(cx, declared, &observed, known).await;
+    let found = observed.found?;
+    let (gathering, index) = fetch(cx, declared, found, previous).await?;
+    let (storage, publisher, bucket) = (
+        cx.kit.storage.clone(),
+        declared.publisher.clone(),
+        declared.bucket.clone(),
+    );
+    let publishing = cx.kit.processors.run(&declared.key.namespace, move || {
+        let tree = gathering
+            .finish()
+            .map_err(|error| failure::tree(&bucket, &error))?;
+        let stored = storage.publish(&publisher, &index.revision(), &tree);
+        Ok((stored.map_err(|error| Failure::storage(&error))?, index))
+    });
+    let (stored, index) = publishing.done().await.unwrap_or_else(|_| Err(broken()))?;
+    Ok(Published {
+        stored,
+        latest: latest(cx, declared),
+        index: Arc::new(index),
+    })
+}
+
+/// The artifact whose objects are known, so that those without a change are not fetched again.
+struct Previous {
+    tree: Tree,
+    known: Arc<Known>,
+}
+
+async fn previous(
+    cx: &Buckets,
+    declared: &Declared,
+    observed: &Observed,
+    known: Option<Arc<Known>>,
+) -> Option<Arc<Previous>> {
+    let artifact = observed.status.artifact.as_ref()?;
+    let known = known.filter(|known| known.digest == artifact.digest)?;
+    if observed.artifact != Artifact::Stored {
+        return None;
+    }
+    let (storage, publisher, digest) = (
+        cx.kit.storage.clone(),
+        declared.publisher.clone(),
+        artifact.digest.clone(),
+    );
+    let reading = cx
+        .kit
+        .processors
+        .run(&declared.key.namespace, move || storage.tree(&publisher, &digest));
+    // it does not panic by itself; if it does, everything is fetched
+    let tree = reading.done().await.ok().flatten()?;
+    Some(Arc::new(Previous { tree, known }))
+}
+
+/// The content of an object.
+enum Content {
+    /// The same as in the previous artifact.
+    Same(Arc<Previous>),
+    Fetched(File),
+}
+
+async fn fetch(
+    cx: &Buckets,
+    declared: &Declared,
+    found: Found,
+    previous: Option<Arc<Previous>>,
+) -> Result<(Gathering, Index), Failure> {
+    let limits = Limits::default();
+    let scratch = || {
+        let scratch = cx.kit.storage.scratch();
+        scratch.map_err(|error| failure::unfetched(&declared.bucket, &chain(&error)))
+    };
+    let bucket = cx.open(declared, &found.access)?;
+    let mut gathering = Gathering::new(scratch()?, &limits);
+    if let Some(text) = &found.ignore_file {
+        let added = gathering.add(IGNORE_FILE, text, false);
+        added.map_err(|error| failure::tree(&declared.bucket, &error))?;
+    }
+    let mut index = found.index;
+    let wanted: Vec<(String, String)> = index.0.clone().into_iter().collect();
+    let getting = futures::stream::iter(wanted).map(|(key, etag)| {
+        let (previous, scratch, bucket) = (previous.as_ref(), &scratch, &bucket);
+        async move {
+            let same = previous.filter(|previous| previous.known.index.0.get(&key) == Some(&etag));
+            if let Some(previous) = same {
+                return Ok((key, Some((etag, Content::Same(Arc::clone(previous))))));
+            }
+            let got = get(cx, declared, bucket, &key, scratch()?).await?;
+            Ok::<_, Failure>((key, got.map(|(etag, file)| (etag, Content::Fetched(file)))))
+        }
+    });
+    let mut getting = std::pin::pin!(getting.buffer_unordered(FETCHED_AT_ONCE));
+    while let Some(got) = without_worker(getting.next()).await {
+        let (key, got) = got?;
+        let Some((etag, content)) = got else {
+            tracing::info!(
+                key,
+                bucket = declared.bucket,
+                "an object disappeared from its bucket"
+            );
+            index.0.remove(&key);
+            continue;
+        };
+        let (at, name) = (path(&key), declared.bucket.clone());
+        let adding = cx.kit.processors.run(&declared.key.namespace, move || {
+            let bytes = match content {
+                Content::Same(previous) => previous.tree.read(&at).map_err(|error| chain(&error)),
+                Content::Fetched(file) => read(file).map_err(|error| error.to_string()),
+            };
+            let bytes = bytes.map_err(|why| failure::unfetched(&name, &why))?;
+            let added = gathering.add(&at, &bytes, false);
+            added.map_err(|error| failure::tree(&name, &error))?;
+            Ok::<_, Failure>(gathering)
+        });
+        let added = adding.done().await;
+        gathering = added.map_err(|_| Failure::broken(Reason::BucketOperationFailed, &declared.key))??;
+        index.0.insert(key, etag);
+    }
+    Ok((gathering, index))
+}
+
+/// An object and its etag; `None` if it is gone.
+async fn get(
+    cx: &Buckets,
+    declared: &Declared,
+    bucket: &Bucket,
+    key: &str,
+    mut file: File,
+) -> Result<Option<(String, File)>, Failure> {
+    let bytes_max = Limits::default().file_bytes_max;
+    match bucket.get(key, bytes_max, &mut file).await {
+        Ok(etag) => Ok(Some((etag, file))),
+        Err(error) if error.reason() == Class::NotFound => Ok(None),
+        Err(error) => Err(failure::fetch(&declared.bucket, key, &error, cx.limit(declared))),
+    }
+}
+
+fn read(mut file: File) -> std::io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes.into())
+}

@@ -1,0 +1,69 @@
+//! Failures of a Bucket. Reasons and the beginnings of messages are those of Flux's `bucket_controller.go`
+//! (v1.9).
+
+use equate_api::meta::{ConditionType, Reason};
+use equate_bucket::{Error, PlaceError, Reason as Class};
+use equate_source::TreeError;
+
+use crate::kit::read::chain;
+use crate::kit::time_limit::TimeLimit;
+use crate::sources::failure::Failure;
+
+/// The endpoint or the name of the bucket is malformed: only another spec helps.
+pub(super) fn names(error: &PlaceError) -> Failure {
+    Failure::stalling(ConditionType::FetchFailed, Reason::UrlInvalid, chain(error))
+}
+
+/// The credentials, certificates or the proxy cannot be used.
+pub(super) fn access(message: String, is_final: bool) -> Failure {
+    match is_final {
+        true => Failure::stalling(ConditionType::FetchFailed, Reason::AuthenticationFailed, message),
+        false => Failure::passing(ConditionType::FetchFailed, Reason::AuthenticationFailed, message),
+    }
+}
+
+pub(super) fn operation(message: String) -> Failure {
+    Failure::passing(ConditionType::FetchFailed, Reason::BucketOperationFailed, message)
+}
+
+fn told(error: &Error, limit: TimeLimit) -> String {
+    match error.reason() {
+        Class::Timeout => format!("{}{}", chain(error), limit.operators()),
+        _ => chain(error),
+    }
+}
+
+pub(super) fn exists(bucket: &str, error: &Error, limit: TimeLimit) -> Failure {
+    let why = told(error, limit);
+    operation(format!("failed to confirm existence of '{bucket}' bucket: {why}"))
+}
+
+pub(super) fn absent(bucket: &str) -> Failure {
+    operation(format!("bucket '{bucket}' not found"))
+}
+
+pub(super) fn ignore_file(error: &Error, limit: TimeLimit) -> Failure {
+    let why = told(error, limit);
+    operation(format!("failed to get Etag for '.sourceignore' object: {why}"))
+}
+
+pub(super) fn list(bucket: &str, error: &Error, limit: TimeLimit) -> Failure {
+    let why = told(error, limit);
+    operation(format!(
+        "indexation of objects from bucket '{bucket}' failed: {why}"
+    ))
+}
+
+pub(super) fn fetch(bucket: &str, key: &str, error: &Error, limit: TimeLimit) -> Failure {
+    let key: String = key.chars().take(300).collect();
+    let why = told(error, limit);
+    unfetched(bucket, &format!("failed to get '{key}' object: {why}"))
+}
+
+pub(super) fn unfetched(bucket: &str, why: &str) -> Failure {
+    operation(format!("fetch from bucket '{bucket}' failed: {why}"))
+}
+
+pub(super) fn tree(bucket: &str, error: &TreeError) -> Failure {
+    unfetched(bucket, &chain(error))
+}
