@@ -163,6 +163,9 @@ pub struct ArtifactGeneratorStatus {
     /// A digest of the sources' revisions in the last reconciliation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_sources_digest: Option<String>,
+    /// Not a field of the kind: its conditions name the generation.
+    #[serde(skip)]
+    pub observed_generation: Option<i64>,
 }
 
 /// An artifact that was made.

@@ -248,9 +248,11 @@ impl Kind {
 }
 
 impl Kinds {
-    /// The groups and kinds that no controller here reconciles.
+    /// The groups and kinds that no controller here reconciles. ExternalArtifacts have none anywhere: others
+    /// write their statuses.
     pub(crate) fn without_controller(&self) -> impl Iterator<Item = (String, String)> {
-        let kinds = self.0.iter().filter(|kind| kind.controller.is_none());
+        let lacks = |kind: &&Kind| kind.controller.is_none() && kind.kind != "ExternalArtifact";
+        let kinds = self.0.iter().filter(lacks);
         kinds.map(|kind| (kind.group.to_owned(), kind.kind.to_owned()))
     }
 

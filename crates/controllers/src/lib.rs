@@ -3,6 +3,7 @@
 //! A controller is four verbs over plain values (`observe`, `decide`, `act`, `report`);
 //! everything that waits, watches or retries is in [`kit`].
 
+pub mod artifact_generator;
 mod artifact_servers;
 pub mod bucket;
 pub mod cel;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::artifact_generator::ArtifactGenerators;
 use crate::bucket::Buckets;
 use crate::git_repository::GitRepositories;
 use crate::helm_chart::HelmCharts;
@@ -25,6 +26,7 @@ pub fn all() -> ControllerSet {
         .with::<HelmCharts>()
         .with::<Buckets>()
         .with::<Kustomizations>()
+        .with::<ArtifactGenerators>()
 }
 
 /// Controllers, each as data and as a function that starts it.

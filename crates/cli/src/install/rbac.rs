@@ -101,7 +101,17 @@ fn rules(settings: &Settings) -> Value {
         // leader election
         rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),
     ];
-    own.chain(others).collect()
+    // ArtifactGenerators make and remove ExternalArtifacts
+    let mut running = settings.running.iter();
+    let makes = running.any(|about| about.kind == "ArtifactGenerator");
+    let made = makes.then(|| {
+        rule(
+            "source.toolkit.fluxcd.io",
+            &["externalartifacts"],
+            &["create", "delete"],
+        )
+    });
+    own.chain(made).chain(others).collect()
 }
 
 fn groups(controllers: &ControllerSet) -> Vec<&'static str> {

@@ -314,7 +314,7 @@ fn pod_arguments_parse() {
         .command;
     let printed = format!("{command:?}");
     for part in [
-        "controllers: [\"source-controller\", \"kustomize-controller\"]",
+        "controllers: [\"source-controller\", \"kustomize-controller\", \"source-watcher\"]",
         "enable_leader_election: true",
         "storage_path: \"/data\"",
         "storage_adv_addr: \"source-controller.$(RUNTIME_NAMESPACE).svc.cluster.local.\"",

@@ -32,7 +32,7 @@ use crate::sources::charts::HelmSettings;
 use crate::{Engine, all};
 
 /// Long enough for a busy machine.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "apps";
 pub(crate) const GIT_URL: &str = "https://local.invalid/charts";
 
@@ -148,10 +148,20 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) async fn start(settings: HelmSettings) -> Session {
+        Self::with(settings, &[], &["source-controller"]).await
+    }
+
+    /// With more kinds, and the controllers of these names.
+    pub(crate) async fn with(
+        settings: HelmSettings,
+        more: &[CustomResourceDefinition],
+        controllers: &[&str],
+    ) -> Session {
         let cluster = EmbeddedCluster::builder().build().await.unwrap();
         let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
-        for definition in [GitRepository::crd(), HelmRepository::crd(), HelmChart::crd()] {
-            let created = definitions.create(&PostParams::default(), &definition).await;
+        let own = [GitRepository::crd(), HelmRepository::crd(), HelmChart::crd()];
+        for definition in own.iter().chain(more) {
+            let created = definitions.create(&PostParams::default(), definition).await;
             created.unwrap();
         }
         let namespace: Namespace =
@@ -168,7 +178,7 @@ impl Session {
         let artifacts = folder.path().join("artifacts");
         let storage = Storage::open(artifacts, "http://source:9090", Retention::default()).unwrap();
         let engine = Engine::builder(cluster.client())
-            .controllers(all().only(&["source-controller"]))
+            .controllers(all().only(controllers))
             .mirrors(mirrors)
             .storage(storage)
             .jitter(Jitter::none())
@@ -187,6 +197,7 @@ impl Session {
     pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
         let (group, version) = match kind {
             "Secret" => ("", "v1"),
+            "ArtifactGenerator" => ("source.extensions.fluxcd.io", "v1beta1"),
             _ => ("source.toolkit.fluxcd.io", "v1"),
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -202,6 +213,7 @@ impl Session {
         object["kind"] = kind.into();
         object["apiVersion"] = match kind {
             "Secret" => "v1",
+            "ArtifactGenerator" => "source.extensions.fluxcd.io/v1beta1",
             _ => "source.toolkit.fluxcd.io/v1",
         }
         .into();

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use equate_api::extensions::ArtifactGenerator;
 use equate_api::source::{Bucket, ExternalArtifact, GitRepository, OciRepository};
 use equate_controllers::Policy;
 use equate_testkit::eventually::eventually;
@@ -224,6 +225,43 @@ async fn spec_source_ref_bucket_is_fetched_once_for_all_and_not_again_after_a_re
         crate::session::ready(&status),
         ("True".to_owned(), format!("Applied revision: {revision}"))
     );
+    session.end().await;
+}
+
+/// The archive is in the store of this process: nothing is downloaded.
+#[tokio::test]
+async fn an_artifact_generator_feeds_a_kustomization() {
+    let options = Options {
+        policy: Policy {
+            external_artifacts: true,
+            ..Policy::default()
+        },
+        ..Options::default()
+    };
+    let files = [("apps/a.yaml", &*config_map("a", "one")), ("other/x", "1")];
+    let session = Session::with(&files, options).await;
+    for definition in [ExternalArtifact::crd(), ArtifactGenerator::crd()] {
+        session.define(definition).await;
+    }
+    let spec = json!({
+        "sources": [{ "alias": "git", "kind": "GitRepository", "name": "fleet" }],
+        "artifacts": [{ "name": "apps", "copy": [{ "from": "@git/apps/**", "to": "@artifact/here/" }] }],
+    });
+    source::<ArtifactGenerator>(&session, "split", spec).await;
+    let own = json!({ "sourceRef": { "kind": "ExternalArtifact", "name": "apps" } });
+    session.kustomize("apps", "here", own).await;
+    session.value("default", "a", Some("one")).await;
+    let artifacts: Api<ExternalArtifact> = Api::namespaced(session.client.clone(), HOME);
+    let made = artifacts
+        .get("apps")
+        .await
+        .unwrap()
+        .status
+        .unwrap()
+        .artifact
+        .unwrap();
+    session.ready("apps", &made.revision).await;
+    assert!(made.revision.starts_with("latest@sha256:"), "{made:?}");
     session.end().await;
 }
 

@@ -95,10 +95,11 @@ async fn fetched(
 ) -> (SourceSeen, Option<Artifact>) {
     let SourceArtifact { artifact, publisher } = &published;
     let revision = artifact.revision.clone();
-    // a source of another shard may have the artifact of one of this process
-    if cx.kit.sources.serves_kind(ks.source_kind.as_str())
-        && let Some(tree) = cx.stored(&ks.key.namespace, publisher, &artifact.digest).await
-    {
+    // a source of another shard may have the artifact of one of this process, and ArtifactGenerators of this
+    // process make ExternalArtifacts
+    let may_be_stored =
+        ks.source_kind == SourceKind::ExternalArtifact || cx.kit.sources.serves_kind(ks.source_kind.as_str());
+    if may_be_stored && let Some(tree) = cx.stored(&ks.key.namespace, publisher, &artifact.digest).await {
         cx.kit.artifacts.release(&object_ref(&ks.key));
         return here(published, tree);
     }

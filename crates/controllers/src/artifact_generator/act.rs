@@ -1,0 +1,288 @@
+//! Composes the artifacts, publishes them, and writes the ExternalArtifacts.
+
+use std::collections::BTreeMap;
+
+use equate_api::extensions::GeneratedArtifact;
+use equate_api::meta::Reason;
+use equate_api::source::{Artifact, ExternalArtifact};
+use equate_source::{Place, Publisher, Tree};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::captures::{self, Wanted};
+use super::compose::compose;
+use super::decide::Observed;
+use super::declared::Declared;
+use super::observe::{fetching, origin};
+use super::{ABOUT, ArtifactGenerators, GENERATOR, KIND, MANAGER};
+use crate::kit::controller::Failure;
+use crate::kit::read::chain;
+use crate::sources::{SourceArtifact, draft, store};
+
+pub(super) const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Done {
+    Kept,
+    Disabled,
+    Published(Published),
+    Failed(Failure),
+}
+
+/// All artifacts of a generator. Only [`publish`] makes them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Published {
+    pub(crate) inventory: Vec<GeneratedArtifact>,
+    pub(crate) digest: String,
+}
+
+fn build(message: String) -> Failure {
+    Failure::passing(Reason::BuildFailed, message)
+}
+
+fn reconcile(message: String) -> Failure {
+    Failure::passing(Reason::ReconciliationFailed, message)
+}
+
+/// Makes all artifacts, and removes those that are not wanted any more. On failure, the artifacts that were
+/// made stay.
+pub(super) async fn publish(
+    cx: &ArtifactGenerators,
+    declared: &Declared,
+    observed: Observed,
+) -> Result<Published, Failure> {
+    let sources = observed.sources?;
+    let live = observed.live?;
+    let mut trees = BTreeMap::new();
+    for (alias, source) in &sources {
+        trees.insert(alias.clone(), tree(cx, declared, source).await?);
+    }
+    let made = composed(cx, declared, trees).await?;
+    let mut inventory = Vec::new();
+    for (wanted, tree) in made {
+        let name = wanted.artifact.name.clone();
+        let is_own = live.contains_key(&name);
+        let stored = external(cx, declared, &wanted, tree, &sources, is_own).await;
+        let stored = stored.map_err(|why| reconcile(format!("{name} reconcile failed: {why}")))?;
+        inventory.push(GeneratedArtifact {
+            digest: stored.digest,
+            filename: stored.path.rsplit('/').next().unwrap_or_default().to_owned(),
+            name,
+            namespace: declared.key.namespace.clone(),
+        });
+    }
+    let is_wanted = |name: &str| inventory.iter().any(|made| made.name == name);
+    let orphans = observed
+        .status
+        .inventory
+        .iter()
+        .filter(|made| !is_wanted(&made.name));
+    let orphans: Vec<GeneratedArtifact> = orphans.cloned().collect();
+    remove(cx, declared, &orphans).await?;
+    Ok(Published {
+        inventory,
+        digest: observed.digest,
+    })
+}
+
+async fn tree(
+    cx: &ArtifactGenerators,
+    declared: &Declared,
+    source: &SourceArtifact,
+) -> Result<Tree, Failure> {
+    let (storage, publisher, digest) = (
+        cx.kit.storage.clone(),
+        source.publisher.clone(),
+        source.artifact.digest.clone(),
+    );
+    if let Some(known) = storage.known_tree(&publisher, &digest) {
+        return Ok(known);
+    }
+    let reading = move || storage.tree(&publisher, &digest);
+    let reading = cx.kit.processors.run(&declared.key.namespace, reading);
+    // it does not panic by itself; if it does, the artifact counts as absent
+    let found = reading.done().await.ok().flatten();
+    found.ok_or_else(|| {
+        fetching(&format!(
+            "fetch sources failed: the store of this process has no artifact {} of {}; \
+             run the controllers of its sources and of ArtifactGenerators in one process",
+            source.artifact.digest,
+            source.publisher.place()
+        ))
+    })
+}
+
+async fn composed(
+    cx: &ArtifactGenerators,
+    declared: &Declared,
+    trees: BTreeMap<String, Tree>,
+) -> Result<Vec<(Wanted, Tree)>, Failure> {
+    let (artifacts, pattern) = (declared.artifacts.clone(), declared.pattern.clone());
+    let storage = cx.kit.storage.clone();
+    let composing = cx.kit.processors.run(&declared.key.namespace, move || {
+        let wanted = captures::wanted(&artifacts, pattern.as_deref(), &trees);
+        let wanted = wanted.map_err(|why| {
+            Failure::stalled(
+                Reason::BuildFailed,
+                format!("failed to expand path pattern: {why}"),
+            )
+        })?;
+        let scratch = || storage.scratch().map_err(|error| chain(&error));
+        let made = wanted.into_iter().map(|wanted| {
+            let tree = compose(&wanted.artifact, &trees, &scratch);
+            let name = &wanted.artifact.name;
+            let tree = tree.map_err(|why| build(format!("{name} build failed: {why}")))?;
+            Ok((wanted, tree))
+        });
+        made.collect::<Result<Vec<_>, Failure>>()
+    });
+    let composed = composing.done().await;
+    composed.map_err(|_| build("internal error; see the controller's log".to_owned()))?
+}
+
+/// Writes one ExternalArtifact. Its archive belongs to its uid, so the object comes first.
+async fn external(
+    cx: &ArtifactGenerators,
+    declared: &Declared,
+    wanted: &Wanted,
+    tree: Tree,
+    sources: &BTreeMap<String, SourceArtifact>,
+    is_own: bool,
+) -> Result<Artifact, String> {
+    let (namespace, name) = (&declared.key.namespace, &wanted.artifact.name);
+    let api = cx.api(namespace);
+    if !is_own {
+        let found = api.get_opt(name).await.map_err(|error| chain(&error))?;
+        let own = |object: &ExternalArtifact| {
+            let labels = object.metadata.labels.as_ref();
+            labels.and_then(|labels| labels.get(GENERATOR)) == Some(&declared.uid)
+        };
+        if found.is_some_and(|object| !own(&object)) {
+            return Err(format!(
+                "ExternalArtifact {namespace}/{name} is not of this generator; delete it, or choose another name"
+            ));
+        }
+    }
+    let params = PatchParams::apply(MANAGER).force();
+    let applied = api
+        .patch(name, &params, &Patch::Apply(object(declared, wanted)))
+        .await;
+    let applied = applied.map_err(|error| format!("failed to apply ExternalArtifact: {}", chain(&error)))?;
+    let place = Place::new(KIND, namespace, name).map_err(|error| chain(&error))?;
+    let publisher = Publisher::new(place, applied.metadata.uid.clone().unwrap_or_default());
+    let (storage, revision) = (cx.kit.storage.clone(), format!("files:{}", tree.id()));
+    let storing = cx
+        .kit
+        .processors
+        .run(namespace, move || storage.publish(&publisher, &revision, &tree));
+    let stored = storing.done().await;
+    let stored = stored.map_err(|_| "internal error; see the controller's log".to_owned())?;
+    let mut artifact = draft::artifact(&stored.map_err(|error| chain(&error))?);
+    let of = |alias: &Option<String>| {
+        let alias = alias.as_deref().and_then(|alias| alias.strip_prefix('@'))?;
+        sources.get(alias)
+    };
+    artifact.revision = match of(&wanted.artifact.revision) {
+        Some(source) => source.artifact.revision.clone(),
+        None => format!("latest@{}", artifact.digest),
+    };
+    if let Some(source) = of(&wanted.artifact.origin_revision) {
+        artifact
+            .metadata
+            .insert(ORIGIN_REVISION.to_owned(), origin(source));
+    }
+    let before = applied
+        .status
+        .as_ref()
+        .and_then(|status| status.artifact.as_ref());
+    if before == Some(&artifact) {
+        return Ok(artifact);
+    }
+    let status = status(&applied, &artifact);
+    let patched = api.patch_status(name, &params, &Patch::Apply(status)).await;
+    patched.map_err(|error| format!("failed to patch ExternalArtifact status: {}", chain(&error)))?;
+    Ok(artifact)
+}
+
+fn object(declared: &Declared, wanted: &Wanted) -> Value {
+    let mut labels = declared.metadata.labels.clone();
+    labels.extend(wanted.labels.clone());
+    labels.insert("app.kubernetes.io/managed-by".to_owned(), MANAGER.to_owned());
+    labels.insert(GENERATOR.to_owned(), declared.uid.clone());
+    let (namespace, name) = (&declared.key.namespace, &wanted.artifact.name);
+    let mut metadata = json!({ "name": name, "namespace": namespace, "labels": labels });
+    if !declared.metadata.annotations.is_empty() {
+        metadata["annotations"] = json!(declared.metadata.annotations);
+    }
+    json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": KIND,
+        "metadata": metadata,
+        "spec": {
+            "sourceRef": {
+                "apiVersion": format!("{}/{}", ABOUT.group, ABOUT.version),
+                "kind": ABOUT.kind,
+                "name": declared.key.name,
+                "namespace": namespace,
+            },
+        },
+    })
+}
+
+fn status(object: &ExternalArtifact, artifact: &Artifact) -> Value {
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+    json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": KIND,
+        "metadata": { "name": object.metadata.name, "namespace": object.metadata.namespace },
+        "status": {
+            "artifact": artifact,
+            "conditions": [{
+                "type": "Ready",
+                "status": "True",
+                "reason": "Succeeded",
+                "message": "Artifact is ready",
+                "observedGeneration": object.metadata.generation,
+                "lastTransitionTime": Time(now),
+            }],
+        },
+    })
+}
+
+/// Removes ExternalArtifacts of this generator, and their archives.
+pub(super) async fn remove(
+    cx: &ArtifactGenerators,
+    declared: &Declared,
+    made: &[GeneratedArtifact],
+) -> Result<(), Failure> {
+    if made.is_empty() {
+        return Ok(());
+    }
+    let live = cx.live(declared).await;
+    let live =
+        live.map_err(|error| reconcile(format!("error listing external artifacts: {}", chain(&error))))?;
+    for made in made {
+        let failed =
+            |why: String| reconcile(format!("failed to delete ExternalArtifact {}: {why}", made.name));
+        let mut own = live.iter();
+        // another generator may have taken the name
+        if !own.any(|object| object.metadata.name.as_ref() == Some(&made.name)) {
+            continue;
+        }
+        let deleted = cx
+            .api(&declared.key.namespace)
+            .delete(&made.name, &DeleteParams::default())
+            .await;
+        match deleted {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(failed(chain(&error))),
+        }
+        let place = Place::new(KIND, &declared.key.namespace, &made.name);
+        let place = place.map_err(|error| failed(chain(&error)))?;
+        store::remove(&cx.kit.storage, place).await.map_err(failed)?;
+    }
+    Ok(())
+}
