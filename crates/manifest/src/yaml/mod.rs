@@ -9,6 +9,7 @@
 //! collections or null, recursive anchors, and input beyond the limits in [`Options`]. Comments are dropped.
 
 mod copies;
+mod edit;
 mod emit;
 mod error;
 mod fold;
@@ -22,6 +23,7 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 
+pub use edit::{EditError, Splice, append_item, apply, insert_after, remove, set};
 pub use emit::{natural_order, to_string};
 pub use error::{Fault, YamlError};
 pub use load::{Document, Duplicate, Duplicates, Folded, Options, Watch, load, load_first, load_watched};

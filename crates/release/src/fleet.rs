@@ -1,0 +1,340 @@
+//! All environments of a tree, built.
+//!
+//! A unit is one directory that is built on its own: a service's, or a whole environment's. A unit that does
+//! not build keeps its error and hides nothing else.
+
+use crate::artifact::Artifact;
+use crate::config::{Config, Place, is_directory, join};
+use crate::field::{self, Field};
+use equate_kustomize::{Inputs, Spec, Tree};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Names of directories that name no service.
+const SHARED: [&str; 8] = [
+    "base",
+    "bases",
+    "common",
+    "components",
+    "shared",
+    "overlays",
+    "default",
+    "kustomize",
+];
+
+/// The units of all environments.
+#[derive(Debug, Clone, Default)]
+pub struct Fleet {
+    /// The units, in the order of environments and directories.
+    pub units: Vec<Unit>,
+}
+
+/// A directory that is built on its own.
+#[derive(Debug, Clone)]
+pub struct Unit {
+    /// Its place.
+    pub place: Place,
+    /// Its objects, or the error of the build.
+    pub state: Result<Built, String>,
+}
+
+/// The objects of a unit.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The objects in the order of the build.
+    pub objects: Vec<Object>,
+    /// The inputs that the build read.
+    pub inputs: Inputs,
+    /// The version fields by service.
+    pub services: BTreeMap<String, Vec<Member>>,
+}
+
+/// An object of a unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Object {
+    /// `Deployment shop/cart`.
+    pub id: String,
+    /// Its content.
+    pub value: Value,
+    /// The file that declares it.
+    pub origin: String,
+}
+
+/// A version field of a service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// The index of the object.
+    pub object: usize,
+    /// The field.
+    pub field: Field,
+}
+
+impl Built {
+    /// The versions of a service.
+    pub fn artifact(&self, service: &str) -> Artifact {
+        let mut artifact = Artifact::default();
+        for member in self.services.get(service).into_iter().flatten() {
+            if !member.field.version.is_empty() {
+                artifact.add(member.field.subject.clone(), member.field.version.clone());
+            }
+        }
+        artifact
+    }
+}
+
+impl Unit {
+    /// Builds a unit.
+    pub fn build(tree: &dyn Tree, config: &Config, place: Place) -> Self {
+        let state = build(tree, config, &place);
+        Self { place, state }
+    }
+
+    /// Whether a change of these paths may change the unit. Always true for a unit that does not build.
+    pub fn reads_any<'p>(&self, paths: impl IntoIterator<Item = &'p str>) -> bool {
+        let Ok(built) = &self.state else {
+            return true;
+        };
+        let read: BTreeSet<&str> = built.inputs.paths().collect();
+        paths.into_iter().any(|path| {
+            let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+            above.chain([path, ""]).any(|part| read.contains(part))
+        })
+    }
+}
+
+impl Fleet {
+    /// Builds all environments.
+    pub fn build(tree: &dyn Tree, config: &Config) -> Self {
+        let environments: Vec<&str> = config.environments().collect();
+        let places = config.services.pattern().places(tree, &environments);
+        let units = places
+            .into_iter()
+            .filter(|place| has_files(tree, &place.directory))
+            .map(|place| Unit::build(tree, config, place));
+        Self {
+            units: units.collect(),
+        }
+    }
+
+    /// Builds the units of one service, or all units of environments that have many services each.
+    pub fn of_services(tree: &dyn Tree, config: &Config, services: &[&str]) -> Self {
+        let pattern = config.services.pattern();
+        if !pattern.has_service() || services.is_empty() {
+            return Self::build(tree, config);
+        }
+        let mut units = Vec::new();
+        for environment in config.environments() {
+            for service in services {
+                let directory = pattern.directory(environment, service);
+                if is_directory(tree, &directory) && has_files(tree, &directory) {
+                    let place = Place {
+                        environment: environment.to_owned(),
+                        service: Some((*service).to_owned()),
+                        directory,
+                    };
+                    units.push(Unit::build(tree, config, place));
+                }
+            }
+        }
+        Self { units }
+    }
+
+    /// The unit of a service in an environment.
+    pub fn unit(&self, environment: &str, service: &str) -> Option<usize> {
+        self.units.iter().position(|unit| {
+            unit.place.environment == environment
+                && match (&unit.place.service, &unit.state) {
+                    (Some(name), _) => name == service,
+                    (None, Ok(built)) => built.services.contains_key(service),
+                    (None, Err(_)) => false,
+                }
+        })
+    }
+
+    /// The versions of a service in an environment; `None` if it is not there or does not build.
+    pub fn artifact(&self, environment: &str, service: &str) -> Option<Artifact> {
+        let unit = &self.units[self.unit(environment, service)?];
+        Some(unit.state.as_ref().ok()?.artifact(service))
+    }
+
+    /// The names of all services.
+    pub fn services(&self) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        for unit in &self.units {
+            match (&unit.place.service, &unit.state) {
+                (Some(name), _) => {
+                    names.insert(name.as_str());
+                }
+                (None, Ok(built)) => names.extend(built.services.keys().map(String::as_str)),
+                (None, Err(_)) => {}
+            }
+        }
+        names
+    }
+
+    /// The number of version fields.
+    pub fn fields(&self) -> usize {
+        let built = self.units.iter().filter_map(|unit| unit.state.as_ref().ok());
+        built.flat_map(|built| built.services.values()).map(Vec::len).sum()
+    }
+
+    /// Whether an environment has a unit that does not build, and its error.
+    pub fn fault(&self, environment: &str, service: &str) -> Option<&str> {
+        let unit = self.units.iter().find(|unit| {
+            unit.place.environment == environment
+                && unit.place.service.as_deref().is_none_or(|name| name == service)
+                && unit.state.is_err()
+        });
+        unit.and_then(|unit| unit.state.as_ref().err()).map(String::as_str)
+    }
+}
+
+/// Whether a directory contains files, and not only directories of something else.
+fn has_files(tree: &dyn Tree, directory: &str) -> bool {
+    let entries = tree.list(directory).unwrap_or_default();
+    !entries.is_empty()
+}
+
+fn build(tree: &dyn Tree, config: &Config, place: &Place) -> Result<Built, String> {
+    let spec = Spec {
+        path: place.directory.clone(),
+        ..Spec::default()
+    };
+    let built = equate_kustomize::build(tree, &spec).map_err(|error| in_one_line(&error))?;
+    let objects: Vec<Object> = built
+        .objects
+        .into_iter()
+        .map(|resource| Object {
+            id: id(&resource.object),
+            origin: resource.origin.path,
+            value: resource.object.into_value(),
+        })
+        .collect();
+    let services = services(tree, config, place, &objects);
+    Ok(Built {
+        objects,
+        inputs: built.inputs,
+        services,
+    })
+}
+
+fn in_one_line(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn id(object: &equate_manifest::object::Object) -> String {
+    let (kind, namespace, name) = (object.kind(), object.namespace(), object.name());
+    match namespace {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+fn services(
+    tree: &dyn Tree,
+    config: &Config,
+    place: &Place,
+    objects: &[Object],
+) -> BTreeMap<String, Vec<Member>> {
+    let mut services: BTreeMap<String, Vec<Member>> = BTreeMap::new();
+    if let Some(service) = &place.service {
+        services.insert(service.clone(), Vec::new());
+    }
+    let children = match place.service {
+        Some(_) => Vec::new(),
+        None => children(tree, &place.directory),
+    };
+    for (at, object) in objects.iter().enumerate() {
+        let fields = field::of(&object.value, &config.values);
+        if fields.is_empty() {
+            continue;
+        }
+        let service = match &place.service {
+            Some(service) => service.clone(),
+            None => service_of(object, &children),
+        };
+        let members = services.entry(service).or_default();
+        members.extend(fields.into_iter().map(|field| Member { object: at, field }));
+    }
+    services
+}
+
+/// A service of an environment's own directory: the child that declares the object, else the object's name.
+fn service_of(object: &Object, children: &[String]) -> String {
+    let child = children.iter().find(|child| {
+        let rest = object.origin.strip_prefix(child.as_str());
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    });
+    let named = child.and_then(|child| child.rsplit('/').next());
+    if let Some(name) = named.filter(|name| !SHARED.contains(name)) {
+        return name.to_owned();
+    }
+    let (_, kind) = field::group_and_kind(&object.value);
+    let name = field::name(&object.value);
+    if matches!(kind, "HelmRelease" | "OCIRepository") {
+        return name.to_owned();
+    }
+    let label = object
+        .value
+        .pointer("/metadata/labels/app.kubernetes.io~1name")
+        .and_then(Value::as_str);
+    label.unwrap_or(name).to_owned()
+}
+
+/// The directories among the resources of a kustomization.
+fn children(tree: &dyn Tree, directory: &str) -> Vec<String> {
+    let names = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+    let text = names
+        .into_iter()
+        .find_map(|name| tree.read(&join(directory, name)).ok());
+    let Some(text) = text.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok()) else {
+        return Vec::new();
+    };
+    let documents = crate::site::documents(text).unwrap_or_default();
+    let mut found = Vec::new();
+    for document in &documents {
+        for key in ["resources", "bases", "components"] {
+            let Some(Value::Array(entries)) = document.value.get(key) else {
+                continue;
+            };
+            for entry in entries.iter().filter_map(Value::as_str) {
+                let path = resolve(directory, entry);
+                if let Some(path) = path.filter(|path| is_directory(tree, path)) {
+                    found.push(path);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// A relative path from a directory; `None` outside the tree.
+fn resolve(directory: &str, path: &str) -> Option<String> {
+    let mut segments: Vec<&str> = directory.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                segments.pop()?;
+            }
+            part => segments.push(part),
+        }
+    }
+    Some(segments.join("/"))
+}
+
+/// Whether a pattern names a directory that contains a path.
+pub(crate) fn is_within(directory: &str, path: &str) -> bool {
+    path.strip_prefix(directory)
+        .is_some_and(|rest| rest.starts_with('/') || directory.is_empty())
+}
