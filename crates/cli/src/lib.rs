@@ -32,6 +32,7 @@ mod objects;
 mod reconcile;
 #[cfg(test)]
 mod reference;
+mod release;
 mod schemaless;
 mod served;
 mod status;
@@ -117,6 +118,14 @@ impl App {
             Command::Reconcile(args) => runtime.block_on(reconcile::run(args, kinds))?,
             Command::Suspend(args) => runtime.block_on(suspend::run_suspend(args, kinds))?,
             Command::Resume(args) => runtime.block_on(suspend::run_resume(args, kinds))?,
+            Command::Init(args) => release::init::run(&args)?,
+            Command::Matrix(args) => release::matrix::run(&args)?,
+            Command::Promote(args) => return Ok(release::promote::promote(&args, runtime)?),
+            Command::Release(args) => return Ok(release::promote::release(&args, runtime)?),
+            Command::Rollback(args) => return Ok(release::promote::rollback(&args, runtime)?),
+            Command::Hold(args) => return Ok(release::holds::hold(&args)?),
+            Command::Unhold(args) => return Ok(release::holds::unhold(&args)?),
+            Command::History(args) => release::history::run(&args)?,
             Command::Api(args) => runtime.block_on(api::run(args))?,
             Command::Version(args) => {
                 version::print(&args, &mut std::io::stdout()).map_err(StdoutError::from)?;

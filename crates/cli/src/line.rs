@@ -8,8 +8,8 @@
 use crate::connection::{self, ClusterOptions};
 use crate::kinds::Kinds;
 use crate::{
-    api, artifact, build, controllers, diff, events, explain, flux, get, install, manual, reconcile, suspend,
-    template, tree, up, version,
+    api, artifact, build, controllers, diff, events, explain, flux, get, install, manual, reconcile, release,
+    suspend, template, tree, up, version,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -86,6 +86,22 @@ pub(crate) enum Command {
     Suspend(suspend::Suspend),
     /// Resume reconciliation of Flux objects and wait until they are ready.
     Resume(suspend::Resume),
+    /// Write an `equate.yaml` with the environments and services of this repository.
+    Init(release::init::Args),
+    /// Show the version of each service in each environment.
+    Matrix(release::matrix::Args),
+    /// Bring the versions of services from one environment to the next.
+    Promote(Box<release::promote::Promote>),
+    /// Set the version of a service in an environment.
+    Release(Box<release::promote::Release>),
+    /// Bring services in an environment back to the version before.
+    Rollback(Box<release::promote::Rollback>),
+    /// Keep a service in an environment at its version.
+    Hold(Box<release::holds::Hold>),
+    /// End the hold of a service in an environment.
+    Unhold(Box<release::holds::Unhold>),
+    /// Show who changed which version, and when.
+    History(Box<release::history::Args>),
     /// Serve only the embedded Kubernetes API, without Equate's controllers, until interrupted.
     Api(api::Args),
     /// Print the version of this program.
@@ -111,11 +127,16 @@ pub(crate) enum Command {
 /// The options that select a cluster and namespace.
 const CLUSTER_OPTIONS: [&str; 3] = ["kubeconfig", "context", "namespace"];
 /// Commands that use none of these options, and hide them from their help.
-const WITHOUT_CLUSTER: [&str; 8] = [
+const WITHOUT_CLUSTER: [&str; 13] = [
     "up",
     "build",
     "push",
     "pull",
+    "init",
+    "matrix",
+    "hold",
+    "unhold",
+    "history",
     "api",
     "version",
     "completion",

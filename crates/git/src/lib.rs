@@ -2,12 +2,13 @@
 //!
 //! All calls block, so callers run them on dedicated threads. No subprocess, hook or filter runs. The
 //! user's and the system's git configuration is not read, nothing prompts, and source repositories are
-//! never written. A caller can give the user's own credentials for named repositories.
+//! never written, except through [`WritableRepository`]. A caller can give the user's own credentials for named repositories.
 //!
 //! * [`Mirrors`] resolves and fetches. It keeps one bare mirror per URL and credential, or reads a local
 //!   directory in place of a URL.
 //! * [`Commit`] and [`Tree`] give access to fetched content.
 //! * [`Commit::verify`] and [`Tag::verify`] return the signer.
+//! * [`WritableRepository`] commits to a branch of a clone, or of its upstream by a push.
 //! * [`watch()`] reports moved refs of a local repository; [`LocalRepository`] describes it.
 
 mod commit;
@@ -18,6 +19,7 @@ mod limits;
 mod local;
 mod mirror;
 mod mirrors;
+mod objects;
 mod own;
 mod reference;
 mod remote;
@@ -29,6 +31,7 @@ mod submodule;
 mod transport;
 mod tree;
 mod watch;
+mod writable;
 
 pub use commit::{Commit, Signature};
 pub use fetch::FetchError;
@@ -37,6 +40,7 @@ pub use kind::Kind;
 pub use limits::Limits;
 pub use local::{Head, LocalRepository, OpenError, TreeishError};
 pub use mirrors::Mirrors;
+pub use objects::{Changes, Draft, Identity, ObjectsError};
 pub use own::{CredentialSource, OwnCredentials, OwnRemote};
 pub use reference::{DEFAULT_BRANCH, InvalidReference, ParseRevisionError, Reference, Revision};
 pub use remote::{ByteBudget, Credentials, Proxy, ProxyError, Remote, TIMEOUT, UrlError, host};
@@ -47,3 +51,4 @@ pub use submodule::{ModulesError, Submodule, SubmoduleError, SubmoduleUrlError};
 pub use transport::{RemoteError, SshAlgorithmError, SshAlgorithms};
 pub use tree::{BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
 pub use watch::{Watch, WatchError, watch};
+pub use writable::{ChangeError, Past, Upstream, WritableRepository, Written};

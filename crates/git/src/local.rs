@@ -63,16 +63,10 @@ pub enum OpenError {
 impl LocalRepository {
     /// Finds the repository of a directory, in it or in one of its parents, and inspects it once.
     pub fn discover(path: &Path) -> Result<Self, OpenError> {
-        let start = path.canonicalize().map_err(|_| OpenError::NoRepository {
-            path: path.to_owned(),
-        })?;
-        let found = start.ancestors().find(|directory| is_repository(directory));
-        let found = found.ok_or_else(|| OpenError::NoRepository {
-            path: path.to_owned(),
-        })?;
-        let store = Store::open(found, None)?;
+        let found = discover_root(path)?;
+        let store = Store::open(&found, None)?;
         store.with(|repository| {
-            let root = repository.workdir().unwrap_or(found).to_owned();
+            let root = repository.workdir().unwrap_or(&found).to_owned();
             let read = |source| OpenError::Read {
                 root: root.clone(),
                 source,
@@ -150,6 +144,15 @@ impl LocalRepository {
     }
 }
 
+pub(crate) fn discover_root(path: &Path) -> Result<PathBuf, OpenError> {
+    let absent = || OpenError::NoRepository {
+        path: path.to_owned(),
+    };
+    let start = path.canonicalize().map_err(|_| absent())?;
+    let found = start.ancestors().find(|directory| is_repository(directory));
+    found.map(Path::to_owned).ok_or_else(absent)
+}
+
 /// A linked worktree's `.git` is a file.
 fn is_repository(directory: &Path) -> bool {
     let git = directory.join(".git");
@@ -160,7 +163,7 @@ fn bare(directory: &Path) -> bool {
     directory.join("HEAD").is_file() && directory.join("objects").is_dir() && directory.join("refs").is_dir()
 }
 
-fn head(repository: &gix::Repository) -> Result<Head, gix::Error> {
+pub(crate) fn head(repository: &gix::Repository) -> Result<Head, gix::Error> {
     let head = repository.head()?;
     let branch = head.referent_name().map(|name| name.shorten().to_string());
     Ok(match (branch, head.id()) {

@@ -109,6 +109,14 @@ impl Mirrors {
         self.own.as_ref()?.advice_to_allow(url)
     }
 
+    pub(crate) fn parts(&self) -> (&Clients, &Limits) {
+        (&self.shared.clients, &self.shared.limits)
+    }
+
+    pub(crate) fn own(&self) -> Option<&OwnCredentials> {
+        self.own.as_deref()
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.shared.limits
     }

@@ -35,10 +35,12 @@ use crate::{
 
 mod http;
 mod pack;
+mod push;
 mod ssh;
 mod watchdog;
 
 pub(crate) use http::{Answer, Ask, Clients};
+pub(crate) use push::{Pushed, RefUpdate};
 pub use ssh::{SshAlgorithmError, SshAlgorithms};
 use watchdog::Watchdog;
 
@@ -282,6 +284,19 @@ impl Session {
         limits: &Limits,
         deadline: Instant,
     ) -> Result<Self, SessionError> {
+        let service = Service::UploadPack;
+        Self::open_for(service, clients, remote, endpoint, credentials, limits, deadline)
+    }
+
+    pub(crate) fn open_for(
+        service: Service,
+        clients: &Clients,
+        remote: &Remote,
+        endpoint: &Endpoint,
+        credentials: &Credentials,
+        limits: &Limits,
+        deadline: Instant,
+    ) -> Result<Self, SessionError> {
         let shared = Shared {
             deadline,
             timeout: remote.timeout,
@@ -309,7 +324,7 @@ impl Session {
             }
             Scheme::Ssh => {
                 let (transport, cut) =
-                    ssh::connect(clients, endpoint, remote.proxy.as_ref(), credentials, &shared)
+                    ssh::connect(clients, endpoint, remote.proxy.as_ref(), credentials, &shared, service)
                         .map_err(&failed)?;
                 let fire = move || {
                     interrupt.store(true, Ordering::Release);
@@ -326,7 +341,7 @@ impl Session {
         let nobody = |_| Ok(None);
         let shaken = gix::protocol::handshake(
             &mut transport,
-            Service::UploadPack,
+            service,
             nobody,
             Vec::new(),
             &mut gix::progress::Discard,

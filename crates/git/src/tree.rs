@@ -3,7 +3,11 @@
 //! Remote content is untrusted: names that would leave the tree are refused, and walks and reads obey
 //! [`Limits`].
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use gix::{ObjectId, objs::tree::EntryKind};
@@ -229,6 +233,63 @@ impl Tree {
     pub fn subtree(&self, path: &str) -> Result<Option<Tree>, TreeError> {
         let found = self.lookup(path)?.filter(|(kind, _)| *kind == EntryKind::Tree);
         Ok(found.map(|(_, id)| Self { id, ..self.clone() }))
+    }
+
+    /// The paths of files, links and submodules that differ from another tree of the same repository.
+    pub fn changed(&self, other: &Self) -> Result<Vec<String>, TreeError> {
+        let mut changed = Vec::new();
+        self.differences(Some(self.id), Some(other.id), "", 0, &mut changed)?;
+        Ok(changed)
+    }
+
+    fn differences(
+        &self,
+        one: Option<ObjectId>,
+        other: Option<ObjectId>,
+        directory: &str,
+        depth: usize,
+        changed: &mut Vec<String>,
+    ) -> Result<(), TreeError> {
+        if one == other {
+            return Ok(());
+        }
+        if depth > self.limits.depth_max {
+            let (path, max) = (directory.to_owned(), self.limits.depth_max);
+            return Err(TreeError::Depth { path, max });
+        }
+        let children = |id: Option<ObjectId>| -> Result<BTreeMap<String, Node>, TreeError> {
+            let Some(id) = id else {
+                return Ok(BTreeMap::new());
+            };
+            let children = self.at(TreeId(id)).children()?;
+            Ok(children.into_iter().map(|child| (child.name, child.node)).collect())
+        };
+        let (one, other) = (children(one)?, children(other)?);
+        let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+        for name in names {
+            let (left, right) = (one.get(name), other.get(name));
+            if left == right {
+                continue;
+            }
+            let path = match directory {
+                "" => name.clone(),
+                directory => format!("{directory}/{name}"),
+            };
+            let is_leaf = |node: Option<&Node>| matches!(node, Some(Node::Leaf(..)));
+            let below = |node: Option<&Node>| match node {
+                Some(Node::Directory(id)) => Some(id.0),
+                Some(Node::Leaf(..)) | None => None,
+            };
+            if is_leaf(left) || is_leaf(right) {
+                changed.push(path.clone());
+            }
+            if changed.len() > self.limits.entries_max {
+                let max = self.limits.entries_max;
+                return Err(TreeError::Entries { max });
+            }
+            self.differences(below(left), below(right), &path, depth + 1, changed)?;
+        }
+        Ok(())
     }
 
     /// The file, link or submodule at a path.

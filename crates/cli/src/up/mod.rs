@@ -11,7 +11,7 @@ mod endpoints;
 mod entry;
 mod live;
 mod once;
-mod own_credentials;
+pub(crate) mod own_credentials;
 mod repository;
 mod run;
 mod screen;

@@ -108,7 +108,7 @@ impl Options {
             };
             sources.push(self.password(path, named)?);
         }
-        sources.extend(sources_of(places));
+        sources.extend(own_sources(places));
         let mut own = OwnCredentials::new(sources);
         if let Some(url) = url {
             own = own.for_repository(url);
@@ -171,7 +171,8 @@ fn is_http(remote: &OwnRemote) -> bool {
     matches!(remote.scheme, "http" | "https")
 }
 
-fn sources_of(places: Places) -> Vec<CredentialSource> {
+/// The places of the user's own credentials, in the order in which they are tried.
+pub(crate) fn own_sources(places: Places) -> Vec<CredentialSource> {
     let Places {
         home,
         netrc,
@@ -441,7 +442,7 @@ mod tests {
                 github_server: server.map(str::to_owned),
                 ..Places::default()
             };
-            let sources = sources_of(places);
+            let sources = own_sources(places);
             let named = sources
                 .into_iter()
                 .find(|source| source.name == "GITHUB_TOKEN")

@@ -13,6 +13,7 @@ mod example;
 mod fleet;
 mod inflate;
 mod install;
+mod promote;
 mod session;
 mod template;
 mod webhook;

@@ -1,13 +1,13 @@
 //! SSH in this process, without outside configuration.
 //!
 //! It uses no program, configuration file, environment or forwarding, no agent but a given one, no other key or known host
-//! than the given ones, and never prompts. One connection runs one command, `git-upload-pack`, with its
+//! than the given ones, and never prompts. One connection runs one command, `git-upload-pack` or `git-receive-pack`, with its
 //! path quoted for the remote shell.
 
 use std::sync::{Arc, Weak};
 
 use gix::protocol::transport::{
-    Protocol,
+    Protocol, Service,
     client::{blocking_io::Transport, git::ConnectMode, git::blocking_io::Connection},
 };
 
@@ -51,6 +51,7 @@ pub(super) fn connect(
     proxy: Option<&Proxy>,
     credentials: &Credentials,
     shared: &Shared,
+    service: Service,
 ) -> Result<(Box<dyn Transport + Send>, Cut), Failure> {
     let (Credentials::Ssh { known_hosts, .. } | Credentials::SshAgent { known_hosts, .. }) = credentials
     else {
@@ -87,7 +88,7 @@ pub(super) fn connect(
         // 1.
         let asked = open.channel.set_env(false, "GIT_PROTOCOL", "version=2").await;
         asked.map_err(ended)?;
-        let command = format!("git-upload-pack {}", quoted(&remote_path(endpoint)));
+        let command = format!("{} {}", service.as_str(), quoted(&remote_path(endpoint)));
         open.channel.exec(true, command).await.map_err(ended)?;
         Ok::<_, Failure>(open)
     };

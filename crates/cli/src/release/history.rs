@@ -1,0 +1,155 @@
+//! `equate history`: the changes of versions, from git alone.
+
+use super::repository::{Place, tree_of};
+use super::{Output, ReleaseError, past, text};
+use crate::table::{Table, Value, colour};
+use equate_release::fleet::Fleet;
+use equate_release::history::Entry;
+use equate_release::plan::{self, PlanError};
+use equate_release::record::{Record, versions};
+use equate_release::rules::span;
+use jiff::Timestamp;
+use serde_json::json;
+use std::ops::ControlFlow;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # Show the last changes of a service in production
+  equate history checkout --env prod-eu
+  # Show the last 50 changes of all services as JSON
+  equate history -n 50 -o json")]
+pub(crate) struct Args {
+    /// Services (default: all).
+    #[arg(value_name = "SERVICE")]
+    services: Vec<String>,
+    /// Environment or group (default: all).
+    #[arg(short, long, value_name = "ENVIRONMENT")]
+    env: Option<String>,
+    /// Maximum number of changes.
+    #[arg(short = 'c', long, default_value_t = 20, value_name = "NUMBER")]
+    count: usize,
+    #[command(flatten)]
+    place: Place,
+    /// Output format.
+    #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
+    output: Output,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
+    let repository = args.place.open()?;
+    let commit = repository.tip()?;
+    let tree = tree_of(&commit);
+    let config = plan::config(&tree)?;
+    let environments: Option<Vec<&str>> = match &args.env {
+        None => None,
+        Some(name) => Some(config.resolve(name).ok_or_else(|| PlanError::Environment {
+            name: name.clone(),
+            known: config.environments().map(str::to_owned).collect(),
+        })?),
+    };
+    let services: Vec<&str> = args.services.iter().map(String::as_str).collect();
+    let fleet = match services.is_empty() || !config.services.pattern().has_service() {
+        true => Fleet::build(&tree, &config),
+        false => Fleet::default(),
+    };
+    let mut places = past::places(&config, &fleet, &services);
+    if let Some(environments) = &environments {
+        places.retain(|place| environments.contains(&place.environment.as_str()));
+    }
+    let mut entries: Vec<(Entry, Option<Record>)> = Vec::new();
+    past::walk(&repository, &commit, &config, places, |entry| {
+        if services.is_empty() || services.contains(&entry.service.as_str()) {
+            let record = repository.record(&entry.commit.id, &entry.commit.message);
+            entries.push((entry, record));
+        }
+        match entries.len() >= args.count {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    match args.output {
+        Output::Text | Output::Wide => print_table(&entries, args.output == Output::Wide),
+        Output::Json | Output::Yaml => {
+            let entries: Vec<serde_json::Value> = entries.iter().map(data).collect();
+            Ok(text::print_data(args.output, &json!({"changes": entries}))?)
+        }
+    }
+}
+
+fn intent(record: Option<&Record>) -> String {
+    record.map_or_else(|| "by hand".to_owned(), |record| record.intent.to_string())
+}
+
+fn label(entry: &Entry, artifact: Option<&equate_release::artifact::Artifact>) -> String {
+    let other = match artifact == entry.before.as_ref() {
+        true => entry.after.as_ref(),
+        false => entry.before.as_ref(),
+    };
+    match (artifact, other) {
+        (None, _) => "-".to_owned(),
+        (Some(artifact), Some(other)) => artifact.label_beside(&entry.service, other),
+        (Some(artifact), None) => artifact.label(&entry.service),
+    }
+}
+
+fn print_table(entries: &[(Entry, Option<Record>)], wide: bool) -> Result<(), ReleaseError> {
+    if entries.is_empty() {
+        eprintln!("no change of a version");
+        return Ok(());
+    }
+    let now = Timestamp::now();
+    let header = vec!["AGE", "SERVICE", "ENVIRONMENT", "VERSION", "BEFORE", "BY", "COMMIT", "WHY"];
+    let mut table = Table::new(header, colour());
+    for (entry, record) in entries {
+        let commit = match wide {
+            true => entry.commit.id.clone(),
+            false => entry.commit.id.chars().take(7).collect(),
+        };
+        let why = match record.as_ref().and_then(|record| record.reason.clone()) {
+            Some(reason) => format!("{}: {reason}", intent(record.as_ref())),
+            None if record.is_none() => entry.commit.subject().to_owned(),
+            None => intent(record.as_ref()),
+        };
+        let row = [
+            span(now.duration_since(entry.commit.time)),
+            entry.service.clone(),
+            entry.environment.clone(),
+            label(entry, entry.after.as_ref()),
+            label(entry, entry.before.as_ref()),
+            entry.commit.author.clone(),
+            commit,
+            why,
+        ];
+        table.row(row.into_iter().map(printable).collect());
+    }
+    text::print(&table.take())?;
+    Ok(())
+}
+
+/// Commits are written by others: no control character of theirs reaches the terminal.
+fn printable(text: String) -> Value {
+    Value::plain(text.chars().filter(|c| !c.is_control()).collect::<String>())
+}
+
+fn data((entry, record): &(Entry, Option<Record>)) -> serde_json::Value {
+    let side = |artifact: Option<&equate_release::artifact::Artifact>| {
+        artifact.map(|artifact| {
+            json!({
+                "version": label(entry, Some(artifact)),
+                "artifact": artifact.id().to_string(),
+                "versions": versions(artifact),
+            })
+        })
+    };
+    json!({
+        "commit": entry.commit.id,
+        "time": entry.commit.time.to_string(),
+        "author": {"name": entry.commit.author, "email": entry.commit.email},
+        "subject": entry.commit.subject(),
+        "service": entry.service,
+        "environment": entry.environment,
+        "before": side(entry.before.as_ref()),
+        "after": side(entry.after.as_ref()),
+        "record": record,
+    })
+}

@@ -1,0 +1,173 @@
+//! Commands that release versions: they work on a clone, and need neither a server nor a cluster.
+//!
+//! | exit code | meaning |
+//! |---|---|
+//! | 0 | done, or nothing to do |
+//! | 1 | an error |
+//! | 2 | wrong usage |
+//! | 3 | a rule refused |
+//! | 4 | written, and unhealthy |
+//! | 5 | the outcome is unknown |
+//! | 6 | the plan is stale |
+
+pub(crate) mod history;
+pub(crate) mod holds;
+pub(crate) mod init;
+pub(crate) mod matrix;
+mod past;
+pub(crate) mod promote;
+mod repository;
+mod text;
+mod wait;
+mod write;
+
+use crate::failure::{Failure, StdoutError};
+use equate_git::{ChangeError, OpenError};
+use equate_release::edit::EditError;
+use equate_release::plan::PlanError;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub(crate) const POLICY: u8 = 3;
+pub(crate) const UNHEALTHY: u8 = 4;
+pub(crate) const UNKNOWN: u8 = 5;
+pub(crate) const STALE: u8 = 6;
+
+/// The form of the output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    /// Text.
+    #[default]
+    Text,
+    /// Text with more columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReleaseError {
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Change(ChangeError<Box<Self>>),
+    #[error(transparent)]
+    Stdout(#[from] StdoutError),
+    #[error("HEAD is on no branch")]
+    Detached,
+    #[error("no name and address for the commit")]
+    NoAuthor,
+    #[error("{0:?} is not a name and an address")]
+    Author(String),
+    #[error("commit.gpgsign is set, and commits are not signed by this version of equate")]
+    Signing,
+    #[error("{0:?} is not NAME=VERSION")]
+    Image(String),
+    #[error("{0:?} is not a time or a duration")]
+    Until(String),
+    #[error("{name} is not a plan file of this version of equate")]
+    PlanFile { name: String },
+    #[error("could not {doing} {}", path.display())]
+    File {
+        doing: &'static str,
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the plan is stale: {0}")]
+    Stale(String),
+    #[error("{0} exists already")]
+    Exists(&'static str),
+    #[error("{service} in {environment} is not healthy: {cause}")]
+    Unhealthy {
+        service: String,
+        environment: String,
+        cause: String,
+    },
+    #[error("the outcome in {environment} is unknown: {reason}")]
+    Blind { environment: String, reason: String },
+}
+
+impl From<ChangeError<Box<Self>>> for ReleaseError {
+    fn from(error: ChangeError<Box<Self>>) -> Self {
+        match error {
+            ChangeError::Make(error) => *error,
+            other => Self::Change(other),
+        }
+    }
+}
+
+impl Failure for ReleaseError {
+    fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Plan(PlanError::NoEnvironments) => {
+                "write an equate.yaml that lists environments and their directories"
+            }
+            Self::Plan(PlanError::First { .. }) => "name the version: --version, or --image NAME=VERSION",
+            Self::Plan(PlanError::Ambiguous { .. }) => "choose one with --from",
+            Self::Plan(PlanError::Range { .. }) => "give one version with --pin",
+            Self::Plan(PlanError::NothingBefore { .. }) => "name the version with --to",
+            Self::Plan(PlanError::NotHeld { .. }) => "list holds with `equate matrix`",
+            Self::Plan(PlanError::Edit(EditError::Others { .. })) => {
+                "set the version in a place that this service alone uses"
+            }
+            Self::Change(ChangeError::Dirty { .. }) => "commit or stash them, or push without --local",
+            Self::Change(ChangeError::Refused { .. }) => {
+                "if the branch is protected, allow your account to push, or push to another one with --branch"
+            }
+            Self::Change(ChangeError::Unknown { .. }) => {
+                "run the same command again: it says whether the version is there"
+            }
+            Self::Change(ChangeError::Moved { .. }) => "try again",
+            Self::Detached => "name the branch with --branch",
+            Self::NoAuthor => "set user.name and user.email with git config, or give --author 'Name <address>'",
+            Self::Author(_) => "write it as 'Name <address>'",
+            Self::Signing => "give --no-gpg-sign to commit without a signature",
+            Self::Image(_) => "write it as registry.example/checkout=2.4.1",
+            Self::Until(_) => "write it as 2026-11-27, 2026-11-27T16:00:00Z or 3d",
+            Self::Stale(_) => "make a new plan with --plan",
+            Self::Exists(_) => "edit it, or remove it first",
+            Self::Blind { .. } => {
+                "name a cluster under `clusters` in equate.yaml or with --context, or run `equate up` here"
+            }
+            _ => return None,
+        })
+    }
+
+    fn hint_with_names(&self) -> Option<String> {
+        match self {
+            Self::Plan(PlanError::Environment { known, .. }) => {
+                Some(format!("the environments are {}", known.join(", ")))
+            }
+            Self::Plan(PlanError::Service { near: Some(near), .. }) => Some(format!("did you mean {near}?")),
+            Self::Plan(PlanError::Version { known, .. }) if !known.is_empty() => {
+                Some(format!("known versions are {}", known.join(", ")))
+            }
+            Self::Plan(PlanError::Image { known, .. }) if !known.is_empty() => {
+                Some(format!("its images are {}", known.join(", ")))
+            }
+            _ => self.hint().map(str::to_owned),
+        }
+    }
+
+    fn is_reader_gone(&self) -> bool {
+        matches!(self, Self::Stdout(error) if error.is_reader_gone())
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Author(_) | Self::Image(_) | Self::Until(_) => ExitCode::from(2),
+            Self::Plan(
+                PlanError::Environment { .. } | PlanError::Service { .. } | PlanError::First { .. },
+            ) => ExitCode::from(2),
+            Self::Unhealthy { .. } => ExitCode::from(UNHEALTHY),
+            Self::Blind { .. } | Self::Change(ChangeError::Unknown { .. }) => ExitCode::from(UNKNOWN),
+            Self::Stale(_) => ExitCode::from(STALE),
+            _ => ExitCode::FAILURE,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Output: steps, changes, refusals, and their data.
+
+use super::Output;
+use crate::failure::StdoutError;
+use equate_release::plan::{Plan, Step};
+use equate_release::record::{Intent, versions};
+use equate_release::rules::Verdict;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// Prints a value as JSON or YAML.
+pub(crate) fn print_data(output: Output, value: &Value) -> Result<(), StdoutError> {
+    let text = match output {
+        Output::Yaml => equate_manifest::yaml::to_string(value),
+        // a value always serializes
+        Output::Json | Output::Text | Output::Wide => {
+            let text = serde_json::to_string_pretty(value).unwrap_or_default();
+            format!("{text}\n")
+        }
+    };
+    print(&text)
+}
+
+pub(crate) fn print(text: &str) -> Result<(), StdoutError> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(StdoutError::from)
+}
+
+/// The lines of a step.
+pub(crate) fn step(step: &Step) -> String {
+    let (before, after) = step.labels();
+    let from = match &step.from {
+        Some(from) => format!(", from {from}"),
+        None => String::new(),
+    };
+    let (service, environment) = (&step.service, &step.environment);
+    if step.is_done() {
+        return format!("{service} {after} is in {environment} already\n");
+    }
+    let mut text = format!("{service} {before} -> {after} in {environment}{from}\n");
+    for change in &step.changes {
+        let (path, line, key) = (&change.path, change.line, &change.key);
+        let value = match change.old.as_str() {
+            "" => change.new.clone(),
+            old => format!("{old} -> {}", change.new),
+        };
+        text.push_str(&format!("  {path}:{line}  {key}: {value}\n"));
+    }
+    if let Some(remark) = &step.remark {
+        text.push_str(&format!("{remark}\n"));
+    }
+    text
+}
+
+/// `error: checkout 2.4.1 may not go to prod-eu yet`, and the rules that refuse it.
+pub(crate) fn refusal(plan: &Plan, now: Timestamp) -> String {
+    let mut text = String::new();
+    for step in &plan.steps {
+        let refusals: Vec<&Verdict> = step.refusals().collect();
+        if refusals.is_empty() {
+            continue;
+        }
+        let verb = match plan.record.intent {
+            Intent::Rollback => "go back in",
+            _ => "go to",
+        };
+        let (_, after) = step.labels();
+        let (service, environment) = (&step.service, &step.environment);
+        let yet = if refusals.iter().all(|verdict| verdict.until.is_some()) {
+            " yet"
+        } else {
+            ""
+        };
+        text.push_str(&format!("error: {service} {after} may not {verb} {environment}{yet}\n"));
+        for verdict in refusals {
+            text.push_str(&format!("  refused    {}\n", reason(verdict, now)));
+        }
+    }
+    text
+}
+
+pub(crate) fn reason(verdict: &Verdict, now: Timestamp) -> String {
+    let Verdict {
+        place, rule, text, ..
+    } = verdict;
+    let until = match (verdict.until, *rule) {
+        (None, _) => String::new(),
+        (Some(until), "soak") => format!(", met at {}", clock(until, now)),
+        (Some(until), _) => format!(", until {}", clock(until, now)),
+    };
+    format!("{place}   {rule}: {text}{until}")
+}
+
+/// `18:12` today, else `27 Nov 18:12`, in the local time zone.
+pub(crate) fn clock(time: Timestamp, now: Timestamp) -> String {
+    let zone = TimeZone::system();
+    let (time, now) = (time.to_zoned(zone.clone()), now.to_zoned(zone));
+    match time.date() == now.date() {
+        true => time.strftime("%H:%M").to_string(),
+        false => time.strftime("%-d %b %H:%M").to_string(),
+    }
+}
+
+/// `27 Nov`, in the local time zone.
+pub(crate) fn day(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%-d %b").to_string()
+}
+
+/// The data of a plan and its outcome.
+pub(crate) fn data(plan: &Plan, commit: Option<&str>, outcome: &str) -> Value {
+    let steps: Vec<Value> = plan
+        .steps
+        .iter()
+        .map(|step| {
+            let (before, after) = step.labels();
+            json!({
+                "service": step.service,
+                "environment": step.environment,
+                "from": step.from,
+                "before": {"version": before, "artifact": step.before.id().to_string(), "versions": versions(&step.before)},
+                "after": {"version": after, "artifact": step.after.id().to_string(), "versions": versions(&step.after)},
+                "changes": step.changes,
+                "verdicts": step.verdicts,
+            })
+        })
+        .collect();
+    json!({
+        "outcome": outcome,
+        "intent": plan.record.intent,
+        "commit": commit,
+        "message": plan.record.message(),
+        "steps": steps,
+    })
+}

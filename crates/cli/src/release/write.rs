@@ -1,0 +1,224 @@
+//! Makes a plan on the newest tip, judges it, commits it, and pushes it.
+
+use super::repository::{Place, Repository, committer, tree_of};
+use super::{Output, POLICY, ReleaseError, past, text};
+use equate_git::{Commit, Draft, Written};
+use equate_kustomize::Tree;
+use equate_release::config::Config;
+use equate_release::fleet::Fleet;
+use equate_release::history::Entry;
+use equate_release::plan::{self, Past, Plan};
+use equate_release::record::NOTES;
+use equate_release::rules::Health;
+use jiff::Timestamp;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub(crate) struct Options {
+    /// Reason for the change, kept in the commit.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Show the change and the rules without writing anything.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Author of the commit, as `Name <address>` (default: git's user.name and user.email).
+    #[arg(long, value_name = "AUTHOR")]
+    author: Option<String>,
+    /// Commit without a signature, although commit.gpgsign is set.
+    #[arg(long)]
+    no_gpg_sign: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Output format.
+    #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
+    pub(crate) output: Output,
+}
+
+/// A plan that was carried out, or was not.
+pub(crate) struct Done {
+    pub(crate) repository: Repository,
+    pub(crate) plan: Plan,
+    /// The commit that has the versions: the new one, or the tip if there was nothing to do.
+    pub(crate) commit: Commit,
+    pub(crate) is_written: bool,
+    pub(crate) code: ExitCode,
+    pub(crate) is_refused: bool,
+}
+
+pub(crate) type HealthOf<'h> = dyn Fn(&dyn Tree, &Config, &str, &str) -> Health + 'h;
+
+/// [`write_with`] where nothing shows health.
+pub(crate) fn write(
+    options: &Options,
+    make: impl Fn(&dyn Tree, &str, Past<'_>) -> Result<Plan, plan::PlanError>,
+) -> Result<Done, ReleaseError> {
+    let blind: &HealthOf<'_> = &|_, _, _, _| Health::Unknown("no cluster is looked at".to_owned());
+    write_with(options, blind, |tree, author, past| Ok(make(tree, author, past)?))
+}
+
+/// Plans and writes. The plan is made again on each tip that the commit is tried on, with all its rules.
+pub(crate) fn write_with(
+    options: &Options,
+    health: &HealthOf<'_>,
+    make: impl Fn(&dyn Tree, &str, Past<'_>) -> Result<Plan, ReleaseError>,
+) -> Result<Done, ReleaseError> {
+    let repository = options.place.open()?;
+    let author = repository.author(options.author.as_deref())?;
+    if repository.wants_signatures() && !options.no_gpg_sign && !options.dry_run {
+        return Err(ReleaseError::Signing);
+    }
+    let by = author.to_string();
+    let plan_at = |commit: &Commit| -> Result<Plan, ReleaseError> {
+        let tree = tree_of(commit);
+        let config = plan::config(&tree)?;
+        let known: RefCell<BTreeMap<String, Vec<Entry>>> = RefCell::default();
+        let entries = |service: &str| -> Vec<Entry> {
+            let mut known = known.borrow_mut();
+            let found = known
+                .entry(service.to_owned())
+                .or_insert_with(|| history_of(&repository, commit, &config, service));
+            found.clone()
+        };
+        let health = |environment: &str, service: &str| health(&tree, &config, environment, service);
+        let past = Past {
+            entries: &entries,
+            health: &health,
+            now: Timestamp::now(),
+        };
+        make(&tree, &by, past)
+    };
+    if options.dry_run {
+        let commit = repository.tip()?;
+        let plan = plan_at(&commit)?;
+        return finish(options, repository, plan, commit, None);
+    }
+    let latest: RefCell<Option<(Plan, Commit)>> = RefCell::default();
+    let draft = |commit: &Commit| -> Result<Option<Draft>, Box<ReleaseError>> {
+        let plan = plan_at(commit)?;
+        let writes = !plan.is_refused() && !plan.files.is_empty();
+        let draft = writes.then(|| {
+            let config = plan::config(&tree_of(commit)).ok();
+            let files = plan.files.iter();
+            Draft {
+                changes: files
+                    .map(|(path, content)| (path.clone(), content.as_ref().map(|bytes| bytes.to_vec())))
+                    .collect(),
+                author: author.clone(),
+                committer: committer(config.and_then(|config| config.committer).as_deref()),
+                time: SystemTime::now(),
+                message: plan.record.message(),
+                note: Some((NOTES.to_owned(), plan.record.note())),
+            }
+        });
+        latest.replace(Some((plan, commit.clone())));
+        Ok(draft)
+    };
+    let written = match &repository.upstream {
+        Some((upstream, remote)) => {
+            repository
+                .inner
+                .commit_upstream(&repository.mirrors, remote, upstream, draft)?
+        }
+        None => repository.inner.commit_locally(&repository.branch, draft)?,
+    };
+    let Some((plan, tip)) = latest.take() else {
+        return Err(ReleaseError::Detached);
+    };
+    match written {
+        Written::Nothing => finish(options, repository, plan, tip, None),
+        Written::Commit { id, .. } => {
+            let commit = repository.inner.commit(&id)?.commit;
+            finish(options, repository, plan, commit, Some(id))
+        }
+    }
+}
+
+fn history_of(repository: &Repository, commit: &Commit, config: &Config, service: &str) -> Vec<Entry> {
+    let fleet = match config.services.pattern().has_service() {
+        true => Fleet::default(),
+        false => Fleet::build(&tree_of(commit), config),
+    };
+    let places = past::places(config, &fleet, &[service]);
+    let mut entries = Vec::new();
+    past::walk(repository, commit, config, places, |entry| {
+        if entry.service == service {
+            entries.push(entry);
+        }
+        ControlFlow::Continue(())
+    });
+    entries
+}
+
+fn finish(
+    options: &Options,
+    repository: Repository,
+    plan: Plan,
+    commit: Commit,
+    written: Option<String>,
+) -> Result<Done, ReleaseError> {
+    let now = Timestamp::now();
+    let is_refused = plan.is_refused();
+    let outcome = match (&written, is_refused, options.dry_run) {
+        (Some(_), _, _) => "committed",
+        (None, true, _) => "refused",
+        (None, false, _) if plan.files.is_empty() => "unchanged",
+        (None, false, _) => "planned",
+    };
+    match options.output {
+        Output::Json | Output::Yaml => {
+            text::print_data(options.output, &text::data(&plan, written.as_deref(), outcome))?;
+        }
+        Output::Text | Output::Wide if is_refused => eprint!("{}", text::refusal(&plan, now)),
+        Output::Text | Output::Wide => {
+            let mut shown = String::new();
+            for step in &plan.steps {
+                match plan.record.intent {
+                    equate_release::record::Intent::Hold | equate_release::record::Intent::Unhold => {
+                        let (intent, version) = (plan.record.intent, step.labels().1);
+                        let (service, environment) = (&step.service, &step.environment);
+                        let line = match intent {
+                            equate_release::record::Intent::Hold => {
+                                format!("{service} stays at {version} in {environment}\n")
+                            }
+                            _ => format!("{service} is no longer held in {environment}, at {version}\n"),
+                        };
+                        shown.push_str(&line);
+                    }
+                    _ => shown.push_str(&text::step(step)),
+                }
+            }
+            match (&written, options.dry_run) {
+                (Some(id), _) => {
+                    let short: String = id.chars().take(7).collect();
+                    let (place, by) = (repository.place(), &plan.record.by);
+                    shown.push_str(&format!("committed  {short} on {place} by {by}\n"));
+                }
+                (None, true) if !plan.files.is_empty() => {
+                    for verdict in plan.steps.iter().flat_map(|step| &step.verdicts) {
+                        shown.push_str(&format!("  met        {}\n", text::reason(verdict, now)));
+                    }
+                    let subject = plan.record.subject();
+                    shown.push_str(&format!("dry run: would commit to {}: {subject}\n", repository.place()));
+                }
+                (None, _) => {}
+            }
+            text::print(&shown)?;
+        }
+    }
+    Ok(Done {
+        repository,
+        plan,
+        commit,
+        is_written: written.is_some(),
+        code: match is_refused {
+            true => ExitCode::from(POLICY),
+            false => ExitCode::SUCCESS,
+        },
+        is_refused,
+    })
+}

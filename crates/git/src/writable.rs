@@ -1,0 +1,418 @@
+//! A clone that commits are written to, without git and without a checkout.
+//!
+//! A change is a function of the newest tip: it is called again on each tip that it loses to, and never
+//! rebased as text. A ref moves by compare-and-swap. Objects are made in memory, so that a process that is
+//! killed leaves either the whole commit or nothing.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use gix::{
+    ObjectId,
+    refs::{
+        Target,
+        transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog},
+    },
+};
+
+use crate::{
+    commit::Commit,
+    fetch::FetchError,
+    limits::Limits,
+    local::{Head, OpenError, discover_root, head},
+    objects::{Draft, Identity, Objects, ObjectsError},
+    reference::Revision,
+    store::Store,
+    tree::Tree,
+};
+
+mod remote;
+mod worktree;
+
+pub use remote::Upstream;
+
+/// A local repository that commits can be written to.
+#[derive(Debug)]
+pub struct WritableRepository {
+    store: Arc<Store>,
+    root: PathBuf,
+    limits: Arc<Limits>,
+}
+
+/// The result of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// The function wanted no commit.
+    Nothing,
+    /// A commit is on the branch.
+    Commit {
+        /// Its id.
+        id: String,
+        /// The tips that the change was made for; more than one if others were faster.
+        attempts: usize,
+    },
+}
+
+/// The reason why a change is not on its branch.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError<E> {
+    /// The function failed.
+    #[error(transparent)]
+    Make(E),
+    /// The repository cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The objects cannot be made.
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
+    /// The repository cannot be read or written.
+    #[error("cannot {doing} the git repository {}", root.display())]
+    Repository {
+        /// Its directory.
+        root: PathBuf,
+        /// The operation.
+        doing: &'static str,
+        /// The error from gix or the system.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The branch does not exist.
+    #[error("{place} has no branch {branch:?}")]
+    NoBranch {
+        /// The repository.
+        place: String,
+        /// The branch.
+        branch: String,
+    },
+    /// Files of the change have uncommitted changes.
+    #[error("uncommitted changes in {}", paths.join(", "))]
+    Dirty {
+        /// The files.
+        paths: Vec<String>,
+    },
+    /// The remote cannot be read or does not answer.
+    #[error(transparent)]
+    Remote(#[from] FetchError),
+    /// The remote refused the push.
+    #[error("{place} refused the push to {branch}: {words}")]
+    Refused {
+        /// The remote.
+        place: String,
+        /// The branch.
+        branch: String,
+        /// Its words.
+        words: String,
+    },
+    /// Others were faster, too often.
+    #[error("{branch} moved {attempts} times while the change was made")]
+    Moved {
+        /// The branch.
+        branch: String,
+        /// The number of tips.
+        attempts: usize,
+    },
+    /// The connection broke, and the remote does not say whether the commit arrived.
+    #[error("it is unknown whether commit {commit} reached {place}")]
+    Unknown {
+        /// The commit.
+        commit: String,
+        /// The remote.
+        place: String,
+        /// The failure of the connection.
+        source: Box<FetchError>,
+    },
+}
+
+/// A commit and its parents.
+#[derive(Debug, Clone)]
+pub struct Past {
+    /// The commit.
+    pub commit: Commit,
+    /// The ids of its parents; the first one is the branch before a merge.
+    pub parents: Vec<String>,
+}
+
+/// The objects of one commit with its note.
+struct Made {
+    commit: ObjectId,
+    note: Option<(String, Option<ObjectId>, ObjectId)>,
+    objects: Objects,
+}
+
+impl WritableRepository {
+    /// Finds the repository of a directory, in it or in one of its parents.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be opened.
+    pub fn discover(path: &Path, limits: Limits) -> Result<Self, OpenError> {
+        let found = discover_root(path)?;
+        let store = Arc::new(Store::open(&found, None)?);
+        let root = store.with(|repository| repository.workdir().map(Path::to_owned));
+        Ok(Self {
+            store,
+            root: root.unwrap_or(found),
+            limits: Arc::new(limits),
+        })
+    }
+
+    /// The directory of the work tree, or that of a bare repository.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The state of HEAD.
+    ///
+    /// # Errors
+    /// The repository cannot be read.
+    pub fn head(&self) -> Result<Head, OpenError> {
+        self.store.with(head).map_err(|source| OpenError::Read {
+            root: self.root.clone(),
+            source,
+        })
+    }
+
+    /// A value of the repository's own configuration.
+    pub fn setting(&self, key: &str) -> Option<String> {
+        self.store.with(|repository| {
+            let value = repository.config_snapshot().string(key)?;
+            Some(value.to_string())
+        })
+    }
+
+    /// The commit of a ref, by its full name.
+    pub fn tip(&self, reference: &str) -> Option<String> {
+        self.find(reference).map(|id| id.to_string())
+    }
+
+    fn find(&self, reference: &str) -> Option<ObjectId> {
+        self.store.with(|repository| {
+            let mut found = repository.try_find_reference(reference).ok()??;
+            found.peel_to_id().ok().map(gix::Id::detach)
+        })
+    }
+
+    /// A commit by its whole id.
+    ///
+    /// # Errors
+    /// The repository has no such commit.
+    pub fn commit(&self, id: &str) -> Result<Past, OpenError> {
+        let read = |source| OpenError::Read {
+            root: self.root.clone(),
+            source,
+        };
+        let parsed = ObjectId::from_hex(id.as_bytes()).map_err(read)?;
+        let revision = Revision {
+            reference: None,
+            absolute: false,
+            id: parsed,
+        };
+        let commit = Commit::read(&self.store, &revision, &self.limits).map_err(read)?;
+        let parents = self.store.with(|repository| {
+            let commit = repository.find_commit(parsed)?;
+            Ok(commit.parent_ids().map(|id| id.to_string()).collect())
+        });
+        Ok(Past {
+            commit,
+            parents: parents.map_err(read)?,
+        })
+    }
+
+    /// The parents of a commit that are in the repository; a shallow clone lacks some.
+    pub fn has(&self, id: &str) -> bool {
+        ObjectId::from_hex(id.as_bytes())
+            .is_ok_and(|id| self.store.with(|repository| repository.has_object(id)))
+    }
+
+    /// The text of a commit's note under a ref.
+    pub fn note(&self, reference: &str, commit: &str) -> Option<String> {
+        let notes = self.find(reference)?;
+        let tree = self.store.with(|repository| {
+            let commit = repository.find_commit(notes).ok()?;
+            commit.tree_id().ok().map(gix::Id::detach)
+        })?;
+        let tree = Tree::new(Arc::clone(&self.store), tree, Arc::clone(&self.limits));
+        let places = [
+            commit.to_owned(),
+            format!("{}/{}", commit.get(..2)?, commit.get(2..)?),
+            format!("{}/{}/{}", commit.get(..2)?, commit.get(2..4)?, commit.get(4..)?),
+        ];
+        let entry = places.iter().find_map(|path| tree.entry(path).ok().flatten())?;
+        String::from_utf8(tree.read(&entry.id).ok()?.to_vec()).ok()
+    }
+
+    /// Commits a change to a local branch, and updates the files of the work tree if the branch is checked
+    /// out there. Files with uncommitted changes are refused before anything is written.
+    ///
+    /// # Errors
+    /// `make` fails, a file is not clean, or the repository cannot be written.
+    pub fn commit_locally<E>(
+        &self,
+        branch: &str,
+        mut make: impl FnMut(&Commit) -> Result<Option<Draft>, E>,
+    ) -> Result<Written, ChangeError<E>> {
+        const ATTEMPTS_MAX: usize = 20;
+        let reference = format!("refs/heads/{branch}");
+        let is_checked_out = match self.head()? {
+            Head::Branch(head) => head == branch,
+            Head::Unborn(_) | Head::Detached(_) => false,
+        };
+        for attempt in 1..=ATTEMPTS_MAX {
+            let tip = self.find(&reference).ok_or_else(|| ChangeError::NoBranch {
+                place: self.root.display().to_string(),
+                branch: branch.to_owned(),
+            })?;
+            let commit = self.commit(&tip.to_string())?.commit;
+            let Some(draft) = make(&commit).map_err(ChangeError::Make)? else {
+                return Ok(Written::Nothing);
+            };
+            if is_checked_out {
+                let dirty = worktree::dirty(&self.store, &draft.changes);
+                let dirty = dirty.map_err(|source| self.repository("read", source))?;
+                if !dirty.is_empty() {
+                    return Err(ChangeError::Dirty { paths: dirty });
+                }
+            }
+            let notes = draft.note.as_ref().and_then(|(reference, _)| self.find(reference));
+            let made = self.make(&draft, tip, notes)?;
+            let moved = self.store.with(|repository| {
+                made.objects.write(repository)?;
+                move_ref(repository, &reference, Some(tip), made.commit, &draft.message)
+            });
+            match moved {
+                Ok(()) => {}
+                // another process was faster
+                Err(_) if self.find(&reference) != Some(tip) => continue,
+                Err(source) => return Err(self.repository("write", source)),
+            }
+            if let Some((reference, old, new)) = &made.note {
+                // a commit without its note still has its trailers
+                let noted = self
+                    .store
+                    .with(|repository| move_ref(repository, reference, *old, *new, "note"));
+                if let Err(error) = noted {
+                    tracing::warn!(%error, "cannot write the commit's note");
+                }
+            }
+            if is_checked_out {
+                let updated = worktree::update(&self.store, &draft.changes);
+                updated.map_err(|source| self.repository("update the files of", source))?;
+            }
+            return Ok(Written::Commit {
+                id: made.commit.to_string(),
+                attempts: attempt,
+            });
+        }
+        Err(ChangeError::Moved {
+            branch: branch.to_owned(),
+            attempts: ATTEMPTS_MAX,
+        })
+    }
+
+    fn repository<E>(
+        &self,
+        doing: &'static str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> ChangeError<E> {
+        ChangeError::Repository {
+            root: self.root.clone(),
+            doing,
+            source: source.into(),
+        }
+    }
+
+    fn make(&self, draft: &Draft, tip: ObjectId, notes: Option<ObjectId>) -> Result<Made, ObjectsError> {
+        let mut objects = Objects::default();
+        let who = (&draft.author, &draft.committer);
+        let root = self.tree_of(tip)?;
+        let tree = objects.tree(&self.store, Some(root), &draft.changes)?;
+        let commit = objects.commit(tree, Some(tip), who, draft.time, &draft.message)?;
+        let note = match &draft.note {
+            None => None,
+            Some((reference, text)) => {
+                let id = commit.to_string();
+                let (directory, name) = id.split_at(2);
+                let path = format!("{directory}/{name}");
+                let changes = [(path, Some(text.clone().into_bytes()))].into();
+                let root = notes.map(|notes| self.tree_of(notes)).transpose()?;
+                let tree = objects.tree(&self.store, root, &changes)?;
+                let who: (&Identity, &Identity) = (&draft.committer, &draft.committer);
+                let message = "Notes added by equate\n";
+                let new = objects.commit(tree, notes, who, draft.time, message)?;
+                Some((reference.clone(), notes, new))
+            }
+        };
+        Ok(Made {
+            commit,
+            note,
+            objects,
+        })
+    }
+
+    fn tree_of(&self, commit: ObjectId) -> Result<ObjectId, ObjectsError> {
+        let tree = self.store.with(|repository| {
+            let commit = repository.find_commit(commit)?;
+            Ok(commit.tree_id()?.detach())
+        });
+        tree.map_err(|source| ObjectsError::Read {
+            id: commit.to_string(),
+            source,
+        })
+    }
+}
+
+fn move_ref(
+    repository: &gix::Repository,
+    name: &str,
+    old: Option<ObjectId>,
+    new: ObjectId,
+    message: &str,
+) -> Result<(), gix::Error> {
+    let subject = message.lines().next().unwrap_or_default();
+    let expected = match old {
+        Some(old) => PreviousValue::MustExistAndMatch(Target::Object(old)),
+        None => PreviousValue::MustNotExist,
+    };
+    let edit = RefEdit {
+        change: Change::Update {
+            log: LogChange {
+                mode: RefLog::AndReference,
+                force_create_reflog: false,
+                message: format!("commit: {subject}").into(),
+            },
+            expected,
+            new: Target::Object(new),
+        },
+        name: name.try_into().map_err(gix::Error::from_error)?,
+        deref: false,
+    };
+    let committer = gix::actor::SignatureRef {
+        name: "Equate".into(),
+        email: "equate@localhost".into(),
+        time: "0 +0000",
+    };
+    repository.edit_references_as([edit], Some(committer))?;
+    Ok(())
+}
+
+/// A random share of a doubling wait, so that losers of a race do not meet again.
+fn back_off(attempt: usize) {
+    const FIRST: Duration = Duration::from_millis(20);
+    const LONGEST: Duration = Duration::from_secs(2);
+    let doubled = FIRST.saturating_mul(1 << attempt.min(10));
+    let longest = doubled.min(LONGEST);
+    let mut random = [0_u8; 4];
+    let share = match ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random) {
+        Ok(()) => f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX),
+        Err(_) => 0.5,
+    };
+    let end = std::time::Instant::now() + longest.mul_f64(share);
+    loop {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::park_timeout(left);
+    }
+}

@@ -1,0 +1,469 @@
+//! Changes of a branch of a remote: fetch the tip, make the commit, push, and again if the tip moved.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use gix::{ObjectId, protocol::transport::Service};
+
+use super::{ChangeError, Made, WritableRepository, Written, back_off, move_ref};
+use crate::{
+    commit::Commit,
+    fetch::FetchError,
+    local::Head,
+    mirrors::Mirrors,
+    objects::Draft,
+    remote::{Endpoint, Remote},
+    store::Store,
+    transport::{Pushed, RefUpdate, Session},
+};
+
+/// The most tips that a change is made for.
+const ATTEMPTS_MAX: usize = 60;
+/// The most commits on top of ours in which it is looked for.
+const ABOVE_MAX: usize = 1_000;
+/// The most commits that a fetch says it has.
+const HAVES_MAX: usize = 64;
+
+/// A branch of a remote repository that a local branch follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upstream {
+    /// The URL or directory of the remote, as configured.
+    pub url: String,
+    /// The branch there.
+    pub branch: String,
+    /// The local ref that remembers its tip.
+    pub tracking: String,
+    /// The local ref that remembers the tip of the notes.
+    pub notes: String,
+}
+
+impl Upstream {
+    /// The URL without credentials, or the directory.
+    pub fn place(&self) -> String {
+        match Endpoint::parse(&self.url) {
+            Ok(endpoint) => endpoint.to_string(),
+            Err(_) => self.url.clone(),
+        }
+    }
+
+    /// The directory, if the remote is on this machine.
+    fn directory(&self, root: &Path) -> Option<PathBuf> {
+        if let Some(path) = self.url.strip_prefix("file://") {
+            return Some(PathBuf::from(path));
+        }
+        if self.url.contains("://") {
+            return None;
+        }
+        // `host:path` is ssh, as in git
+        let is_ssh = self.url.find(':').is_some_and(|at| !self.url[..at].contains('/'));
+        (!is_ssh).then(|| root.join(&self.url))
+    }
+}
+
+/// The tips of a remote.
+struct Tips {
+    branch: ObjectId,
+    notes: Option<ObjectId>,
+}
+
+impl WritableRepository {
+    /// The upstream of a branch: as configured, else the branch of the same name in the only remote or
+    /// `origin`. `None` without a remote.
+    pub fn upstream(&self, branch: Option<&str>) -> Option<Upstream> {
+        let current = match self.head().ok()? {
+            Head::Branch(name) | Head::Unborn(name) => Some(name),
+            Head::Detached(_) => None,
+        };
+        let branch = branch.map(str::to_owned).or(current)?;
+        let remote = self.setting(&format!("branch.{branch}.remote"));
+        let merge = self.setting(&format!("branch.{branch}.merge"));
+        let remote = match remote.filter(|remote| remote != ".") {
+            Some(remote) => remote,
+            None => self.store.with(|repository| {
+                let names = repository.remote_names();
+                let mut names = names.iter().map(ToString::to_string);
+                match names.len() {
+                    1 => names.next(),
+                    _ => names.find(|name| name == "origin"),
+                }
+            })?,
+        };
+        let url = self.setting(&format!("remote.{remote}.pushurl"));
+        let url = url.or_else(|| self.setting(&format!("remote.{remote}.url")))?;
+        let there = merge
+            .as_deref()
+            .and_then(|merge| merge.strip_prefix("refs/heads/"))
+            .map_or(branch.clone(), str::to_owned);
+        Some(Upstream {
+            url: ssh_url(&url),
+            tracking: format!("refs/remotes/{remote}/{there}"),
+            notes: format!("refs/notes/{remote}/equate"),
+            branch: there,
+        })
+    }
+
+    /// Fetches the upstream's branch and notes with their history, and returns the branch's tip.
+    ///
+    /// # Errors
+    /// The remote does not answer, or has no such branch.
+    pub fn fetch_upstream<E>(
+        &self,
+        mirrors: &Mirrors,
+        remote: &Remote,
+        upstream: &Upstream,
+        notes: &str,
+    ) -> Result<String, ChangeError<E>> {
+        let tips = self.tips(mirrors, remote, upstream, notes)?;
+        Ok(tips.branch.to_string())
+    }
+
+    /// Commits a change to the upstream's branch, and pushes it with its note.
+    ///
+    /// `make` is called for each tip until a push lands. The local branch and the work tree stay.
+    ///
+    /// # Errors
+    /// `make` fails, or the remote does not answer or refuses.
+    pub fn commit_upstream<E>(
+        &self,
+        mirrors: &Mirrors,
+        remote: &Remote,
+        upstream: &Upstream,
+        mut make: impl FnMut(&Commit) -> Result<Option<Draft>, E>,
+    ) -> Result<Written, ChangeError<E>> {
+        let reference = format!("refs/heads/{}", upstream.branch);
+        for attempt in 1..=ATTEMPTS_MAX {
+            let notes = "refs/notes/equate";
+            let tips = self.tips(mirrors, remote, upstream, notes)?;
+            let commit = self.commit(&tips.branch.to_string())?.commit;
+            let Some(draft) = make(&commit).map_err(ChangeError::Make)? else {
+                return Ok(Written::Nothing);
+            };
+            let made = self.make(&draft, tips.branch, tips.notes)?;
+            let mut updates = vec![RefUpdate {
+                name: reference.clone(),
+                old: Some(tips.branch),
+                new: made.commit,
+            }];
+            if let Some((name, old, new)) = &made.note {
+                updates.push(RefUpdate {
+                    name: name.clone(),
+                    old: *old,
+                    new: *new,
+                });
+            }
+            let pushed = self.push(mirrors, remote, upstream, &updates, &made);
+            let (words, failed) = match pushed {
+                Ok(Pushed::Done) => {
+                    self.remember(upstream, &made)?;
+                    return Ok(Written::Commit {
+                        id: made.commit.to_string(),
+                        attempts: attempt,
+                    });
+                }
+                Ok(Pushed::Refused(words)) => (words, None),
+                Err(error) => (String::new(), Some(error)),
+            };
+            // only the refs say whether the commit arrived
+            let now = match (self.tips(mirrors, remote, upstream, notes), failed) {
+                (Ok(now), None) => now,
+                (Ok(now), Some(failed)) if now.branch == tips.branch => return Err(failed.into()),
+                (Ok(now), Some(_)) => now,
+                (Err::<_, ChangeError<E>>(_), Some(failed)) => {
+                    return Err(ChangeError::Unknown {
+                        commit: made.commit.to_string(),
+                        place: upstream.place(),
+                        source: Box::new(failed),
+                    });
+                }
+                (Err(error), None) => return Err(error),
+            };
+            if self.is_below(now.branch, made.commit) {
+                return Ok(Written::Commit {
+                    id: made.commit.to_string(),
+                    attempts: attempt,
+                });
+            }
+            let moved = now.branch != tips.branch || now.notes != tips.notes;
+            if !moved && !is_lock(&words) {
+                return Err(ChangeError::Refused {
+                    place: upstream.place(),
+                    branch: upstream.branch.clone(),
+                    words,
+                });
+            }
+            back_off(attempt);
+        }
+        Err(ChangeError::Moved {
+            branch: upstream.branch.clone(),
+            attempts: ATTEMPTS_MAX,
+        })
+    }
+
+    /// Whether a commit is among the first parents of a tip.
+    fn is_below(&self, tip: ObjectId, commit: ObjectId) -> bool {
+        let mut at = tip;
+        for _ in 0..ABOVE_MAX {
+            if at == commit {
+                return true;
+            }
+            let parent = self.store.with(|repository| {
+                let found = repository.find_commit(at).ok()?;
+                found.parent_ids().next().map(gix::Id::detach)
+            });
+            match parent {
+                Some(parent) => at = parent,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    fn remember<E>(&self, upstream: &Upstream, made: &Made) -> Result<(), ChangeError<E>> {
+        let known = self.find(&upstream.tracking);
+        let known_notes = self.find(&upstream.notes);
+        let kept = self.store.with(|repository| {
+            made.objects.write(repository)?;
+            move_ref(repository, &upstream.tracking, known, made.commit, "push")?;
+            if let Some((_, _, new)) = &made.note {
+                move_ref(repository, &upstream.notes, known_notes, *new, "push")?;
+            }
+            Ok::<_, gix::Error>(())
+        });
+        if let Err(error) = kept {
+            // the commit is on the remote; the next fetch repeats this
+            tracing::warn!(%error, "cannot remember the pushed commit");
+        }
+        Ok(())
+    }
+
+    fn tips<E>(
+        &self,
+        mirrors: &Mirrors,
+        remote: &Remote,
+        upstream: &Upstream,
+        notes: &str,
+    ) -> Result<Tips, ChangeError<E>> {
+        let reference = format!("refs/heads/{}", upstream.branch);
+        let missing = || ChangeError::NoBranch {
+            place: upstream.place(),
+            branch: upstream.branch.clone(),
+        };
+        let tips = match upstream.directory(&self.root) {
+            Some(directory) => {
+                let store = Store::open(&directory, None).map_err(FetchError::from)?;
+                let find = |name: &str| {
+                    store.with(|repository| {
+                        let mut found = repository.try_find_reference(name).ok()??;
+                        found.peel_to_id().ok().map(gix::Id::detach)
+                    })
+                };
+                let tips = Tips {
+                    branch: find(&reference).ok_or_else(missing)?,
+                    notes: find(notes),
+                };
+                for id in [Some(tips.branch), tips.notes].into_iter().flatten() {
+                    let copied = copy(&store, &self.store, id);
+                    copied.map_err(|source| self.repository("write", source))?;
+                }
+                tips
+            }
+            None => {
+                let found = mirrors.with_credentials(remote, |remote| {
+                    self.fetch_tips(mirrors, remote, &reference, notes)
+                })?;
+                found.ok_or_else(missing)?
+            }
+        };
+        self.store.with(|repository| {
+            for (name, id) in [(&upstream.tracking, Some(tips.branch)), (&upstream.notes, tips.notes)] {
+                let known = repository.try_find_reference(name.as_str()).ok().flatten();
+                let known = known.and_then(|known| known.try_id().map(gix::Id::detach));
+                if let Some(id) = id.filter(|id| known != Some(*id))
+                    && let Err(error) = move_ref(repository, name, known, id, "fetch")
+                {
+                    tracing::debug!(%error, name, "another process moved the ref");
+                }
+            }
+        });
+        Ok(tips)
+    }
+
+    fn fetch_tips(
+        &self,
+        mirrors: &Mirrors,
+        remote: &Remote,
+        reference: &str,
+        notes: &str,
+    ) -> Result<Option<Tips>, FetchError> {
+        let mut session = mirrors.session(Service::UploadPack, remote)?;
+        let Some(branch) = session.advertised(reference)? else {
+            return Ok(None);
+        };
+        let notes = session.advertised(notes)?;
+        let tips = Tips { branch, notes };
+        let mut wants: Vec<ObjectId> = [Some(branch), notes].into_iter().flatten().collect();
+        self.store.with(|repository| -> Result<(), FetchError> {
+            wants.retain(|want| !repository.has_object(*want));
+            if wants.is_empty() {
+                return Ok(());
+            }
+            let mut haves: Vec<ObjectId> = Vec::new();
+            if let Ok(references) = repository.references()
+                && let Ok(all) = references.all()
+            {
+                for reference in all.flatten().take(HAVES_MAX) {
+                    haves.extend(reference.try_id().map(gix::Id::detach));
+                }
+            }
+            haves.retain(|id| repository.find_commit(*id).is_ok());
+            haves.sort_unstable();
+            haves.dedup();
+            session.fetch(repository, &wants, &haves, None)?;
+            Ok(())
+        })?;
+        Ok(Some(tips))
+    }
+
+    fn push(
+        &self,
+        mirrors: &Mirrors,
+        remote: &Remote,
+        upstream: &Upstream,
+        updates: &[RefUpdate],
+        made: &Made,
+    ) -> Result<Pushed, FetchError> {
+        if let Some(directory) = upstream.directory(&self.root) {
+            return push_to_directory(&directory, updates, made);
+        }
+        mirrors.with_credentials(remote, |remote| {
+            let mut session = mirrors.session(Service::ReceivePack, remote)?;
+            for update in updates {
+                if session.advertised(&update.name)? != update.old {
+                    return Ok(Pushed::Refused("it moved".to_owned()));
+                }
+            }
+            push_all(&mut session, updates, made)
+        })
+    }
+}
+
+/// Without an atomic push the branch goes first: a note of a commit that did not arrive would lie.
+fn push_all(session: &mut Session, updates: &[RefUpdate], made: &Made) -> Result<Pushed, FetchError> {
+    Ok(session.push(updates, &made.objects)?)
+}
+
+fn push_to_directory(directory: &Path, updates: &[RefUpdate], made: &Made) -> Result<Pushed, FetchError> {
+    let store = Store::open(directory, None)?;
+    let checked_out = store.with(|repository| {
+        let head = repository.head_name().ok().flatten();
+        repository.workdir().and(head).map(|head| head.as_bstr().to_string())
+    });
+    if updates.iter().any(|update| Some(&update.name) == checked_out.as_ref()) {
+        let words = "the branch is checked out there; push to a bare repository";
+        return Ok(Pushed::Refused(words.to_owned()));
+    }
+    let moved = store.with(|repository| {
+        made.objects.write(repository)?;
+        for update in updates {
+            move_ref(repository, &update.name, update.old, update.new, "push")?;
+        }
+        Ok::<_, gix::Error>(())
+    });
+    Ok(match moved {
+        Ok(()) => Pushed::Done,
+        Err(error) => Pushed::Refused(error.to_string()),
+    })
+}
+
+/// A ref that another push holds is no refusal.
+fn is_lock(words: &str) -> bool {
+    words.contains("lock") || words.contains("it moved")
+}
+
+/// Copies a commit, its history and everything they name.
+fn copy(from: &Store, to: &Arc<Store>, tip: ObjectId) -> Result<(), gix::Error> {
+    let mut pending = vec![tip];
+    while let Some(id) = pending.pop() {
+        if to.with(|repository| repository.has_object(id)) {
+            continue;
+        }
+        let (kind, data) = from.with(|repository| {
+            let object = repository.find_object(id)?;
+            Ok::<_, gix::Error>((object.kind, object.data.clone()))
+        })?;
+        let below = from.with(|repository| -> Result<Vec<ObjectId>, gix::Error> {
+            Ok(match kind {
+                gix::objs::Kind::Commit => {
+                    let commit = repository.find_commit(id)?;
+                    let mut below: Vec<ObjectId> = commit.parent_ids().map(gix::Id::detach).collect();
+                    below.push(commit.tree_id()?.detach());
+                    below
+                }
+                gix::objs::Kind::Tree => {
+                    let tree = repository.find_tree(id)?;
+                    let entries = tree.iter().filter_map(Result::ok);
+                    let entries = entries.filter(|entry| !entry.mode().is_commit());
+                    entries.map(|entry| entry.object_id()).collect()
+                }
+                gix::objs::Kind::Blob | gix::objs::Kind::Tag => Vec::new(),
+            })
+        })?;
+        let missing = |id: &ObjectId| !to.with(|repository| repository.has_object(*id));
+        let missing: Vec<ObjectId> = below.into_iter().filter(missing).collect();
+        if missing.is_empty() {
+            to.with(|repository| gix::objs::Write::write_buf(&repository.objects, kind, &data))?;
+        } else {
+            // an object is written after those that it names: a killed copy leaves nothing incomplete
+            pending.push(id);
+            pending.extend(missing);
+        }
+    }
+    Ok(())
+}
+
+/// `git@host:path` as a URL.
+fn ssh_url(url: &str) -> String {
+    let at = url.find(':').filter(|at| !url.contains("://") && !url[..*at].contains('/'));
+    match at {
+        Some(at) => format!("ssh://{}/{}", &url[..at], url[at + 1..].trim_start_matches('/')),
+        None => url.to_owned(),
+    }
+}
+
+impl Mirrors {
+    pub(crate) fn session(&self, service: Service, remote: &Remote) -> Result<Session, FetchError> {
+        let endpoint = Endpoint::parse(&remote.url)?;
+        let credentials = endpoint.credentials(&remote.credentials)?;
+        let deadline = Instant::now() + remote.timeout;
+        let (clients, limits) = self.parts();
+        let session = Session::open_for(service, clients, remote, &endpoint, &credentials, limits, deadline);
+        Ok(session?)
+    }
+
+    pub(crate) fn with_credentials<T>(
+        &self,
+        remote: &Remote,
+        operation: impl Fn(&Remote) -> Result<T, FetchError>,
+    ) -> Result<T, FetchError> {
+        match self.own() {
+            Some(own) => own.attempt(remote, operation, FetchError::kind, FetchError::advised),
+            None => operation(remote),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ssh_url;
+
+    #[test]
+    fn short_ssh_urls_become_urls() {
+        assert_eq!(ssh_url("git@example.org:a/b.git"), "ssh://git@example.org/a/b.git");
+        assert_eq!(ssh_url("https://example.org/a"), "https://example.org/a");
+        assert_eq!(ssh_url("/srv/a:b"), "/srv/a:b");
+        assert_eq!(ssh_url("../a"), "../a");
+    }
+}
