@@ -19,6 +19,7 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("template", &["manifest"]),
     ("helm", &["manifest", "openpgp", "template"]),
     ("apply", &["manifest"]),
+    ("release", &["kustomize", "manifest"]),
     (
         "controllers",
         &[
@@ -50,6 +51,7 @@ const EDGES: [(&str, &[&str]); 19] = [
             "kustomize",
             "manifest",
             "registry",
+            "release",
             "source",
             "template",
         ],
