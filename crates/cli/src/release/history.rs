@@ -120,14 +120,14 @@ fn print_table(entries: &[(Entry, Option<Record>)], wide: bool) -> Result<(), Re
             commit,
             why,
         ];
-        table.row(row.into_iter().map(printable).collect());
+        table.row(row.iter().map(|text| printable(text)).collect());
     }
     text::print(&table.take())?;
     Ok(())
 }
 
 /// Commits are written by others: no control character of theirs reaches the terminal.
-fn printable(text: String) -> Value {
+fn printable(text: &str) -> Value {
     Value::plain(text.chars().filter(|c| !c.is_control()).collect::<String>())
 }
 
