@@ -323,9 +323,15 @@ impl Session {
                 (transport, Watchdog::start(shared.deadline, fire))
             }
             Scheme::Ssh => {
-                let (transport, cut) =
-                    ssh::connect(clients, endpoint, remote.proxy.as_ref(), credentials, &shared, service)
-                        .map_err(&failed)?;
+                let (transport, cut) = ssh::connect(
+                    clients,
+                    endpoint,
+                    remote.proxy.as_ref(),
+                    credentials,
+                    &shared,
+                    service,
+                )
+                .map_err(&failed)?;
                 let fire = move || {
                     interrupt.store(true, Ordering::Release);
                     cut.cut();

@@ -262,7 +262,10 @@ impl Tree {
                 return Ok(BTreeMap::new());
             };
             let children = self.at(TreeId(id)).children()?;
-            Ok(children.into_iter().map(|child| (child.name, child.node)).collect())
+            Ok(children
+                .into_iter()
+                .map(|child| (child.name, child.node))
+                .collect())
         };
         let (one, other) = (children(one)?, children(other)?);
         let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();

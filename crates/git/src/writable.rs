@@ -274,7 +274,10 @@ impl WritableRepository {
                     return Err(ChangeError::Dirty { paths: dirty });
                 }
             }
-            let notes = draft.note.as_ref().and_then(|(reference, _)| self.find(reference));
+            let notes = draft
+                .note
+                .as_ref()
+                .and_then(|(reference, _)| self.find(reference));
             let made = self.make(&draft, tip, notes)?;
             let moved = self.store.with(|repository| {
                 made.objects.write(repository)?;

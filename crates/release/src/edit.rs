@@ -219,9 +219,8 @@ impl Scope<'_> {
         let directory = &self.unit.place.directory;
         let (own, shared): (Vec<&Site>, Vec<&Site>) =
             sites.iter().partition(|site| is_within(directory, &site.path));
-        let (entries, fields): (Vec<&Site>, Vec<&Site>) = own
-            .iter()
-            .partition(|site| site.form == SiteForm::KustomizeImage);
+        let (entries, fields): (Vec<&Site>, Vec<&Site>) =
+            own.iter().partition(|site| site.form == SiteForm::KustomizeImage);
         let of_service: Vec<&Site> = fields
             .iter()
             .copied()
@@ -404,17 +403,28 @@ impl Scope<'_> {
             let directory = &self.unit.place.directory;
             Unproven::Others(vec![format!("{directory}, which no longer builds: {problem}")])
         })?;
-        let reached = after.services.get(self.service).into_iter().flatten().all(|member| {
-            let wanted = done.get(&member.field.subject);
-            wanted.is_none_or(|wanted| member.field.version == *wanted)
-        });
+        let reached = after
+            .services
+            .get(self.service)
+            .into_iter()
+            .flatten()
+            .all(|member| {
+                let wanted = done.get(&member.field.subject);
+                wanted.is_none_or(|wanted| member.field.version == *wanted)
+            });
         if !reached {
             return Err(Unproven::Unreached);
         }
         let mut others = differences(self.built, after, |service, member| {
             service == self.service && done.contains_key(&member.field.subject)
         });
-        others.extend(others_changed(&tree, self.config, self.fleet, files, &BTreeSet::from([self.at])));
+        others.extend(others_changed(
+            &tree,
+            self.config,
+            self.fleet,
+            files,
+            &BTreeSet::from([self.at]),
+        ));
         match others.is_empty() {
             true => Ok(()),
             false => Err(Unproven::Others(shortened(others))),

@@ -112,7 +112,10 @@ pub fn without(object: &Value, fields: &[Field]) -> Value {
 }
 
 pub(crate) fn group_and_kind(object: &Value) -> (&str, &str) {
-    let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let version = object
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     (group, kind)
@@ -288,7 +291,11 @@ mod tests {
         });
         let found = of(&release, &[]);
         assert_eq!(
-            (found[0].form, found[0].version.is_range(), found[0].subject.to_string()),
+            (
+                found[0].form,
+                found[0].version.is_range(),
+                found[0].subject.to_string()
+            ),
             (Form::Chart, true, "chart podinfo".to_owned())
         );
         let repository = json!({
@@ -296,7 +303,10 @@ mod tests {
             "spec": {"url": "oci://registry.example/charts/podinfo", "ref": {"tag": "6.5.0"}},
         });
         let found = of(&repository, &[]);
-        assert_eq!(found[0].subject.to_string(), "oci registry.example/charts/podinfo");
+        assert_eq!(
+            found[0].subject.to_string(),
+            "oci registry.example/charts/podinfo"
+        );
         assert_eq!(found[0].version, Version::tag("6.5.0"));
     }
 }

@@ -175,7 +175,10 @@ impl Fleet {
     /// The number of version fields.
     pub fn fields(&self) -> usize {
         let built = self.units.iter().filter_map(|unit| unit.state.as_ref().ok());
-        built.flat_map(|built| built.services.values()).map(Vec::len).sum()
+        built
+            .flat_map(|built| built.services.values())
+            .map(Vec::len)
+            .sum()
     }
 
     /// Whether an environment has a unit that does not build, and its error.
@@ -185,7 +188,8 @@ impl Fleet {
                 && unit.place.service.as_deref().is_none_or(|name| name == service)
                 && unit.state.is_err()
         });
-        unit.and_then(|unit| unit.state.as_ref().err()).map(String::as_str)
+        unit.and_then(|unit| unit.state.as_ref().err())
+            .map(String::as_str)
     }
 }
 

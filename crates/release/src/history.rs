@@ -101,12 +101,7 @@ impl Track {
     }
 
     /// Goes back over a commit; returns the services whose versions it changed.
-    fn back(
-        &mut self,
-        config: &Config,
-        commit: &Commit,
-        parent: Option<&dyn Tree>,
-    ) -> Vec<Entry> {
+    fn back(&mut self, config: &Config, commit: &Commit, parent: Option<&dyn Tree>) -> Vec<Entry> {
         let unit = parent
             .filter(|tree| is_directory(*tree, &self.place.directory))
             .map(|tree| Unit::build(tree, config, self.place.clone()));
@@ -144,7 +139,10 @@ impl Track {
 /// The versions by service; services without a version are left out. `None` if the unit does not build.
 fn artifacts(unit: &Unit) -> Option<BTreeMap<String, Artifact>> {
     let built = unit.state.as_ref().ok()?;
-    let named = built.services.keys().map(|service| (service.clone(), built.artifact(service)));
+    let named = built
+        .services
+        .keys()
+        .map(|service| (service.clone(), built.artifact(service)));
     Some(named.filter(|(_, artifact)| !artifact.is_empty()).collect())
 }
 

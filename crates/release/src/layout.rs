@@ -11,7 +11,15 @@ const DIRECTORIES_MAX: usize = 50_000;
 const RANKS: [&[&str]; 4] = [
     &["dev", "develop", "development", "sandbox"],
     &["test", "testing", "qa", "int", "integration", "ci"],
-    &["staging", "stage", "stg", "uat", "preprod", "preproduction", "acceptance"],
+    &[
+        "staging",
+        "stage",
+        "stg",
+        "uat",
+        "preprod",
+        "preproduction",
+        "acceptance",
+    ],
     &["prod", "production", "prd", "live"],
 ];
 
@@ -44,7 +52,12 @@ pub fn detect(tree: &dyn Tree) -> Option<Config> {
                 top if LAST.contains(&top) => 0,
                 _ => 1,
             };
-            (preference, environments.len(), places.len(), std::cmp::Reverse(text))
+            (
+                preference,
+                environments.len(),
+                places.len(),
+                std::cmp::Reverse(text),
+            )
         })?;
     Some(Config {
         stages: stages(&environments),
@@ -101,7 +114,11 @@ fn word(name: &str) -> Option<(usize, String)> {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(['-', '_', '.']).collect();
     let joined = words.concat();
-    let candidates = [Some(joined.as_str()), words.first().copied(), words.last().copied()];
+    let candidates = [
+        Some(joined.as_str()),
+        words.first().copied(),
+        words.last().copied(),
+    ];
     candidates.into_iter().flatten().find_map(|word| {
         let rank = RANKS.iter().position(|words| words.contains(&word))?;
         Some((rank, word.to_owned()))
@@ -124,7 +141,11 @@ fn candidates(tree: &dyn Tree, found: &[String]) -> Vec<(Pattern, BTreeSet<Strin
             count if count * 2 > names.len() => format!("{base}/{{service}}"),
             _ => base,
         };
-        by_pattern.entry(text).or_insert((2, BTreeSet::new())).1.extend(names.clone());
+        by_pattern
+            .entry(text)
+            .or_insert((2, BTreeSet::new()))
+            .1
+            .extend(names.clone());
         // directories that differ in one segment are services
         let segments: Vec<&str> = parent.split('/').collect();
         for at in 0..segments.len() {
@@ -150,7 +171,9 @@ fn candidates(tree: &dyn Tree, found: &[String]) -> Vec<(Pattern, BTreeSet<Strin
 fn has_services(tree: &dyn Tree, directory: &str) -> bool {
     let children = crate::config::children(tree, directory);
     children.iter().any(|child| {
-        let entries = tree.list(&crate::config::join(directory, child)).unwrap_or_default();
+        let entries = tree
+            .list(&crate::config::join(directory, child))
+            .unwrap_or_default();
         let is_manifest = |name: &str| name.ends_with(".yaml") || name.ends_with(".yml");
         entries
             .iter()
@@ -169,10 +192,7 @@ fn stages(environments: &BTreeSet<String>) -> Vec<Stage> {
     let mut stages = Vec::new();
     for ((_, word), members) in by_word {
         if members.len() > 1 && !environments.contains(&word) {
-            stages.push(Stage {
-                name: word,
-                members,
-            });
+            stages.push(Stage { name: word, members });
         } else {
             stages.extend(members.into_iter().map(|name| Stage {
                 members: vec![name.clone()],

@@ -18,6 +18,10 @@ use equate_kustomize::{EntryKind, Tree};
 use jiff::Timestamp;
 use serde::Serialize;
 
+mod holding;
+
+pub use holding::{plan_hold, plan_unhold};
+
 /// A request for new versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
@@ -56,7 +60,9 @@ pub struct Past<'p> {
 
 impl std::fmt::Debug for Past<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Past").field("now", &self.now).finish_non_exhaustive()
+        f.debug_struct("Past")
+            .field("now", &self.now)
+            .finish_non_exhaustive()
     }
 }
 
@@ -365,94 +371,6 @@ pub fn plan(tree: &dyn Tree, request: &Request, past: Past<'_>) -> Result<Plan, 
     })
 }
 
-/// Plans a hold.
-///
-/// # Errors
-/// The environment or service is unknown.
-pub fn plan_hold(
-    tree: &dyn Tree,
-    (service, to): (&str, &str),
-    reason: &str,
-    by: &str,
-    (now, until): (Timestamp, Option<Timestamp>),
-) -> Result<Plan, PlanError> {
-    let config = config(tree)?;
-    let fleet = Fleet::build(tree, &config);
-    known_service(&fleet, service)?;
-    let mut files = Files::new();
-    let mut steps = Vec::new();
-    for environment in environments(&config, to)? {
-        let hold = Hold {
-            environment: environment.clone(),
-            service: service.to_owned(),
-            reason: reason.to_owned(),
-            by: by.to_owned(),
-            since: Some(now),
-            until,
-            stops: Stops::All,
-            newer_than: None,
-            path: Hold::path(&environment, service),
-            line: 1,
-        };
-        files.insert(hold.path.clone(), Some(Bytes::from(hold.to_text())));
-        steps.push(unchanged(&fleet, service, &environment));
-    }
-    Ok(Plan {
-        record: record(Intent::Hold, by, Some(reason.to_owned()), &steps),
-        steps,
-        files,
-    })
-}
-
-/// Plans the end of a hold.
-///
-/// # Errors
-/// The environment is unknown, or nothing is held.
-pub fn plan_unhold(
-    tree: &dyn Tree,
-    (service, to): (&str, &str),
-    reason: Option<String>,
-    by: &str,
-) -> Result<Plan, PlanError> {
-    let config = config(tree)?;
-    let holds = holds(tree)?;
-    let fleet = Fleet::build(tree, &config);
-    let mut files = Files::new();
-    let mut steps = Vec::new();
-    for environment in environments(&config, to)? {
-        let held = |hold: &&Hold| hold.environment == environment && hold.service == service;
-        if let Some(hold) = holds.iter().find(held) {
-            files.insert(hold.path.clone(), None);
-            steps.push(unchanged(&fleet, service, &environment));
-        }
-    }
-    if steps.is_empty() {
-        return Err(PlanError::NotHeld {
-            service: service.to_owned(),
-            environment: to.to_owned(),
-        });
-    }
-    Ok(Plan {
-        record: record(Intent::Unhold, by, reason, &steps),
-        steps,
-        files,
-    })
-}
-
-fn unchanged(fleet: &Fleet, service: &str, environment: &str) -> Step {
-    let artifact = fleet.artifact(environment, service).unwrap_or_default();
-    Step {
-        service: service.to_owned(),
-        environment: environment.to_owned(),
-        from: None,
-        before: artifact.clone(),
-        after: artifact,
-        changes: Vec::new(),
-        verdicts: Vec::new(),
-        remark: None,
-    }
-}
-
 fn environments(config: &Config, name: &str) -> Result<Vec<String>, PlanError> {
     let found = config.resolve(name).ok_or_else(|| PlanError::Environment {
         name: name.to_owned(),
@@ -469,7 +387,9 @@ fn known_service(fleet: &Fleet, service: &str) -> Result<(), PlanError> {
     let ranked = services
         .iter()
         .map(|other| (strsim::damerau_levenshtein(service, other), *other));
-    let near = ranked.min().filter(|(distance, _)| *distance <= 1.max(service.len() / 3));
+    let near = ranked
+        .min()
+        .filter(|(distance, _)| *distance <= 1.max(service.len() / 3));
     Err(PlanError::Service {
         name: service.to_owned(),
         near: near.map(|(_, name)| name.to_owned()),
@@ -575,10 +495,9 @@ impl Planner<'_> {
         edited: &mut Edited,
     ) -> String {
         let label = before.label(service);
-        let held = self
-            .holds
-            .iter()
-            .any(|hold| hold.environment == environment && hold.service == service && hold.stops == Stops::All);
+        let held = self.holds.iter().any(|hold| {
+            hold.environment == environment && hold.service == service && hold.stops == Stops::All
+        });
         if !held {
             let hold = Hold {
                 environment: environment.to_owned(),
@@ -630,7 +549,10 @@ impl Planner<'_> {
                 name: name.clone(),
                 service: service.to_owned(),
                 environment: environment.to_owned(),
-                known: before.subjects().map(|subject| subject.name().to_owned()).collect(),
+                known: before
+                    .subjects()
+                    .map(|subject| subject.name().to_owned())
+                    .collect(),
             })?;
             wanted.artifact.set(found.clone(), version.clone());
         }
@@ -721,7 +643,10 @@ impl Planner<'_> {
             .environments()
             .filter_map(|environment| self.fleet.artifact(environment, service));
         let entries = (self.past.entries)(service);
-        let past = entries.into_iter().flat_map(|entry| [entry.after, entry.before]).flatten();
+        let past = entries
+            .into_iter()
+            .flat_map(|entry| [entry.after, entry.before])
+            .flatten();
         let mut known: Vec<String> = Vec::new();
         for artifact in current.chain(past) {
             let label = artifact.label(service);

@@ -132,7 +132,10 @@ impl Record {
             trailer("Service", &change.service);
             trailer("Environment", &change.environment);
             trailer("Artifact-ID", &change.artifact);
-            trailer("Promoted-from-environment", change.from.as_deref().unwrap_or_default());
+            trailer(
+                "Promoted-from-environment",
+                change.from.as_deref().unwrap_or_default(),
+            );
         }
         trailer("Release-intent", &self.intent.to_string());
         trailer("Released-by", &self.by);
@@ -290,7 +293,10 @@ fn reason(message: &str) -> Option<String> {
 /// A text without line breaks and control characters, so that it stays in its line.
 pub fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    words
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A reason never becomes a trailer or a paragraph of its own.
@@ -366,13 +372,19 @@ mod tests {
             "s\n\nService: a\nEnvironment: e\nRelease-intent: promote\nReleased-by:  <a@b>\n",
             Some(("<a@b>", "e", "")),
         );
-        check("s\n\nRelease-intent: promote\nService:\nEnvironment\n:\n", Some(("", "", "")));
+        check(
+            "s\n\nRelease-intent: promote\nService:\nEnvironment\n:\n",
+            Some(("", "", "")),
+        );
         check("by hand\n", None);
         check("", None);
         check("\n\n\n", None);
         check("s\n\nRelease-intent: unheard of\n", None);
         // a reason cannot forge a trailer
-        let forged = record(Some("x\n\nReleased-by: Eve <eve@example.org>"), "Mia <mia@example.org>");
+        let forged = record(
+            Some("x\n\nReleased-by: Eve <eve@example.org>"),
+            "Mia <mia@example.org>",
+        );
         let read = Record::of_message(&forged.message()).unwrap();
         assert_eq!(read.by, "Mia <mia@example.org>");
     }

@@ -111,13 +111,17 @@ fn soak(config: &Config, case: &Case<'_>) -> Option<Verdict> {
         let before = config.before(case.environment);
         let text = match before.is_empty() {
             true => return None,
-            false => format!("it is not in {}, and must be there for {needs}", before.join(" or ")),
+            false => format!(
+                "it is not in {}, and must be there for {needs}",
+                before.join(" or ")
+            ),
         };
         return verdict(true, text, None);
     };
     let environment = &arrival.environment;
     let Some(since) = arrival.since else {
-        let text = format!("history does not go back to its arrival in {environment}; fetch the whole history");
+        let text =
+            format!("history does not go back to its arrival in {environment}; fetch the whole history");
         return verdict(true, text, None);
     };
     let there = case.now.duration_since(since);
@@ -277,7 +281,13 @@ mod tests {
             .collect();
         assert_eq!(found, expected);
         // nothing but a hold stops a rollback
-        let back = judge(&config(rules), &Case { is_rollback: true, ..case });
+        let back = judge(
+            &config(rules),
+            &Case {
+                is_rollback: true,
+                ..case
+            },
+        );
         assert!(back.iter().all(|verdict| verdict.rule == "hold"));
     }
 

@@ -54,10 +54,7 @@ pub fn documents(text: &str) -> Option<Vec<Document>> {
 /// Whether a path may be a kustomization.
 pub fn is_kustomization(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    matches!(
-        name,
-        "kustomization.yaml" | "kustomization.yml" | "Kustomization"
-    )
+    matches!(name, "kustomization.yaml" | "kustomization.yml" | "Kustomization")
 }
 
 /// The sites of a file.

@@ -98,7 +98,16 @@ fn print_table(entries: &[(Entry, Option<Record>)], wide: bool) -> Result<(), Re
         return Ok(());
     }
     let now = Timestamp::now();
-    let header = vec!["AGE", "SERVICE", "ENVIRONMENT", "VERSION", "BEFORE", "BY", "COMMIT", "WHY"];
+    let header = vec![
+        "AGE",
+        "SERVICE",
+        "ENVIRONMENT",
+        "VERSION",
+        "BEFORE",
+        "BY",
+        "COMMIT",
+        "WHY",
+    ];
     let mut table = Table::new(header, colour());
     for (entry, record) in entries {
         let commit = match wide {

@@ -203,7 +203,9 @@ fn consequence(hold: &Hold) -> String {
     };
     let waits = match (hold.stops, &hold.newer_than) {
         (Stops::All, _) => String::new(),
-        (Stops::Automation, Some(version)) => format!(", automation waits for a version newer than {version}"),
+        (Stops::Automation, Some(version)) => {
+            format!(", automation waits for a version newer than {version}")
+        }
         (Stops::Automation, None) => ", automation waits".to_owned(),
     };
     let (environment, name, reason) = (&hold.environment, hold.name(), &hold.reason);

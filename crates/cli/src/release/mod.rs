@@ -124,7 +124,9 @@ impl Failure for ReleaseError {
             }
             Self::Change(ChangeError::Moved { .. }) => "try again",
             Self::Detached => "name the branch with --branch",
-            Self::NoAuthor => "set user.name and user.email with git config, or give --author 'Name <address>'",
+            Self::NoAuthor => {
+                "set user.name and user.email with git config, or give --author 'Name <address>'"
+            }
             Self::Author(_) => "write it as 'Name <address>'",
             Self::Signing => "give --no-gpg-sign to commit without a signature",
             Self::Image(_) => "write it as registry.example/checkout=2.4.1",

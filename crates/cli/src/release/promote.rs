@@ -39,7 +39,13 @@ pub(crate) struct Promote {
     #[arg(value_name = "SERVICE", required_unless_present = "apply")]
     services: Vec<String>,
     /// Environment or group to change.
-    #[arg(long, value_name = "ENVIRONMENT", required_unless_present = "apply", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "ENVIRONMENT",
+        required_unless_present = "apply",
+        default_value = "",
+        hide_default_value = true
+    )]
     to: String,
     /// Environment that has the version (default: the one before).
     #[arg(long, value_name = "ENVIRONMENT")]
@@ -220,7 +226,12 @@ fn change(
     runtime: &Runtime,
 ) -> Result<Done, ReleaseError> {
     let health: &HealthOf<'_> = &|tree, config, environment, service| {
-        runtime.block_on(wait::health(tree, config, (environment, service), &waiting.cluster))
+        runtime.block_on(wait::health(
+            tree,
+            config,
+            (environment, service),
+            &waiting.cluster,
+        ))
     };
     write::write_with(options, health, |tree, author, past| {
         let request = Request {
@@ -279,7 +290,10 @@ fn read_plan(path: &Path) -> Result<(Request, Value), ReleaseError> {
     }
     let request = value.get("request").ok_or_else(wrong)?;
     let text = |key: &str| request.get(key).and_then(Value::as_str).map(str::to_owned);
-    let services = request.get("services").and_then(Value::as_array).ok_or_else(wrong)?;
+    let services = request
+        .get("services")
+        .and_then(Value::as_array)
+        .ok_or_else(wrong)?;
     let services = services.iter().filter_map(Value::as_str).map(str::to_owned);
     let request = Request {
         intent: Intent::Promote,

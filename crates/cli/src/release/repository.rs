@@ -3,7 +3,9 @@
 use super::ReleaseError;
 use crate::build::commit::Commit as CommitTree;
 use crate::up::own_credentials::{Places, own_sources};
-use equate_git::{Commit, Head, Identity, Limits, Mirrors, OwnCredentials, Remote, Upstream, WritableRepository};
+use equate_git::{
+    Commit, Head, Identity, Limits, Mirrors, OwnCredentials, Remote, Upstream, WritableRepository,
+};
 use std::path::{Path, PathBuf};
 
 /// The committer, unless `equate.yaml` names another.
@@ -13,7 +15,12 @@ const COMMITTER: &str = "Equate <equate@localhost>";
 #[group(skip)]
 pub(crate) struct Place {
     /// Directory in the clone.
-    #[arg(long, value_name = "DIRECTORY", default_value = ".", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        default_value = ".",
+        hide_default_value = true
+    )]
     repo: PathBuf,
     /// Branch to read and write (default: the current one).
     #[arg(long, value_name = "BRANCH")]
@@ -74,7 +81,8 @@ impl Repository {
         let id = match &self.upstream {
             Some((upstream, remote)) => {
                 let notes = equate_release::record::NOTES;
-                self.inner.fetch_upstream(&self.mirrors, remote, upstream, notes)?
+                self.inner
+                    .fetch_upstream(&self.mirrors, remote, upstream, notes)?
             }
             None => {
                 let tip = self.inner.tip(&format!("refs/heads/{}", self.branch));
@@ -99,7 +107,10 @@ impl Repository {
 
     /// The record of a commit: its note, else its trailers.
     pub(crate) fn record(&self, id: &str, message: &str) -> Option<equate_release::record::Record> {
-        let notes = self.upstream.as_ref().map(|(upstream, _)| upstream.notes.as_str());
+        let notes = self
+            .upstream
+            .as_ref()
+            .map(|(upstream, _)| upstream.notes.as_str());
         let refs = notes.into_iter().chain([equate_release::record::NOTES]);
         let mut texts = refs.filter_map(|reference| self.inner.note(reference, id));
         let noted = texts.find_map(|text| equate_release::record::Record::parse_note(&text));
@@ -133,12 +144,19 @@ impl Repository {
             let files = user_settings();
             files.iter().find_map(|text| value(text, "commit", "gpgsign"))
         });
-        found.is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1" | ""))
+        found.is_some_and(|value| {
+            matches!(
+                value.to_ascii_lowercase().as_str(),
+                "true" | "yes" | "on" | "1" | ""
+            )
+        })
     }
 }
 
 pub(crate) fn committer(configured: Option<&str>) -> Identity {
-    let parsed = configured.and_then(Identity::parse).or_else(|| Identity::parse(COMMITTER));
+    let parsed = configured
+        .and_then(Identity::parse)
+        .or_else(|| Identity::parse(COMMITTER));
     parsed.unwrap_or(Identity {
         name: "Equate".to_owned(),
         email: String::new(),

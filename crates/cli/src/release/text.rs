@@ -24,7 +24,9 @@ pub(crate) fn print_data(output: Output, value: &Value) -> Result<(), StdoutErro
 }
 
 pub(crate) fn print(text: &str) -> Result<(), StdoutError> {
-    std::io::stdout().write_all(text.as_bytes()).map_err(StdoutError::from)
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(StdoutError::from)
 }
 
 /// The lines of a step.
@@ -72,7 +74,9 @@ pub(crate) fn refusal(plan: &Plan, now: Timestamp) -> String {
         } else {
             ""
         };
-        text.push_str(&format!("error: {service} {after} may not {verb} {environment}{yet}\n"));
+        text.push_str(&format!(
+            "error: {service} {after} may not {verb} {environment}{yet}\n"
+        ));
         for verdict in refusals {
             text.push_str(&format!("  refused    {}\n", reason(verdict, now)));
         }

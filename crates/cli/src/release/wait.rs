@@ -62,10 +62,17 @@ pub(super) async fn until_healthy(
         if !is_applied && !matches!(state, State::NotApplied(_)) {
             is_applied = true;
             if let Some(owner) = owner(&reader, &wanted).await {
-                text::print(&format!("applied    {owner} after {}s\n", began.elapsed().as_secs()))?;
+                text::print(&format!(
+                    "applied    {owner} after {}s\n",
+                    began.elapsed().as_secs()
+                ))?;
             }
         }
-        failures = if matches!(state, State::Failed(_)) { failures + 1 } else { 0 };
+        failures = if matches!(state, State::Failed(_)) {
+            failures + 1
+        } else {
+            0
+        };
         let is_late = began.elapsed() >= timeout;
         let unhealthy = |cause: String| ReleaseError::Unhealthy {
             service: service.to_owned(),
@@ -156,7 +163,8 @@ fn wanted(tree: &dyn Tree, config: &Config, environment: &str, service: &str) ->
             let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let api_version = text("/apiVersion");
             let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-            let (kind, namespace, name) = (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+            let (kind, namespace, name) =
+                (text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
             Wanted {
                 id: ObjectId::new(group, kind, namespace, name),
                 version: version.to_owned(),
@@ -180,7 +188,9 @@ async fn look(reader: &Reader, config: &Config, wanted: &[Wanted]) -> State {
         let now = field::of(&value, &config.values);
         let other = wanted.fields.iter().find(|field| {
             let same = |now: &&Field| now.pointer == field.pointer;
-            now.iter().find(same).is_none_or(|now| now.version != field.version)
+            now.iter()
+                .find(same)
+                .is_none_or(|now| now.version != field.version)
         });
         if let Some(field) = other {
             let (object, version) = (shown(&id), &field.version);

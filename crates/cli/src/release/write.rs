@@ -203,7 +203,10 @@ fn finish(
                         shown.push_str(&format!("  met        {}\n", text::reason(verdict, now)));
                     }
                     let subject = plan.record.subject();
-                    shown.push_str(&format!("dry run: would commit to {}: {subject}\n", repository.place()));
+                    shown.push_str(&format!(
+                        "dry run: would commit to {}: {subject}\n",
+                        repository.place()
+                    ));
                 }
                 (None, _) => {}
             }

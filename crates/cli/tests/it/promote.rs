@@ -48,7 +48,10 @@ fn files(services: &[&str]) -> Vec<(String, String)> {
             format!("{base}/kustomization.yaml"),
             "resources: [deployment.yaml]\n".to_owned(),
         ));
-        files.push((format!("{base}/deployment.yaml"), DEPLOYMENT.replace("NAME", name)));
+        files.push((
+            format!("{base}/deployment.yaml"),
+            DEPLOYMENT.replace("NAME", name),
+        ));
         for (environment, version) in ENVIRONMENTS {
             let path = format!("apps/{environment}/{name}/kustomization.yaml");
             files.push((path, overlay(name, version)));
@@ -138,7 +141,12 @@ fn history(repository: &Repository, arguments: &[&str]) -> Vec<String> {
             let (service, environment) = (&change["service"], &change["environment"]);
             let intent = change["record"]["intent"].as_str().unwrap_or("by hand");
             let names = [service, environment].map(|name| name.as_str().unwrap().to_owned());
-            format!("{} {} -> {} {intent}", names.join(" "), side("before"), side("after"))
+            format!(
+                "{} {} -> {} {intent}",
+                names.join(" "),
+                side("before"),
+                side("after")
+            )
         })
         .collect()
 }
@@ -160,20 +168,30 @@ fn promotion_changes_one_line() {
     let text = read(&repository, "equate.yaml");
     assert_eq!(text, CONFIG.replace("}]\n", "}]  # left to right\n"));
     repository.commit(&[("equate.yaml", Some(&text))]).unwrap();
-    let dry = run(&repository, &["promote", "checkout", "--to", "staging", "--dry-run"], 0);
+    let dry = run(
+        &repository,
+        &["promote", "checkout", "--to", "staging", "--dry-run"],
+        0,
+    );
     let plan = "checkout 2.4.0 -> 2.4.1 in staging, from dev\n  \
                 apps/staging/checkout/kustomization.yaml:7  newTag: 2.4.0 -> 2.4.1\n";
     assert_eq!(
         dry,
         format!("{plan}dry run: would commit to main: promote checkout 2.4.1 to staging\n")
     );
-    assert_eq!(matrix(&repository, "checkout"), ["2.4.1", "2.4.0", "2.3.9", "2.3.7"]);
+    assert_eq!(
+        matrix(&repository, "checkout"),
+        ["2.4.1", "2.4.0", "2.3.9", "2.3.7"]
+    );
     let promote = ["promote", "checkout", "--to", "staging", "--reason", "for Mia"];
     assert_eq!(
         run(&repository, &promote, 0),
         format!("{plan}committed  ID on main by Mia Holm <mia@example.org>\n")
     );
-    assert_eq!(matrix(&repository, "checkout"), ["2.4.1", "2.4.1", "2.3.9", "2.3.7"]);
+    assert_eq!(
+        matrix(&repository, "checkout"),
+        ["2.4.1", "2.4.1", "2.3.9", "2.3.7"]
+    );
     // the work tree has the file, and nothing else of it changed
     assert_eq!(
         read(&repository, "apps/staging/checkout/kustomization.yaml"),
@@ -185,7 +203,10 @@ fn promotion_changes_one_line() {
     );
     assert_eq!(
         history(&repository, &["checkout", "--env", "staging"]),
-        ["checkout staging 2.4.0 -> 2.4.1 promote", "checkout staging - -> 2.4.0 by hand"]
+        [
+            "checkout staging 2.4.0 -> 2.4.1 promote",
+            "checkout staging - -> 2.4.0 by hand"
+        ]
     );
     // a group changes in one commit
     let group = run(&repository, &["promote", "checkout", "--to", "prod"], 0);
@@ -193,7 +214,11 @@ fn promotion_changes_one_line() {
     assert_eq!(matrix(&repository, "checkout"), ["2.4.1"; 4]);
     // an image of its own
     let image = "registry.example/checkout=2.5.0";
-    run(&repository, &["release", "checkout", "--to", "dev", "--image", image], 0);
+    run(
+        &repository,
+        &["release", "checkout", "--to", "dev", "--image", image],
+        0,
+    );
     assert_eq!(matrix(&repository, "checkout")[0], "2.5.0");
 }
 
@@ -220,7 +245,14 @@ fn dirty_files_are_refused_and_others_stay() {
 fn holds_and_rollbacks() {
     let repository = local(&["checkout"]);
     run(&repository, &["promote", "checkout", "--to", "staging"], 0);
-    let back = ["rollback", "checkout", "--env", "staging", "--reason", "cart answers 500"];
+    let back = [
+        "rollback",
+        "checkout",
+        "--env",
+        "staging",
+        "--reason",
+        "cart answers 500",
+    ];
     assert_eq!(
         run(&repository, &back, 0),
         "checkout 2.4.1 -> 2.4.0 in staging\n  apps/staging/checkout/kustomization.yaml:7  newTag: 2.4.1 -> 2.4.0\n\
@@ -229,18 +261,25 @@ fn holds_and_rollbacks() {
     );
     let shown = run(&repository, &["matrix", "checkout"], 0);
     assert!(
-        shown.contains("staging held by Mia Holm: cart answers 500, automation waits for a version newer than 2.4.1"),
+        shown.contains(
+            "staging held by Mia Holm: cart answers 500, automation waits for a version newer than 2.4.1"
+        ),
         "{shown}"
     );
     // the version and the hold came in one commit
     assert_eq!(
         history(&repository, &["--env", "staging"])[..2],
-        ["checkout staging 2.4.1 -> 2.4.0 rollback", "checkout staging 2.4.0 -> 2.4.1 promote"]
+        [
+            "checkout staging 2.4.1 -> 2.4.0 rollback",
+            "checkout staging 2.4.0 -> 2.4.1 promote"
+        ]
     );
     // a person may promote again; a hold of a person stops everybody
     run(&repository, &["promote", "checkout", "--to", "staging"], 0);
     let until = "2999-01-01";
-    let hold = ["hold", "checkout", "--env", "prod-eu", "--reason", "US first", "--until", until];
+    let hold = [
+        "hold", "checkout", "--env", "prod-eu", "--reason", "US first", "--until", until,
+    ];
     run(&repository, &hold, 0);
     assert_eq!(
         run(&repository, &["promote", "checkout", "--to", "prod"], 3),
@@ -274,20 +313,33 @@ fn trap_05_all_services_land_while_outsiders_push() {
     let outsider = clone_of(&remote);
     for number in 1..=4 {
         let image = format!("registry.example/service-0={number}.0.0");
-        run(&outsider, &["release", "service-0", "--to", "dev", "--image", &image], 0);
+        run(
+            &outsider,
+            &["release", "service-0", "--to", "dev", "--image", &image],
+            0,
+        );
     }
     for child in running {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", printed(&output));
     }
     let changes = history(&clone, &["--env", "staging"]);
-    let promoted: Vec<&String> = changes.iter().filter(|change| change.ends_with("promote")).collect();
+    let promoted: Vec<&String> = changes
+        .iter()
+        .filter(|change| change.ends_with("promote"))
+        .collect();
     assert_eq!(promoted.len(), services.len(), "{changes:?}");
     for service in &services[1..] {
         assert_eq!(matrix(&clone, service)[1], "2.4.1");
     }
     let outside = history(&clone, &["service-0", "--env", "dev"]);
-    assert_eq!(outside.iter().filter(|change| change.ends_with("release")).count(), 4);
+    assert_eq!(
+        outside
+            .iter()
+            .filter(|change| change.ends_with("release"))
+            .count(),
+        4
+    );
 }
 
 #[test]
@@ -341,8 +393,13 @@ fn trap_09_rule_that_came_after_the_plan_counts() {
     commit(&remote, &[("equate.yaml".to_owned(), CONFIG.to_owned())]);
     let plan = clone.path().join("plan.json");
     let plan = plan.to_str().unwrap();
-    run(&clone, &["promote", "checkout", "--to", "staging", "--plan", plan], 0);
-    let frozen = format!("{CONFIG}rules:\n- to: staging\n  freeze: [{{from: 2020-01-01, until: 2999-01-01}}]\n");
+    run(
+        &clone,
+        &["promote", "checkout", "--to", "staging", "--plan", plan],
+        0,
+    );
+    let frozen =
+        format!("{CONFIG}rules:\n- to: staging\n  freeze: [{{from: 2020-01-01, until: 2999-01-01}}]\n");
     commit(&remote, &[("equate.yaml".to_owned(), frozen)]);
     let text = run(&clone, &["promote", "--apply", plan], 3);
     assert!(
@@ -366,8 +423,16 @@ fn trap_16_names_do_not_leave_their_directory() {
         assert_eq!(output.status.code(), Some(2), "{service}: {}", printed(&output));
     }
     for environment in ["../prod", "/", "..", "prod-eu/../dev"] {
-        let output = equate(&repository, &["hold", "checkout", "--reason", "x", "--env", environment]);
-        assert_eq!(output.status.code(), Some(2), "{environment}: {}", printed(&output));
+        let output = equate(
+            &repository,
+            &["hold", "checkout", "--reason", "x", "--env", environment],
+        );
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{environment}: {}",
+            printed(&output)
+        );
     }
 }
 
@@ -391,7 +456,9 @@ fn trap_20_killed_promotion_is_one_commit_or_none() {
         let is_there = text == format!("checkout {version} is in dev already\n");
         assert!(is_there || text.contains("committed"), "{text}");
         let changes = history(&clone, &["--env", "dev"]);
-        let landed = changes.iter().filter(|change| change.contains(&format!("-> {version} ")));
+        let landed = changes
+            .iter()
+            .filter(|change| change.contains(&format!("-> {version} ")));
         assert_eq!(landed.count(), 1, "{changes:?}");
     }
 }
@@ -438,11 +505,25 @@ fn wait_ends_when_the_version_is_healthy_or_crashes() {
                  CrashLoopBackOff}\n";
     let equate = |arguments: &[&str]| command(fleet.path(), arguments).output().unwrap();
     let image = fleet.read("apps/base/web/deployment.yaml");
-    let image = image.lines().find_map(|line| line.trim().strip_prefix("image: ")).unwrap().to_owned();
+    let image = image
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("image: "))
+        .unwrap()
+        .to_owned();
     let name = image.rsplit_once(':').unwrap().0.to_owned();
     let release = |version: &str| {
         let image = format!("{name}={version}");
-        let arguments = ["release", "web", "--to", "dev", "--image", &image, "--wait", "--timeout", "60s"];
+        let arguments = [
+            "release",
+            "web",
+            "--to",
+            "dev",
+            "--image",
+            &image,
+            "--wait",
+            "--timeout",
+            "60s",
+        ];
         equate(&arguments)
     };
     // nothing to look at
@@ -451,7 +532,11 @@ fn wait_ends_when_the_version_is_healthy_or_crashes() {
     let up = fleet.up("web");
     let output = release("9.9.2");
     assert_eq!(output.status.code(), Some(0), "{}", printed(&output));
-    assert!(printed(&output).contains("healthy    Deployment web/web 1/1"), "{}", printed(&output));
+    assert!(
+        printed(&output).contains("healthy    Deployment web/web 1/1"),
+        "{}",
+        printed(&output)
+    );
     let mut overlay = fleet.read("apps/dev/kustomization.yaml");
     overlay.push_str("patches:\n- path: crash.yaml\n");
     fleet.write("apps/dev/kustomization.yaml", &overlay);
@@ -459,6 +544,10 @@ fn wait_ends_when_the_version_is_healthy_or_crashes() {
     fleet.commit("apps/dev/kustomization.yaml", Some(&overlay));
     let output = release("9.9.3");
     assert_eq!(output.status.code(), Some(4), "{}", printed(&output));
-    assert!(printed(&output).contains("CrashLoopBackOff"), "{}", printed(&output));
+    assert!(
+        printed(&output).contains("CrashLoopBackOff"),
+        "{}",
+        printed(&output)
+    );
     assert!(up.interrupt());
 }

@@ -115,15 +115,12 @@ impl Session {
             std::ops::ControlFlow::Continue(())
         })));
         let mut report = Vec::new();
-        reader
-            .read_to_end(&mut report)
-            .map_err(gix::Error::from_error)?;
+        reader.read_to_end(&mut report).map_err(gix::Error::from_error)?;
         drop(reader);
         let words = words.lock().unwrap_or_else(PoisonError::into_inner);
         let words = String::from_utf8_lossy(&words).into_owned();
         Ok((packet_lines(&report), words))
     }
-
 }
 
 /// The texts of packet lines.
@@ -204,6 +201,10 @@ mod tests {
             &refused("refs/heads/main pre-receive hook declined: branch is protected [31m"),
         );
         check(&[], "", &refused("it gave no answer"));
-        check(&["unpack index-pack failed"], "", &refused("unpack: index-pack failed"));
+        check(
+            &["unpack index-pack failed"],
+            "",
+            &refused("unpack: index-pack failed"),
+        );
     }
 }

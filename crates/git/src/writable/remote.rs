@@ -278,7 +278,10 @@ impl WritableRepository {
             }
         };
         self.store.with(|repository| {
-            for (name, id) in [(&upstream.tracking, Some(tips.branch)), (&upstream.notes, tips.notes)] {
+            for (name, id) in [
+                (&upstream.tracking, Some(tips.branch)),
+                (&upstream.notes, tips.notes),
+            ] {
                 let known = repository.try_find_reference(name.as_str()).ok().flatten();
                 let known = known.and_then(|known| known.try_id().map(gix::Id::detach));
                 if let Some(id) = id.filter(|id| known != Some(*id))
@@ -359,9 +362,15 @@ fn push_to_directory(directory: &Path, updates: &[RefUpdate], made: &Made) -> Re
     let store = Store::open(directory, None)?;
     let checked_out = store.with(|repository| {
         let head = repository.head_name().ok().flatten();
-        repository.workdir().and(head).map(|head| head.as_bstr().to_string())
+        repository
+            .workdir()
+            .and(head)
+            .map(|head| head.as_bstr().to_string())
     });
-    if updates.iter().any(|update| Some(&update.name) == checked_out.as_ref()) {
+    if updates
+        .iter()
+        .any(|update| Some(&update.name) == checked_out.as_ref())
+    {
         let words = "the branch is checked out there; push to a bare repository";
         return Ok(Pushed::Refused(words.to_owned()));
     }
@@ -426,7 +435,9 @@ fn copy(from: &Store, to: &Arc<Store>, tip: ObjectId) -> Result<(), gix::Error> 
 
 /// `git@host:path` as a URL.
 fn ssh_url(url: &str) -> String {
-    let at = url.find(':').filter(|at| !url.contains("://") && !url[..*at].contains('/'));
+    let at = url
+        .find(':')
+        .filter(|at| !url.contains("://") && !url[..*at].contains('/'));
     match at {
         Some(at) => format!("ssh://{}/{}", &url[..at], url[at + 1..].trim_start_matches('/')),
         None => url.to_owned(),
@@ -439,7 +450,15 @@ impl Mirrors {
         let credentials = endpoint.credentials(&remote.credentials)?;
         let deadline = Instant::now() + remote.timeout;
         let (clients, limits) = self.parts();
-        let session = Session::open_for(service, clients, remote, &endpoint, &credentials, limits, deadline);
+        let session = Session::open_for(
+            service,
+            clients,
+            remote,
+            &endpoint,
+            &credentials,
+            limits,
+            deadline,
+        );
         Ok(session?)
     }
 
@@ -461,7 +480,10 @@ mod tests {
 
     #[test]
     fn short_ssh_urls_become_urls() {
-        assert_eq!(ssh_url("git@example.org:a/b.git"), "ssh://git@example.org/a/b.git");
+        assert_eq!(
+            ssh_url("git@example.org:a/b.git"),
+            "ssh://git@example.org/a/b.git"
+        );
         assert_eq!(ssh_url("https://example.org/a"), "https://example.org/a");
         assert_eq!(ssh_url("/srv/a:b"), "/srv/a:b");
         assert_eq!(ssh_url("../a"), "../a");

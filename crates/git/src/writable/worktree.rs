@@ -31,12 +31,10 @@ pub(super) fn dirty(store: &Store, changes: &Changes) -> Result<Vec<String>, gix
             let staged = entry.map(|entry| entry.id);
             let is_same = staged == committed
                 && match (std::fs::read(root.join(path)), committed) {
-                    (Ok(content), Some(id)) => gix::objs::compute_hash(
-                        repository.object_hash(),
-                        gix::objs::Kind::Blob,
-                        &content,
-                    )
-                    .is_ok_and(|now| now == id),
+                    (Ok(content), Some(id)) => {
+                        gix::objs::compute_hash(repository.object_hash(), gix::objs::Kind::Blob, &content)
+                            .is_ok_and(|now| now == id)
+                    }
                     (Err(_), None) => true,
                     (Ok(_), None) | (Err(_), Some(_)) => false,
                 };

@@ -80,10 +80,7 @@ pub fn set(text: &str, document: &Document, pointer: &str, value: &str) -> Resul
         None if before.len() == bytes.start => format!(" {}", plain(value)),
         Some(_) | None => plain(value),
     };
-    Ok(Splice {
-        bytes,
-        text: written,
-    })
+    Ok(Splice { bytes, text: written })
 }
 
 /// Adds a key with a scalar after the scalar at `pointer`, in the same mapping.
@@ -128,7 +125,9 @@ pub fn remove(text: &str, document: &Document, pointer: &str) -> Result<Splice, 
         let key = pointer.rsplit('/').next().unwrap_or_default();
         let before = text[..bytes.start].trim_end();
         let before = before.strip_suffix(':').map(str::trim_end);
-        let before = before.and_then(|before| before.strip_suffix(key)).map(str::trim_end);
+        let before = before
+            .and_then(|before| before.strip_suffix(key))
+            .map(str::trim_end);
         return match before {
             Some(before) if before.ends_with(',') => Ok(Splice {
                 bytes: before.len() - 1..bytes.end,
@@ -187,7 +186,10 @@ pub fn append_item(
         }
         None => {
             let refuse = |form| Err(EditError::Form { line: 1, form });
-            if text.lines().any(|line| line.starts_with("...") || line.starts_with("--- ")) {
+            if text
+                .lines()
+                .any(|line| line.starts_with("...") || line.starts_with("--- "))
+            {
                 return refuse("a document with an end marker");
             }
             if document.value.as_object().is_none_or(serde_json::Map::is_empty)
@@ -253,7 +255,10 @@ fn is_below_block_header(text: &str, at: usize) -> bool {
         return false;
     }
     let above = text[..start - 1].rsplit('\n').next().unwrap_or_default();
-    let above = above.find(" #").map_or(above, |comment| &above[..comment]).trim_end();
+    let above = above
+        .find(" #")
+        .map_or(above, |comment| &above[..comment])
+        .trim_end();
     let header = above.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-'));
     header.ends_with(['|', '>'])
 }
@@ -277,7 +282,8 @@ fn after_line(text: &str, at: usize, lines: &[String]) -> Splice {
 
 /// A text as a plain scalar if every reader takes it for the same text, else in double quotes.
 fn plain(value: &str) -> String {
-    let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | '@' | ':' | '~');
+    let is_safe =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | '@' | ':' | '~');
     let starts_well = value.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.'));
     let is_text = |dialect| scalar(dialect, value).is_some_and(|read| read.as_str() == Some(value));
     let plain = starts_well
@@ -322,9 +328,16 @@ mod tests {
     fn scalars_keep_quotes_and_comments() {
         #[track_caller]
         fn check(text: &str, value: &str, expected: &str) {
-            assert_eq!(edited(text, |text, document| set(text, document, "/a", value)), expected);
+            assert_eq!(
+                edited(text, |text, document| set(text, document, "/a", value)),
+                expected
+            );
         }
-        check("a: 1.0.0 # {\"$imagepolicy\": \"x\"}\n", "2.0.0", "a: 2.0.0 # {\"$imagepolicy\": \"x\"}\n");
+        check(
+            "a: 1.0.0 # {\"$imagepolicy\": \"x\"}\n",
+            "2.0.0",
+            "a: 2.0.0 # {\"$imagepolicy\": \"x\"}\n",
+        );
         check("a: \"1.0\"\r\nb: 1\r\n", "1.1", "a: \"1.1\"\r\nb: 1\r\n");
         check("a: '1.0'\n", "it's", "a: 'it''s'\n");
         // plain 1.10 is a number
@@ -332,15 +345,39 @@ mod tests {
         check("a: v1\n", "0x10", "a: \"0x10\"\n");
         check("a: v1\n", "1e3", "a: \"1e3\"\n");
         check("a: v1\n", ">=1.0.0", "a: \">=1.0.0\"\n");
-        check("a: v1\n", "host:5000/a/b:v2@sha256:ab", "a: host:5000/a/b:v2@sha256:ab\n");
+        check(
+            "a: v1\n",
+            "host:5000/a/b:v2@sha256:ab",
+            "a: host:5000/a/b:v2@sha256:ab\n",
+        );
         check("{a: v1, b: 2}\n", "v2", "{a: v2, b: 2}\n");
         check("\u{feff}a: ü1\n", "v2", "\u{feff}a: v2\n");
         check("a:\n  v1\n", "v2", "a:\n  v2\n");
-        check("a: |\n  v1\n", "v2", "line 2: a block scalar cannot be edited in place");
-        check("a: >-\n  v1\n", "v2", "line 2: a block scalar cannot be edited in place");
-        check("b: &x v1\na: *x\n", "v2", "line 2: an alias cannot be edited in place");
-        check("a: one\n  two\n", "v2", "line 1: a text over several lines cannot be edited in place");
-        check("a: {b: c}\n", "v2", "line 1: a collection cannot be edited in place");
+        check(
+            "a: |\n  v1\n",
+            "v2",
+            "line 2: a block scalar cannot be edited in place",
+        );
+        check(
+            "a: >-\n  v1\n",
+            "v2",
+            "line 2: a block scalar cannot be edited in place",
+        );
+        check(
+            "b: &x v1\na: *x\n",
+            "v2",
+            "line 2: an alias cannot be edited in place",
+        );
+        check(
+            "a: one\n  two\n",
+            "v2",
+            "line 1: a text over several lines cannot be edited in place",
+        );
+        check(
+            "a: {b: c}\n",
+            "v2",
+            "line 1: a collection cannot be edited in place",
+        );
         check("b: 1\n", "v2", "there is no value at /a");
     }
 
@@ -348,7 +385,8 @@ mod tests {
     fn keys_are_added_beside_their_sibling() {
         #[track_caller]
         fn check(text: &str, pointer: &str, expected: &str) {
-            let insert = |text: &str, document: &Document| insert_after(text, document, pointer, "digest", "d");
+            let insert =
+                |text: &str, document: &Document| insert_after(text, document, pointer, "digest", "d");
             assert_eq!(edited(text, insert), expected);
         }
         check(
@@ -369,7 +407,10 @@ mod tests {
     fn keys_are_removed_with_their_line() {
         #[track_caller]
         fn check(text: &str, pointer: &str, expected: &str) {
-            assert_eq!(edited(text, |text, document| remove(text, document, pointer)), expected);
+            assert_eq!(
+                edited(text, |text, document| remove(text, document, pointer)),
+                expected
+            );
         }
         check("- a: 1\n  b: 2 # c\n  c: 3\n", "/0/b", "- a: 1\n  c: 3\n");
         check("{a: 1, b: 2}\n", "/b", "{a: 1}\n");
@@ -378,7 +419,11 @@ mod tests {
             "/0/a",
             "line 1: an entry that begins a list's item cannot be edited in place",
         );
-        check("{a: 1}\n", "/a", "line 1: the first entry of a flow mapping cannot be edited in place");
+        check(
+            "{a: 1}\n",
+            "/a",
+            "line 1: the first entry of a flow mapping cannot be edited in place",
+        );
     }
 
     #[test]
@@ -398,8 +443,17 @@ mod tests {
             "images:\n  - name: a\n    newTag: b # c\nx: y\n",
             "images:\n  - name: a\n    newTag: b # c\n  - name: n\n    newTag: \"1.0\"\nx: y\n",
         );
-        check("resources: [a]", "resources: [a]\nimages:\n- name: n\n  newTag: \"1.0\"");
-        check("images: [{name: a}]\n", "line 1: a list in flow form cannot be edited in place");
-        check("{a: b}\n", "line 1: a document that is no block mapping cannot be edited in place");
+        check(
+            "resources: [a]",
+            "resources: [a]\nimages:\n- name: n\n  newTag: \"1.0\"",
+        );
+        check(
+            "images: [{name: a}]\n",
+            "line 1: a list in flow form cannot be edited in place",
+        );
+        check(
+            "{a: b}\n",
+            "line 1: a document that is no block mapping cannot be edited in place",
+        );
     }
 }

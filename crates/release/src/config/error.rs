@@ -12,7 +12,7 @@ pub struct ConfigError {
     pub column: usize,
     /// The fault.
     pub problem: String,
-    /// What to do.
+    /// The way to correct it.
     pub hint: String,
 }
 

@@ -144,7 +144,10 @@ fn schema_lists_the_same_fields() {
     let rule = config(&format!("rules: [{{{unknown}}}]\n"));
     assert_eq!(listed(&rule), sorted(keys("/properties/rules/items/properties")));
     let value = config(&format!("values: [{{{unknown}}}]\n"));
-    assert_eq!(listed(&value), sorted(keys("/properties/values/items/properties")));
+    assert_eq!(
+        listed(&value),
+        sorted(keys("/properties/values/items/properties"))
+    );
     let freeze = config(&format!("rules: [{{freeze: [{{{unknown}}}]}}]\n"));
     let place = "/properties/rules/items/properties/freeze/items/properties";
     assert_eq!(listed(&freeze), sorted(keys(place)));

@@ -5,9 +5,9 @@ use crate::fleet::Fleet;
 use crate::overlay::Memory;
 
 pub(crate) fn tree(files: &[(&str, &str)]) -> Memory {
-    files
-        .iter()
-        .fold(Memory::default(), |tree, (path, text)| tree.with(path, (*text).to_owned()))
+    files.iter().fold(Memory::default(), |tree, (path, text)| {
+        tree.with(path, (*text).to_owned())
+    })
 }
 
 fn deployment(name: &str, image: &str) -> String {
@@ -49,7 +49,10 @@ fn set(files: &[(&str, &str)], services: &str, service: &str, wanted: &Artifact)
             for (path, content) in &edited.files {
                 let content = content.as_deref().unwrap_or_default();
                 let new = std::str::from_utf8(content).unwrap();
-                let old = files.iter().find(|(known, _)| known == path).map_or("", |(_, text)| text);
+                let old = files
+                    .iter()
+                    .find(|(known, _)| known == path)
+                    .map_or("", |(_, text)| text);
                 for line in similar(old, new) {
                     text.push_str(&line);
                 }
@@ -62,8 +65,12 @@ fn set(files: &[(&str, &str)], services: &str, service: &str, wanted: &Artifact)
 
 /// Lines that only one of the texts has.
 fn similar(old: &str, new: &str) -> Vec<String> {
-    let removed = old.lines().filter(|line| !new.lines().any(|other| other == *line));
-    let added = new.lines().filter(|line| !old.lines().any(|other| other == *line));
+    let removed = old
+        .lines()
+        .filter(|line| !new.lines().any(|other| other == *line));
+    let added = new
+        .lines()
+        .filter(|line| !old.lines().any(|other| other == *line));
     removed
         .map(|line| format!("-{line}\n"))
         .chain(added.map(|line| format!("+{line}\n")))
@@ -95,7 +102,12 @@ fn entry_of_images_is_edited_in_place() {
     );
     // a digest is added beside the tag
     assert_eq!(
-        set(&files, pattern, "cart", &image("registry.example/cart", "2.4.1@sha256:ab")),
+        set(
+            &files,
+            pattern,
+            "cart",
+            &image("registry.example/cart", "2.4.1@sha256:ab")
+        ),
         "apps/prod/cart/kustomization.yaml:6 digest:  -> sha256:ab\n\
          apps/prod/cart/kustomization.yaml:6 newTag: 2.3.9 -> 2.4.1\n\
          -  newTag: 2.3.9 # {\"x\": 1}\n+  newTag: 2.4.1 # {\"x\": 1}\n+  digest: sha256:ab\n"
@@ -106,7 +118,10 @@ fn entry_of_images_is_edited_in_place() {
         "apps/prod/cart/kustomization.yaml:6 newTag: 2.3.9 -> 1.10\n\
          -  newTag: 2.3.9 # {\"x\": 1}\n+  newTag: \"1.10\" # {\"x\": 1}\n"
     );
-    assert_eq!(set(&files, pattern, "cart", &image("registry.example/cart", "2.3.9")), "");
+    assert_eq!(
+        set(&files, pattern, "cart", &image("registry.example/cart", "2.3.9")),
+        ""
+    );
     assert_eq!(
         set(&files, pattern, "crat", &Artifact::default()),
         "error: prod has no service crat; add its manifests there first\n"
@@ -123,7 +138,12 @@ fn new_name_stays_with_its_environment() {
         ("apps/prod/cart/kustomization.yaml", &prod),
     ];
     assert_eq!(
-        set(&files, "apps/{environment}/{service}", "cart", &image("us.example/shop/cart", "2.4.1")),
+        set(
+            &files,
+            "apps/{environment}/{service}",
+            "cart",
+            &image("us.example/shop/cart", "2.4.1")
+        ),
         "apps/prod/cart/kustomization.yaml:7 newTag: 2.3.9 -> 2.4.1\n-  newTag: 2.3.9\n+  newTag: 2.4.1\n"
     );
 }
@@ -139,7 +159,12 @@ fn version_of_a_shared_base_is_overridden() {
         ("apps/dev/cart/kustomization.yaml", &dev),
     ];
     assert_eq!(
-        set(&files, "apps/{environment}/{service}", "cart", &image("registry.example/cart", "2.4.1")),
+        set(
+            &files,
+            "apps/{environment}/{service}",
+            "cart",
+            &image("registry.example/cart", "2.4.1")
+        ),
         "apps/prod/cart/kustomization.yaml:4 images: cart: 2.3.9 -> 2.4.1\n\
          +images:\n+- name: registry.example/cart\n+  newTag: 2.4.1\n"
     );
@@ -155,9 +180,13 @@ fn chart_version_of_a_shared_base_is_refused_with_its_file() {
         "  values: {a: b}\n",
         "  chart:\n    spec:\n      version: '>=1.0.0' # range\n",
     );
-    let overlay = "resources:\n- ../base/podinfo\npatches:\n- path: values.yaml\n  target: {kind: HelmRelease}\n";
+    let overlay =
+        "resources:\n- ../base/podinfo\npatches:\n- path: values.yaml\n  target: {kind: HelmRelease}\n";
     let mut files = vec![
-        ("apps/base/podinfo/kustomization.yaml", "resources: [release.yaml]\n"),
+        (
+            "apps/base/podinfo/kustomization.yaml",
+            "resources: [release.yaml]\n",
+        ),
         ("apps/base/podinfo/release.yaml", release),
         ("apps/prod/kustomization.yaml", overlay),
         ("apps/prod/values.yaml", patch),
@@ -213,10 +242,18 @@ fn environment_that_uses_the_target_as_its_base_is_not_changed() {
     let files = [
         ("apps/prod/cart/kustomization.yaml", "resources: [cart.yaml]\n"),
         ("apps/prod/cart/cart.yaml", &cart),
-        ("apps/dev/cart/kustomization.yaml", "resources: [../../prod/cart]\n"),
+        (
+            "apps/dev/cart/kustomization.yaml",
+            "resources: [../../prod/cart]\n",
+        ),
     ];
     assert_eq!(
-        set(&files, "apps/{environment}/{service}", "cart", &image("cart", "1.1")),
+        set(
+            &files,
+            "apps/{environment}/{service}",
+            "cart",
+            &image("cart", "1.1")
+        ),
         "error: setting cart to 1.1 would also change Deployment cart in dev; nothing was written\n"
     );
 }
@@ -232,7 +269,12 @@ fn version_in_a_patch_s_text_is_overridden() {
         ("apps/prod/cart/cart.yaml", &cart),
     ];
     assert_eq!(
-        set(&files, "apps/{environment}/{service}", "cart", &image("cart", "1.1")),
+        set(
+            &files,
+            "apps/{environment}/{service}",
+            "cart",
+            &image("cart", "1.1")
+        ),
         "apps/prod/cart/kustomization.yaml:8 images: cart: 1.0 -> 1.1\n+images:\n+- name: cart\n\
          +  newTag: \"1.1\"\n"
     );
@@ -243,11 +285,23 @@ fn directory_is_copied_except_what_stays() {
     let (old, new) = (deployment("cart", "cart:1"), deployment("cart", "cart:2"));
     let files = [
         ("envs/dev/cart/cart.yaml", new.as_str()),
-        ("envs/dev/cart/extra.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"),
-        ("envs/dev/cart/ingress.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: dev}\n"),
+        (
+            "envs/dev/cart/extra.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+        ),
+        (
+            "envs/dev/cart/ingress.yaml",
+            "apiVersion: v1\nkind: Service\nmetadata: {name: dev}\n",
+        ),
         ("envs/prod/cart/cart.yaml", &old),
-        ("envs/prod/cart/gone.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\n"),
-        ("envs/prod/cart/ingress.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: prod}\n"),
+        (
+            "envs/prod/cart/gone.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\n",
+        ),
+        (
+            "envs/prod/cart/ingress.yaml",
+            "apiVersion: v1\nkind: Service\nmetadata: {name: prod}\n",
+        ),
     ];
     let config = config("{copy: \"envs/{environment}/{service}\", keep: [\"ing*.yaml\"]}");
     let tree = tree(&files);

@@ -19,7 +19,9 @@ fn commit(number: usize) -> Commit {
 }
 
 fn manifest(image: &str) -> String {
-    format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: cart}}\nspec:\n  containers: [{{image: \"{image}\"}}]\n")
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: cart}}\nspec:\n  containers: [{{image: \"{image}\"}}]\n"
+    )
 }
 
 /// Trees from the oldest to the newest; returns the entries from the newest to the oldest.
@@ -37,7 +39,10 @@ fn history(trees: &[Memory], whole: bool) -> Vec<String> {
             Some(before) => {
                 let (new, old) = (trees[at].files(), trees[before].files());
                 let paths = new.keys().chain(old.keys());
-                let mut paths: Vec<String> = paths.filter(|path| new.get(*path) != old.get(*path)).cloned().collect();
+                let mut paths: Vec<String> = paths
+                    .filter(|path| new.get(*path) != old.get(*path))
+                    .cloned()
+                    .collect();
                 paths.sort();
                 paths.dedup();
                 paths
@@ -57,7 +62,10 @@ fn history(trees: &[Memory], whole: bool) -> Vec<String> {
             None => "none".to_owned(),
         };
         let (before, after) = (label(&entry.before), label(&entry.after));
-        found.push(format!("{} {} {before} -> {after}", entry.commit.id, entry.environment));
+        found.push(format!(
+            "{} {} {before} -> {after}",
+            entry.commit.id, entry.environment
+        ));
         ControlFlow::Continue(())
     });
     found
@@ -70,7 +78,9 @@ fn commits_by_hand_count() {
     let same = first.clone().with("apps/dev/cart/note.txt", "x");
     let second = same.clone().with("apps/dev/cart/pod.yaml", manifest("cart:2"));
     let prod = second.clone().with("apps/prod/cart/pod.yaml", manifest("cart:2"));
-    let gone = prod.clone().changed(&[("apps/dev/cart/pod.yaml".to_owned(), None)].into());
+    let gone = prod
+        .clone()
+        .changed(&[("apps/dev/cart/pod.yaml".to_owned(), None)].into());
     let trees = [empty, first, same, second, prod, gone];
     let whole = [
         "c5 dev 2 -> none",

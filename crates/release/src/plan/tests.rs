@@ -9,7 +9,9 @@ use jiff::Timestamp;
 const NOW: &str = "2026-11-25T12:00:00Z";
 
 fn pod(service: &str, version: &str) -> String {
-    format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {service}}}\nspec:\n  containers:\n  - image: {service}:{version}\n")
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {service}}}\nspec:\n  containers:\n  - image: {service}:{version}\n"
+    )
 }
 
 fn tree(rules: &str, versions: &[(&str, &str, &str)]) -> Memory {
@@ -17,11 +19,15 @@ fn tree(rules: &str, versions: &[(&str, &str, &str)]) -> Memory {
         "version: 1\nenvironments: [dev, staging, {{prod: [prod-eu, prod-us]}}]\n\
          services: apps/{{environment}}/{{service}}\n{rules}"
     );
-    versions
-        .iter()
-        .fold(Memory::default().with("equate.yaml", config), |tree, (environment, service, version)| {
-            tree.with(&format!("apps/{environment}/{service}/pod.yaml"), pod(service, version))
-        })
+    versions.iter().fold(
+        Memory::default().with("equate.yaml", config),
+        |tree, (environment, service, version)| {
+            tree.with(
+                &format!("apps/{environment}/{service}/pod.yaml"),
+                pod(service, version),
+            )
+        },
+    )
 }
 
 fn request(intent: Intent, service: &str, to: &str) -> Request {
@@ -114,7 +120,10 @@ fn trap_02_version_is_found_among_more_than_a_thousand() {
         .collect();
     let mut request = request(Intent::Promote, "cart", "staging");
     request.version = Some("1.7".to_owned());
-    assert_eq!(planned(&tree, &request, &entries).unwrap(), ["staging 1.0 -> 1.7 "]);
+    assert_eq!(
+        planned(&tree, &request, &entries).unwrap(),
+        ["staging 1.0 -> 1.7 "]
+    );
     request.version = Some("1.70000".to_owned());
     let error = planned(&tree, &request, &entries).unwrap_err();
     assert_eq!(error.to_string(), "no environment ever had cart 1.70000");
@@ -136,7 +145,10 @@ fn trap_12_automation_does_not_undo_a_rollback() {
     let back = plan(&tree, &request(Intent::Rollback, "cart", "staging"), past).unwrap();
     let mut paths: Vec<&str> = back.files.keys().map(String::as_str).collect();
     paths.sort_unstable();
-    assert_eq!(paths, [".equate/holds/staging/cart.yaml", "apps/staging/cart/pod.yaml"]);
+    assert_eq!(
+        paths,
+        [".equate/holds/staging/cart.yaml", "apps/staging/cart/pod.yaml"]
+    );
     let after = tree.changed(&back.files);
     let promote = |actor: Actor, tree: &Memory| {
         let request = Request {
@@ -145,7 +157,10 @@ fn trap_12_automation_does_not_undo_a_rollback() {
         };
         planned(tree, &request, &[]).unwrap()
     };
-    assert_eq!(promote(Actor::Automation, &after), ["staging 2.4.0 -> 2.4.1 hold"]);
+    assert_eq!(
+        promote(Actor::Automation, &after),
+        ["staging 2.4.0 -> 2.4.1 hold"]
+    );
     assert_eq!(promote(Actor::Person, &after), ["staging 2.4.0 -> 2.4.1 "]);
     // a newer version ends the wait
     let newer = after.with("apps/dev/cart/pod.yaml", pod("cart", "2.4.2"));
@@ -182,7 +197,10 @@ fn sources_of_a_promotion_are_clear() {
         error(&request(Intent::Promote, "cart", "dev")),
         "no environment comes before dev, so there is nothing to promote"
     );
-    assert_eq!(error(&request(Intent::Promote, "cart", "nope")), "unknown environment \"nope\"");
+    assert_eq!(
+        error(&request(Intent::Promote, "cart", "nope")),
+        "unknown environment \"nope\""
+    );
     let from = Request {
         from: Some("prod".to_owned()),
         ..request(Intent::Promote, "cart", "dev")
@@ -210,18 +228,28 @@ fn ranges_are_promoted_only_with_a_pin() {
         "podinfo in dev is the range >=1.0.0, which is not one version"
     );
     request.pin = Some("6.6.0".to_owned());
-    assert_eq!(planned(&tree, &request, &[]).unwrap(), ["staging 6.5.0 -> 6.6.0 "]);
+    assert_eq!(
+        planned(&tree, &request, &[]).unwrap(),
+        ["staging 6.5.0 -> 6.6.0 "]
+    );
 }
 
 #[test]
 fn soak_counts_from_the_arrival_of_the_version() {
-    let versions = [("staging", "cart", "2"), ("prod-eu", "cart", "1"), ("prod-us", "cart", "1")];
+    let versions = [
+        ("staging", "cart", "2"),
+        ("prod-eu", "cart", "1"),
+        ("prod-us", "cart", "1"),
+    ];
     let tree = tree("rules:\n- {to: prod, soak: 4h}\n", &versions);
     let promote = |entries: &[Entry]| planned(&tree, &request(Intent::Promote, "cart", "prod-eu"), entries);
     // the same version was there before, and left
     let early = entry(1, "staging", "cart", "1", "2");
     let mut late = entry(2, "staging", "cart", "1", "2");
-    assert_eq!(promote(std::slice::from_ref(&early)).unwrap(), ["prod-eu 1 -> 2 "]);
+    assert_eq!(
+        promote(std::slice::from_ref(&early)).unwrap(),
+        ["prod-eu 1 -> 2 "]
+    );
     late.commit.time = "2026-11-25T11:59:00Z".parse().unwrap();
     assert_eq!(promote(&[late, early]).unwrap(), ["prod-eu 1 -> 2 soak"]);
     assert_eq!(promote(&[]).unwrap(), ["prod-eu 1 -> 2 soak"]);
@@ -249,7 +277,13 @@ fn several_services_change_together() {
 #[test]
 fn hold_is_a_file() {
     let tree = tree("", &[("prod-eu", "cart", "1"), ("prod-us", "cart", "1")]);
-    let plan = plan_hold(&tree, ("cart", "prod"), "EU first", "Mia <m@example.org>", (NOW.parse().unwrap(), None));
+    let plan = plan_hold(
+        &tree,
+        ("cart", "prod"),
+        "EU first",
+        "Mia <m@example.org>",
+        (NOW.parse().unwrap(), None),
+    );
     let plan = plan.unwrap();
     assert_eq!(plan.files.len(), 2);
     assert_eq!(plan.record.subject(), "hold cart in prod-eu, prod-us");

@@ -36,11 +36,21 @@ fn style() -> impl Strategy<Value = Style> {
 }
 
 fn version() -> impl Strategy<Value = String> {
-    prop_oneof!["[0-9]\\.[0-9]{1,2}\\.[0-9]", "v[0-9]{1,3}", "[0-9]\\.[0-9]{1,2}", "[a-f0-9]{7}", "[0-9]e[0-9]"]
+    prop_oneof![
+        "[0-9]\\.[0-9]{1,2}\\.[0-9]",
+        "v[0-9]{1,3}",
+        "[0-9]\\.[0-9]{1,2}",
+        "[a-f0-9]{7}",
+        "[0-9]e[0-9]"
+    ]
 }
 
 fn deployment(service: &str, version: &str, sidecar: bool) -> String {
-    let sidecar = if sidecar { "      - {name: proxy, image: \"proxy:1.0\"}\n" } else { "" };
+    let sidecar = if sidecar {
+        "      - {name: proxy, image: \"proxy:1.0\"}\n"
+    } else {
+        ""
+    };
     format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {service}\nspec:\n  template:\n    spec:\n      \
          containers:\n      - name: {service}\n        image: example/{service}:{version} # here\n{sidecar}"
@@ -49,8 +59,14 @@ fn deployment(service: &str, version: &str, sidecar: bool) -> String {
 
 fn service(tree: Memory, name: &str, cells: &[(Style, String)], sidecar: bool, base: &str) -> Memory {
     let mut tree = tree
-        .with(&format!("base/{name}/kustomization.yaml"), "resources: [deployment.yaml]\n")
-        .with(&format!("base/{name}/deployment.yaml"), deployment(name, base, sidecar));
+        .with(
+            &format!("base/{name}/kustomization.yaml"),
+            "resources: [deployment.yaml]\n",
+        )
+        .with(
+            &format!("base/{name}/deployment.yaml"),
+            deployment(name, base, sidecar),
+        );
     for (environment, (style, version)) in ENVIRONMENTS.iter().zip(cells) {
         let directory = format!("apps/{environment}/{name}");
         let head = format!("# {environment}\nresources: # shared\n  - ../../../base/{name}\n");
