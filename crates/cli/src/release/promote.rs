@@ -145,10 +145,8 @@ pub(crate) fn promote(args: &Promote, runtime: &Runtime) -> Result<ExitCode, Rel
         return run(&request, Some(&summary), &args.options, &args.waiting, runtime);
     }
     if let Some(path) = &args.plan {
-        let options = Options {
-            dry_run: true,
-            ..args.options.clone()
-        };
+        let mut options = args.options.clone();
+        options.dry_run = true;
         let done = change(&request, None, &options, &args.waiting, runtime)?;
         if !done.is_refused {
             write_plan(path, &request, &done)?;

@@ -376,6 +376,8 @@ fn trap_06_no_home_identity_or_terminal_is_needed() {
     let bare = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_equate"));
         command.args(arguments).current_dir(clone.path()).env_clear();
+        // without HOME the system would name one
+        command.env("HOME", "/nonexistent");
         command.stdin(Stdio::null()).output().unwrap()
     };
     let output = bare(&["promote", "checkout", "--to", "staging"]);
