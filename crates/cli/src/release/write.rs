@@ -41,11 +41,9 @@ pub(crate) struct Options {
 
 /// A plan that was carried out, or was not.
 pub(crate) struct Done {
-    pub(crate) repository: Repository,
     pub(crate) plan: Plan,
     /// The commit that has the versions: the new one, or the tip if there was nothing to do.
     pub(crate) commit: Commit,
-    pub(crate) is_written: bool,
     pub(crate) code: ExitCode,
     pub(crate) is_refused: bool,
 }
@@ -95,7 +93,7 @@ pub(crate) fn write_with(
     if options.dry_run {
         let commit = repository.tip()?;
         let plan = plan_at(&commit)?;
-        return finish(options, repository, plan, commit, None);
+        return finish(options, &repository, plan, commit, None);
     }
     let latest: RefCell<Option<(Plan, Commit)>> = RefCell::default();
     let draft = |commit: &Commit| -> Result<Option<Draft>, Box<ReleaseError>> {
@@ -130,10 +128,10 @@ pub(crate) fn write_with(
         return Err(ReleaseError::Detached);
     };
     match written {
-        Written::Nothing => finish(options, repository, plan, tip, None),
+        Written::Nothing => finish(options, &repository, plan, tip, None),
         Written::Commit { id, .. } => {
             let commit = repository.inner.commit(&id)?.commit;
-            finish(options, repository, plan, commit, Some(id))
+            finish(options, &repository, plan, commit, Some(id))
         }
     }
 }
@@ -156,7 +154,7 @@ fn history_of(repository: &Repository, commit: &Commit, config: &Config, service
 
 fn finish(
     options: &Options,
-    repository: Repository,
+    repository: &Repository,
     plan: Plan,
     commit: Commit,
     written: Option<String>,
@@ -214,10 +212,8 @@ fn finish(
         }
     }
     Ok(Done {
-        repository,
         plan,
         commit,
-        is_written: written.is_some(),
         code: match is_refused {
             true => ExitCode::from(POLICY),
             false => ExitCode::SUCCESS,

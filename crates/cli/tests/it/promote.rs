@@ -469,14 +469,56 @@ fn trap_20_killed_promotion_is_one_commit_or_none() {
 fn push_goes_over_http() {
     let remote = Repository::init_bare().unwrap();
     commit(&remote, &files(&["checkout"]));
-    remote.configure("http", "receivepack", "true").unwrap();
+    if let Some(server) = remote.serve_http().unwrap() {
+        check_push(&remote, &server.url(), |_| {});
+    }
+}
+
+#[test]
+fn push_goes_over_ssh() {
+    let remote = Repository::init_bare().unwrap();
+    commit(&remote, &files(&["checkout"]));
+    let Some(server) = remote.serve_ssh().unwrap() else {
+        return;
+    };
+    check_push(&remote, &server.url(), |home| {
+        let ssh = home.join(".ssh");
+        std::fs::create_dir(&ssh).unwrap();
+        std::fs::write(ssh.join("id_ed25519"), server.identity()).unwrap();
+        std::fs::write(ssh.join("known_hosts"), server.known_hosts()).unwrap();
+    });
+}
+
+#[test]
+fn refusal_of_a_host_is_shown() {
+    let remote = Repository::init_bare().unwrap();
+    commit(&remote, &files(&["checkout"]));
     let Some(server) = remote.serve_http().unwrap() else {
         return;
     };
+    let hook = remote.path().join("hooks/pre-receive");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(
+        &hook,
+        "#!/bin/sh\necho 'main is protected: open a pull request' >&2\nexit 1\n",
+    )
+    .unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&hook, executable).unwrap();
     let clone = Repository::init().unwrap();
     clone
         .configure("remote \"origin\"", "url", &server.url())
         .unwrap();
+    let text = run(&clone, &["promote", "checkout", "--to", "staging"], 1);
+    assert!(text.contains("main is protected: open a pull request"), "{text}");
+    assert!(text.contains("pre-receive hook declined"), "{text}");
+    assert_eq!(matrix(&clone, "checkout")[1], "2.4.0");
+}
+
+fn check_push(remote: &Repository, url: &str, prepare: impl FnOnce(&Path)) {
+    let clone = Repository::init().unwrap();
+    prepare(clone.path());
+    clone.configure("remote \"origin\"", "url", url).unwrap();
     run(&clone, &["promote", "checkout", "--to", "staging"], 0);
     assert_eq!(matrix(&clone, "checkout")[1], "2.4.1");
     // git agrees that everything is there

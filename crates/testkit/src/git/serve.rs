@@ -1,4 +1,4 @@
-//! Smart HTTP for tests: `git upload-pack` behind a loopback port, with credentials and faults.
+//! Smart HTTP for tests: `git upload-pack` and `git receive-pack` behind a loopback port, with credentials and faults.
 //!
 //! The server runs in its own thread, so blocking and asynchronous tests may use it. A fault applies
 //! until another one is set.
@@ -345,11 +345,17 @@ async fn whole(
     body: Bytes,
     fault: &Fault,
 ) -> Response {
-    let listing = method == Method::GET && path.ends_with("/info/refs?service=git-upload-pack");
-    let packing = method == Method::POST && path.ends_with("/git-upload-pack");
-    let kind = match listing {
-        true => "application/x-git-upload-pack-advertisement",
-        false => "application/x-git-upload-pack-result",
+    let service = match path.ends_with("git-receive-pack") {
+        true => "receive-pack",
+        false => "upload-pack",
+    };
+    let listing = method == Method::GET && path.ends_with(&format!("/info/refs?service=git-{service}"));
+    let packing = method == Method::POST && path.ends_with(&format!("/git-{service}"));
+    let kind = match (service, listing) {
+        ("receive-pack", true) => "application/x-git-receive-pack-advertisement",
+        ("receive-pack", false) => "application/x-git-receive-pack-result",
+        (_, true) => "application/x-git-upload-pack-advertisement",
+        (_, false) => "application/x-git-upload-pack-result",
     };
     match fault {
         Fault::Status(status) => {
@@ -389,10 +395,14 @@ async fn whole(
         Fault::Old => None,
         _ => headers.get("git-protocol").and_then(|value| value.to_str().ok()),
     };
-    match upload_pack(&shared.git, &shared.git_dir, listing, version, body).await {
+    match pack(service, &shared.git, &shared.git_dir, listing, version, body).await {
         Ok(mut output) => {
-            if listing && !version.is_some_and(|version| version.contains("version=2")) {
-                output = [b"001e# service=git-upload-pack\n0000".as_slice(), &output].concat();
+            let is_second = version.is_some_and(|version| version.contains("version=2"));
+            // a push has no second version
+            if listing && !(is_second && service == "upload-pack") {
+                let line = format!("# service=git-{service}\n");
+                let line = format!("{:04x}{line}0000", line.len() + 4);
+                output = [line.as_bytes(), &output].concat();
             }
             typed(kind, Bytes::from(output))
         }
@@ -424,7 +434,8 @@ fn refuse(guard: &Guard, headers: &HeaderMap) -> Option<Response> {
     Some(response)
 }
 
-async fn upload_pack(
+async fn pack(
+    service: &str,
     git: &Path,
     git_dir: &Path,
     listing: bool,
@@ -432,7 +443,7 @@ async fn upload_pack(
     body: Bytes,
 ) -> io::Result<Vec<u8>> {
     let mut command = tokio::process::Command::new(git);
-    command.args(["-c", "safe.directory=*", "upload-pack", "--stateless-rpc"]);
+    command.args(["-c", "safe.directory=*", service, "--stateless-rpc"]);
     if listing {
         command.arg("--advertise-refs");
     }

@@ -1,8 +1,8 @@
-//! Git over SSH for tests: `git upload-pack` behind our own server on a loopback port, with keys and
-//! faults. It needs no `ssh`, `sshd` or `ssh-keygen`.
+//! Git over SSH for tests: `git upload-pack` and `git receive-pack` behind our own server on a loopback
+//! port, with keys and faults. It needs no `ssh`, `sshd` or `ssh-keygen`.
 //!
 //! The server runs in its own thread, so blocking and asynchronous tests may use it. A fault applies to
-//! requests after it was set. Only public keys and `git-upload-pack` are accepted.
+//! requests after it was set. Only public keys and these programs are accepted.
 
 use std::{
     collections::HashMap,
@@ -415,9 +415,9 @@ impl Run {
         let broken = io::Error::other::<russh::Error>;
         let (mut incoming, outgoing) = channel.split();
         let say = async |text: &str| outgoing.extended_data(1, text.as_bytes()).await;
-        let path = command
-            .strip_prefix("git-upload-pack ")
-            .map(|path| path.replace(['\'', '\\'], ""));
+        let (program, path) = command.split_once(' ').unwrap_or_default();
+        let program = program.strip_prefix("git-").unwrap_or_default();
+        let path = matches!(program, "upload-pack" | "receive-pack").then(|| path.replace(['\'', '\\'], ""));
         let status = match (path, self.fault) {
             (_, SshFault::Stall) => {
                 while incoming.wait().await.is_some() {}
@@ -436,7 +436,7 @@ impl Run {
                 if fault == SshFault::Opens {
                     self.open_all().await;
                 }
-                let mut child = self.upload_pack()?;
+                let mut child = self.pack(program)?;
                 let (mut input, output, errors) =
                     (child.stdin.take(), child.stdout.take(), child.stderr.take());
                 let feed = async {
@@ -514,10 +514,10 @@ impl Run {
         lock(&self.shared.opened).extend(told);
     }
 
-    fn upload_pack(&self) -> io::Result<tokio::process::Child> {
+    fn pack(&self, program: &str) -> io::Result<tokio::process::Child> {
         let mut command = tokio::process::Command::new(&self.shared.git);
         command
-            .args(["-c", "safe.directory=*", "upload-pack"])
+            .args(["-c", "safe.directory=*", program])
             .arg(&self.shared.git_dir)
             .env_clear()
             .env("GIT_CONFIG_NOSYSTEM", "1")
