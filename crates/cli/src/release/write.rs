@@ -131,7 +131,7 @@ pub(crate) fn write_with(
         Written::Nothing => finish(options, &repository, plan, tip, None),
         Written::Commit { id, .. } => {
             let commit = repository.inner.commit(&id)?.commit;
-            finish(options, &repository, plan, commit, Some(id))
+            finish(options, &repository, plan, commit, Some(&id))
         }
     }
 }
@@ -157,11 +157,11 @@ fn finish(
     repository: &Repository,
     plan: Plan,
     commit: Commit,
-    written: Option<String>,
+    written: Option<&str>,
 ) -> Result<Done, ReleaseError> {
     let now = Timestamp::now();
     let is_refused = plan.is_refused();
-    let outcome = match (&written, is_refused, options.dry_run) {
+    let outcome = match (written, is_refused, options.dry_run) {
         (Some(_), _, _) => "committed",
         (None, true, _) => "refused",
         (None, false, _) if plan.files.is_empty() => "unchanged",
@@ -169,7 +169,7 @@ fn finish(
     };
     match options.output {
         Output::Json | Output::Yaml => {
-            text::print_data(options.output, &text::data(&plan, written.as_deref(), outcome))?;
+            text::print_data(options.output, &text::data(&plan, written, outcome))?;
         }
         Output::Text | Output::Wide if is_refused => eprint!("{}", text::refusal(&plan, now)),
         Output::Text | Output::Wide => {
@@ -190,7 +190,7 @@ fn finish(
                     _ => shown.push_str(&text::step(step)),
                 }
             }
-            match (&written, options.dry_run) {
+            match (written, options.dry_run) {
                 (Some(id), _) => {
                     let short: String = id.chars().take(7).collect();
                     let (place, by) = (repository.place(), &plan.record.by);
