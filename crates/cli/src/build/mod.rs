@@ -3,7 +3,7 @@
 //! Reads a directory, a commit of a local repository or a remote repository. Writes the output, and mirrors
 //! of remote bases.
 
-pub(crate) mod commit;
+mod commit;
 mod disk;
 pub(crate) mod fetch;
 pub(crate) mod kustomization;

@@ -17,6 +17,7 @@ pub(crate) mod matrix;
 mod past;
 pub(crate) mod promote;
 mod repository;
+mod snapshot;
 mod text;
 mod wait;
 mod write;

@@ -1,7 +1,7 @@
 //! The clone that a command works on, its upstream, and the person who runs it.
 
 use super::ReleaseError;
-use crate::build::commit::Commit as CommitTree;
+use super::snapshot::Snapshot;
 use crate::up::own_credentials::{Places, own_sources};
 use equate_git::{
     Commit, Head, Identity, Limits, Mirrors, OwnCredentials, Remote, Upstream, WritableRepository,
@@ -163,8 +163,8 @@ pub(crate) fn committer(configured: Option<&str>) -> Identity {
     })
 }
 
-pub(crate) fn tree_of(commit: &Commit) -> CommitTree {
-    CommitTree(commit.tree().clone())
+pub(crate) fn tree_of(commit: &Commit) -> Snapshot {
+    Snapshot::new(commit.tree().clone())
 }
 
 /// The texts of the user's git configuration, the strongest first.
