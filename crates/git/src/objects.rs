@@ -16,6 +16,9 @@ use crate::store::Store;
 /// New contents by path; `None` removes the file.
 pub type Changes = BTreeMap<String, Option<Vec<u8>>>;
 
+/// One of them, its path relative to the directory that is being changed.
+type PathChange<'a> = (&'a str, Option<&'a [u8]>);
+
 /// A person or program in a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -123,7 +126,7 @@ impl Objects {
                 return Err(ObjectsError::Path { path: path.clone() });
             }
         }
-        let changes: Vec<(&str, Option<&[u8]>)> = changes
+        let changes: Vec<PathChange<'_>> = changes
             .iter()
             .map(|(path, content)| (path.as_str(), content.as_deref()))
             .collect();
@@ -137,13 +140,13 @@ impl Objects {
         &mut self,
         store: &Store,
         id: Option<ObjectId>,
-        changes: &[(&str, Option<&[u8]>)],
+        changes: &[PathChange<'_>],
     ) -> Result<Option<ObjectId>, ObjectsError> {
         let mut entries = match id {
             Some(id) => read_tree(store, id)?,
             None => Vec::new(),
         };
-        let mut below: BTreeMap<&str, Vec<(&str, Option<&[u8]>)>> = BTreeMap::new();
+        let mut below: BTreeMap<&str, Vec<PathChange<'_>>> = BTreeMap::new();
         for (path, content) in changes {
             match path.split_once('/') {
                 Some((directory, rest)) => below.entry(directory).or_default().push((rest, *content)),

@@ -152,7 +152,7 @@ fn artifacts(unit: &Unit) -> Option<BTreeMap<String, Artifact>> {
 /// that are gone count, too.
 pub fn walk(
     config: &Config,
-    places: Vec<Place>,
+    places: &[Place],
     steps: impl Iterator<Item = Step>,
     mut visit: impl FnMut(Entry) -> ControlFlow<()>,
 ) {
@@ -162,7 +162,7 @@ pub fn walk(
         let tracks = tracks.get_or_insert_with(|| {
             let tree = &*step.tree;
             let begin = |place| Track::begin(tree, config, place);
-            places.clone().into_iter().map(begin).collect()
+            places.iter().cloned().map(begin).collect()
         });
         let parent = steps.peek().map(|step| &*step.tree);
         if parent.is_none() && !step.is_root {

@@ -676,7 +676,8 @@ impl Planner<'_> {
         let here = entries.iter().filter(|entry| entry.environment == environment);
         // back from the first time that the environment got the current version, so that a second rollback
         // goes further back
-        let first = here.filter(|entry| entry.after.as_ref() == Some(before)).last();
+        let mut same = here.filter(|entry| entry.after.as_ref() == Some(before));
+        let first = same.next_back();
         let artifact = first.and_then(|entry| entry.before.clone());
         let artifact = artifact.ok_or_else(|| PlanError::NothingBefore {
             environment: environment.to_owned(),

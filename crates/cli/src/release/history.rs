@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
         places.retain(|place| environments.contains(&place.environment.as_str()));
     }
     let mut entries: Vec<(Entry, Option<Record>)> = Vec::new();
-    past::walk(&repository, &commit, &config, places, |entry| {
+    past::walk(&repository, &commit, &config, &places, |entry| {
         if services.is_empty() || services.contains(&entry.service.as_str()) {
             let record = repository.record(&entry.commit.id, &entry.commit.message);
             entries.push((entry, record));

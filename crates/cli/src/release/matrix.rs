@@ -129,7 +129,7 @@ fn cells(
     if missing.is_empty() {
         return cells;
     }
-    past::walk(repository, commit, config, places, |entry| {
+    past::walk(repository, commit, config, &places, |entry| {
         let key = (entry.service, entry.environment);
         if missing.remove(&key)
             && let Some(cell) = cells.get_mut(&key)

@@ -35,7 +35,7 @@ pub(crate) fn walk(
     repository: &Repository,
     tip: &Commit,
     config: &Config,
-    places: Vec<Place>,
+    places: &[Place],
     visit: impl FnMut(Entry) -> ControlFlow<()>,
 ) {
     let first = repository.inner.commit(&tip.revision().commit()).ok();

@@ -143,7 +143,7 @@ fn history_of(repository: &Repository, commit: &Commit, config: &Config, service
     };
     let places = past::places(config, &fleet, &[service]);
     let mut entries = Vec::new();
-    past::walk(repository, commit, config, places, |entry| {
+    past::walk(repository, commit, config, &places, |entry| {
         if entry.service == service {
             entries.push(entry);
         }

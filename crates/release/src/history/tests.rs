@@ -56,7 +56,7 @@ fn history(trees: &[Memory], whole: bool) -> Vec<String> {
         }
     });
     let mut found = Vec::new();
-    walk(&config, places, steps, |entry| {
+    walk(&config, &places, steps, |entry| {
         let label = |artifact: &Option<crate::artifact::Artifact>| match artifact {
             Some(artifact) => artifact.label("cart"),
             None => "none".to_owned(),
