@@ -413,17 +413,17 @@ mod tests {
         check("ks a b", "unexpected argument \"b\"");
     }
 
-    const HELM_RELEASES: About = About {
-        kind: "HelmRelease",
-        plural: "helmreleases",
-        group: "helm.toolkit.fluxcd.io",
-        version: "v2",
-        aliases: &["hr", "release"],
-        family: None,
-        component: "helm-controller",
+    const IMAGE_POLICIES: About = About {
+        kind: "ImagePolicy",
+        plural: "imagepolicies",
+        group: "image.toolkit.fluxcd.io",
+        version: "v1",
+        aliases: &["imgpol", "rule"],
+        family: Some("images"),
+        component: "image-reflector-controller",
         finalizer: None,
         owner: None,
-        status_manager: "gotk-helm-controller",
+        status_manager: "gotk-image-reflector-controller",
         concurrency: Concurrency::Computes,
         suspends: true,
         columns: &[],
@@ -434,12 +434,12 @@ mod tests {
         let set = equate_controllers::all();
         let list = |kinds: &Kinds| -> Vec<&str> { kinds.0.iter().map(|kind| kind.kind).collect() };
         let before = Kinds::of(set.iter());
-        let after = Kinds::of(set.iter().chain([&HELM_RELEASES]));
+        let after = Kinds::of(set.iter().chain([&IMAGE_POLICIES]));
         assert_eq!(list(&before), list(&after));
-        let release = |kinds: &Kinds| *kinds.named("HelmRelease").unwrap();
-        assert_eq!(release(&before).controller, None);
-        assert_eq!(release(&after).controller, Some(&HELM_RELEASES));
-        assert!(release(&after).is_called("release"));
+        let policy = |kinds: &Kinds| *kinds.named("ImagePolicy").unwrap();
+        assert_eq!(policy(&before).controller, None);
+        assert_eq!(policy(&after).controller, Some(&IMAGE_POLICIES));
+        assert!(policy(&after).is_called("rule"));
     }
 
     #[test]
@@ -448,7 +448,8 @@ mod tests {
             kind: "Scratch",
             plural: "scratches",
             group: "example.org",
-            ..HELM_RELEASES
+            family: None,
+            ..IMAGE_POLICIES
         };
         let scratch: &'static About = Box::leak(Box::new(scratch));
         let kinds = Kinds::of([scratch].into_iter().chain(equate_controllers::all().iter()));

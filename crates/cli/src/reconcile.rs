@@ -6,7 +6,7 @@ use crate::get::{Scope, revision};
 use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
 use crate::watch::watch_object;
-use equate_api::meta::{Duration, REQUESTED_AT};
+use equate_api::meta::{Duration, FORCE_AT, REQUESTED_AT, RESET_AT};
 use futures::StreamExt;
 use jiff::Timestamp;
 use kube::Client;
@@ -26,6 +26,8 @@ const NO_ANSWER: &str = "no controller has answered yet";
   equate reconcile source git fleet
   # Reconcile a Kustomization and its source
   equate reconcile kustomization apps --with-source
+  # Retry a HelmRelease that has no attempts left
+  equate reconcile helmrelease redis --reset
 
 Exit codes:
   0  the object is ready
@@ -42,6 +44,12 @@ pub(crate) struct Args {
     /// Reconcile the object's source first.
     #[arg(long)]
     with_source: bool,
+    /// Install or upgrade a HelmRelease once, even without a change.
+    #[arg(long)]
+    force: bool,
+    /// Forget the failures of a HelmRelease, so that it has all its attempts again.
+    #[arg(long)]
+    reset: bool,
     /// Maximum time to wait for each object.
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     timeout: Duration,
@@ -66,6 +74,8 @@ pub(crate) enum ReconcileError {
         with_article(kind)
     )]
     Unsupported { kind: &'static str },
+    #[error("--{flag} is for HelmReleases, not for {}", with_article(kind))]
+    OnlyReleases { flag: &'static str, kind: &'static str },
     #[error("{what} is suspended")]
     Suspended { what: String },
     #[error("{what} has no source to reconcile first")]
@@ -101,6 +111,7 @@ impl Failure for ReconcileError {
             | Self::AllNamespaces
             | Self::NoStatus(_)
             | Self::Unsupported { .. }
+            | Self::OnlyReleases { .. }
             | Self::NoSource { .. }
             | Self::Deleted { .. }
             | Self::Output(_) => None,
@@ -171,13 +182,37 @@ async fn reconcile(
         return Err(ReconcileError::AllNamespaces);
     };
     check_supported(&kind, in_up)?;
+    let more = requests(&kind, args)?;
     let object = objects::get(client, &kind, &namespace, &name).await?;
     if args.with_source {
-        let (kind, namespace, name) = source(kinds, &kind, &object)?;
-        check_supported(&kind, in_up)?;
-        reconcile_one(client, &kind, &namespace, &name, args.timeout, out).await?;
+        let from = source(kinds, &kind, &object)?;
+        for (kind, namespace, name) in std::iter::once(from).chain(chart(kinds, &object)) {
+            check_supported(&kind, in_up)?;
+            reconcile_one(client, &kind, (&namespace, &name), &[], args.timeout, out).await?;
+        }
     }
-    reconcile_one(client, &kind, &namespace, &name, args.timeout, out).await
+    reconcile_one(client, &kind, (&namespace, &name), more, args.timeout, out).await
+}
+
+/// The annotations that the flags add to the request.
+fn requests(kind: &Kind, args: &Args) -> Result<&'static [&'static str], ReconcileError> {
+    let (flag, more): (_, &[&str]) = match (args.force, args.reset) {
+        (false, false) => return Ok(&[]),
+        (true, true) => ("force", &[FORCE_AT, RESET_AT]),
+        (true, false) => ("force", &[FORCE_AT]),
+        (false, true) => ("reset", &[RESET_AT]),
+    };
+    match kind.kind {
+        "HelmRelease" => Ok(more),
+        kind => Err(ReconcileError::OnlyReleases { flag, kind }),
+    }
+}
+
+/// The HelmChart that a HelmRelease made of its source.
+fn chart(kinds: &Kinds, object: &DynamicObject) -> Option<(Kind, String, String)> {
+    let made = object.data["status"]["helmChart"].as_str()?;
+    let (namespace, name) = made.split_once('/')?;
+    Some((*kinds.named("HelmChart")?, namespace.to_owned(), name.to_owned()))
 }
 
 /// Refuses a kind that nothing reconciles in the cluster of `equate up`.
@@ -191,8 +226,8 @@ pub(crate) fn check_supported(kind: &Kind, in_up: bool) -> Result<(), ReconcileE
 async fn reconcile_one(
     client: &Client,
     kind: &Kind,
-    namespace: &str,
-    name: &str,
+    (namespace, name): (&str, &str),
+    more: &[&'static str],
     timeout: Duration,
     out: &mut impl Write,
 ) -> Result<(), ReconcileError> {
@@ -203,7 +238,11 @@ async fn reconcile_one(
         });
     }
     let token = Timestamp::now().to_string();
-    let request = json!({ "metadata": { "annotations": { REQUESTED_AT: token } } });
+    let mut annotations = json!({ REQUESTED_AT: token });
+    for name in more {
+        annotations[*name] = token.as_str().into();
+    }
+    let request = json!({ "metadata": { "annotations": annotations } });
     objects::patch(client, kind, namespace, name, &request).await?;
     let done = wait_until_ready(client, kind, namespace, name, &Goal::Answered(token), timeout).await?;
     writeln!(out, "{}", outcome(kind, &done)).map_err(ReconcileError::Output)

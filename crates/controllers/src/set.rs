@@ -9,6 +9,7 @@ use crate::artifact_generator::ArtifactGenerators;
 use crate::bucket::Buckets;
 use crate::git_repository::GitRepositories;
 use crate::helm_chart::HelmCharts;
+use crate::helm_release::HelmReleases;
 use crate::helm_repository::HelmRepositories;
 use crate::kit::about::About;
 use crate::kit::controller::Controller;
@@ -26,6 +27,7 @@ pub fn all() -> ControllerSet {
         .with::<HelmCharts>()
         .with::<Buckets>()
         .with::<Kustomizations>()
+        .with::<HelmReleases>()
         .with::<ArtifactGenerators>()
 }
 

@@ -136,9 +136,10 @@ pub struct Snapshot {
     pub oci_digest: Option<String>,
     /// Helm's status of it.
     pub status: String,
-    /// Its tests by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub test_hooks: BTreeMap<String, TestHook>,
+    /// Its tests by name; empty if it has none, missing if they have not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "BTreeMap<String, TestHook>")]
+    pub test_hooks: Option<BTreeMap<String, TestHook>>,
     /// Its revision number.
     #[schemars(schema_with = "crate::schema::int")]
     pub version: i64,

@@ -194,6 +194,51 @@ string_enum! {
         /// Deleting objects that are no longer declared failed.
         PruneFailed = "PruneFailed",
 
+        /// The release was installed.
+        InstallSucceeded = "InstallSucceeded",
+        /// The install failed.
+        InstallFailed = "InstallFailed",
+        /// The release was upgraded.
+        UpgradeSucceeded = "UpgradeSucceeded",
+        /// The upgrade failed.
+        UpgradeFailed = "UpgradeFailed",
+        /// The tests passed.
+        TestSucceeded = "TestSucceeded",
+        /// A test failed.
+        TestFailed = "TestFailed",
+        /// The tests have not run yet.
+        AwaitingTests = "AwaitingTests",
+        /// The release was rolled back.
+        RollbackSucceeded = "RollbackSucceeded",
+        /// The rollback failed.
+        RollbackFailed = "RollbackFailed",
+        /// The release was uninstalled.
+        UninstallSucceeded = "UninstallSucceeded",
+        /// The uninstall failed.
+        UninstallFailed = "UninstallFailed",
+        /// An interrupted operation of the release was found.
+        PendingRelease = "PendingRelease",
+        /// The cluster differs from the release.
+        DriftDetected = "DriftDetected",
+        /// The cluster does not differ from the release.
+        NoDriftDetected = "NoDriftDetected",
+        /// The chart's source is not ready.
+        SourceNotReady = "SourceNotReady",
+        /// The values cannot be composed.
+        ValuesError = "ValuesError",
+        /// The target cluster cannot be reached.
+        RestClientError = "RESTClientError",
+        /// The version of the chart cannot be combined with the revision of its source.
+        ChartMutateError = "ChartMutateError",
+        /// The state of the release is unknown.
+        StateError = "StateError",
+        /// An operation failed before it changed the release.
+        ReconcileError = "ReconcileError",
+        /// No retries are left.
+        RetriesExceeded = "RetriesExceeded",
+        /// No earlier release can be restored.
+        MissingRollbackTarget = "MissingRollbackTarget",
+
         /// The spec uses a field that Equate does not support; Equate's own.
         Unsupported = "Unsupported",
         /// The build is empty, and pruning everything needs a confirmation; Equate's own.

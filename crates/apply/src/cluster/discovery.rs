@@ -188,6 +188,23 @@ impl Cache {
         found.map(drop).map_err(ResolveError::Unreachable)
     }
 
+    /// All served API versions and kinds, read now: `apps/v1`, `apps/v1/Deployment`. Sorted.
+    pub(super) async fn api_versions(&self, client: &Client) -> Result<Vec<String>, ResolveError> {
+        self.look_up(client, Lookup::All).await?;
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut versions = Vec::new();
+        for ((group, version), kinds) in known.iter() {
+            let version = match group.as_str() {
+                "" => version.clone(),
+                group => format!("{group}/{version}"),
+            };
+            versions.extend(kinds.keys().map(|kind| format!("{version}/{kind}")));
+            versions.push(version);
+        }
+        versions.sort();
+        Ok(versions)
+    }
+
     /// The kind in any served version, preferably the given one; an empty version has no preference.
     pub(super) async fn resolve_any_version(
         &self,

@@ -7,6 +7,7 @@
 //! | `caller` | the identity of requests |
 //! | `discovery` | served kinds |
 //! | `preview` | the dry run of a plan |
+//! | `direct` | single requests, for callers that plan in another way |
 //!
 //! A failed object stops neither its stage nor the objects beside it: one bad manifest costs one object.
 //! The caller does not continue with the next stage. Only this module constructs an [`Applied`]:
@@ -15,6 +16,7 @@
 mod applied;
 mod apply;
 mod caller;
+mod direct;
 mod discovery;
 mod error;
 mod namespaces;
@@ -24,6 +26,7 @@ mod request;
 
 pub use applied::{Action, Applied, Done, Outcome};
 pub use caller::InvalidUserName;
+pub use direct::{PatchKind, Propagation, Write, Written};
 pub use discovery::{Kind, Wait};
 pub use error::{ApplyError, DiscoveryError, Failure, FieldCause, ResolveError, Retry};
 pub use namespaces::NamespaceError;

@@ -52,6 +52,8 @@ pub(super) enum ObjectRequest<'a> {
         uid: &'a str,
         version: Option<&'a str>,
     },
+    /// A write as its caller wants it.
+    Direct(&'a OwnerKind, super::direct::Write<'a>),
 }
 
 #[derive(Debug)]
@@ -78,7 +80,19 @@ impl Endpoint<'_> {
     }
 
     pub(super) async fn ask(&self, caller: &Caller, ask: ObjectRequest<'_>) -> Result<Answer, ApplyError> {
-        let request = self.request(ask)?;
+        let (status, bytes) = self.exchange(caller, self.request(ask)?).await?;
+        Ok(Answer {
+            object: serde_json::from_slice(&bytes).map_err(ApplyError::Answer)?,
+            created: status == StatusCode::CREATED,
+        })
+    }
+
+    /// Sends a request; returns the body of a successful answer.
+    pub(super) async fn exchange(
+        &self,
+        caller: &Caller,
+        request: http::Request<Body>,
+    ) -> Result<(StatusCode, Vec<u8>), ApplyError> {
         let exchange = async {
             let response = caller.send(request).await.map_err(ApplyError::Unreachable)?;
             let (head, body) = response.into_parts();
@@ -90,10 +104,7 @@ impl Endpoint<'_> {
             .await
             .map_err(|_| ApplyError::Timeout { after: self.timeout })??;
         if head.status.is_success() {
-            return Ok(Answer {
-                object: serde_json::from_slice(&bytes).map_err(ApplyError::Answer)?,
-                created: head.status == StatusCode::CREATED,
-            });
+            return Ok((head.status, bytes.to_vec()));
         }
         let retry_after = head.headers.get(header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|v| v.to_str().ok()?.parse().ok().map(Duration::from_secs));
@@ -112,6 +123,7 @@ impl Endpoint<'_> {
         let item = format!("{collection}/{}", segment("resource name", &self.id.name)?);
         let dry = |dry_run: bool| if dry_run { "&dryRun=All" } else { "" };
         let (method, uri, content_type, body) = match ask {
+            ObjectRequest::Direct(by, write) => write.request(by, &collection, &item),
             ObjectRequest::Get => (Method::GET, item, "application/json", Ok(Vec::new())),
             ObjectRequest::Apply { by, object, dry_run } => (
                 Method::PATCH,

@@ -1,4 +1,4 @@
-//! `--feature-gates`: the gates of Flux's source-controller and kustomize-controller.
+//! `--feature-gates`: the gates of Flux's controllers.
 //!
 //! Each gate is listed with its effect. An unknown gate is refused, and so is a value that Equate does not
 //! implement.
@@ -30,7 +30,7 @@ pub(crate) struct Gates {
 const EXTERNAL_ARTIFACT: &str = "ExternalArtifact";
 const WORKLOAD_IDENTITY: &str = "ObjectLevelWorkloadIdentity";
 
-const GATES: [(&str, Meaning); 12] = [
+const GATES: [(&str, Meaning); 20] = [
     (
         "CacheSecretsAndConfigMaps",
         Meaning::Internal(
@@ -75,6 +75,41 @@ const GATES: [(&str, Meaning); 12] = [
     (
         "AdditiveCELDependencyCheck",
         Meaning::Fixed(false, "a readyExpr replaces the built-in check"),
+    ),
+    (
+        "OOMWatch",
+        Meaning::Always(false, "an operation that is killed is resumed"),
+    ),
+    (
+        "AdoptLegacyReleases",
+        Meaning::Internal("helm-controller ignores it too"),
+    ),
+    (
+        "AllowDNSLookups",
+        Meaning::Fixed(false, "templates of charts cannot resolve names"),
+    ),
+    (
+        "DetectDrift",
+        Meaning::Fixed(false, "set spec.driftDetection.mode"),
+    ),
+    (
+        "CorrectDrift",
+        Meaning::Fixed(false, "set spec.driftDetection.mode"),
+    ),
+    (
+        "DisableChartDigestTracking",
+        Meaning::Fixed(false, "a new digest of a chart is a new version"),
+    ),
+    (
+        "UseHelm3Defaults",
+        Meaning::Fixed(
+            false,
+            "set spec.install.serverSideApply and spec.upgrade.serverSideApply",
+        ),
+    ),
+    (
+        "DefaultToRetryOnFailure",
+        Meaning::Fixed(false, "set spec.install.strategy and spec.upgrade.strategy"),
     ),
     (EXTERNAL_ARTIFACT, Meaning::Choice),
     (WORKLOAD_IDENTITY, Meaning::Choice),

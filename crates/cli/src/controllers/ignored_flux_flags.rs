@@ -1,4 +1,4 @@
-//! The flags of Flux's source-controller and kustomize-controller that Equate does not implement.
+//! The flags of Flux's controllers that Equate does not implement.
 //!
 //! Flags that only control Flux's internals are accepted with a warning, so that arguments need no edits.
 //! Flags that would change the result are refused.
@@ -21,8 +21,10 @@ const fn flag(name: &'static str, why: &'static str) -> Flag {
     }
 }
 
+const NO_MEMORY_WATCH: &str = "an operation that is killed is resumed, so nothing watches the memory";
+
 /// Accepted with a warning.
-const IGNORED: [Flag; 7] = [
+const IGNORED: [Flag; 13] = [
     flag(
         "kube-api-qps",
         "requests are few, and the API server's priority and fairness limits them",
@@ -48,10 +50,16 @@ const IGNORED: [Flag; 7] = [
         "helm-cache-purge-interval",
         "unused indexes are dropped when another one is used",
     ),
+    flag("http-timeout", "downloads have Equate's own deadlines"),
+    flag("graceful-shutdown-timeout", "an interrupted operation is resumed"),
+    flag("oom-watch-memory-threshold", NO_MEMORY_WATCH),
+    flag("oom-watch-interval", NO_MEMORY_WATCH),
+    flag("oom-watch-max-memory-path", NO_MEMORY_WATCH),
+    flag("oom-watch-current-memory-path", NO_MEMORY_WATCH),
 ];
 
 /// Refused: without them the result would differ from the request.
-const REFUSED: [Flag; 4] = [
+const REFUSED: [Flag; 5] = [
     flag(
         "sops-vault-configmap",
         "put the token into the Secret of spec.decryption.secretRef",
@@ -64,6 +72,7 @@ const REFUSED: [Flag; 4] = [
         "watch-configs-label-selector",
         "the label is always reconcile.fluxcd.io/watch: Enabled",
     ),
+    flag("snapshot-digest-algo", "digests of releases are always sha256"),
     flag("custom-apply-stage-kinds", "stages are Flux's default ones"),
 ];
 

@@ -2,7 +2,7 @@
 //!
 //! Reconciling needs few permissions, but applying needs those for objects that are not known in advance. So,
 //! as with Flux, the account of kustomize-controller is cluster-admin, and impersonation restricts tenants
-//! (`spec.serviceAccountName`, `--default-service-account`). Without Kustomizations nothing is bound to
+//! (`spec.serviceAccountName`, `--default-service-account`). Without them and HelmReleases nothing is bound to
 //! cluster-admin.
 
 use std::collections::BTreeSet;

@@ -196,8 +196,8 @@ fn unsupported_flags_of_flux_are_refused_by_name() {
             "not supported: Equate has no such controllers",
         ),
         (
-            "--components=helm-controller",
-            "possible values: source-controller, kustomize-controller",
+            "--components=notification-controller",
+            "possible values: source-controller, kustomize-controller, helm-controller",
         ),
         ("--manifests=.", "not supported: the manifests are"),
         ("--registry-creds=u:p", "not supported: create the Secret"),
@@ -314,7 +314,7 @@ fn pod_arguments_parse() {
         .command;
     let printed = format!("{command:?}");
     for part in [
-        "controllers: [\"source-controller\", \"kustomize-controller\", \"source-watcher\"]",
+        "controllers: [\"source-controller\", \"kustomize-controller\", \"helm-controller\", \"source-watcher\"]",
         "enable_leader_election: true",
         "storage_path: \"/data\"",
         "storage_adv_addr: \"source-controller.$(RUNTIME_NAMESPACE).svc.cluster.local.\"",

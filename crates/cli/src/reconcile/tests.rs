@@ -3,7 +3,7 @@ use crate::fixture::{FLEET, Fixture};
 use crate::objects::{self, Namespaces};
 use crate::watch::watch_object;
 use clap::Parser;
-use equate_api::meta::REQUESTED_AT;
+use equate_api::meta::{FORCE_AT, REQUESTED_AT, RESET_AT};
 use futures::StreamExt;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::json;
@@ -36,6 +36,29 @@ async fn printed_in(fixture: &Fixture, in_up: bool, line: &str) -> String {
         Ok(()) => String::from_utf8(out).unwrap(),
         Err(error) => format!("{}error: {error}\n", String::from_utf8(out).unwrap()),
     }
+}
+
+#[tokio::test]
+async fn releases_are_forced_and_reset() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let client = fixture.connection.client.clone();
+    let here = Namespaces::One("flux-system".to_owned());
+    let releases = objects::api(&client, fixture.kinds.named("HelmRelease").unwrap(), &here);
+    let (said, ()) = futures::join!(
+        printed(&fixture, "hr redis --force --reset"),
+        controller(releases.clone(), "redis", "True", "installed"),
+    );
+    assert_eq!(said, "helmrelease/redis is ready: installed\n");
+    let annotations = releases.get("redis").await.unwrap().metadata.annotations.unwrap();
+    let requested = annotations.get(REQUESTED_AT);
+    assert!(requested.is_some());
+    assert_eq!(annotations.get(FORCE_AT), requested);
+    assert_eq!(annotations.get(RESET_AT), requested);
+    let refused = "error: --force is for HelmReleases, not for a GitRepository\n";
+    assert_eq!(printed(&fixture, "source git fleet --force").await, refused);
+    let refused = "error: --reset is for HelmReleases, not for a GitRepository\n";
+    assert_eq!(printed(&fixture, "source git fleet --reset").await, refused);
 }
 
 /// Answers a request like a controller: handles its token and sets a condition.
@@ -118,9 +141,9 @@ async fn reconciliation_is_requested_and_awaited() {
     )
     .await;
     // in another cluster Flux's own controller may answer
-    let refused = "error: a HelmRelease is stored and not reconciled: \
-                   `equate up` has no controller for HelmRelease yet\n";
-    assert_eq!(printed_in(&fixture, true, "hr redis").await, refused);
+    let refused = "error: an ImageRepository is stored and not reconciled: \
+                   `equate up` has no controller for ImageRepository yet\n";
+    assert_eq!(printed_in(&fixture, true, "imgrepo redis").await, refused);
 }
 
 #[test]

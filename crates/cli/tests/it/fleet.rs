@@ -115,32 +115,75 @@ spec:
     assert!(text.contains("/absent does not exist"), "{text}");
 }
 
-const RELEASE: &str = "apiVersion: helm.toolkit.fluxcd.io/v2
+#[test]
+fn charts_are_released() {
+    let fleet = Fleet::empty();
+    fleet.commit("clusters/dev/a.yaml", Some(&kustomization("a", "")));
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2
 kind: HelmRelease
+metadata: { name: web, namespace: flux-system }
+spec:
+  interval: 10m
+  targetNamespace: default
+  chart: { spec: { chart: ./charts/web, sourceRef: { kind: GitRepository, name: flux-system } } }
+  values: { greeting: hello }
+";
+    fleet.commit("a/release.yaml", Some(release));
+    let chart = "apiVersion: v2\nname: web\nversion: 1.2.3\n";
+    fleet.commit("charts/web/Chart.yaml", Some(chart));
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: {{ .Release.Name }} }\ndata: { greeting: {{ .Values.greeting }} }\n";
+    fleet.commit("charts/web/templates/map.yaml", Some(map));
+    let (code, text) = once(&fleet, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    for expected in ["ready    Kustomization/a", "ready    HelmRelease/flux-system/web"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let _up = fleet.up("HelmRelease/flux-system/web");
+    let said = printed(&fleet.equate(&["reconcile", "hr", "web", "--with-source", "--force"]));
+    for expected in [
+        "gitrepository/flux-system is ready: ",
+        "helmchart/flux-system-web is ready: ",
+        "helmrelease/web is ready: Helm upgrade succeeded for release default/default-web.v2 with chart web@1.2.3",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let tree = printed(&fleet.equate(&["tree", "hr", "web"]));
+    assert!(tree.contains("ConfigMap/default/default-web"), "{tree}");
+    let explained = printed(&fleet.equate(&["explain", "configmap", "default-web", "-n", "default"]));
+    assert!(explained.contains("HelmRelease/flux-system/web"), "{explained}");
+    let listed = printed(&fleet.equate(&["get", "hr"]));
+    assert!(
+        listed.contains("1.2.3") && listed.contains("Helm upgrade succeeded"),
+        "{listed}"
+    );
+}
+
+const IMAGE: &str = "apiVersion: image.toolkit.fluxcd.io/v1
+kind: ImageRepository
 metadata: { name: redis, namespace: flux-system }
-spec: { interval: 1m, chartRef: { kind: OCIRepository, name: redis } }
+spec: { interval: 1m, image: example.org/redis }
 ";
 
 #[test]
 fn kinds_without_a_controller_are_unsupported() {
     let fleet = Fleet::empty();
     fleet.commit("clusters/dev/a.yaml", Some(&kustomization("a", "")));
-    fleet.commit("a/release.yaml", Some(RELEASE));
+    fleet.commit("a/image.yaml", Some(IMAGE));
     let (code, text) = once(&fleet, &[]);
     assert_eq!(code, Some(0), "{text}");
     for expected in [
         "ready    Kustomization/a",
-        "idle     HelmRelease/flux-system/redis  unsupported",
-        "note     1 object is stored and not reconciled, because Equate has no controller for its kind yet: 1 HelmRelease",
+        "idle     ImageRepository/flux-system/redis  unsupported",
+        "note     1 object is stored and not reconciled, because Equate has no controller for its kind yet: 1 ImageRepository",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let up = fleet.up("note     1 object is stored");
-    let output = fleet.equate(&["reconcile", "hr", "redis"]);
+    let output = fleet.equate(&["reconcile", "imgrepo", "redis"]);
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        text.contains("`equate up` has no controller for HelmRelease yet"),
+        text.contains("`equate up` has no controller for ImageRepository yet"),
         "{text}"
     );
     let text = printed(&fleet.equate(&["tree", "ks", "a"]));

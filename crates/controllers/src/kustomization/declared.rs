@@ -8,13 +8,14 @@ use equate_api::kustomize::{
     Decryption, DeletionPolicy, Kustomization, KustomizationSpec, SourceKind, SubstituteReference,
     SubstituteStrategy,
 };
-use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM, Selector};
+use equate_api::meta::{ALLOW_EMPTY, FINALIZER, PRUNE_BUDGET, PRUNE_CONFIRM};
 use equate_apply::id::{ObjectId, ParseIdError};
 use equate_apply::inventory::Inventory;
 use equate_apply::plan::Budget;
 use equate_kustomize as kustomize;
 
 use crate::kit::inputs::InputRef;
+use crate::object_rules::spec_target;
 use crate::policy::Policy;
 use crate::targets::kube_config_source::KubeConfigSource;
 use crate::targets::target::account;
@@ -222,7 +223,7 @@ fn build_spec(object: &Kustomization, key: &Key) -> kustomize::Spec {
             .iter()
             .map(|patch| kustomize::SpecPatch {
                 patch: patch.patch.clone(),
-                target: patch.target.as_ref().map(target),
+                target: patch.target.as_ref().map(spec_target),
             })
             .collect(),
         images: spec
@@ -256,18 +257,5 @@ fn build_spec(object: &Kustomization, key: &Key) -> kustomize::Spec {
             made_bytes_max: MADE_BYTES_MAX,
             ..kustomize::Limits::default()
         },
-    }
-}
-
-pub(super) fn target(selector: &Selector) -> kustomize::SpecTarget {
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    kustomize::SpecTarget {
-        group: text(&selector.group),
-        version: text(&selector.version),
-        kind: text(&selector.kind),
-        name: text(&selector.name),
-        namespace: text(&selector.namespace),
-        label_selector: text(&selector.label_selector),
-        annotation_selector: text(&selector.annotation_selector),
     }
 }

@@ -39,7 +39,6 @@ pub mod preview;
 pub mod reasons;
 pub(crate) mod render;
 mod report;
-pub(crate) mod rules;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -51,7 +50,7 @@ use std::time::Duration;
 use equate_api::kustomize::{InventoryEntry, Kustomization, KustomizationStatus, SourceKind};
 use equate_api::meta::{FINALIZER, KUSTOMIZE_MANAGER, KUSTOMIZE_STATUS_MANAGER};
 use equate_apply::id::ObjectId;
-use equate_apply::owner::{Owner, OwnerKind};
+use equate_apply::owner::Owner;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -61,23 +60,17 @@ use self::declared::Declared;
 use self::inputs::vault_transit::{TransitSettings, Transits};
 use self::memory::{Memory, ThisRun};
 use self::report::Done;
-use self::rules::{ObjectRules, SparingRules};
 use crate::kit::about::{About, Column, Concurrency};
 use crate::kit::controller::{self, Absence, Acted, Controller, ROUNDS_MAX, Reconcilable};
 use crate::kit::mirror::{Change, Mirror};
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
 use crate::kit::wake::Reason;
+use crate::object_rules::ObjectRules;
 use crate::targets::target::Access;
 use crate::{Key, ObjectRef};
 
-/// The labels of applied objects: those of Flux, so that ownership carries over.
-pub static KUSTOMIZATION: OwnerKind = OwnerKind {
-    kind: "Kustomization",
-    field_manager: "kustomize-controller",
-    name_label: "kustomize.toolkit.fluxcd.io/name",
-    namespace_label: "kustomize.toolkit.fluxcd.io/namespace",
-};
+pub use crate::owner_kinds::KUSTOMIZATION;
 
 const ABOUT: About = About {
     kind: "Kustomization",
@@ -144,7 +137,7 @@ impl Controller for Kustomizations {
     const ATTENDS_SUSPENDED: bool = true;
 
     fn new(kit: &Arc<Kit>) -> Self {
-        let rules = Arc::new(ObjectRules::default());
+        let rules = Arc::new(ObjectRules::of_kind(&KUSTOMIZATION));
         let sparing_rules = Arc::new(SparingRules {
             rules: Arc::clone(&rules),
             time: Arc::clone(&kit.callback_time),

@@ -28,13 +28,11 @@ use super::decide::objects::{Kinds, Objects, Others};
 use super::decide::seen::{Last, Prepared, Seen};
 use super::decide::{Step, deadline, decide};
 use super::declared::Declared;
-use super::inputs::masks::Masks;
 use super::inputs::substitute_from;
 use super::inputs::vault_transit::{TransitSettings, Transits};
 use super::observe::contests::is_written;
 use super::reasons::{Failure, Stall};
 use super::render::{Rendered, Rendering, desired_of, digest};
-use super::rules::ObjectRules;
 use crate::OwnLoop;
 use crate::key::is_name;
 use crate::kit::mirror::{Change, What};
@@ -42,6 +40,8 @@ use crate::kit::processors::{Processors, Threads};
 use crate::kit::tenants::Tenants;
 use crate::kustomization::declaration::{self, source_of};
 use crate::kustomization::{KUSTOMIZATION, applies, object_ref, owner_of};
+use crate::masks::Masks;
+use crate::object_rules::ObjectRules;
 use crate::ownership::claims;
 use crate::ownership::claims::{claimants, takers};
 use crate::ownership::desired::{DesiredSet, DesiredState, undeclared};
@@ -124,7 +124,7 @@ impl Default for Fleet {
         Self {
             processors: Processors::new(1, Tenants::default(), Threads::Own),
             index: OwnershipGraph::default(),
-            rules: Arc::default(),
+            rules: Arc::new(ObjectRules::of_kind(&KUSTOMIZATION)),
             members: BTreeMap::new(),
             unknown: HashMap::new(),
             exceeded: None,
@@ -549,8 +549,8 @@ impl Fleet {
 
     /// The obstacle of one as an error; removes it from the declaration.
     fn obstacle(&self, declared: &mut Declared) -> Option<PreviewError> {
-        if let Some(stall) = self.rules.problem(&declared.key).filter(|_| !declared.deleting) {
-            return Some(PreviewError::Setting(stall.to_string()));
+        if let Some(problem) = self.rules.problem(&declared.key).filter(|_| !declared.deleting) {
+            return Some(PreviewError::Setting(Stall::from(problem).to_string()));
         }
         if let Some(why) = declared.misread.take().filter(|_| !declared.deleting) {
             return Some(PreviewError::Setting(why));

@@ -14,6 +14,7 @@ use equate_apply::plan::Exceeded;
 use crate::Key;
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
+use crate::object_rules::Problem;
 use crate::ownership::contest::Contest;
 use crate::targets::remote::RemoteClusterError;
 
@@ -213,6 +214,15 @@ impl Stall {
             Stall::PruneBudget { .. } => Reason::PruneBudgetExceeded,
             Stall::Setting(_) | Stall::Inventory(_) | Stall::Account(_) => Reason::ReconciliationFailed,
             Stall::CrossNamespace(..) => Reason::AccessDenied,
+        }
+    }
+}
+
+impl From<Problem> for Stall {
+    fn from(problem: Problem) -> Self {
+        match problem {
+            Problem::Expression(why) => Stall::Expression(why),
+            Problem::Setting(why) => Stall::Setting(why),
         }
     }
 }

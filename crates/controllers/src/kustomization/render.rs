@@ -19,18 +19,18 @@ use tokio::time::Instant;
 
 use super::declared::Declared;
 use super::inputs::decryption::{Answers, KeyRing, Opening, is_sealed};
-use super::inputs::masks::Masks;
 use super::inputs::substitute_from::Values;
 use super::inputs::tree::Content;
 use super::inputs::vault_transit::{QUESTIONS_MAX, Transits};
 use super::reasons::Failure;
-use super::rules::ObjectRules;
 use crate::OwnLoop;
 use crate::kit::processors::{JobError, Processors};
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::kustomization::declaration::applier;
 use crate::kustomization::owner_of;
+use crate::masks::Masks;
+use crate::object_rules::ObjectRules;
 use crate::own_loop::inside;
 use crate::ownership::desired::{BuiltObjects, DesiredSet};
 

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 
 use super::declared::Declared;
 use super::inputs::artifact::Revision;
-use super::inputs::masks::Masks;
 use super::reasons::{Failure, Stall, Wait, flux_duration};
 use super::status::{Aspects, Attempt, Healthy, StatusDraft};
 use crate::kit::controller::{Next, Notice, Report};
 use crate::kit::events::Severity;
+use crate::masks::Masks;
 
 #[derive(Debug)]
 pub(crate) struct Done {

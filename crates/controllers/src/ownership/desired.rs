@@ -89,6 +89,16 @@ impl BuiltObjects {
         }
     }
 
+    /// The objects of a rendered chart, without owners among them.
+    pub fn of_ids(mut ids: Vec<ObjectId>) -> Self {
+        ids.sort();
+        ids.dedup();
+        Self {
+            ids,
+            ..Self::default()
+        }
+    }
+
     /// Whether a name contains a variable that was not substituted.
     pub fn have_variables(&self) -> bool {
         let named = |part: &str| part.contains('$');

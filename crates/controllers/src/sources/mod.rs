@@ -292,7 +292,8 @@ impl<K: Publishes + Reconcilable> Follow for Served<K> {
     }
 }
 
-async fn known<K>(mirror: &Mirror<K>)
+/// Completes when the objects are listed, or the kind has no definition.
+pub(crate) async fn known<K>(mirror: &Mirror<K>)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Send + Sync + 'static,
 {

@@ -26,6 +26,8 @@ mod faults;
 mod fields;
 mod follow;
 mod health;
+mod helm_options;
+mod helm_releases;
 mod lease;
 mod moves;
 mod moves_faults;

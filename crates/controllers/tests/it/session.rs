@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use equate_api::helm::HelmRelease;
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::{Bucket, GitRepository, HelmChart, HelmRepository, OciRepository};
@@ -177,25 +178,33 @@ impl Session {
         }
     }
 
-    /// Defines the other sources with a controller, and waits until they are watched: a kind that is not
+    /// Defines the other kinds with a controller, and waits until they are watched: a kind that is not
     /// defined is asked for again and again.
-    pub(crate) async fn define_sources(&self) {
-        for definition in [
+    pub(crate) async fn define_others(&self) {
+        let sources = [
             Bucket::crd(),
             OciRepository::crd(),
             HelmRepository::crd(),
             HelmChart::crd(),
-        ] {
+        ];
+        for definition in sources.into_iter().chain([HelmRelease::crd()]) {
             self.define(definition).await;
         }
         let watched = async || {
             let log = self.faults.log();
-            let missing = ["/buckets", "/ocirepositories", "/helmrepositories", "/helmcharts"]
+            let kinds = [
+                "/buckets",
+                "/ocirepositories",
+                "/helmrepositories",
+                "/helmcharts",
+                "/helmreleases",
+            ];
+            let missing = kinds
                 .into_iter()
                 .find(|kind| !log.iter().any(|call| call.watch && call.path.ends_with(kind)));
             missing.map_or(Ok(()), Err)
         };
-        eventually("all sources are watched", DEADLINE, watched).await;
+        eventually("all kinds are watched", DEADLINE, watched).await;
     }
 
     pub(crate) async fn namespace(&self, name: &str) {

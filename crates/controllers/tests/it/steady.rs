@@ -79,7 +79,7 @@ async fn intervals_send_no_api_requests() {
         .await;
     session.ready("apps", &revision).await;
     session.event("apps", "Reconciliation finished").await;
-    session.define_sources().await;
+    session.define_others().await;
     let before = session.stats();
     session.faults.clear_log();
     let passed = async || match session.stats().runs - before.runs {

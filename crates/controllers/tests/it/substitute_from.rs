@@ -201,7 +201,7 @@ async fn kustomization_post_build_substitute_from_is_read_at_its_interval() {
     session.value("default", "a", Some("four")).await;
     // the run writes its status after the object, and its event concurrently
     runs(&session, 1).await;
-    session.define_sources().await;
+    session.define_others().await;
     let built = session.stats().builds;
     session.faults.clear_log();
     let before = session.stats().runs;

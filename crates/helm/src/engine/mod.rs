@@ -12,13 +12,15 @@ mod objects;
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, File, Values};
 use equate_template::{
-    Entries, Int, Library, Limits, Map, Options, RenderCache, Session, Str, TemplateSet, Value, World,
+    Entries, Int, Library, Limits, Map, Options, RenderCache, Session, Str, TemplateSet, Value,
 };
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub use equate_template::Value as TemplateValue;
+pub use equate_template::{Fault, Seeded, World};
 pub use globals::value;
 
 /// A render failure. Displays as Helm's error, with the template call stack, line by line.

@@ -4,6 +4,7 @@
 //! module decides which operations are allowed and which records change; callers write.
 
 mod codec;
+mod digest;
 mod name;
 mod record;
 mod state;
@@ -14,6 +15,7 @@ pub use codec::{
     DecodeError, Driver, ENCODED_BYTES_MAX, EncodeError, JSON_BYTES_MAX, MEMORY_BYTES_MAX, Stamp, Summary,
     decode, encode, from_object, key, to_object,
 };
-pub use name::{NameError, check_name};
+pub use digest::{config_digest, digest};
+pub use name::{NameError, check_name, shortened};
 pub use record::{ApplyMethod, Info, RecordedChart, RecordedFile, Release, Status};
 pub use state::{History, Pending, Refusal, Revision, State};

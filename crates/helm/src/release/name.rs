@@ -1,5 +1,8 @@
 //! Validation of release names.
 
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
 /// An invalid release name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
@@ -33,4 +36,24 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
         true => Ok(()),
         false => Err(NameError::Invalid),
     }
+}
+
+/// The hexadecimal digits of a hash in a shortened name.
+const HASH_DIGITS: usize = 12;
+
+/// The name for a longer one, as fluxcd/helm-controller's `release.ShortenName`: its beginning and a hash.
+pub fn shortened(name: &str) -> String {
+    if name.len() <= BYTES_MAX {
+        return name.to_owned();
+    }
+    let mut end = BYTES_MAX - HASH_DIGITS - 1;
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut short = format!("{}-", &name[..end]);
+    for byte in Sha256::digest(name.as_bytes()).iter().take(HASH_DIGITS / 2) {
+        // writing to a String does not fail
+        let _ = write!(short, "{byte:02x}");
+    }
+    short
 }

@@ -17,7 +17,17 @@ const SIMPLE_KEY_BYTES_MAX: usize = 128;
 
 /// Writes one document, without `---`.
 pub fn to_string(value: &Value) -> String {
+    emit(value, natural_order)
+}
+
+/// The same with the keys of maps in the order of their bytes.
+pub fn to_string_by_key(value: &Value) -> String {
+    emit(value, Ord::cmp)
+}
+
+fn emit(value: &Value, order: fn(&str, &str) -> Ordering) -> String {
     let mut emitter = Emitter {
+        order,
         out: String::new(),
         column: 0,
         indent: None,
@@ -47,6 +57,7 @@ enum Style {
 }
 
 struct Emitter {
+    order: fn(&str, &str) -> Ordering,
     out: String,
     column: usize,
     /// The current indentation; none before the first collection.
@@ -98,7 +109,7 @@ impl Emitter {
 
     fn entries(&mut self, map: &Map<String, Value>) {
         let mut entries: Vec<_> = map.iter().collect();
-        entries.sort_by(|(left, _), (right, _)| natural_order(left, right));
+        entries.sort_by(|(left, _), (right, _)| (self.order)(left, right));
         for (key, value) in entries {
             self.write_indent();
             if key.len() <= SIMPLE_KEY_BYTES_MAX && !key.contains(is_break) {

@@ -24,7 +24,7 @@ mod rewrite;
 mod tests;
 
 pub use edit::{EditError, Splice, append_item, apply, insert_after, remove, set};
-pub use emit::{natural_order, to_string};
+pub use emit::{natural_order, to_string, to_string_by_key};
 pub use error::{Fault, YamlError};
 pub use load::{Document, Duplicate, Duplicates, Folded, Options, Watch, load, load_first, load_watched};
 pub use place::{Place, Spans};

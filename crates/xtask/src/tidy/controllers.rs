@@ -8,10 +8,11 @@ use super::rust::Tokens;
 const SOURCES: &str = "crates/controllers/src/";
 
 /// The shared folders. Every other folder is a controller's own.
-const SHARED_FOLDERS: [&str; 7] = [
+const SHARED_FOLDERS: [&str; 8] = [
     "dependencies",
     "engine",
     "kit",
+    "masks",
     "ownership",
     "shards",
     "sources",

@@ -25,9 +25,9 @@ use kube::Client;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::masks::Masks;
 use crate::Key;
 use crate::kit::read::{self, chain};
+use crate::masks::Masks;
 
 /// The Secret's entry with the addresses that its token may be sent to, one in each line.
 const ADDRESSES: &str = "sops.vault-address";

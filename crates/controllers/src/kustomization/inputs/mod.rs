@@ -2,7 +2,6 @@
 
 pub mod artifact;
 pub mod decryption;
-pub mod masks;
 pub mod substitute_from;
 pub mod tree;
 pub mod vault_transit;

@@ -20,10 +20,10 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
 use super::decryption::{self, KeyRing, KeySecret, KeysError};
-use super::masks::Masks;
 use crate::kit::inputs::InputRef;
 use crate::kustomization::declared;
 use crate::kustomization::reasons::Failure;
+use crate::masks::Masks;
 use crate::{Key, kit};
 
 /// The most references of one Kustomization.

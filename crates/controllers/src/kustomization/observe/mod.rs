@@ -180,7 +180,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
             cycle: cycle(cx, ks, all).await,
             denied,
             identity_gate: cx.kit.settings.policy.workload_identity.enabled,
-            invalid: invalid.or_else(|| cx.rules.problem(&ks.key)),
+            invalid: invalid.or_else(|| cx.rules.problem(&ks.key).map(Stall::from)),
         }),
         artifact,
     };

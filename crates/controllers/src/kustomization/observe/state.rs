@@ -20,8 +20,8 @@ use crate::kustomization::decide::health::{HealthSummary, verdict};
 use crate::kustomization::decide::seen::{Deleted, Last};
 use crate::kustomization::declared::Declared;
 use crate::kustomization::memory::{Expects, Held, Memory, Record};
-use crate::kustomization::rules::ObjectRules;
 use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, object_ref, owner_of};
+use crate::object_rules::ObjectRules;
 use crate::targets::target::Access;
 
 const ANSWER: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
-//! The rules of each Kustomization for its objects: `spec.healthCheckExprs` and `spec.ignore`, compiled
-//! once for each form, by a processor.
+//! The rules of each owner for its objects: health expressions and ignored fields, compiled once for each
+//! form, by a processor.
 //!
 //! Both need the whole object, but only digests and health are kept. So the object watcher evaluates them
 //! when a watch delivers an object, and the executor when a write is answered. Owners without rules cost
@@ -20,12 +20,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use equate_api::kustomize::{HealthCheckExpression, IgnoreRule, KustomizationSpec};
+use equate_api::meta::Selector;
 use equate_apply::health::{Health, Status};
 use equate_apply::id::ObjectId;
 use equate_apply::owner::{Owner, OwnerKind};
 use equate_apply::pointer::Pointer;
 use equate_apply::rules::{OwnerRules, Stamp};
-use equate_kustomize::Selection;
+use equate_kustomize::{Selection, SpecTarget};
 use equate_manifest::object::Object;
 use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
@@ -35,9 +36,6 @@ use crate::cel::{Allowance, Expression};
 use crate::kit::callbacks::CallbackTime;
 use crate::kit::processors::{Processors, thread_time};
 use crate::kit::queue;
-use crate::kustomization::KUSTOMIZATION;
-use crate::kustomization::declared::target;
-use crate::kustomization::reasons::Stall;
 
 /// Each event of an object costs them.
 const IGNORE_RULES_MAX: usize = 256;
@@ -59,13 +57,24 @@ struct Entry {
     compiling: Option<AbortOnDropHandle<()>>,
 }
 
+/// An invalid rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Problem {
+    /// A CEL expression that cannot be read.
+    #[error("{0}")]
+    Expression(String),
+    /// Another setting.
+    #[error("{0}")]
+    Setting(String),
+}
+
 /// The rules of one, and the spec they are compiled from.
 #[derive(Debug)]
 struct Rules {
     stamp: Stamp,
     health: Vec<HealthCheckExpression>,
     ignore: Vec<IgnoreRule>,
-    compiled: OnceCell<Result<Compiled, Stall>>,
+    compiled: OnceCell<Result<Compiled, Problem>>,
 }
 
 impl Rules {
@@ -83,7 +92,7 @@ impl Rules {
             });
             let compiled = compiling.done().await;
             compiled.unwrap_or_else(|error| {
-                Err(Stall::Expression(format!(
+                Err(Problem::Expression(format!(
                     "failed to compile the rules for objects: {error}"
                 )))
             })
@@ -115,14 +124,8 @@ struct Ignores {
     of: Option<Selection>,
 }
 
-impl Default for ObjectRules {
-    fn default() -> Self {
-        Self::of_kind(&KUSTOMIZATION)
-    }
-}
-
 impl ObjectRules {
-    /// The rules of another kind of owners.
+    /// The rules of a kind of owners.
     pub(crate) fn of_kind(by: &'static OwnerKind) -> Self {
         Self {
             by,
@@ -208,7 +211,7 @@ impl ObjectRules {
     }
 
     /// The error in a Kustomization's rules. Compiles them in this thread unless [`Self::compiled`] did.
-    pub(crate) fn problem(&self, key: &Key) -> Option<Stall> {
+    pub(crate) fn problem(&self, key: &Key) -> Option<Problem> {
         self.compile_now(key);
         self.of(key)?.compiled.get()?.as_ref().err().cloned()
     }
@@ -353,14 +356,14 @@ fn compile(
     health: &[HealthCheckExpression],
     ignore: &[IgnoreRule],
     pause: impl Fn(),
-) -> Result<Compiled, Stall> {
+) -> Result<Compiled, Problem> {
     let (mut judges, mut allowance) = (HashMap::with_capacity(health.len()), Allowance::default());
     for (at, check) in health.iter().enumerate() {
         pause();
         let group = check.api_version.split_once('/').map_or("", |(group, _)| group);
         let kind = check.kind.as_deref().unwrap_or_default();
         let judge = judge(check, &mut allowance).map_err(|why| {
-            Stall::Expression(format!(
+            Problem::Expression(format!(
                 "failed to create custom status evaluator for healthchecks[{at}]: {why}"
             ))
         })?;
@@ -369,20 +372,20 @@ fn compile(
             .is_some()
         {
             let dot = if group.is_empty() { "" } else { "." };
-            return Err(Stall::Expression(format!(
+            return Err(Problem::Expression(format!(
                 "duplicate custom health check for GroupKind {kind}{dot}{group} at healthchecks[{at}]"
             )));
         }
     }
     let paths: usize = ignore.iter().map(|rule| rule.paths.len()).sum();
     if ignore.len() > IGNORE_RULES_MAX || paths > IGNORE_PATHS_MAX {
-        return Err(Stall::Setting(format!(
+        return Err(Problem::Setting(format!(
             "spec.ignore has {} rules with {paths} paths; at most {IGNORE_RULES_MAX} with {IGNORE_PATHS_MAX} are possible",
             ignore.len()
         )));
     }
     let ignores = ignore.iter().enumerate();
-    let ignores: Result<Vec<Ignores>, Stall> = ignores
+    let ignores: Result<Vec<Ignores>, Problem> = ignores
         .map(|(at, rule)| {
             pause();
             ignores_of(at, rule)
@@ -417,10 +420,10 @@ fn judge(check: &HealthCheckExpression, allowance: &mut Allowance) -> Result<Jud
     })
 }
 
-fn ignores_of(at: usize, rule: &IgnoreRule) -> Result<Ignores, Stall> {
-    let wrong = |why: String| Stall::Setting(format!("spec.ignore[{at}]{why}"));
+fn ignores_of(at: usize, rule: &IgnoreRule) -> Result<Ignores, Problem> {
+    let wrong = |why: String| Problem::Setting(format!("spec.ignore[{at}]{why}"));
     let paths = rule.paths.iter().enumerate();
-    let paths: Result<Vec<Pointer>, Stall> = paths
+    let paths: Result<Vec<Pointer>, Problem> = paths
         .map(|(place, path)| {
             path.parse()
                 .map_err(|error| wrong(format!(".paths[{place}]: {error}")))
@@ -429,11 +432,25 @@ fn ignores_of(at: usize, rule: &IgnoreRule) -> Result<Ignores, Stall> {
     let of = rule
         .target
         .as_ref()
-        .map(|selector| Selection::new(&target(selector)));
+        .map(|selector| Selection::new(&spec_target(selector)));
     let of = of
         .transpose()
         .map_err(|error| wrong(format!(".target: failed to create ignore rule selector: {error}")))?;
     Ok(Ignores { paths: paths?, of })
+}
+
+/// A selector of the spec, as kustomize has it.
+pub(crate) fn spec_target(selector: &Selector) -> SpecTarget {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    SpecTarget {
+        group: text(&selector.group),
+        version: text(&selector.version),
+        kind: text(&selector.kind),
+        name: text(&selector.name),
+        namespace: text(&selector.namespace),
+        label_selector: text(&selector.label_selector),
+        annotation_selector: text(&selector.annotation_selector),
+    }
 }
 
 #[cfg(test)]
@@ -442,6 +459,7 @@ mod tests {
     use crate::kit::processors::Threads;
     use crate::kit::tenants::Tenants;
     use equate_apply::observed::Observed;
+    use crate::owner_kinds::KUSTOMIZATION;
     use serde_json::{Value, json};
 
     fn spec(fields: &Value) -> KustomizationSpec {
@@ -459,7 +477,7 @@ mod tests {
     }
 
     fn registry(fields: &Value) -> ObjectRules {
-        let registry = ObjectRules::default();
+        let registry = ObjectRules::of_kind(&KUSTOMIZATION);
         registry.set(&key(), &spec(fields));
         registry.compile_now(&key());
         registry
@@ -637,7 +655,7 @@ mod tests {
 
     #[test]
     fn changed_rules_have_a_new_stamp() {
-        let registry = ObjectRules::default();
+        let registry = ObjectRules::of_kind(&KUSTOMIZATION);
         let owner = Owner::new(&KUSTOMIZATION, "n", "apps");
         let set = |fields: Value| {
             registry.set(&key(), &spec(&fields));

@@ -41,7 +41,7 @@ const KEPT_FORMS_MAX: usize = 4096;
 
 /// Texts that must not be shown. `Debug` shows their number.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Masks {
+pub(crate) struct Masks {
     texts: HashSet<u64>,
     /// By the length of the hashed beginning.
     forms: BTreeMap<usize, Forms>,
@@ -67,7 +67,7 @@ impl fmt::Debug for Masks {
 }
 
 impl Masks {
-    pub(in crate::kustomization) fn add(&mut self, text: &str) {
+    pub(crate) fn add(&mut self, text: &str) {
         if text.is_empty() || !self.texts.insert(hash(text.as_bytes())) {
             return;
         }
@@ -79,7 +79,7 @@ impl Masks {
         }
     }
 
-    pub(in crate::kustomization) fn add_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
         match std::str::from_utf8(bytes) {
             Ok(text) => self.add(text),
             Err(_) => self.add_base64(bytes),
@@ -87,13 +87,13 @@ impl Masks {
     }
 
     /// Adds a text that an expression made, but no short piece.
-    pub(in crate::kustomization) fn add_derived(&mut self, text: &str, from: &str) {
+    pub(crate) fn add_derived(&mut self, text: &str, from: &str) {
         if is_recognizable(text, from) {
             self.add(text);
         }
     }
 
-    pub(in crate::kustomization) fn extend(&mut self, other: &Masks) {
+    pub(crate) fn extend(&mut self, other: &Masks) {
         self.texts.extend(&other.texts);
         for (length, theirs) in &other.forms {
             let own = self.forms.entry(*length).or_default();
@@ -106,11 +106,11 @@ impl Masks {
         }
     }
 
-    pub(in crate::kustomization) fn contains(&self, text: &str) -> bool {
+    pub(crate) fn contains(&self, text: &str) -> bool {
         self.texts.contains(&hash(text.as_bytes()))
     }
 
-    pub(in crate::kustomization) fn is_small(&self) -> bool {
+    pub(crate) fn is_small(&self) -> bool {
         self.forms
             .values()
             .map(|forms| forms.by_hash.len())
@@ -119,7 +119,7 @@ impl Masks {
     }
 
     /// Whether a value contains one of them.
-    pub(in crate::kustomization) fn hides(&self, value: &Value) -> bool {
+    pub(crate) fn hides(&self, value: &Value) -> bool {
         match value {
             Value::String(text) => self.contains(text) || !self.found(text, HIDDEN_BYTES_MIN).is_empty(),
             Value::Number(number) => self.contains(&number.to_string()),
@@ -130,7 +130,7 @@ impl Masks {
     }
 
     /// Replaces them in a text, also in their escaped and encoded forms.
-    pub fn mask(&self, text: &str) -> String {
+    pub(crate) fn mask(&self, text: &str) -> String {
         let searched = self.searched(text);
         let (shown, cut) = match searched.len() < text.len() {
             false => (searched.len(), ""),

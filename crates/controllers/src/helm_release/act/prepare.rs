@@ -1,0 +1,551 @@
+//! Prepares an operation: renders the chart, reads the records, checks the objects, and stores the new
+//! record. Until that exists, nothing has changed, except for CRDs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use equate_apply::cluster::Write;
+use equate_apply::id::ObjectId;
+use equate_helm::hooks::LastRun;
+use equate_helm::release::{ApplyMethod, History, Info, Release, Status};
+use equate_helm::{Chart, Values, values};
+use equate_manifest::object::Object;
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::operation::Operation;
+use super::{crds, objects as cluster};
+use crate::helm_release::decide::seen::Basis;
+use crate::helm_release::declared::{Action, Declared};
+use crate::helm_release::objects::Target;
+use crate::helm_release::render::{Rendered, Rendering};
+use crate::helm_release::storage::{Record, Storage, Stored};
+use crate::helm_release::{HELM_RELEASE, HelmReleases, Run, observe, operation_owner};
+use crate::kit::read::chain;
+use crate::targets::target::Access;
+
+const ANSWER: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A prepared operation, or why there is none yet.
+pub(super) enum Prepared {
+    Ready(Box<Operation>),
+    /// CRDs have to be established first: look again after this time.
+    Waits(Duration),
+}
+
+pub(super) async fn prepare(
+    cx: &HelmReleases,
+    run: &mut Run<'_>,
+    declared: &Declared,
+    action: Action,
+    access: &Access,
+) -> Result<Prepared, String> {
+    match action {
+        Action::Install => install(cx, run, declared, access).await,
+        Action::Upgrade => upgrade(cx, run, declared, access).await,
+        Action::Rollback => rollback(run, declared, access).await,
+        Action::UninstallFailed | Action::Uninstall | Action::Test => {
+            of_last(run, declared, action, access).await
+        }
+        Action::Unlock | Action::CorrectDrift => Err(format!("{} is not an operation", action.name())),
+    }
+}
+
+fn storage<'a>(declared: &'a Declared, access: &'a Access) -> Storage<'a> {
+    Storage {
+        cluster: &access.cluster,
+        namespace: &declared.storage,
+        name: &declared.name,
+    }
+}
+
+fn history(known: &[Stored]) -> History {
+    known.iter().map(|stored| stored.revision.clone()).collect()
+}
+
+/// The inputs of an operation, as this run found them.
+fn basis(run: &Run<'_>, declared: &Declared, action: Action) -> Basis {
+    let chart = run.memory.chart.as_ref();
+    Basis {
+        action,
+        generation: declared.generation,
+        chart_version: chart.map(|chart| chart.version.clone()).unwrap_or_default(),
+        config_digest: run
+            .memory
+            .values
+            .as_ref()
+            .map(|values| values.digest.clone())
+            .unwrap_or_default(),
+    }
+}
+
+fn operation(run: &Run<'_>, declared: &Declared, action: Action, record: Record) -> Operation {
+    Operation {
+        basis: basis(run, declared, action),
+        server_side: record.release.apply_method == Some(ApplyMethod::ServerSide),
+        record,
+        base: None,
+        known: Vec::new(),
+        upgrades_manager: false,
+        targets: Vec::new(),
+        before: Vec::new(),
+        created: Vec::new(),
+        stages: Operation::stages(declared, action),
+        until: None,
+        began: Instant::now(),
+        oci_digest: run
+            .memory
+            .chart
+            .as_ref()
+            .and_then(|chart| chart.oci_digest.clone()),
+        masks: run
+            .memory
+            .values
+            .as_ref()
+            .map(|values| Arc::clone(&values.masks))
+            .unwrap_or_default(),
+        troubles: Vec::new(),
+        resumed: false,
+    }
+}
+
+fn now() -> Box<str> {
+    Timestamp::now().to_string().into()
+}
+
+fn method(server_side: bool) -> ApplyMethod {
+    match server_side {
+        true => ApplyMethod::ServerSide,
+        false => ApplyMethod::ClientSide,
+    }
+}
+
+/// The chart and the values of the run.
+async fn inputs(
+    cx: &HelmReleases,
+    run: &mut Run<'_>,
+    declared: &Declared,
+) -> Result<(Arc<Chart>, Arc<Values>), String> {
+    let chart = observe::chart::chart(cx, run, declared).await?;
+    let values = run
+        .memory
+        .values
+        .as_ref()
+        .map(|values| Arc::clone(&values.values));
+    Ok((chart, values.unwrap_or_default()))
+}
+
+async fn install(
+    cx: &HelmReleases,
+    run: &mut Run<'_>,
+    declared: &Declared,
+    access: &Access,
+) -> Result<Prepared, String> {
+    let (chart, config) = inputs(cx, run, declared).await?;
+    equate_helm::release::check_name(&declared.name).map_err(|error| {
+        format!(
+            "release name check failed: release name {:?}: {error}",
+            declared.name
+        )
+    })?;
+    let server_side = declared.server_side(Action::Install).unwrap_or(true);
+    let crds = crds::apply(
+        run,
+        declared,
+        (&chart, &config),
+        Action::Install,
+        access,
+        server_side,
+    );
+    if let Some(wait) = crds.await? {
+        return Ok(Prepared::Waits(wait));
+    }
+    let storage = storage(declared, access);
+    let known = storage.list().await.map_err(|error| error.to_string())?;
+    let records = history(&known);
+    records
+        .install(declared.install.replace)
+        .map_err(|refusal| format!("release name check failed: {refusal}"))?;
+    let rendered = render(cx, declared, access, (&chart, &config), Action::Install, 1).await?;
+    let targets = targets(declared, access, &rendered.manifest).await?;
+    cluster::check_ownership(access, declared, Action::Install, (&targets, &[]))
+        .await
+        .map_err(|why| format!("unable to continue with install: {why}"))?;
+    if declared.spec.target_namespace.is_some() && declared.install.create_namespace {
+        create_namespace(declared, access).await?;
+    }
+    let now = now();
+    let release = Release {
+        name: declared.name.clone(),
+        namespace: declared.namespace.clone(),
+        chart: Some(rendered.chart),
+        config: (*config).clone(),
+        info: Info {
+            first_deployed: Some(now.clone()),
+            last_deployed: Some(now),
+            status: Status::PendingInstall,
+            description: "Initial install underway".to_owned(),
+            notes: rendered.notes,
+            ..Info::default()
+        },
+        version: match declared.install.replace {
+            true => records.next_version(),
+            false => 1,
+        },
+        manifest: rendered.manifest.into(),
+        hooks: rendered.hooks,
+        apply_method: Some(method(server_side)),
+        ..Release::default()
+    };
+    // a replaced release is superseded before the new one is stored
+    if let Some(version) = records
+        .superseded_by_install()
+        .filter(|_| declared.install.replace)
+    {
+        supersede(&storage, version).await?;
+    }
+    let record = stored(&storage, declared, &release, Action::Install, &known, 0).await?;
+    let mut operation = operation(run, declared, Action::Install, record);
+    operation.targets = targets;
+    operation.known = known;
+    // objects of an earlier owner may have client-side fields of ours
+    operation.upgrades_manager = server_side;
+    Ok(Prepared::Ready(Box::new(operation)))
+}
+
+async fn upgrade(
+    cx: &HelmReleases,
+    run: &mut Run<'_>,
+    declared: &Declared,
+    access: &Access,
+) -> Result<Prepared, String> {
+    let storage = storage(declared, access);
+    let known = storage.list().await.map_err(|error| error.to_string())?;
+    let records = history(&known);
+    let refused = |refusal: equate_helm::release::Refusal| match refusal {
+        equate_helm::release::Refusal::NoneDeployed => {
+            format!("{:?} has no deployed releases", declared.name)
+        }
+        other => other.to_string(),
+    };
+    let base = records.upgrade().map_err(refused)?;
+    let last = records.last().map(|last| last.version).unwrap_or_default();
+    let last = read(&storage, last).await?;
+    let base = match base == last.version {
+        true => last.clone(),
+        false => read(&storage, base).await?,
+    };
+    let as_last = last.apply_method == Some(ApplyMethod::ServerSide);
+    let server_side = declared.server_side(Action::Upgrade).unwrap_or(as_last);
+    let (chart, mut config) = inputs(cx, run, declared).await?;
+    let mut chart = chart;
+    if declared.upgrade.preserve_values {
+        let old = base
+            .chart
+            .as_ref()
+            .and_then(|chart| chart.values.clone())
+            .unwrap_or_default();
+        let mut reused = (*chart).clone();
+        reused.values = Arc::new(values::merge(old, base.config.clone()));
+        // other values make other parsed programs
+        chart = Arc::new(reused);
+        config = Arc::new(values::merge(base.config.clone(), (*config).clone()));
+    }
+    let crds = crds::apply(
+        run,
+        declared,
+        (&chart, &config),
+        Action::Upgrade,
+        access,
+        server_side,
+    );
+    if let Some(wait) = crds.await? {
+        return Ok(Prepared::Waits(wait));
+    }
+    let revision = records.next_version();
+    let rendered = render(cx, declared, access, (&chart, &config), Action::Upgrade, revision).await?;
+    let targets = targets(declared, access, &rendered.manifest).await?;
+    let before = cluster::targets(access, &base.manifest, declared)
+        .await
+        .map_err(|why| format!("unable to build kubernetes objects from current release manifest: {why}"))?;
+    cluster::check_ownership(access, declared, Action::Upgrade, (&targets, &before))
+        .await
+        .map_err(|why| format!("unable to continue with update: {why}"))?;
+    let release = Release {
+        name: declared.name.clone(),
+        namespace: base.namespace.clone(),
+        chart: Some(rendered.chart),
+        config: (*config).clone(),
+        info: Info {
+            first_deployed: base.info.first_deployed.clone(),
+            last_deployed: Some(now()),
+            status: Status::PendingUpgrade,
+            description: "Preparing upgrade".to_owned(),
+            notes: rendered.notes,
+            ..Info::default()
+        },
+        version: revision,
+        manifest: rendered.manifest.into(),
+        hooks: rendered.hooks,
+        apply_method: Some(method(server_side)),
+        labels: last.labels.clone(),
+    };
+    let max = declared.revisions_max();
+    let record = stored(&storage, declared, &release, Action::Upgrade, &known, max).await?;
+    let mut operation = operation(run, declared, Action::Upgrade, record);
+    operation.upgrades_manager = server_side && base.apply_method != Some(ApplyMethod::ServerSide);
+    operation.targets = targets;
+    operation.before = before;
+    operation.base = Some(base);
+    operation.known = known;
+    Ok(Prepared::Ready(Box::new(operation)))
+}
+
+async fn rollback(run: &mut Run<'_>, declared: &Declared, access: &Access) -> Result<Prepared, String> {
+    let storage = storage(declared, access);
+    let status = run.status();
+    let ignores_tests = declared
+        .active_remediation(&status)
+        .is_some_and(|remediation| remediation.ignores_tests);
+    let target = crate::helm_release::status::previous(&status.history, ignores_tests)
+        .ok_or("missing target release for rollback: required to rollback")?;
+    let known = storage.list().await.map_err(|error| error.to_string())?;
+    let records = history(&known);
+    let to = u64::try_from(target.version).unwrap_or_default();
+    records
+        .rollback(Some(to))
+        .map_err(|refusal| refusal.to_string())?;
+    let last = records.last().map(|last| last.version).unwrap_or_default();
+    let current = read(&storage, last).await?;
+    let previous = read(&storage, to).await?;
+    let as_previous = previous.apply_method == Some(ApplyMethod::ServerSide);
+    let server_side = declared.server_side(Action::Rollback).unwrap_or(as_previous);
+    let mut hooks = previous.hooks.clone();
+    hooks
+        .iter_mut()
+        .for_each(|hook| hook.last_run = LastRun::default());
+    let release = Release {
+        name: declared.name.clone(),
+        namespace: current.namespace.clone(),
+        chart: previous.chart.clone(),
+        config: previous.config.clone(),
+        info: Info {
+            first_deployed: current.info.first_deployed.clone(),
+            last_deployed: Some(now()),
+            status: Status::PendingRollback,
+            description: format!("Rollback to {to}"),
+            notes: previous.info.notes.clone(),
+            ..Info::default()
+        },
+        version: records.next_version(),
+        manifest: Arc::clone(&previous.manifest),
+        hooks,
+        apply_method: Some(method(server_side)),
+        labels: previous.labels.clone(),
+    };
+    let (targets, before) = (
+        targets(declared, access, &release.manifest).await?,
+        cluster::targets(access, &current.manifest, declared).await?,
+    );
+    let max = declared.revisions_max();
+    let record = stored(&storage, declared, &release, Action::Rollback, &known, max).await?;
+    let mut operation = operation(run, declared, Action::Rollback, record);
+    operation.oci_digest.clone_from(&target.oci_digest);
+    operation.upgrades_manager = server_side;
+    operation.targets = targets;
+    operation.before = before;
+    operation.base = Some(current);
+    operation.known = known;
+    Ok(Prepared::Ready(Box::new(operation)))
+}
+
+/// An operation on the last record: a test, or a removal.
+async fn of_last(
+    run: &mut Run<'_>,
+    declared: &Declared,
+    action: Action,
+    access: &Access,
+) -> Result<Prepared, String> {
+    // a release may have changed its name: the status has the old one
+    let status = run.status();
+    let current = crate::helm_release::status::latest(&status.history).ok_or("no latest release")?;
+    let name = current.name.clone();
+    let namespace = match action {
+        Action::Test => declared.storage.clone(),
+        _ => status
+            .storage_namespace
+            .clone()
+            .unwrap_or_else(|| declared.storage.clone()),
+    };
+    let storage = Storage {
+        cluster: &access.cluster,
+        namespace: &namespace,
+        name: &name,
+    };
+    let known = storage.list().await.map_err(|error| error.to_string())?;
+    let records = history(&known);
+    let version = records.uninstall().map_err(|refusal| match refusal {
+        equate_helm::release::Refusal::Deleted => format!("the release named {name:?} is already deleted"),
+        other => other.to_string(),
+    });
+    let version = match (version, action) {
+        (Err(_), Action::Test) => records
+            .last()
+            .map(|last| last.version)
+            .ok_or("no latest release")?,
+        (Err(why), _) => return Err(why),
+        (Ok(version), _) => version,
+    };
+    let mut release = read(&storage, version).await?;
+    let of = Declared {
+        name: name.clone(),
+        namespace: release.namespace.clone(),
+        storage: namespace.clone(),
+        ..declared.clone()
+    };
+    let targets = cluster::targets(access, &release.manifest, &of).await?;
+    if action != Action::Test {
+        release.info.status = Status::Uninstalling;
+        release.info.deleted = Some(now());
+        release.info.description = "Deletion in progress (or silently failed)".to_owned();
+    }
+    let record = Record {
+        operation: Some(operation_owner(declared, action)),
+        release,
+    };
+    if action != Action::Test {
+        storage.update(&record).await.map_err(|error| error.to_string())?;
+    }
+    let mut operation = operation(run, declared, action, record);
+    operation.oci_digest.clone_from(&current.oci_digest);
+    operation.server_side |= action != Action::Test;
+    operation.targets = targets;
+    operation.known = known;
+    Ok(Prepared::Ready(Box::new(operation)))
+}
+
+/// Resumes an operation that an earlier process began: its record is pending, and ours.
+pub(super) async fn resume(
+    run: &mut Run<'_>,
+    declared: &Declared,
+    basis: &Basis,
+    access: &Access,
+) -> Result<Box<Operation>, String> {
+    let storage = storage(declared, access);
+    let known = storage.list().await.map_err(|error| error.to_string())?;
+    let records = history(&known);
+    let last = records
+        .last()
+        .map(|last| last.version)
+        .ok_or("no latest release")?;
+    let record = storage.get(last).await.map_err(|error| error.to_string())?;
+    let record = record.ok_or("the release disappeared from storage")?;
+    let earlier: Vec<Stored> = known
+        .into_iter()
+        .filter(|stored| stored.revision.version < last)
+        .collect();
+    let before = history(&earlier);
+    let base = match basis.action {
+        Action::Upgrade => before.upgrade().ok(),
+        Action::Rollback => before.last().map(|last| last.version),
+        _ => None,
+    };
+    let base = match base {
+        Some(version) => Some(read(&storage, version).await?),
+        None => None,
+    };
+    let mut operation = operation(run, declared, basis.action, record);
+    operation.basis = basis.clone();
+    operation.targets = targets(declared, access, &operation.record.release.manifest).await?;
+    operation.before = match &base {
+        Some(base) => cluster::targets(access, &base.manifest, declared).await?,
+        None => Vec::new(),
+    };
+    operation.base = base;
+    operation.known = earlier;
+    operation.upgrades_manager = operation.server_side;
+    operation.resumed = true;
+    Ok(Box::new(operation))
+}
+
+async fn targets(declared: &Declared, access: &Access, manifest: &str) -> Result<Vec<Target>, String> {
+    let targets = cluster::targets(access, manifest, declared).await;
+    targets.map_err(|why| format!("unable to build kubernetes objects from release manifest: {why}"))
+}
+
+async fn read(storage: &Storage<'_>, version: u64) -> Result<Release, String> {
+    let record = storage.get(version).await.map_err(|error| error.to_string())?;
+    let record = record.ok_or_else(|| format!("release: revision {version} is not found"))?;
+    Ok(record.release)
+}
+
+async fn stored(
+    storage: &Storage<'_>,
+    declared: &Declared,
+    release: &Release,
+    action: Action,
+    known: &[Stored],
+    max: usize,
+) -> Result<Record, String> {
+    let owner = operation_owner(declared, action);
+    let created = storage.create(release, &owner, known, max).await;
+    created.map_err(|error| error.to_string())
+}
+
+async fn supersede(storage: &Storage<'_>, version: u64) -> Result<(), String> {
+    let mut record = match storage.get(version).await.map_err(|error| error.to_string())? {
+        Some(record) => record,
+        None => return Ok(()),
+    };
+    record.release.info.status = Status::Superseded;
+    storage.update(&record).await.map_err(|error| error.to_string())
+}
+
+async fn render(
+    cx: &HelmReleases,
+    declared: &Declared,
+    access: &Access,
+    (chart, config): (&Arc<Chart>, &Arc<Values>),
+    action: Action,
+    revision: u64,
+) -> Result<Rendered, String> {
+    let rendering = Rendering {
+        cluster: &access.cluster,
+        processors: &cx.kit.processors,
+        programs: &cx.programs,
+        declared,
+        revision,
+        is_upgrade: action == Action::Upgrade,
+        skips_schema: match action {
+            Action::Upgrade => declared.upgrade.disable_schema_validation,
+            _ => declared.install.disable_schema_validation,
+        },
+        timeout: declared.timeout_of(action).min(cx.kit.settings.timeout_max),
+    };
+    rendering.run(chart, config).await
+}
+
+async fn create_namespace(declared: &Declared, access: &Access) -> Result<(), String> {
+    let name = &declared.namespace;
+    let object = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": { "name": name } },
+    });
+    let Some(object) = Object::from_value(object) else {
+        return Ok(());
+    };
+    let id = ObjectId::of(&object);
+    if let Ok(Some(_)) = access.cluster.get(&id, "v1", ANSWER).await {
+        return Ok(());
+    }
+    let write = Write::Apply {
+        object: &object,
+        dry_run: false,
+    };
+    let created = access
+        .cluster
+        .write(&HELM_RELEASE, (&id, "v1"), write, (ANSWER, PATIENCE))
+        .await;
+    created.map(drop).map_err(|error| chain(&error))
+}

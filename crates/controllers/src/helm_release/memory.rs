@@ -1,0 +1,97 @@
+//! The memory of a HelmRelease between runs. It may be lost: storage, status and cluster have all that matters.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use equate_apply::id::ObjectId;
+use equate_apply::owned::Digest;
+use equate_helm::release::Release;
+
+use super::act::operation::Operation;
+use super::decide::seen::{Chart, Drift};
+use super::declared::Class;
+use super::values::Composed;
+use crate::targets::remote::RemoteHandle;
+use crate::targets::target::Access;
+
+/// State between runs.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) access: Option<Access>,
+    pub(crate) remote: Option<RemoteHandle>,
+    /// The chart of the artifact with this digest.
+    pub(crate) chart: Option<Chart>,
+    /// The chart itself, while an operation needs it.
+    pub(crate) loaded: Option<Arc<equate_helm::Chart>>,
+    pub(crate) values: Option<Composed>,
+    pub(crate) records: Option<Records>,
+    pub(crate) operation: Option<Box<Operation>>,
+    /// The CRDs that have to be established before the chart is rendered.
+    pub(crate) definitions: Option<Definitions>,
+    /// The classes of actions that the present attempt has run.
+    pub(crate) attempted: BTreeSet<Class>,
+    /// The fields of the release's objects in the cluster, as they were found or made.
+    pub(crate) expected: HashMap<ObjectId, Digest>,
+    pub(crate) this_run: ThisRun,
+}
+
+/// The knowledge of one run only.
+#[derive(Debug, Default)]
+pub(crate) struct ThisRun {
+    pub(crate) has_looked: bool,
+    pub(crate) values_read: bool,
+    pub(crate) rounds: usize,
+    pub(crate) drift: Option<Vec<Drift>>,
+}
+
+/// The last record of the release, as read.
+#[derive(Debug, Clone)]
+pub(crate) struct Records {
+    /// The last one; none if there is no record.
+    pub(crate) last: Option<LastRecord>,
+}
+
+/// The last record, without its content.
+#[derive(Debug, Clone)]
+pub(crate) struct LastRecord {
+    pub(crate) version: u64,
+    pub(crate) resource_version: String,
+    pub(crate) status: equate_helm::release::Status,
+    pub(crate) chart_name: String,
+    pub(crate) chart_version: String,
+    /// The digest with the digest of this OCI artifact.
+    pub(crate) digest: (String, String),
+    /// The owner of the operation in progress.
+    pub(crate) operation: Option<String>,
+    pub(crate) config_digest: String,
+}
+
+/// Applied CRDs.
+#[derive(Debug, Clone)]
+pub(crate) struct Definitions {
+    pub(crate) of: (i64, String),
+    pub(crate) waits: Vec<ObjectId>,
+    pub(crate) until: tokio::time::Instant,
+}
+
+impl LastRecord {
+    pub(crate) fn of(
+        release: &Release,
+        operation: Option<String>,
+        oci_digest: &str,
+        resource_version: &str,
+    ) -> Self {
+        let chart = release.chart.as_ref();
+        let digest = equate_helm::release::digest(release, oci_digest).unwrap_or_default();
+        Self {
+            version: release.version,
+            resource_version: resource_version.to_owned(),
+            status: release.info.status.clone(),
+            chart_name: chart.map(|chart| chart.name().to_owned()).unwrap_or_default(),
+            chart_version: chart.map(|chart| chart.version().to_owned()).unwrap_or_default(),
+            digest: (oci_digest.to_owned(), digest),
+            operation,
+            config_digest: equate_helm::release::config_digest(&release.config),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The last record of a release, compared with the status.
+
+use equate_helm::release::{Status, digest};
+
+use crate::helm_release::decide::may_restore;
+use crate::helm_release::decide::seen::{Basis, Last, Previous, Seen, Source, Storage, Values};
+use crate::helm_release::declared::{Action, Declared};
+use crate::helm_release::memory::{LastRecord, Records};
+use crate::helm_release::status::{SNAPSHOT_VERSION, has_test_in, latest, previous};
+use crate::helm_release::storage::{self, StorageError, Stored};
+use crate::helm_release::{HelmReleases, Run, operation_owner};
+
+pub(super) async fn look(cx: &HelmReleases, run: &mut Run<'_>, declared: &Declared, seen: &Seen) -> Storage {
+    match read(cx, run, declared, seen).await {
+        Ok(None) => Storage::Empty,
+        Ok(Some(last)) => Storage::Last(last),
+        Err(error) => Storage::Failed(error.to_string()),
+    }
+}
+
+async fn read(
+    _cx: &HelmReleases,
+    run: &mut Run<'_>,
+    declared: &Declared,
+    seen: &Seen,
+) -> Result<Option<Last>, StorageError> {
+    let Some(access) = run.memory.access.clone() else {
+        return Err(StorageError::Cluster(
+            "the target cluster is not known".to_owned(),
+        ));
+    };
+    let storage = storage::Storage {
+        cluster: &access.cluster,
+        namespace: &declared.storage,
+        name: &declared.name,
+    };
+    let current = latest(&seen.status.history);
+    let oci_digest = current
+        .and_then(|current| current.oci_digest.clone())
+        .unwrap_or_default();
+    let rereads =
+        !run.memory.this_run.has_looked && run.reasons.iter().any(|reason| super::refreshes(reason, false));
+    let known = run.memory.records.clone().filter(|records| {
+        let same = |last: &LastRecord| last.digest.0 == oci_digest;
+        !rereads && records.last.as_ref().is_none_or(same)
+    });
+    let records = match known {
+        Some(known) => known,
+        None => reread(&storage, run.memory.records.as_ref(), &oci_digest).await?,
+    };
+    run.memory.this_run.has_looked = true;
+    run.memory.records = Some(records.clone());
+    let Some(last) = records.last else {
+        return Ok(None);
+    };
+    let observed = current.is_some_and(|current| {
+        current.name == declared.name
+            && u64::try_from(current.version) == Ok(last.version)
+            && current.digest == last.digest.1
+    });
+    Ok(Some(Last {
+        version: last.version,
+        observed,
+        interrupted: interrupted(declared, seen, &last),
+        previous: earlier(&storage, declared, seen, &last).await,
+        status: last.status,
+        chart_name: last.chart_name,
+        chart_version: last.chart_version,
+    }))
+}
+
+/// Lists the records, and reads the last one if it changed.
+async fn reread(
+    storage: &storage::Storage<'_>,
+    known: Option<&Records>,
+    oci_digest: &str,
+) -> Result<Records, StorageError> {
+    let all: Vec<Stored> = storage.list().await?;
+    let Some(newest) = all.last() else {
+        return Ok(Records { last: None });
+    };
+    let known = known.and_then(|known| known.last.clone()).filter(|last| {
+        last.version == newest.revision.version
+            && last.resource_version == newest.resource_version
+            && last.digest.0 == oci_digest
+    });
+    let last = match known {
+        Some(known) => Some(known),
+        None => storage.get(newest.revision.version).await?.map(|record| {
+            LastRecord::of(
+                &record.release,
+                record.operation,
+                oci_digest,
+                &newest.resource_version,
+            )
+        }),
+    };
+    Ok(Records { last })
+}
+
+/// An operation of this HelmRelease that was interrupted, with the same inputs as now.
+fn interrupted(declared: &Declared, seen: &Seen, last: &LastRecord) -> Option<Basis> {
+    let owner = last.operation.as_deref()?;
+    let action = match last.status {
+        Status::PendingInstall => Action::Install,
+        Status::PendingUpgrade => Action::Upgrade,
+        Status::PendingRollback => Action::Rollback,
+        _ => return None,
+    };
+    let (Source::Ready(chart), Values::Ready(config)) = (&seen.source, &seen.values) else {
+        return None;
+    };
+    let same = owner == operation_owner(declared, action)
+        && (action == Action::Rollback
+            || (last.chart_version == chart.version && last.config_digest == *config));
+    same.then(|| Basis {
+        action,
+        generation: declared.generation,
+        chart_version: chart.version.clone(),
+        config_digest: config.clone(),
+    })
+}
+
+/// The record that a rollback restores. It is only read after a failure.
+async fn earlier(
+    storage: &storage::Storage<'_>,
+    declared: &Declared,
+    seen: &Seen,
+    last: &LastRecord,
+) -> Previous {
+    let current = latest(&seen.status.history);
+    let failed =
+        last.status == Status::Failed || current.is_some_and(|current| has_test_in(current, "Failed"));
+    let remediation = declared.active_remediation(&seen.status);
+    let (true, Some(remediation)) = (failed, remediation) else {
+        return Previous::None;
+    };
+    let Some(snapshot) = previous(&seen.status.history, remediation.ignores_tests) else {
+        return Previous::None;
+    };
+    let version = u64::try_from(snapshot.version).unwrap_or_default();
+    match storage.get(version).await {
+        Ok(None) => Previous::Changed("release disappeared from storage".to_owned()),
+        Ok(Some(record)) => {
+            let oci_digest = snapshot.oci_digest.as_deref().unwrap_or_default();
+            let is = digest(&record.release, oci_digest).unwrap_or_default();
+            // snapshots of older formats have digests of another kind
+            let same = snapshot.api_version.as_deref() != Some(SNAPSHOT_VERSION) || is == snapshot.digest;
+            match same && may_restore(snapshot, &record.release.info.status) {
+                true => Previous::Intact(version),
+                false => Previous::Changed("release not observed to be made for object".to_owned()),
+            }
+        }
+        Err(error) => Previous::Unread(error.to_string()),
+    }
+}

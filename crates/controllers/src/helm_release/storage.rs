@@ -1,0 +1,177 @@
+//! The records of a release in the cluster, read and written with the release's rights.
+//!
+//! A record that this controller writes has an annotation that names the HelmRelease, until Helm or another
+//! controller writes it: they replace the whole object. So a pending record with our annotation is an
+//! operation of ours that was interrupted, and nobody has touched it since.
+
+use std::time::Duration;
+
+use equate_apply::cluster::{ApplyError, Cluster, Propagation, Write};
+use equate_apply::id::ObjectId;
+use equate_helm::release::{
+    Driver, History, Release, Revision, Stamp, Status, Summary, from_object, key, to_object,
+};
+use equate_manifest::object::{GroupVersionKind, Object};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::HELM_RELEASE;
+use crate::kit::read::chain;
+
+const ANSWER: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Marks the records of operations that are in progress here.
+const OPERATION: &str = "helm.equate.dev/operation";
+
+/// Why records cannot be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StorageError {
+    /// The API server refused the request or did not answer.
+    #[error("{0}")]
+    Cluster(String),
+    /// A record cannot be decoded or encoded.
+    #[error("{0}")]
+    Record(String),
+    /// The record exists already.
+    #[error("release: already exists")]
+    Exists,
+}
+
+/// The records of one release.
+#[derive(Debug, Clone)]
+pub(crate) struct Storage<'a> {
+    pub(crate) cluster: &'a Cluster,
+    /// The namespace of the records.
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+/// A record, and whether this controller wrote it last.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub(crate) release: Release,
+    /// The owner of the operation in progress.
+    pub(crate) operation: Option<String>,
+}
+
+/// A revision as its labels say, and the version of its object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) revision: Revision,
+    pub(crate) resource_version: String,
+}
+
+impl From<ApplyError> for StorageError {
+    fn from(error: ApplyError) -> Self {
+        match error {
+            ApplyError::Conflict { message } if message.contains("already exists") => Self::Exists,
+            error => Self::Cluster(chain(&error)),
+        }
+    }
+}
+
+impl Storage<'_> {
+    /// The revisions, oldest first.
+    pub(crate) async fn list(&self) -> Result<Vec<Stored>, StorageError> {
+        let labels = format!("name={},owner=helm", self.name);
+        let listed = self
+            .cluster
+            .list(&secret(), self.namespace, (&labels, true), ANSWER)
+            .await?;
+        let mut found: Vec<Stored> = listed
+            .into_iter()
+            .filter_map(|object| {
+                let object = Value::Object(object.0);
+                let summary = Summary::of(&object)?;
+                let version = object.get("metadata")?.get("resourceVersion")?.as_str()?;
+                (summary.name == self.name).then(|| Stored {
+                    revision: (&summary).into(),
+                    resource_version: version.to_owned(),
+                })
+            })
+            .collect();
+        found.sort_by_key(|stored| stored.revision.version);
+        Ok(found)
+    }
+
+    /// A revision; `None` if it is gone.
+    pub(crate) async fn get(&self, version: u64) -> Result<Option<Record>, StorageError> {
+        let id = self.id(version);
+        let Some(object) = self.cluster.get(&id, "v1", ANSWER).await? else {
+            return Ok(None);
+        };
+        let annotations = object.metadata().and_then(|metadata| metadata.get("annotations"));
+        let operation = annotations.and_then(|annotations| annotations.get(OPERATION)?.as_str());
+        let operation = operation.map(str::to_owned);
+        let value = Value::Object(object.0);
+        let release = from_object(&value)
+            .map_err(|error| StorageError::Record(format!("record {}: {}", id.name, chain(&error))))?;
+        Ok(Some(Record { release, operation }))
+    }
+
+    /// Stores a new revision, after removing those over the maximum.
+    pub(crate) async fn create(
+        &self,
+        release: &Release,
+        operation: &str,
+        known: &[Stored],
+        revisions_max: usize,
+    ) -> Result<Record, StorageError> {
+        let history: History = known.iter().map(|stored| stored.revision.clone()).collect();
+        for version in history.forgotten(revisions_max) {
+            self.delete(version).await?;
+        }
+        let now = Timestamp::now().as_second();
+        let record = Record {
+            release: release.clone(),
+            operation: Some(operation.to_owned()),
+        };
+        let object = self.object(&record, Stamp::Created(now))?;
+        self.write(release.version, Write::Create(&object)).await?;
+        Ok(record)
+    }
+
+    /// Replaces a revision.
+    pub(crate) async fn update(&self, record: &Record) -> Result<(), StorageError> {
+        let object = self.object(record, Stamp::Modified(Timestamp::now().as_second()))?;
+        self.write(record.release.version, Write::Replace(&object)).await
+    }
+
+    /// Deletes a revision.
+    pub(crate) async fn delete(&self, version: u64) -> Result<(), StorageError> {
+        self.write(version, Write::Delete(Propagation::Background)).await
+    }
+
+    async fn write(&self, version: u64, write: Write<'_>) -> Result<(), StorageError> {
+        let id = self.id(version);
+        self.cluster
+            .write(&HELM_RELEASE, (&id, "v1"), write, (ANSWER, PATIENCE))
+            .await?;
+        Ok(())
+    }
+
+    fn object(&self, record: &Record, stamp: Stamp) -> Result<Object, StorageError> {
+        let encoded = to_object(&record.release, Driver::Secret, self.namespace, stamp);
+        let mut object = encoded.map_err(|error| StorageError::Record(chain(&error)))?;
+        if let Some(operation) = record
+            .operation
+            .as_ref()
+            .filter(|_| is_open(&record.release.info.status))
+        {
+            object["metadata"]["annotations"] = json!({ OPERATION: operation });
+        }
+        Object::from_value(object).ok_or_else(|| StorageError::Record("a record is not an object".to_owned()))
+    }
+
+    fn id(&self, version: u64) -> ObjectId {
+        ObjectId::new("", "Secret", self.namespace, &key(self.name, version))
+    }
+}
+
+fn is_open(status: &Status) -> bool {
+    status.is_pending() || *status == Status::Uninstalling
+}
+
+fn secret() -> GroupVersionKind {
+    GroupVersionKind::new("", "v1", "Secret")
+}
