@@ -676,7 +676,7 @@ mod tests {
     }
     #[tokio::test(start_paused = true)]
     async fn rules_are_compiled_by_a_processor_alone() {
-        let registry = ObjectRules::default();
+        let registry = ObjectRules::of_kind(&KUSTOMIZATION);
         let rules = json!({
             "healthCheckExprs": [{ "apiVersion": "v1", "kind": "ConfigMap", "current": "true" }],
             "ignore": [{ "paths": ["/data"] }],

@@ -425,6 +425,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers write it in place")]
     pub(crate) fn release(spec: serde_json::Value) -> HelmRelease {
         let mut object = json!({
             "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",

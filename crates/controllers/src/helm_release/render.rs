@@ -474,6 +474,7 @@ mod tests {
     use equate_api::helm::HelmRelease;
     use serde_json::json;
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers write it in place")]
     fn declared(spec: Value) -> Declared {
         let mut object = json!({
             "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",

@@ -66,7 +66,7 @@ use crate::kit::mirror::{Change, Mirror};
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
 use crate::kit::wake::Reason;
-use crate::object_rules::ObjectRules;
+use crate::object_rules::{ObjectRules, SparingRules};
 use crate::targets::target::Access;
 use crate::{Key, ObjectRef};
 

@@ -14,6 +14,7 @@ use crate::helm_release::declared::{Action, Class, Declared};
 
 const CONFIG: &str = "sha256:c0";
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write it in place")]
 fn declared(spec: Value, metadata: Value) -> Declared {
     let mut object = json!({
         "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
@@ -42,6 +43,7 @@ fn snapshot(version: i64, status: &str) -> Value {
 }
 
 /// A status after a release of what is declared.
+#[expect(clippy::needless_pass_by_value, reason = "callers write it in place")]
 fn status(fields: Value) -> HelmReleaseStatus {
     let mut status = json!({
         "helmChart": "team/team-app",
