@@ -458,8 +458,8 @@ mod tests {
     use super::*;
     use crate::kit::processors::Threads;
     use crate::kit::tenants::Tenants;
-    use equate_apply::observed::Observed;
     use crate::owner_kinds::KUSTOMIZATION;
+    use equate_apply::observed::Observed;
     use serde_json::{Value, json};
 
     fn spec(fields: &Value) -> KustomizationSpec {

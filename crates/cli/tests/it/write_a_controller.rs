@@ -261,7 +261,7 @@ fn unknown_controller_is_refused_with_the_choices() {
     assert_eq!(refused.status.code(), Some(2));
     let text = printed(&refused);
     assert!(
-        text.contains("possible values: source-controller, kustomize-controller, helm-controller, greeting-controller"),
+        text.contains("possible values: source-controller, kustomize-controller, helm-controller, source-watcher, greeting-controller"),
         "{text}"
     );
 }

@@ -64,13 +64,13 @@ pub fn set(text: &str, document: &Document, pointer: &str, value: &str) -> Resul
         Some(_) => {}
         None => return Err(EditError::Absent(pointer.to_owned())),
     }
+    if is_below_block_header(text, bytes.start) {
+        return refuse("a block scalar");
+    }
     if raw.contains('\n') {
         return refuse("a text over several lines");
     }
     let before = text[..bytes.start].trim_end_matches([' ', '\t']);
-    if is_below_block_header(text, bytes.start) {
-        return refuse("a block scalar");
-    }
     let written = match raw.chars().next() {
         Some('"') => double_quoted(value),
         Some('\'') if value.chars().all(|c| !c.is_control()) => format!("'{}'", value.replace('\'', "''")),
@@ -431,21 +431,21 @@ mod tests {
         #[track_caller]
         fn check(text: &str, expected: &str) {
             let append = |text: &str, document: &Document| {
-                append_item(text, document, "images", &[("name", "n"), ("newTag", "1.0")])
+                append_item(text, document, "images", &[("name", "web"), ("newTag", "1.0")])
             };
             assert_eq!(edited(text, append), expected);
         }
         check(
             "resources:\n- a\n",
-            "resources:\n- a\nimages:\n- name: n\n  newTag: \"1.0\"\n",
+            "resources:\n- a\nimages:\n- name: web\n  newTag: \"1.0\"\n",
         );
         check(
             "images:\n  - name: a\n    newTag: b # c\nx: y\n",
-            "images:\n  - name: a\n    newTag: b # c\n  - name: n\n    newTag: \"1.0\"\nx: y\n",
+            "images:\n  - name: a\n    newTag: b # c\n  - name: web\n    newTag: \"1.0\"\nx: y\n",
         );
         check(
             "resources: [a]",
-            "resources: [a]\nimages:\n- name: n\n  newTag: \"1.0\"",
+            "resources: [a]\nimages:\n- name: web\n  newTag: \"1.0\"",
         );
         check(
             "images: [{name: a}]\n",

@@ -64,7 +64,10 @@ pub(super) async fn judge(
     }
     let (rules, owner, live) = (Arc::clone(&cx.rules), owner_of(&declared.key), live.clone());
     let namespace = &declared.key.namespace;
-    let judging = cx.kit.processors.run(namespace, move || rules.judge(&owner, &live));
+    let judging = cx
+        .kit
+        .processors
+        .run(namespace, move || rules.judge(&owner, &live));
     let judged = judging.done().await;
     judged.map_err(|error| format!("cannot evaluate the health of {}: {error}", target.id))
 }

@@ -234,15 +234,13 @@ async fn ready(
         };
         let health = match known {
             Some(health) => health,
-            None => {
-                match cluster::health(cx, declared, target, access).await {
-                    Ok(health) => health,
-                    Err(why) => {
-                        pending.push(format!("{} status: 'Unknown': {why}", target.id));
-                        continue;
-                    }
+            None => match cluster::health(cx, declared, target, access).await {
+                Ok(health) => health,
+                Err(why) => {
+                    pending.push(format!("{} status: 'Unknown': {why}", target.id));
+                    continue;
                 }
-            }
+            },
         };
         match health.status {
             HealthStatus::Current => {}
