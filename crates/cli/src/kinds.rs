@@ -413,12 +413,12 @@ mod tests {
         check("ks a b", "unexpected argument \"b\"");
     }
 
-    const IMAGE_POLICIES: About = About {
-        kind: "ImagePolicy",
-        plural: "imagepolicies",
+    const IMAGE_REPOSITORIES: About = About {
+        kind: "ImageRepository",
+        plural: "imagerepositories",
         group: "image.toolkit.fluxcd.io",
         version: "v1",
-        aliases: &["imgpol", "rule"],
+        aliases: &["imgrepo", "registry"],
         family: Some("images"),
         component: "image-reflector-controller",
         finalizer: None,
@@ -434,12 +434,12 @@ mod tests {
         let set = equate_controllers::all();
         let list = |kinds: &Kinds| -> Vec<&str> { kinds.0.iter().map(|kind| kind.kind).collect() };
         let before = Kinds::of(set.iter());
-        let after = Kinds::of(set.iter().chain([&IMAGE_POLICIES]));
+        let after = Kinds::of(set.iter().chain([&IMAGE_REPOSITORIES]));
         assert_eq!(list(&before), list(&after));
-        let policy = |kinds: &Kinds| *kinds.named("ImagePolicy").unwrap();
-        assert_eq!(policy(&before).controller, None);
-        assert_eq!(policy(&after).controller, Some(&IMAGE_POLICIES));
-        assert!(policy(&after).is_called("rule"));
+        let repository = |kinds: &Kinds| *kinds.named("ImageRepository").unwrap();
+        assert_eq!(repository(&before).controller, None);
+        assert_eq!(repository(&after).controller, Some(&IMAGE_REPOSITORIES));
+        assert!(repository(&after).is_called("registry"));
     }
 
     #[test]

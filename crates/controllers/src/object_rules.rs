@@ -594,7 +594,7 @@ mod tests {
         let one = |current: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "current": current });
         check(
             json!({ "healthCheckExprs": [one("status.")] }),
-            "configuration error: failed to create custom status evaluator for healthchecks[0]: failed to parse the \
+            "failed to create custom status evaluator for healthchecks[0]: failed to parse the \
              expression Current: failed to parse the CEL expression 'status.': ",
         );
         check(

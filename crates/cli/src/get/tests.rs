@@ -86,7 +86,7 @@ kustomization/apps              False       False   {apps}
         "hr",
         "
 NAME    REVISION   SUSPENDED   READY     MESSAGE
-redis              False       Unknown   no controller
+redis              False       Unknown   waiting to be reconciled
 ",
     )
     .await;

@@ -98,7 +98,7 @@ Kustomization/flux-system/root       Current
     .await;
     check(
         "gitrepo/fleet",
-        "error: a GitRepository has no inventory to show; choose a Kustomization\n",
+        "error: a GitRepository has no inventory to show; choose a Kustomization or a HelmRelease\n",
     )
     .await;
     let data: serde_json::Value = serde_json::from_str(&printed(&fixture, "ks/root -o json").await).unwrap();
