@@ -449,7 +449,7 @@ mod tests {
             plural: "scratches",
             group: "example.org",
             family: None,
-            ..IMAGE_POLICIES
+            ..IMAGE_REPOSITORIES
         };
         let scratch: &'static About = Box::leak(Box::new(scratch));
         let kinds = Kinds::of([scratch].into_iter().chain(equate_controllers::all().iter()));
