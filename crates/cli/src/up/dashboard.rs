@@ -157,9 +157,21 @@ fn objects(known: &Known<'_>) -> Vec<Row> {
         .flat_map(|object| inventory(object.inventory()))
         .filter(|id| !listed.contains(&(&*id.group, &*id.kind, &*id.namespace, &*id.name)))
         .collect();
-    let held = held
+    let releases = known
+        .reconciled
         .iter()
-        .map(|id| object_row(known, id, (known.observed)(id).as_deref()));
+        .filter(|(about, _)| about.kind == "HelmRelease");
+    let releases = releases.flat_map(|(_, objects)| objects);
+    let of_releases: BTreeMap<ObjectId, &dyn Listed> = releases
+        .flat_map(|release| inventory(release.inventory()).map(|id| (id, &**release)))
+        .collect();
+    let held = held.iter().map(|id| {
+        let observed = (known.observed)(id);
+        match of_releases.get(id).filter(|_| observed.is_none()) {
+            Some(release) => released_row(known, id, *release),
+            None => object_row(known, id, observed.as_deref()),
+        }
+    });
     let kept = known.kept.iter().map(|(file, count)| Row {
         id: None,
         state: State::Kept,
@@ -234,6 +246,25 @@ fn called(known: &Known<'_>, id: &ObjectId) -> String {
         return format!("{}/{}", id.kind, id.name);
     }
     id.to_string()
+}
+
+/// An object of a HelmRelease, which watches its objects only while it waits for them or looks for drift.
+fn released_row(known: &Known<'_>, id: &ObjectId, release: &dyn Listed) -> Row {
+    let (conditions, observed_generation) = release.observed();
+    let meta = release.metadata();
+    let (state, _) = state_and_message(meta, release.is_suspended(), conditions, observed_generation);
+    Row {
+        id: Some(id.clone()),
+        state: if state == State::Ready {
+            State::Ready
+        } else {
+            State::Waiting
+        },
+        name: called(known, id),
+        detail: "applied".into(),
+        age: String::new(),
+        message: String::new(),
+    }
 }
 
 fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> Row {

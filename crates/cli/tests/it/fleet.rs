@@ -135,10 +135,10 @@ spec:
     fleet.commit("charts/web/templates/map.yaml", Some(map));
     let (code, text) = once(&fleet, &[]);
     assert_eq!(code, Some(0), "{text}");
-    for expected in ["ready    Kustomization/a", "ready    HelmRelease/flux-system/web"] {
+    for expected in ["ready    Kustomization/a", "ready    HelmRelease/web"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let _up = fleet.up("HelmRelease/flux-system/web");
+    let _up = fleet.up("ready    HelmRelease/web");
     let said = printed(&fleet.equate(&["reconcile", "hr", "web", "--with-source", "--force"]));
     for expected in [
         "gitrepository/flux-system is ready: ",
