@@ -219,8 +219,12 @@ async fn one(
             if !pending.is_empty() {
                 return match until <= Instant::now() {
                     true => Err(format!("timeout waiting for: [{}]", pending.join(", "))),
-                    // a watch of each object wakes the release, unless an account may not watch it
-                    false => Ok(Some(access.view.is_narrow().then_some(POLL))),
+                    // A watch of each object wakes the release when its health changes, unless an account may
+                    // not watch it. A pod that runs and one that succeeded are equally healthy.
+                    false => {
+                        let polls = access.view.is_narrow() || hooks.targets.iter().any(is_pod);
+                        Ok(Some(polls.then_some(POLL)))
+                    }
                 };
             }
             if let Some(hook) = operation.record.release.hooks.get_mut(index) {
@@ -408,6 +412,10 @@ fn is_awaited(target: &Target) -> bool {
         (&*target.id.group, &*target.id.kind),
         ("batch", "Job") | ("", "Pod")
     )
+}
+
+fn is_pod(target: &Target) -> bool {
+    (&*target.id.group, &*target.id.kind) == ("", "Pod")
 }
 
 fn current() -> Health {
