@@ -3,7 +3,7 @@
 //! The Secret with the keys is in the Kustomization's own namespace. If it names none, its age keys come
 //! from the Secret that all share. As in Flux, this process reads it with its own rights. It is read with
 //! the variables, once for a run ([`super::substitute_from`]), under the same rules: other keys are another
-//! build, and no error, log or event has keys. Decrypted values are hidden in the same way, by [`Masks`].
+//! build, and no error, log or event has keys. Decrypted values are hidden in the same way, by masks.
 //!
 //! A build occupies a processor and sends no requests. It notes the data keys that a transit engine has to
 //! decrypt, and leaves their files encrypted. Then the engines are asked ([`super::vault_transit`]), and

@@ -3,7 +3,7 @@
 //!
 //! They are read once for a run, with one request for each reference, and dropped when the build is
 //! applied. They are never written. A digest stays, to detect a change. No error, log or event has a value
-//! of a Secret: messages of the API server about objects pass through [`Masks::mask`].
+//! of a Secret: messages of the API server about objects pass through the masks.
 //!
 //! Refused: more than [`REFERENCES_MAX`] references, more than [`BYTES_MAX`] of values, and values of
 //! Secrets that are not text.
