@@ -3,13 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::announce::{announce_desired, announce_record, unreached};
 use super::finish::fail;
 use super::unplanned;
-use crate::kit::controller::Acted;
+use crate::kit::controller::{Acted, Next};
+use crate::kit::wake::Reason;
 use crate::kustomization::decide::deadline;
 use crate::kustomization::decide::seen::Phase;
 use crate::kustomization::declared::Declared;
@@ -23,6 +25,9 @@ use crate::kustomization::report::Done;
 use crate::kustomization::{Kustomizations, Run, count};
 use crate::ownership::desired::DesiredSet;
 
+/// How often a build looks whether its Kustomization is deleted.
+const DELETED_EVERY: Duration = Duration::from_secs(1);
+
 fn artifact(run: &Run<'_>) -> Option<Artifact> {
     let looked = run.memory.this_run.prerequisites.as_ref()?;
     looked.artifact.clone()
@@ -33,7 +38,9 @@ pub(super) async fn build(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared)
         return unplanned();
     };
     let values = values::read(cx, run, ks).await;
-    let rendered = rendered(cx, run, ks, &artifact, &values).await;
+    let Some(rendered) = rendered(cx, run, ks, &artifact, &values).await else {
+        return deleted_meanwhile();
+    };
     let wants = desired_of(&rendered);
     match &wants {
         Some(wants) => {
@@ -60,23 +67,32 @@ pub(super) async fn build(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared)
     }
 }
 
-/// The prepared build if its inputs are the same, else a new build.
+/// The next run deletes; the build that is not needed any more would delay it.
+fn deleted_meanwhile() -> Acted<Done> {
+    Acted::Unreported(Next::After(Duration::ZERO, Reason::Changed))
+}
+
+/// The prepared build if its inputs are the same, else a new build. `None` if the Kustomization is deleted
+/// meanwhile.
 async fn rendered(
     cx: &Kustomizations,
     run: &mut Run<'_>,
     ks: &Declared,
     artifact: &Artifact,
     values: &Result<Arc<Values>, ValuesError>,
-) -> Result<Rendered, Failure> {
+) -> Option<Result<Rendered, Failure>> {
     let prepared = run.memory.prepared.take();
     if let Some(failure) = &run.memory.this_run.no_access {
-        return Err(failure.clone());
+        return Some(Err(failure.clone()));
     }
-    let values = values.as_ref().map_err(|error| Failure::from(error.clone()))?;
+    let values = match values {
+        Ok(values) => values,
+        Err(error) => return Some(Err(Failure::from(error.clone()))),
+    };
     let prepared = prepared
         .filter(|prepared| prepared.is_of(ks.generation, &artifact.tree) && prepared.is_with(Some(values)));
     match prepared.and_then(|prepared| prepared.outcome) {
-        Some(outcome) => outcome,
+        Some(outcome) => Some(outcome),
         None => render(cx, run, ks, Some(values), artifact).await,
     }
 }
@@ -145,13 +161,14 @@ fn new_record(
     }
 }
 
+/// `None` if the Kustomization is deleted meanwhile: then the build is stopped.
 async fn render(
     cx: &Kustomizations,
     run: &Run<'_>,
     ks: &Declared,
     values: Option<&Arc<Values>>,
     artifact: &Artifact,
-) -> Result<Rendered, Failure> {
+) -> Option<Result<Rendered, Failure>> {
     count(&cx.kit.tally.builds, 1);
     tracing::debug!(key = %ks.key, revision = artifact.revision.revision, "building");
     let rendering = Rendering {
@@ -164,9 +181,26 @@ async fn render(
         transits: &cx.transits,
         rules: &cx.rules,
     };
-    rendering
-        .render(ks, values.map(Arc::as_ref), &artifact.tree)
-        .await
+    let rendering = rendering.render(ks, values.map(Arc::as_ref), &artifact.tree);
+    tokio::select! {
+        biased;
+        rendered = rendering => Some(rendered),
+        () = deleted(cx, ks) => None,
+    }
+}
+
+/// Ends when a Kustomization is deleted that was not when its run began.
+async fn deleted(cx: &Kustomizations, ks: &Declared) {
+    if ks.deleting {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(DELETED_EVERY).await;
+        let object = cx.mirror.get(&ks.key);
+        if object.is_none_or(|object| object.metadata.deletion_timestamp.is_some()) {
+            return;
+        }
+    }
 }
 
 /// Builds a revision that cannot be applied yet; once for the same inputs.
@@ -181,7 +215,9 @@ pub(super) async fn build_ahead(
     };
     let values = values::read(cx, run, ks).await.ok();
     let keep = keep && values.is_some();
-    let outcome = render(cx, run, ks, values.as_ref(), &artifact).await;
+    let Some(outcome) = render(cx, run, ks, values.as_ref(), &artifact).await else {
+        return deleted_meanwhile();
+    };
     let wants: Option<DesiredSet> = desired_of(&outcome);
     run.memory.this_run.ahead_unreached = wants.is_none();
     run.memory.prepared = wants.is_some().then(|| Prepared {
