@@ -10,7 +10,7 @@
 use super::error::{DiscoveryError, ResolveError};
 use equate_manifest::object::GroupVersionKind;
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared};
+use futures::future::{BoxFuture, Shared, WeakShared};
 use kube::core::discovery::ApiResource;
 use kube::discovery::{ApiCapabilities, Discovery, Scope, verbs};
 use kube::{Client, Error};
@@ -48,6 +48,7 @@ pub struct Kind {
 
 type Kinds = HashMap<String, Kind>;
 
+type Request = BoxFuture<'static, Found>;
 type Found = Result<Arc<Vec<(GroupVersion, Kinds)>>, DiscoveryError>;
 type GroupVersion = (String, String);
 
@@ -64,8 +65,8 @@ pub(super) struct Cache {
 struct Asked {
     /// Whether everything was read once.
     all: bool,
-    /// The requests under way.
-    under_way: HashMap<Lookup, Shared<BoxFuture<'static, Found>>>,
+    /// The requests under way. One that all callers left is dropped, with what it holds.
+    under_way: HashMap<Lookup, WeakShared<Request>>,
     /// The last lookup of a group version.
     last: HashMap<GroupVersion, Instant>,
     /// The last write of a definition, by group.
@@ -79,6 +80,21 @@ enum Lookup {
 }
 
 impl Asked {
+    fn under_way(&self, lookup: &Lookup) -> Option<Shared<Request>> {
+        self.under_way.get(lookup).and_then(WeakShared::upgrade)
+    }
+
+    fn join(&mut self, client: &Client, lookup: &Lookup) -> Shared<Request> {
+        if let Some(request) = self.under_way(lookup) {
+            return request;
+        }
+        let request = read(client.clone(), lookup.clone()).boxed().shared();
+        self.under_way.retain(|_, request| request.upgrade().is_some());
+        self.under_way
+            .extend(request.downgrade().map(|weak| (lookup.clone(), weak)));
+        request
+    }
+
     fn bound(&mut self) {
         if self.last.len() > LOOKUPS_MAX {
             self.last.retain(|_, at| at.elapsed() < REFRESH_AFTER);
@@ -156,22 +172,12 @@ impl Cache {
 
     /// Sends a request, or waits for the one that is under way.
     async fn look_up(&self, client: &Client, lookup: Lookup) -> Result<(), ResolveError> {
-        let request = {
-            let mut asked = self.asked();
-            let under_way = asked.under_way.entry(lookup.clone());
-            under_way
-                .or_insert_with(|| read(client.clone(), lookup.clone()).boxed().shared())
-                .clone()
-        };
+        let request = self.asked().join(client, &lookup);
         self.wait(request.clone().map(drop)).await;
         let found = request.clone().await;
         let mut asked = self.asked();
         // the first of those that waited notes the answer
-        if asked
-            .under_way
-            .get(&lookup)
-            .is_some_and(|own| own.ptr_eq(&request))
-        {
+        if asked.under_way(&lookup).is_some_and(|own| own.ptr_eq(&request)) {
             asked.under_way.remove(&lookup);
             if let Ok(found) = &found {
                 match lookup {
@@ -382,6 +388,37 @@ mod tests {
                 .body(Body::from(body.as_bytes().to_vec()))
         });
         Client::new(service, "default")
+    }
+
+    /// Counts the requests that are not dropped.
+    fn silent(open: &Arc<()>) -> Client {
+        let open = Arc::clone(open);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let open = Arc::clone(&open);
+            async move {
+                std::future::pending::<()>().await;
+                drop(open);
+                Ok::<_, std::io::Error>(Response::new(Body::empty()))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_all_callers_left_is_dropped() {
+        let open = Arc::new(());
+        let (cache, client) = (Cache::default(), silent(&open));
+        let idle = Arc::strong_count(&open);
+        let gvk = GroupVersionKind::new("apps", "v1", "Deployment");
+        for _ in 0..3 {
+            let left = timeout(Duration::from_secs(1), cache.resolve(&client, &gvk)).await;
+            assert!(left.is_err());
+            // the buffer of the client drops it in a task of its own
+            tokio::task::yield_now().await;
+            assert_eq!(Arc::strong_count(&open), idle, "a request is still held");
+        }
+        let answer = cache.resolve(&client, &gvk).await;
+        assert!(matches!(answer, Err(ResolveError::Unreachable(_))), "{answer:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -98,6 +98,7 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(5);
 /// The time after the last attack until nothing of it remains: the longest deadline of a request, and the
 /// retries of a deletion.
 const REMAINS_MAX: Duration = Duration::from_secs(120);
+const STRANGERS_SHOWN: usize = 20;
 /// File descriptors and threads that may be left over.
 const FILES_MARGIN: f64 = 24.0;
 const THREADS_MARGIN: f64 = 16.0;
@@ -303,7 +304,7 @@ impl Calm {
         loop {
             let strangers = self.session.strangers().await?;
             let (files, threads) = resources(&self.session);
-            let is_calm = strangers == 0
+            let is_calm = strangers.is_empty()
                 && files <= self.files + FILES_MARGIN
                 && threads <= self.threads + THREADS_MARGIN;
             if is_calm {
@@ -317,9 +318,16 @@ impl Calm {
             }
             if begun.elapsed() > REMAINS_MAX {
                 return Ok(Some(format!(
-                    "{REMAINS_MAX:?} after the last attack: {strangers} objects of attackers, {files} file descriptors \
-                     ({} before), {threads} threads ({} before)",
-                    self.files, self.threads
+                    "{REMAINS_MAX:?} after the last attack: {} objects of attackers, {files} file descriptors \
+                     ({} before), {threads} threads ({} before){}",
+                    strangers.len(),
+                    self.files,
+                    self.threads,
+                    strangers
+                        .iter()
+                        .take(STRANGERS_SHOWN)
+                        .map(|one| format!("\n      {one}"))
+                        .collect::<String>()
                 )));
             }
             sleep(Duration::from_millis(500)).await;

@@ -232,21 +232,21 @@ impl Session {
     }
 
     /// The objects of the controllers' kinds outside of the honest namespace.
-    pub(super) async fn strangers(&self) -> Outcome<usize> {
-        let mut count = 0;
+    pub(super) async fn strangers(&self) -> Outcome<Vec<String>> {
+        let mut found = Vec::new();
         for (group, kind) in [
             (KUSTOMIZE, "Kustomization"),
             (SOURCE, "GitRepository"),
             (SOURCE, "ExternalArtifact"),
         ] {
             let all = whole(&self.client, group, "v1", kind);
-            let all = all.list_metadata(&ListParams::default()).await?.items;
+            let all = all.list(&ListParams::default()).await?.items;
             let others = all
                 .iter()
                 .filter(|one| one.metadata.namespace.as_deref() != Some(HONEST));
-            count += others.count();
+            found.extend(others.map(|one| stranger(kind, one)));
         }
-        Ok(count)
+        Ok(found)
     }
 
     pub(super) fn log(&self) -> String {
@@ -265,6 +265,21 @@ impl Session {
         tail.map(|line| format!("      {}\n", line.chars().take(400).collect::<String>()))
             .collect()
     }
+}
+
+/// An object that is still there, with what tells why.
+fn stranger(kind: &str, object: &DynamicObject) -> String {
+    let meta = &object.metadata;
+    let deleted = match &meta.deletion_timestamp {
+        Some(time) => format!("deleted at {}", time.0),
+        None => "not deleted".to_owned(),
+    };
+    format!(
+        "{kind} {}/{}, {deleted}: {}",
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.name.as_deref().unwrap_or_default(),
+        ready(object).unwrap_or_else(|| "no condition".to_owned())
+    )
 }
 
 /// `Ready` of an object.
