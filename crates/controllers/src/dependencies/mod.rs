@@ -1,6 +1,8 @@
 //! Evaluates `spec.dependsOn` for any controller. Pure. The [ownership graph](crate::ownership) wakes
 //! dependents.
 
+pub(crate) mod ready;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
@@ -68,18 +70,7 @@ pub struct DependencyState {
     pub since: Timestamp,
 }
 
-/// Compiles the `readyExpr` of dependencies, each with the dependency's name.
-///
-/// # Errors
-///
-/// The first invalid one, and why.
-pub fn compile<'a>(
-    expressions: impl IntoIterator<Item = (Option<&'a str>, &'a str)>,
-) -> Result<Vec<Option<Expression>>, String> {
-    compile_pausing(expressions, || ())
-}
-
-/// The same on a processor. `pause` is called between them.
+/// Compiles the `readyExpr` of dependencies, each with the dependency's name. `pause` is called between them.
 ///
 /// # Errors
 ///
@@ -100,12 +91,7 @@ pub fn compile_pausing<'a>(
     .collect()
 }
 
-/// Evaluates a `readyExpr` with the manifests of both objects.
-pub fn evaluate(expression: &Expression, dependency: &Value, dependent: &Value) -> DependencySeen {
-    evaluate_within(expression, dependency, dependent, &mut Allowance::default())
-}
-
-/// The same with steps that several expressions share.
+/// Evaluates a `readyExpr` with the manifests of both objects, and steps that several expressions share.
 pub fn evaluate_within(
     expression: &Expression,
     dependency: &Value,
@@ -243,17 +229,19 @@ mod tests {
 
     #[test]
     fn ready_expr_replaces_the_condition() {
-        let expressions = compile([(None, "a"), (Some("dep.status.size > self.size"), "b")]).unwrap();
+        let compile = |each: &[(Option<&str>, &str)]| compile_pausing(each.iter().copied(), || ());
+        let expressions = compile(&[(None, "a"), (Some("dep.status.size > self.size"), "b")]).unwrap();
         let [None, Some(expression)] = &expressions[..] else {
             panic!("{expressions:?}")
         };
         let dependent = json!({ "size": 2 });
         let check = |dependency: Value, expected: DependencySeen| {
-            assert_eq!(evaluate(expression, &dependency, &dependent), expected);
+            let seen = evaluate_within(expression, &dependency, &dependent, &mut Allowance::default());
+            assert_eq!(seen, expected);
         };
         check(json!({ "status": { "size": 3 } }), DependencySeen::Ready);
         check(json!({ "status": { "size": 1 } }), DependencySeen::Unmet);
-        let unread = compile([(Some("dep."), "b")]).unwrap_err();
+        let unread = compile(&[(Some("dep."), "b")]).unwrap_err();
         assert!(
             unread.starts_with("failed to evaluate dependency b: "),
             "{unread}"

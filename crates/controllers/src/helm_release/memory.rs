@@ -11,6 +11,7 @@ use super::act::operation::Operation;
 use super::decide::seen::{Chart, Drift};
 use super::declared::Class;
 use super::values::Composed;
+use crate::dependencies::ready::ReadyExpressions;
 use crate::targets::remote::RemoteHandle;
 use crate::targets::target::Access;
 
@@ -32,6 +33,7 @@ pub(crate) struct Memory {
     pub(crate) attempted: BTreeSet<Class>,
     /// The fields of the release's objects in the cluster, as they were found or made.
     pub(crate) expected: HashMap<ObjectId, Digest>,
+    pub(crate) ready_expressions: Option<Arc<ReadyExpressions>>,
     pub(crate) this_run: ThisRun,
 }
 

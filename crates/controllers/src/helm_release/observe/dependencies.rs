@@ -1,47 +1,40 @@
 //! The HelmReleases of `dependsOn`, as the mirror has them. Texts are upstream's.
 
-use equate_api::helm::HelmRelease;
-use equate_api::meta::{ConditionType, is_true};
-use kube::Resource as _;
-use serde_json::Value;
+use std::sync::Arc;
 
-use crate::dependencies::{DependencySeen, compile, evaluate};
+use equate_api::meta::{ConditionType, is_true};
+
+use crate::dependencies::DependencySeen;
+use crate::dependencies::ready::{self, Objects};
 use crate::helm_release::decide::seen::Dependencies;
 use crate::helm_release::declared::Declared;
 use crate::helm_release::{HelmReleases, Run};
 
-pub(super) fn look(cx: &HelmReleases, run: &Run<'_>, declared: &Declared) -> Dependencies {
-    if declared.depends_on.is_empty() {
-        return Dependencies::Ready;
-    }
-    let each = declared.ready_exprs.iter().zip(&declared.depends_on);
-    let expressions = match compile(each.map(|(text, key)| (text.as_deref(), key.name.as_str()))) {
-        Ok(expressions) => expressions,
-        Err(why) => return Dependencies::Invalid(why),
+pub(super) async fn look(cx: &HelmReleases, run: &mut Run<'_>, declared: &Declared) -> Dependencies {
+    let mut answers = match declared.ready_exprs.iter().any(Option::is_some) {
+        false => Vec::new(),
+        true => match evaluated(cx, run, declared).await {
+            Ok(answers) => answers,
+            Err(why) => return Dependencies::Invalid(why),
+        },
     };
-    for (key, expression) in declared.depends_on.iter().zip(&expressions) {
+    answers.resize(declared.depends_on.len(), None);
+    for (key, answer) in declared.depends_on.iter().zip(answers) {
         let Some(dependency) = cx.mirror.get(key) else {
             return Dependencies::NotReady(format!(
                 "unable to get '{key}' dependency: helmreleases.helm.toolkit.fluxcd.io {:?} not found",
                 key.name
             ));
         };
-        if let Some(expression) = expression {
-            let elsewhere = key.namespace != declared.key.namespace;
-            let hides = elsewhere && cx.kit.settings.policy.no_cross_namespace_refs;
-            match evaluate(
-                expression,
-                &shown(&dependency, hides),
-                &shown(run.object(), false),
-            ) {
-                DependencySeen::Ready => continue,
-                DependencySeen::Unanswered(why) => return Dependencies::NotReady(why),
-                _ => {
-                    return Dependencies::NotReady(format!(
-                        "dependency '{key}' is not ready according to readyExpr eval"
-                    ));
-                }
+        match answer {
+            Some(DependencySeen::Ready) => continue,
+            Some(DependencySeen::Unanswered(why)) => return Dependencies::NotReady(why),
+            Some(_) => {
+                return Dependencies::NotReady(format!(
+                    "dependency '{key}' is not ready according to readyExpr eval"
+                ));
             }
+            None => {}
         }
         let status = dependency.status.as_ref();
         let observed = status.and_then(|status| status.observed_generation);
@@ -53,25 +46,26 @@ pub(super) fn look(cx: &HelmReleases, run: &Run<'_>, declared: &Declared) -> Dep
     Dependencies::Ready
 }
 
-/// The object as an expression sees it; of another tenant, only its name and status.
-fn shown(object: &HelmRelease, hides: bool) -> Value {
-    let mut shown = match hides {
-        true => serde_json::json!({
-            "metadata": {
-                "name": object.metadata.name,
-                "namespace": object.metadata.namespace,
-                "generation": object.metadata.generation,
-            },
-            "status": object.status,
-        }),
-        false => {
-            let mut object = object.clone();
-            object.metadata.managed_fields = None;
-            // an object that does not serialize has no fields
-            serde_json::to_value(object).unwrap_or_default()
-        }
+/// The answers of the expressions; none for dependencies without one.
+async fn evaluated(
+    cx: &HelmReleases,
+    run: &mut Run<'_>,
+    declared: &Declared,
+) -> Result<Vec<Option<DependencySeen>>, String> {
+    let texts = declared.ready_exprs.iter().zip(&declared.depends_on);
+    let texts = texts.map(|(text, key)| (text.clone(), key.name.clone()));
+    let (is_denied, own) = (
+        cx.kit.settings.policy.no_cross_namespace_refs,
+        &declared.key.namespace,
+    );
+    let dependencies = declared.depends_on.iter().map(|key| {
+        let is_hidden = is_denied && key.namespace != *own;
+        (cx.mirror.get(key), is_hidden)
+    });
+    let objects = Objects {
+        dependencies: dependencies.collect(),
+        own: Arc::clone(run.object()),
     };
-    shown["apiVersion"] = HelmRelease::api_version(&()).into();
-    shown["kind"] = HelmRelease::kind(&()).into();
-    shown
+    let known = &mut run.memory.ready_expressions;
+    ready::answers(&cx.kit.processors, own, known, texts.collect(), objects).await
 }

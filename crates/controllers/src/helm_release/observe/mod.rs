@@ -80,7 +80,7 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
     if matches!(seen.own_chart, OwnChart::Differs | OwnChart::Unlisted) {
         return seen;
     }
-    seen.dependencies = dependencies::look(cx, run, declared);
+    seen.dependencies = dependencies::look(cx, run, declared).await;
     if seen.dependencies != Dependencies::Ready && seen.operation.is_none() {
         return seen;
     }

@@ -51,7 +51,6 @@ use crate::kit::wake::Reason;
 use crate::ownership::dependencies::Dependencies;
 use crate::ownership::desired::{DesiredSet, undeclared};
 
-pub(crate) use dependencies::ReadyExpressions;
 pub(super) use dependencies::dependency_states;
 
 /// Owners with dependencies that are searched in less than a millisecond.
