@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::archive;
 use super::servers::{Contacts, Server};
-use super::session::{KUSTOMIZE, Outcome, SOURCE, Session, ready, whole};
+use super::session::{KINDS, KUSTOMIZE, Outcome, Session, kind_api, ready, whole};
 use crate::bench::session::api;
 
 /// Requests of an attacker at once.
@@ -43,7 +43,7 @@ pub(super) enum Sign {
     Launched,
     /// A server of the attacker has this many requests or connections.
     Contacted(Arc<Contacts>, usize),
-    /// The controllers work, or this Kustomization is ready or has failed.
+    /// The controllers work, or this Kustomization or HelmRelease is ready or has failed.
     Worked(&'static str),
     /// This object is ready or has failed.
     Judged(&'static str, &'static str),
@@ -56,8 +56,8 @@ pub(super) enum Rule {
     Untouched(Arc<Contacts>),
     /// There is no such object.
     Absent(&'static str, &'static str),
-    /// The Kustomization does not become ready.
-    NeverReady(&'static str),
+    /// The object does not become ready.
+    NeverReady(&'static str, &'static str),
     /// Neither a status of this namespace nor the log has the text.
     Hidden(String),
 }
@@ -181,12 +181,7 @@ impl<'s> Ground<'s> {
     }
 
     pub(super) async fn patch_status(&self, kind: &str, name: &str, status: Value) -> Outcome {
-        let group = if kind == "Kustomization" {
-            KUSTOMIZE
-        } else {
-            SOURCE
-        };
-        let api = api(&self.session.client, group, "v1", kind, &self.name);
+        let api = kind_api(&self.session.client, kind, &self.name);
         let patch = Patch::Merge(json!({ "status": status }));
         api.patch_status(name, &PatchParams::default(), &patch).await?;
         Ok(())
@@ -210,7 +205,9 @@ impl<'s> Ground<'s> {
                 Sign::Contacted(contacts, count) => contacts.connections().max(contacts.requests()) >= *count,
                 Sign::Worked(name) => {
                     let cpu = self.session.controllers.cpu().unwrap_or_default() - cpu_before;
-                    cpu > BUSY || self.is_judged("Kustomization", name).await
+                    cpu > BUSY
+                        || self.is_judged("Kustomization", name).await
+                        || self.is_judged("HelmRelease", name).await
                 }
                 Sign::Judged(kind, name) => self.is_judged(kind, name).await,
             };
@@ -224,8 +221,8 @@ impl<'s> Ground<'s> {
 
     /// `Ready` of the first object that has one.
     pub(super) async fn said(&self) -> Outcome<String> {
-        for (group, kind) in [(KUSTOMIZE, "Kustomization"), (SOURCE, "GitRepository")] {
-            let own = api(&self.session.client, group, "v1", kind, &self.name);
+        for (group, version, kind) in KINDS {
+            let own = api(&self.session.client, group, version, kind, &self.name);
             let all = own.list(&ListParams::default().limit(50)).await?.items;
             let said = all
                 .iter()
@@ -254,10 +251,9 @@ impl<'s> Ground<'s> {
                 let found = api.get_opt(name).await?;
                 found.map(|_| format!("{kind} {name} was applied"))
             }
-            Rule::NeverReady(name) => {
-                let said = self.condition("Kustomization", name).await;
-                said.starts_with("True")
-                    .then(|| format!("Kustomization {name}: {said}"))
+            Rule::NeverReady(kind, name) => {
+                let said = self.condition(kind, name).await;
+                said.starts_with("True").then(|| format!("{kind} {name}: {said}"))
             }
             Rule::Hidden(text) => {
                 let kinds = whole(&self.session.client, KUSTOMIZE, "v1", "Kustomization");
@@ -281,15 +277,17 @@ impl<'s> Ground<'s> {
 
     /// Deletes everything of the attacker, waits a little, and leaves the rest to the controllers.
     pub(super) async fn leave(&self) -> Outcome {
-        let kustomizations = api(&self.session.client, KUSTOMIZE, "v1", "Kustomization", &self.name);
         let (delete, all) = (DeleteParams::default(), ListParams::default());
-        kustomizations.delete_collection(&delete, &all).await?;
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(3) {
-            if kustomizations.list_metadata(&all).await?.items.is_empty() {
-                break;
+        for kind in ["Kustomization", "HelmRelease"] {
+            let own = kind_api(&self.session.client, kind, &self.name);
+            own.delete_collection(&delete, &all).await?;
+            while begun.elapsed() < Duration::from_secs(3) {
+                if own.list_metadata(&all).await?.items.is_empty() {
+                    break;
+                }
+                sleep(Duration::from_millis(50)).await;
             }
-            sleep(Duration::from_millis(50)).await;
         }
         let namespaces = whole(&self.session.client, "", "v1", "Namespace");
         namespaces.delete(&self.name, &delete).await?;

@@ -55,6 +55,7 @@ impl Server {
                     stream,
                     contacts: Arc::clone(&counted),
                     unread: Vec::new(),
+                    is_head: false,
                 }));
                 while connections.try_join_next().is_some() {}
             }
@@ -112,6 +113,8 @@ pub(super) struct Connection {
     stream: TcpStream,
     contacts: Arc<Contacts>,
     unread: Vec<u8>,
+    /// Whether the last request is a HEAD, whose answer has no body.
+    is_head: bool,
 }
 
 impl Connection {
@@ -126,6 +129,7 @@ impl Connection {
             }
         };
         let text = String::from_utf8_lossy(&self.unread[..end]).to_ascii_lowercase();
+        self.is_head = text.starts_with("head ");
         let path = String::from_utf8_lossy(&self.unread[..end]);
         let path = path.split_whitespace().nth(1).unwrap_or_default().to_owned();
         let header = |name: &str| {
@@ -155,6 +159,11 @@ impl Connection {
         Ok(Some(Head { path, body }))
     }
 
+    /// The server's address.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
     async fn read(&mut self) -> io::Result<bool> {
         let mut buffer = vec![0; 16 << 10];
         let read = self.stream.read(&mut buffer).await?;
@@ -166,7 +175,10 @@ impl Connection {
         let length = body.len();
         let head = format!("HTTP/1.1 {code} X\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
         self.stream.write_all(head.as_bytes()).await?;
-        self.stream.write_all(body).await
+        match self.is_head {
+            true => Ok(()),
+            false => self.stream.write_all(body).await,
+        }
     }
 
     pub(super) async fn json(&mut self, code: u16, body: &serde_json::Value) -> io::Result<()> {

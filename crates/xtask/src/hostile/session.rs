@@ -30,6 +30,17 @@ pub(super) const HONEST: &str = "platform";
 pub(super) const ACCOUNT: &str = "reconciler";
 pub(super) const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
 pub(super) const SOURCE: &str = "source.toolkit.fluxcd.io";
+/// The kinds that attackers make, with group and version; those that depend on others first.
+pub(super) const KINDS: [(&str, &str, &str); 8] = [
+    (KUSTOMIZE, "v1", "Kustomization"),
+    ("helm.toolkit.fluxcd.io", "v2", "HelmRelease"),
+    (SOURCE, "v1", "HelmChart"),
+    (SOURCE, "v1", "HelmRepository"),
+    (SOURCE, "v1", "OCIRepository"),
+    (SOURCE, "v1", "Bucket"),
+    (SOURCE, "v1", "GitRepository"),
+    (SOURCE, "v1", "ExternalArtifact"),
+];
 /// The time for a process to start.
 const START_MAX: Duration = Duration::from_secs(60);
 /// The pause between two looks at an object.
@@ -219,12 +230,7 @@ impl Session {
 
     /// Status, reason and message of an object's `Ready`; empty if it has none.
     pub(super) async fn condition(&self, namespace: &str, kind: &str, name: &str) -> String {
-        let group = if kind == "Kustomization" {
-            KUSTOMIZE
-        } else {
-            SOURCE
-        };
-        let api = api(&self.client, group, "v1", kind, namespace);
+        let api = kind_api(&self.client, kind, namespace);
         match api.get_opt(name).await {
             Ok(object) => object.and_then(|object| ready(&object)).unwrap_or_default(),
             Err(error) => error.to_string(),
@@ -234,12 +240,8 @@ impl Session {
     /// The objects of the controllers' kinds outside of the honest namespace.
     pub(super) async fn strangers(&self) -> Outcome<Vec<String>> {
         let mut found = Vec::new();
-        for (group, kind) in [
-            (KUSTOMIZE, "Kustomization"),
-            (SOURCE, "GitRepository"),
-            (SOURCE, "ExternalArtifact"),
-        ] {
-            let all = whole(&self.client, group, "v1", kind);
+        for (group, version, kind) in KINDS {
+            let all = whole(&self.client, group, version, kind);
             let all = all.list(&ListParams::default()).await?.items;
             let others = all
                 .iter()
@@ -265,6 +267,13 @@ impl Session {
         tail.map(|line| format!("      {}\n", line.chars().take(400).collect::<String>()))
             .collect()
     }
+}
+
+/// The API of one of [`KINDS`].
+pub(super) fn kind_api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
+    let known = KINDS.iter().find(|(_, _, known)| *known == kind);
+    let (group, version, kind) = known.copied().unwrap_or((SOURCE, "v1", kind));
+    api(client, group, version, kind, namespace)
 }
 
 /// An object that is still there, with what tells why.
@@ -346,12 +355,8 @@ async fn define(client: &Client) -> Outcome {
         definitions.create(&PostParams::default(), &definition).await?;
     }
     let begun = Instant::now();
-    for (group, kind) in [
-        (KUSTOMIZE, "Kustomization"),
-        (SOURCE, "GitRepository"),
-        (SOURCE, "ExternalArtifact"),
-    ] {
-        let all = whole(client, group, "v1", kind);
+    for (group, version, kind) in KINDS {
+        let all = whole(client, group, version, kind);
         while let Err(error) = all.list_metadata(&ListParams::default()).await {
             if begun.elapsed() > START_MAX {
                 return Err(error.into());

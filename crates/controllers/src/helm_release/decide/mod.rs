@@ -124,6 +124,20 @@ fn deletion(declared: &Declared, seen: &Seen) -> Plan {
             "a suspended HelmRelease leaves its release when it is deleted",
         );
     }
+    let uses_cluster = seen.status.storage_namespace.is_some();
+    match &seen.access {
+        // not even the outcome of an operation can be stored
+        Access::Failed(_, true) if uses_cluster => {
+            return let_go(
+                seen,
+                "the kubeconfig of the target cluster does not exist any more",
+            );
+        }
+        Access::NoAccount(account) if uses_cluster => {
+            return let_go(seen, format!("ServiceAccount {account} does not exist any more"));
+        }
+        _ => {}
+    }
     if let Some(basis) = &seen.operation {
         return match basis.action {
             Action::Uninstall => plan(Step::Continue, "uninstalling for the deleted HelmRelease"),
@@ -131,25 +145,13 @@ fn deletion(declared: &Declared, seen: &Seen) -> Plan {
             _ => plan(Step::Preempt, "the HelmRelease is deleted"),
         };
     }
-    if seen.status.storage_namespace.is_some() {
-        match &seen.access {
-            Access::Failed(_, true) => {
-                return let_go(
-                    seen,
-                    "the kubeconfig of the target cluster does not exist any more",
-                );
-            }
-            Access::Failed(why, false) => {
-                let message = format!("failed to build REST client getter to uninstall release: {why}");
-                return plan(
-                    Step::Fail(Obstacle::new(Reason::UninstallFailed, message.clone())),
-                    message,
-                );
-            }
-            Access::NoAccount(account) => {
-                return let_go(seen, format!("ServiceAccount {account} does not exist any more"));
-            }
-            Access::NotLooked | Access::Open => {}
+    if uses_cluster {
+        if let Access::Failed(why, _) = &seen.access {
+            let message = format!("failed to build REST client getter to uninstall release: {why}");
+            return plan(
+                Step::Fail(Obstacle::new(Reason::UninstallFailed, message.clone())),
+                message,
+            );
         }
         if latest(&seen.status.history).is_some() {
             return plan(Step::Begin(Action::Uninstall), "the HelmRelease is deleted");

@@ -528,4 +528,9 @@ fn deletion_uninstalls_and_lets_go() {
         });
     };
     check(none(), &upgrading, Step::Preempt);
+    let abandoned = |seen: &mut Seen| {
+        upgrading(seen);
+        no_account(seen);
+    };
+    check(none(), &abandoned, Step::DeleteChart);
 }

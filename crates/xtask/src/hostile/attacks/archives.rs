@@ -24,7 +24,7 @@ pub(super) fn all() -> Vec<Attack> {
         attack("archive: links that lead out of it", |ground| {
             Box::pin(async move {
                 let threat = packed(ground, archive::links()?).await?;
-                Ok(threat.rule(Rule::NeverReady("k0")))
+                Ok(threat.rule(Rule::NeverReady("Kustomization", "k0")))
             })
         }),
     ]

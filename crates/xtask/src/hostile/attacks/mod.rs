@@ -2,6 +2,7 @@
 
 mod archives;
 mod builds;
+mod charts;
 mod clusters;
 mod expressions;
 mod git;
@@ -33,6 +34,7 @@ pub(super) fn all() -> Vec<Attack> {
         archives::all(),
         expressions::all(),
         builds::all(),
+        charts::all(),
         secrets::all(),
         tenancy::all(),
         objects::all(),

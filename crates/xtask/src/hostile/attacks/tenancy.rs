@@ -119,7 +119,9 @@ pub(super) fn all() -> Vec<Attack> {
                     .create(ground.kustomization("k0", json!({ "dependsOn": needs })))
                     .await?;
                 let sign = Sign::Judged("Kustomization", "k0");
-                Ok(Threat::new(sign).holding(tree).rule(Rule::NeverReady("k0")))
+                Ok(Threat::new(sign)
+                    .holding(tree)
+                    .rule(Rule::NeverReady("Kustomization", "k0")))
             })
         }),
     ]

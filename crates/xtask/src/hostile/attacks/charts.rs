@@ -1,0 +1,449 @@
+//! Chart repositories, registries, buckets, charts and releases.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Attack, attack};
+use crate::hostile::archive;
+use crate::hostile::ground::{Ground, Rule, Sign, Threat, digest};
+use crate::hostile::servers::{Connection, Server};
+use crate::hostile::session::Outcome;
+
+const MIB: usize = 1 << 20;
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CHART: &str = "apiVersion: v2\nname: demo\nversion: 1.0.0\n";
+const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}\ndata:\n  a: {{ .Values.a | quote }}\n";
+
+pub(super) fn all() -> Vec<Attack> {
+    let mut all = indexes();
+    all.extend(registries());
+    all.extend(releases());
+    all
+}
+
+fn indexes() -> Vec<Attack> {
+    vec![
+        attack("index: many MiB of entries", |ground| {
+            Box::pin(async move {
+                let index = long_index(ground.pick(20, 50));
+                let server = Server::file(index.into_bytes()).await?;
+                charts(ground, server).await
+            })
+        }),
+        attack("index: entries without end", |ground| {
+            Box::pin(async move {
+                let server = Server::start(|mut connection| async move {
+                    while connection.head().await?.is_some() {
+                        connection.begin("text/yaml").await?;
+                        connection.send(b"apiVersion: v1\nentries:\n  demo:\n").await?;
+                        let entry = "  - {name: demo, version: 1.0.0, urls: [a.tgz]}\n";
+                        connection.endless(entry.repeat(1000).as_bytes()).await?;
+                    }
+                    Ok(())
+                });
+                charts(ground, server.await?).await
+            })
+        }),
+        attack("index: aliases that multiply", |ground| {
+            Box::pin(async move {
+                let mut index = "apiVersion: v1\nb0: &b0 [a, a, a, a, a, a, a, a, a, a]\n".to_owned();
+                for number in 1..12 {
+                    let list = vec![format!("*b{}", number - 1); 10].join(", ");
+                    writeln!(index, "b{number}: &b{number} [{list}]")?;
+                }
+                index.push_str("entries:\n  demo: *b11\n");
+                charts(ground, Server::file(index.into_bytes()).await?).await
+            })
+        }),
+        attack("index: drips a byte per second", |ground| {
+            Box::pin(async move {
+                let server = Server::start(|mut connection| async move {
+                    while connection.head().await?.is_some() {
+                        connection.begin("text/yaml").await?;
+                        connection.drip(b' ').await?;
+                    }
+                    Ok(())
+                });
+                let server = server.await?;
+                let sign = Sign::Contacted(server.contacts(), 1);
+                let threat = charts(ground, server).await?;
+                Ok(Threat { sign, ..threat })
+            })
+        }),
+        attack("index: leads to an internal address", |ground| {
+            Box::pin(async move {
+                let internal = Server::file(Vec::new()).await?;
+                // the unspecified address is this host's, too
+                let location = format!("http://0.0.0.0:{}/internal", internal.address().port());
+                let server = Server::start(move |mut connection| {
+                    let location = location.clone();
+                    async move {
+                        while connection.head().await?.is_some() {
+                            let head = format!(
+                                "HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
+                            );
+                            connection.send(head.as_bytes()).await?;
+                        }
+                        Ok(())
+                    }
+                });
+                let rule = Rule::Untouched(internal.contacts());
+                let threat = charts(ground, server.await?).await?;
+                Ok(threat.holding(internal).rule(rule))
+            })
+        }),
+    ]
+}
+
+fn registries() -> Vec<Attack> {
+    vec![
+        attack("registry: tags without end", |ground| {
+            Box::pin(async move {
+                registry(
+                    ground,
+                    |path, _| match path.contains("/tags/list") {
+                        true => {
+                            let tags: Vec<String> = (0..500).map(|number| format!("0.0.{number}")).collect();
+                            let body = json!({ "name": "a", "tags": tags }).to_string();
+                            Answer::Page(body.into_bytes())
+                        }
+                        false => Answer::Empty,
+                    },
+                    json!({ "semver": ">=1.0.0" }),
+                )
+                .await
+            })
+        }),
+        attack("registry: a manifest without end", |ground| {
+            Box::pin(async move {
+                registry(
+                    ground,
+                    |path, _| match path.contains("/manifests/") {
+                        true => Answer::Endless,
+                        false => Answer::Empty,
+                    },
+                    json!({ "tag": "1" }),
+                )
+                .await
+            })
+        }),
+        attack("registry: a layer of 4 GiB", |ground| {
+            Box::pin(async move {
+                registry(
+                    ground,
+                    |path, bomb| match path.contains("/blobs/") {
+                        true => Answer::Body("application/octet-stream", bomb.bytes.clone()),
+                        false => Answer::Body(MANIFEST, manifest(&bomb.digest, bomb.bytes.len())),
+                    },
+                    json!({ "tag": "1" }),
+                )
+                .await
+                .map(refused)
+            })
+        }),
+        attack("registry: a layer with another digest", |ground| {
+            Box::pin(async move {
+                registry(
+                    ground,
+                    |path, bomb| match path.contains("/blobs/") {
+                        true => Answer::Body("application/octet-stream", bomb.bytes.clone()),
+                        false => Answer::Body(MANIFEST, manifest(&digest(b"other"), bomb.bytes.len())),
+                    },
+                    json!({ "tag": "1" }),
+                )
+                .await
+                .map(refused)
+            })
+        }),
+        attack("registry: tokens from a silent host", |ground| {
+            Box::pin(async move {
+                let server = Server::start(|mut connection| async move {
+                    while let Some(head) = connection.head().await? {
+                        if head.path.starts_with("/token") {
+                            return connection.silent().await;
+                        }
+                        let challenge = format!(
+                            "HTTP/1.1 401 X\r\nWWW-Authenticate: Bearer realm=\"http://{}/token\",service=\"a\"\r\n\
+                             Content-Length: 0\r\n\r\n",
+                            connection.address()?
+                        );
+                        connection.send(challenge.as_bytes()).await?;
+                    }
+                    Ok(())
+                });
+                let server = server.await?;
+                oci_repositories(ground, &server, json!({ "tag": "1" })).await?;
+                let sign = Sign::Contacted(server.contacts(), 2);
+                Ok(Threat::new(sign).holding(server))
+            })
+        }),
+        attack("bucket: a listing without end", |ground| {
+            Box::pin(async move {
+                let server = Server::start(|mut connection| async move {
+                    let keys: String = (0..1000)
+                        .map(|number| {
+                            format!(
+                                "<Contents><Key>k{number}</Key><ETag>\"a\"</ETag><Size>1</Size></Contents>"
+                            )
+                        })
+                        .collect();
+                    let body = format!(
+                        "<?xml version=\"1.0\"?><ListBucketResult><IsTruncated>true</IsTruncated>\
+                         <NextContinuationToken>t</NextContinuationToken>{keys}</ListBucketResult>"
+                    );
+                    while connection.head().await?.is_some() {
+                        connection.answer(200, "application/xml", body.as_bytes()).await?;
+                    }
+                    Ok(())
+                });
+                let server = server.await?;
+                for number in 0..4 {
+                    ground
+                        .create(json!({
+                            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "Bucket",
+                            "metadata": { "name": format!("r{number}") },
+                            "spec": {
+                                "interval": "1m", "bucketName": "bucket", "insecure": true, "timeout": "60m",
+                                "endpoint": server.address().to_string(),
+                            },
+                        }))
+                        .await?;
+                }
+                let sign = Sign::Contacted(server.contacts(), 2);
+                Ok(Threat::new(sign).holding(server))
+            })
+        }),
+    ]
+}
+
+fn releases() -> Vec<Attack> {
+    vec![
+        attack("chart: a file of 4 GiB", |ground| {
+            Box::pin(async move { release_all(ground, archive::bomb(4096)?, json!({})).await })
+        }),
+        attack("releases: templates without end", |ground| {
+            Box::pin(async move {
+                let template = "{{ range $a := until 100000 }}{{ range until 100000 }}{{ $a | sha256sum }}{{ end }}{{ end }}";
+                let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", template)])?;
+                release_all(ground, chart, json!({})).await
+            })
+        }),
+        attack("releases: templates that make many MiB", |ground| {
+            Box::pin(async move {
+                let template = "a: {{ range until 100000 }}{{ repeat 100000 \"a\" }}{{ end }}";
+                let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", template)])?;
+                release_all(ground, chart, json!({})).await
+            })
+        }),
+        attack("releases: many objects", |ground| {
+            Box::pin(async move {
+                let template = "{{ range until 5000 }}\n---\napiVersion: v1\nkind: ConfigMap\n\
+                                metadata:\n  name: a-{{ . }}\n{{ end }}";
+                let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", template)])?;
+                release_all(ground, chart, json!({})).await
+            })
+        }),
+        attack("releases: 60 dependencies of each object", |ground| {
+            Box::pin(async move {
+                let needs: Vec<Value> = (0..60)
+                    .map(|number| {
+                        let list = format!("[{}]", ["1"; 150].join(","));
+                        let text = format!(
+                            "{list}.all(a, {list}.all(b, a == b)) && 'a'.matches('((a|b){{99}}){{9}}{number}')"
+                        );
+                        json!({ "name": "base", "readyExpr": text })
+                    })
+                    .collect();
+                let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", MAP)])?;
+                release_all(ground, chart, json!({ "dependsOn": needs })).await
+            })
+        }),
+        attack("releases: hooks that never end", |ground| {
+            Box::pin(async move {
+                let hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ .Release.Name }}\n  annotations:\n    \
+                            helm.sh/hook: pre-install\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      \
+                            containers:\n      - {name: a, image: a}\n";
+                let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", hook)])?;
+                release_all(ground, chart, json!({ "timeout": "24h" })).await
+            })
+        }),
+    ]
+}
+
+/// An index of this many MiB of versions.
+fn long_index(mib: usize) -> String {
+    let mut index = "apiVersion: v1\nentries:\n  demo:\n".to_owned();
+    let text = "a".repeat(200);
+    for number in 0.. {
+        index.push_str(&format!(
+            "  - name: demo\n    version: 1.0.{number}\n    description: {text}\n    urls: [demo-{number}.tgz]\n"
+        ));
+        if index.len() > mib * MIB {
+            break;
+        }
+    }
+    index
+}
+
+/// A HelmRepository at the server, and charts of it.
+async fn charts(ground: &Ground<'_>, server: Server) -> Outcome<Threat> {
+    repository(ground, &server).await?;
+    for number in 0..4 {
+        ground
+            .create(json!({
+                "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+                "metadata": { "name": format!("c{number}") },
+                "spec": {
+                    "interval": "1m", "chart": "demo", "version": "*",
+                    "sourceRef": { "kind": "HelmRepository", "name": "charts" },
+                },
+            }))
+            .await?;
+    }
+    Ok(Threat::new(Sign::Judged("HelmRepository", "charts")).holding(server))
+}
+
+async fn repository(ground: &Ground<'_>, server: &Server) -> Outcome {
+    ground
+        .create(json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmRepository",
+            "metadata": { "name": "charts" },
+            "spec": { "interval": "1m", "timeout": "60m", "url": format!("http://{}", server.address()) },
+        }))
+        .await
+}
+
+/// HelmReleases of this package, with more fields of their specs.
+async fn release_all(ground: &Ground<'_>, package: Vec<u8>, more: Value) -> Outcome<Threat> {
+    let server = Server::start(move |mut connection| {
+        let package = package.clone();
+        async move {
+            while let Some(head) = connection.head().await? {
+                let index =
+                    "apiVersion: v1\nentries:\n  demo:\n  - {name: demo, version: 1.0.0, urls: [demo.tgz]}\n";
+                match head.path.ends_with(".tgz") {
+                    true => connection.answer(200, "application/gzip", &package).await?,
+                    false => connection.answer(200, "text/yaml", index.as_bytes()).await?,
+                }
+            }
+            Ok(())
+        }
+    });
+    let server = server.await?;
+    repository(ground, &server).await?;
+    for number in 0..ground.pick(8, 20) {
+        let mut release = json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+            "metadata": { "name": format!("r{number}") },
+            "spec": {
+                "interval": "1m",
+                "chart": { "spec": {
+                    "chart": "demo", "sourceRef": { "kind": "HelmRepository", "name": "charts" },
+                } },
+            },
+        });
+        if let (Some(spec), Value::Object(more)) = (release["spec"].as_object_mut(), more.clone()) {
+            spec.extend(more);
+        }
+        ground.create(release).await?;
+    }
+    Ok(Threat::new(Sign::Worked("r0")).holding(server))
+}
+
+/// The answer of a hostile registry.
+enum Answer {
+    Body(&'static str, Vec<u8>),
+    /// JSON, and the address of a next page.
+    Page(Vec<u8>),
+    Empty,
+    Endless,
+}
+
+/// An archive of 4 GiB.
+struct Bomb {
+    bytes: Vec<u8>,
+    digest: String,
+}
+
+/// OCIRepositories of a registry that answers so.
+async fn registry(
+    ground: &Ground<'_>,
+    answers: fn(&str, &Bomb) -> Answer,
+    reference: Value,
+) -> Outcome<Threat> {
+    let bytes = archive::bomb(4096)?;
+    let digest = digest(&bytes);
+    let bomb = Arc::new(Bomb { bytes, digest });
+    let server = Server::start(move |mut connection| {
+        let bomb = Arc::clone(&bomb);
+        async move {
+            let mut page = 0;
+            while let Some(head) = connection.head().await? {
+                page += 1;
+                answer(&mut connection, answers(&head.path, &bomb), page).await?;
+            }
+            Ok(())
+        }
+    });
+    let server = server.await?;
+    oci_repositories(ground, &server, reference).await?;
+    let sign = Sign::Contacted(server.contacts(), 2);
+    Ok(Threat::new(sign).holding(server))
+}
+
+/// Waits until the first OCIRepository is judged: it must have failed.
+fn refused(threat: Threat) -> Threat {
+    let sign = Sign::Judged("OCIRepository", "r0");
+    Threat { sign, ..threat }.rule(Rule::NeverReady("OCIRepository", "r0"))
+}
+
+async fn answer(connection: &mut Connection, answer: Answer, page: usize) -> std::io::Result<()> {
+    match answer {
+        Answer::Body(kind, body) => connection.answer(200, kind, &body).await,
+        Answer::Empty => connection.answer(200, "application/json", b"{}").await,
+        Answer::Page(body) => {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+                 Link: </v2/a/tags/list?last={page}>; rel=\"next\"\r\n\r\n",
+                body.len()
+            );
+            connection.send(head.as_bytes()).await?;
+            connection.send(&body).await
+        }
+        Answer::Endless => {
+            connection.begin(MANIFEST).await?;
+            connection.send(b"{\"schemaVersion\":2,\"layers\":[").await?;
+            connection.endless(&b"{\"size\":1},".repeat(4096)).await
+        }
+    }
+}
+
+fn manifest(layer: &str, size: usize) -> Vec<u8> {
+    let config = digest(b"{}");
+    let manifest = json!({
+        "schemaVersion": 2, "mediaType": MANIFEST,
+        "config": { "mediaType": "application/vnd.cncf.flux.config.v1+json", "digest": config, "size": 2 },
+        "layers": [{
+            "mediaType": "application/vnd.cncf.flux.content.v1.tar+gzip", "digest": layer, "size": size,
+        }],
+    });
+    manifest.to_string().into_bytes()
+}
+
+async fn oci_repositories(ground: &Ground<'_>, server: &Server, reference: Value) -> Outcome {
+    for number in 0..4 {
+        ground
+            .create(json!({
+                "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "OCIRepository",
+                "metadata": { "name": format!("r{number}") },
+                "spec": {
+                    "interval": "1m", "timeout": "60m", "insecure": true, "ref": reference,
+                    "url": format!("oci://{}/a", server.address()),
+                },
+            }))
+            .await?;
+    }
+    Ok(())
+}
