@@ -234,7 +234,10 @@ impl Remote {
             }
             Ok(Err(error)) => {
                 let (problem, outcome) = transfer(error);
-                admission.report(outcome);
+                // a registry without TLS has answered, in its way
+                let is_plain =
+                    self.may_be_plain() && problem.reason == Reason::Tls && speaks_no_tls(&problem);
+                admission.report(if is_plain { Outcome::Answered } else { outcome });
                 Err(problem)
             }
             Err(_) => Err(self.late()),

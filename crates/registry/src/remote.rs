@@ -130,7 +130,7 @@ impl Remote {
         url.map_err(|error| Problem::new(Reason::Malformed, "its url is malformed").because(error))
     }
 
-    fn may_be_plain(&self) -> bool {
+    pub(crate) fn may_be_plain(&self) -> bool {
         self.access.insecure || self.repository.is_local()
     }
 

@@ -169,6 +169,21 @@ async fn insecure_checks_no_certificate() {
 }
 
 #[tokio::test]
+async fn many_first_requests_to_a_registry_without_tls_are_answered() {
+    let server = guarded(RegistryGuard::Open);
+    server.artifact("app", "v1", &[], &[]);
+    let registries = registries();
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..24 {
+        let remote = open(&registries, &server, "app", anonymous());
+        all.spawn(async move { remote.resolve(&Version::tag("v1").unwrap()).await });
+    }
+    for answer in all.join_all().await {
+        answer.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn requests_pass_through_a_proxy() {
     let server = guarded(RegistryGuard::Open);
     let proxy = ProxyServer::to(&server.authority(), "p", "q").unwrap();

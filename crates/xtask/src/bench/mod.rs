@@ -11,6 +11,7 @@ pub(crate) mod hostile;
 mod kustomize;
 pub(crate) mod process;
 pub(crate) mod session;
+mod sources;
 mod steps;
 
 use std::error::Error;
@@ -37,6 +38,30 @@ enum What {
     Hostile(crate::hostile::BenchArgs),
     /// Kustomize builds to text: this engine and the real one, on the same trees
     Kustomize(KustomizeArgs),
+    /// Many OCIRepositories, and many HelmCharts of one large index: time, requests and memory
+    Sources(SourcesArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct SourcesArgs {
+    /// The number of OCIRepositories
+    #[arg(long, default_value_t = 200)]
+    repositories: usize,
+    /// The number of HelmCharts
+    #[arg(long, default_value_t = 1000)]
+    charts: usize,
+    /// The size of the index, in MiB
+    #[arg(long, default_value_t = 50)]
+    index_mib: usize,
+    /// The interval of the sources, in seconds
+    #[arg(long, default_value_t = 60)]
+    interval: u64,
+    /// The length of the steady state, in seconds
+    #[arg(long, default_value_t = 60)]
+    steady: u64,
+    /// The binary, relative to the current directory; by default the release binary is built
+    #[arg(long, value_name = "FILE")]
+    equate: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -85,6 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         What::Hostile(args) => crate::hostile::bench(&binary(args.equate.as_deref())?, args),
         What::Loop(args) => steps::run(&binary(args.equate.as_deref())?, args),
         What::Kustomize(args) => kustomize::run(args),
+        What::Sources(args) => sources::run(&binary(args.equate.as_deref())?, args),
     }
 }
 

@@ -14,7 +14,7 @@ const LONG_NAME: u8 = b'L';
 const PAX: u8 = b'x';
 
 /// An archive of these files.
-pub(super) fn of(files: &[(&str, &str)]) -> io::Result<Vec<u8>> {
+pub(crate) fn of(files: &[(&str, &str)]) -> io::Result<Vec<u8>> {
     let mut tar = Vec::new();
     for (name, text) in files {
         entry(&mut tar, name, b'0', text.as_bytes(), "")?;

@@ -5,7 +5,7 @@
 //! The times are compared with those before the first attack, on the same machine. An attack that is too slow is run
 //! once more, with new processes and new times without attack. At the end nothing of the attackers may remain.
 
-mod archive;
+pub(crate) mod archive;
 mod attacks;
 mod ground;
 mod pack;

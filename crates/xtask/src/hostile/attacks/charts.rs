@@ -27,7 +27,7 @@ fn indexes() -> Vec<Attack> {
     vec![
         attack("index: many MiB of entries", |ground| {
             Box::pin(async move {
-                let index = long_index(ground.pick(20, 50));
+                let index = long_index(ground.pick(8, 50));
                 let server = Server::file(index.into_bytes()).await?;
                 charts(ground, server).await
             })
@@ -256,6 +256,10 @@ fn releases() -> Vec<Attack> {
                         json!({ "name": "base", "readyExpr": text })
                     })
                     .collect();
+                let base = json!({ "chart": { "spec": {
+                    "chart": "none", "sourceRef": { "kind": "HelmRepository", "name": "charts" },
+                } } });
+                ground.create(release("base", base)).await?;
                 let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", MAP)])?;
                 release_all(ground, chart, json!({ "dependsOn": needs })).await
             })
@@ -334,22 +338,24 @@ async fn release_all(ground: &Ground<'_>, package: Vec<u8>, more: Value) -> Outc
     let server = server.await?;
     repository(ground, &server).await?;
     for number in 0..ground.pick(8, 20) {
-        let mut release = json!({
-            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
-            "metadata": { "name": format!("r{number}") },
-            "spec": {
-                "interval": "1m",
-                "chart": { "spec": {
-                    "chart": "demo", "sourceRef": { "kind": "HelmRepository", "name": "charts" },
-                } },
-            },
-        });
-        if let (Some(spec), Value::Object(more)) = (release["spec"].as_object_mut(), more.clone()) {
+        let chart = json!({ "spec": {
+            "chart": "demo", "sourceRef": { "kind": "HelmRepository", "name": "charts" },
+        } });
+        let mut spec = json!({ "chart": chart });
+        if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more.clone()) {
             spec.extend(more);
         }
-        ground.create(release).await?;
+        ground.create(release(&format!("r{number}"), spec)).await?;
     }
     Ok(Threat::new(Sign::Worked("r0")).holding(server))
+}
+
+fn release(name: &str, mut spec: Value) -> Value {
+    spec["interval"] = json!("1m");
+    json!({
+        "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+        "metadata": { "name": name }, "spec": spec,
+    })
 }
 
 /// The answer of a hostile registry.
