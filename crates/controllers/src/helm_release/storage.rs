@@ -35,6 +35,9 @@ pub(crate) enum StorageError {
     /// The record exists already.
     #[error("release: already exists")]
     Exists,
+    /// The record was deleted meanwhile.
+    #[error("release: not found")]
+    Gone,
 }
 
 /// The records of one release.
@@ -65,6 +68,7 @@ impl From<ApplyError> for StorageError {
     fn from(error: ApplyError) -> Self {
         match error {
             ApplyError::Conflict { message } if message.contains("already exists") => Self::Exists,
+            ApplyError::Refused { code: 404, .. } => Self::Gone,
             error => Self::Cluster(chain(&error)),
         }
     }

@@ -330,6 +330,29 @@ async fn a_fix_does_not_wait_for_a_rollout_that_hangs() {
 }
 
 #[tokio::test]
+async fn a_record_that_is_deleted_during_its_operation_is_made_anew() {
+    let session = start(&[DEPLOYMENT]).await;
+    let broken = json!({ "annotations": { "equate.dev/simulate": "ImagePullBackOff" } });
+    release(&session, "app", json!({ "timeout": "1h", "values": broken })).await;
+    until(&session, "app", "it waits", |status| {
+        is(status, ConditionType::Ready, "Unknown", "Progressing") && status.inventory.is_some()
+    })
+    .await;
+    session
+        .delete::<Secret>("@home", "sh.helm.release.v1.app.v1")
+        .await;
+    change(
+        &session,
+        "app",
+        json!({ "spec": { "values": { "annotations": null } } }),
+    )
+    .await;
+    ready(&session, "app", "InstallSucceeded", 1).await;
+    assert_eq!(records(&session, "app").await, ["v1 deployed"]);
+    session.end().await;
+}
+
+#[tokio::test]
 async fn hooks_run_by_weight_and_are_deleted_by_policy() {
     let job = |name: &str, hook: &str, weight: &str, policy: &str| {
         format!(

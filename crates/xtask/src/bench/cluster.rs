@@ -9,8 +9,6 @@ use super::process::Process;
 use super::session::{Counters, PATIENCE, api, counters, read};
 use super::steps::{GROUP, grown, wait_for_ready};
 use super::{ClusterArgs, fleet::app};
-use equate_api::kustomize::Kustomization;
-use equate_api::source::GitRepository;
 use equate_testkit::git::Repository;
 use equate_testkit::real::{Profile, RealCluster};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -18,7 +16,7 @@ use kube::api::{
     ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams, WatchEvent,
     WatchParams,
 };
-use kube::{Api, Client, CustomResourceExt as _};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::net::TcpListener;
@@ -26,11 +24,20 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const HOME: &str = "flux-system";
+pub(super) const HOME: &str = "flux-system";
 /// As in Flux's benchmark, and for the bare loop.
-const AT_ONCE: usize = 20;
+pub(super) const AT_ONCE: usize = 20;
 
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+const KINDS: [&str; 6] = [
+    "deployments",
+    "gitrepositories",
+    "ingresses",
+    "kustomizations",
+    "serviceaccounts",
+    "services",
+];
+
+pub(super) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 pub(super) fn run(binary: &Path, args: &ClusterArgs) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -62,37 +69,68 @@ async fn steps(binary: &Path, args: &ClusterArgs, real: &RealCluster) -> Outcome
     let server = repository.serve_http()?.ok_or("git is not installed")?;
 
     let folder = tempfile::Builder::new().prefix("equate-bench-").tempdir()?;
-    let metrics = format!("127.0.0.1:{}", free_port()?);
-    let mut command = Command::new(binary);
-    command
-        .args([
-            "controllers",
-            "--log-level",
-            "error",
-            "--storage-addr",
-            "127.0.0.1:0",
-            "--egress-allow=127.0.0.0/8",
-        ])
-        .args(["--metrics-addr", &metrics, "--health-addr", "127.0.0.1:0"])
-        .arg("--kubeconfig")
-        .arg(real.kubeconfig_path())
-        .arg("--storage-path")
-        .arg(folder.path())
-        .args(&args.flags)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::inherit());
-    let mut process = Process::start(&mut command)?;
+    let (mut process, metrics) = controllers(binary, args, real, folder.path())?;
     let bench = Bench {
         client,
         count,
-        metrics: format!("http://{metrics}/metrics").parse()?,
+        metrics,
     };
-    bench.source(&server.url(), &mut process).await?;
+    ready_source(&bench.client, &server.url(), &mut process).await?;
     bench.all(&process).await?;
     bench.one_of_many(&repository).await?;
     bench.drift().await?;
     bench.steady(&process, args.steady).await
+}
+
+/// Starts `equate controllers`; returns the address of its metrics, too.
+pub(super) fn controllers(
+    binary: &Path,
+    args: &ClusterArgs,
+    real: &RealCluster,
+    folder: &Path,
+) -> Outcome<(Process, http::Uri)> {
+    let metrics = format!("127.0.0.1:{}", free_port()?);
+    let mut command = Command::new(binary);
+    command
+        .args(["controllers", "--log-level", "error"])
+        .args(["--storage-addr", "127.0.0.1:0", "--egress-allow=127.0.0.0/8"])
+        .args(["--metrics-addr", &metrics, "--health-addr", "127.0.0.1:0"])
+        .arg("--kubeconfig")
+        .arg(real.kubeconfig_path())
+        .arg("--storage-path")
+        .arg(folder)
+        .args(&args.flags)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit());
+    let process = Process::start(&mut command)?;
+    Ok((process, format!("http://{metrics}/metrics").parse()?))
+}
+
+/// Creates the source and waits for its artifact.
+pub(super) async fn ready_source(client: &Client, url: &str, process: &mut Process) -> Outcome {
+    let sources = api(client, "source.toolkit.fluxcd.io", "v1", "GitRepository", HOME);
+    let source = object(json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": "GitRepository",
+        "metadata": { "name": "fleet" },
+        "spec": { "url": url, "interval": "1h", "ref": { "branch": "main" } },
+    }))?;
+    sources.create(&PostParams::default(), &source).await?;
+    let begun = Instant::now();
+    loop {
+        let found = sources.get("fleet").await?;
+        if found.data.pointer("/status/artifact").is_some() {
+            return Ok(());
+        }
+        if let Some(status) = process.ended()? {
+            return Err(format!("`equate controllers` ended: {status}").into());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("the source is not ready: {}", found.data["status"]).into());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// A running `equate controllers` and its cluster.
@@ -103,41 +141,10 @@ struct Bench {
 }
 
 impl Bench {
-    async fn source(&self, url: &str, process: &mut Process) -> Outcome {
-        let sources = api(
-            &self.client,
-            "source.toolkit.fluxcd.io",
-            "v1",
-            "GitRepository",
-            HOME,
-        );
-        let source = object(json!({
-            "apiVersion": "source.toolkit.fluxcd.io/v1",
-            "kind": "GitRepository",
-            "metadata": { "name": "fleet" },
-            "spec": { "url": url, "interval": "1h", "ref": { "branch": "main" } },
-        }))?;
-        sources.create(&PostParams::default(), &source).await?;
-        let begun = Instant::now();
-        loop {
-            let found = sources.get("fleet").await?;
-            if found.data.pointer("/status/artifact").is_some() {
-                return Ok(());
-            }
-            if let Some(status) = process.ended()? {
-                return Err(format!("`equate controllers` ended: {status}").into());
-            }
-            if begun.elapsed() > PATIENCE {
-                return Err(format!("the source is not ready: {}", found.data["status"]).into());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
     async fn all(&self, process: &Process) -> Outcome {
         let kustomizations = self.kustomizations();
         let before = process.cpu().unwrap_or(f64::NAN);
-        let asked = requests(&self.client).await?;
+        let asked = requests(&self.client, &KINDS).await?;
         let begun = Instant::now();
         let ready = wait_for_ready(&kustomizations, self.count, None);
         let created = async {
@@ -164,7 +171,7 @@ impl Bench {
         );
         println!(
             "requests meanwhile, of everybody:{}",
-            difference(&asked, &requests(&self.client).await?)
+            difference(&asked, &requests(&self.client, &KINDS).await?)
         );
         Ok(())
     }
@@ -236,9 +243,12 @@ impl Bench {
     }
 
     async fn steady(&self, process: &Process, seconds: u64) -> Outcome {
-        let (before, cpu) = (requests(&self.client).await?, process.cpu().unwrap_or(f64::NAN));
+        let (before, cpu) = (
+            requests(&self.client, &KINDS).await?,
+            process.cpu().unwrap_or(f64::NAN),
+        );
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        let after = requests(&self.client).await?;
+        let after = requests(&self.client, &KINDS).await?;
         println!(
             "in {seconds} s of steady state: {:.2} s of our CPU; requests for our kinds and the objects:{}",
             process.cpu().unwrap_or(f64::NAN) - cpu,
@@ -253,7 +263,7 @@ impl Bench {
 }
 
 /// Creates the definitions and the namespaces, and waits for the default objects of each.
-async fn furnish(client: &Client, count: usize) -> Outcome {
+pub(super) async fn furnish(client: &Client, count: usize) -> Outcome {
     let definitions = Api::all_with(
         client.clone(),
         &ApiResource::from_gvk(&GroupVersionKind::gvk(
@@ -262,8 +272,8 @@ async fn furnish(client: &Client, count: usize) -> Outcome {
             "CustomResourceDefinition",
         )),
     );
-    for definition in [Kustomization::crd(), GitRepository::crd()] {
-        let definition = object(serde_json::to_value(definition)?)?;
+    for (_, definition) in equate_api::definitions::generate()? {
+        let definition = object(definition)?;
         definitions.create(&PostParams::default(), &definition).await?;
     }
     let namespaces: Api<DynamicObject> = Api::all_with(
@@ -341,7 +351,7 @@ async fn bare_loop(client: &Client, count: usize) -> Outcome {
     Ok(())
 }
 
-fn bare(number: usize) -> String {
+pub(super) fn bare(number: usize) -> String {
     format!("bare-{number:04}")
 }
 
@@ -433,7 +443,7 @@ fn kustomization(name: &str) -> Outcome<DynamicObject> {
     }))
 }
 
-fn object(value: Value) -> Outcome<DynamicObject> {
+pub(super) fn object(value: Value) -> Outcome<DynamicObject> {
     Ok(serde_json::from_value(value)?)
 }
 
@@ -441,7 +451,7 @@ fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-async fn wait_for(
+pub(super) async fn wait_for(
     objects: &Api<DynamicObject>,
     name: &str,
     passes: impl Fn(&DynamicObject) -> bool,
@@ -468,16 +478,8 @@ async fn wait_for(
     waited.map_err(|_elapsed| format!("{name} did not reach the expected state"))?
 }
 
-/// The API server's request counts for the kinds of this benchmark, by verb and kind.
-async fn requests(client: &Client) -> Outcome<Counters> {
-    const KINDS: [&str; 6] = [
-        "deployments",
-        "gitrepositories",
-        "ingresses",
-        "kustomizations",
-        "serviceaccounts",
-        "services",
-    ];
+/// The API server's request counts for these resources, by verb and resource.
+pub(super) async fn requests(client: &Client, kinds: &[&str]) -> Outcome<Counters> {
     let request = http::Request::get("/metrics").body(Vec::new())?;
     let page = read(&client.request_text(request).await?);
     let mut sums = Counters::new();
@@ -492,7 +494,7 @@ async fn requests(client: &Client) -> Outcome<Counters> {
         let (Some(verb), Some(kind)) = (label("verb"), label("resource")) else {
             continue;
         };
-        if KINDS.contains(&kind) && verb != "WATCH" {
+        if kinds.contains(&kind) && verb != "WATCH" {
             let part = label("subresource").filter(|part| !part.is_empty());
             let part = part.map_or_else(String::new, |part| format!("/{part}"));
             *sums.entry(format!("{verb} {kind}{part}")).or_default() += value;
@@ -502,7 +504,7 @@ async fn requests(client: &Client) -> Outcome<Counters> {
 }
 
 /// The increase: a line each, or that there was none.
-fn difference(before: &Counters, after: &Counters) -> String {
+pub(super) fn difference(before: &Counters, after: &Counters) -> String {
     let lines = after.keys().map(|name| (name, grown(before, after, name)));
     let lines: Vec<String> = lines
         .filter(|(_, count)| *count > 0.0)

@@ -10,6 +10,7 @@ mod helm;
 pub(crate) mod hostile;
 mod kustomize;
 pub(crate) mod process;
+mod releases;
 pub(crate) mod session;
 mod sources;
 mod steps;
@@ -30,7 +31,7 @@ pub(crate) struct Args {
 enum What {
     /// From git to cluster: start, commit to applied, drift to corrected, many Kustomizations
     Loop(LoopArgs),
-    /// Many Kustomizations on a real kube-apiserver, beside a bare loop of the same writes
+    /// Many Kustomizations or HelmReleases on a real kube-apiserver, beside a bare loop of the same writes
     Cluster(ClusterArgs),
     /// Hostile charts, each within a second and 200 MB; real ones beside Helm's engine
     Helm(helm::Args),
@@ -76,6 +77,12 @@ struct ClusterArgs {
     /// The number of Kustomizations, of four objects each
     #[arg(long, default_value_t = 1000)]
     kustomizations: usize,
+    /// HelmReleases instead of Kustomizations
+    #[arg(long)]
+    helm: bool,
+    /// The number of HelmReleases, of three objects each
+    #[arg(long, default_value_t = 200)]
+    releases: usize,
     /// The length of the steady state, in seconds
     #[arg(long, default_value_t = 60)]
     steady: u64,
@@ -105,6 +112,7 @@ struct LoopArgs {
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     match &args.what {
+        What::Cluster(args) if args.helm => releases::run(&binary(args.equate.as_deref())?, args),
         What::Cluster(args) => cluster::run(&binary(args.equate.as_deref())?, args),
         What::Helm(args) => helm::run(&binary(args.equate.as_deref())?, args),
         What::Hostile(args) => crate::hostile::bench(&binary(args.equate.as_deref())?, args),

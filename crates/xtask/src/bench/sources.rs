@@ -56,7 +56,11 @@ async fn steps(binary: &Path, args: &SourcesArgs) -> Outcome {
     command
         .args(["controllers", "--log-level", "error"])
         .args(["--storage-addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0"])
-        .args(["--metrics-addr", "127.0.0.1:0", "--egress-allow=127.0.0.0/8,::1/128"])
+        .args([
+            "--metrics-addr",
+            "127.0.0.1:0",
+            "--egress-allow=127.0.0.0/8,::1/128",
+        ])
         .arg(format!("--helm-index-max-size={}", 2 * args.index_mib * MIB))
         .arg("--kubeconfig")
         .arg(&kubeconfig)

@@ -43,6 +43,13 @@ pub(super) async fn finish(
     };
     let changed = match record(declared, &storage, &mut operation, &result, access).await {
         Ok(changed) => changed,
+        // the next run decides anew, from the records that are left
+        Err(StorageError::Gone) => {
+            tracing::warn!(release = %declared.key, "the record of an operation was deleted during it");
+            run.memory.records = None;
+            run.memory.this_run.has_looked = false;
+            return Ok(Acted::Unreported(Next::Backoff));
+        }
         Err(error) => {
             // all stages are done: the next run only stores the outcome
             tracing::warn!(release = %declared.key, %error, "cannot store the outcome of an operation");
