@@ -72,7 +72,8 @@ async fn steps(binary: &Path, args: &SourcesArgs) -> Outcome {
         controllers,
         interval: format!("{}s", args.interval),
     };
-    bench.registry(args).await?;
+    let registry = RegistryServer::start(RegistryOptions::default())?;
+    bench.registry(args, &registry).await?;
     bench.charts(args).await
 }
 
@@ -127,8 +128,7 @@ struct Bench {
 }
 
 impl Bench {
-    async fn registry(&self, args: &SourcesArgs) -> Outcome {
-        let registry = RegistryServer::start(RegistryOptions::default())?;
+    async fn registry(&self, args: &SourcesArgs, registry: &RegistryServer) -> Outcome {
         let layer = archive::of(&[("a.yaml", "a: 1\n")])?;
         let media_type = "application/vnd.cncf.flux.content.v1.tar+gzip";
         registry.artifact("apps/a", "1.0.0", &[(media_type, &layer)], &[]);
@@ -299,18 +299,26 @@ impl ChartServer {
     }
 }
 
+/// About the bytes of a version, as in the indexes of public repositories.
+const ENTRY_BYTES: usize = 1_220;
+
 /// An index of about this size, with these charts of many versions.
 fn index(bytes: usize, charts: usize) -> Result<String, std::fmt::Error> {
     let mut index = "apiVersion: v1\nentries:\n".to_owned();
     let text = "A chart of the benchmark with a description of the usual length. ".repeat(4);
-    let versions = bytes / charts.max(1) / (text.len() + 160);
+    let rest = (0..6)
+        .map(|number| format!("    - https://example.org/source/{number}/{}\n", "a".repeat(80)))
+        .collect::<String>();
+    let versions = bytes / charts.max(1) / ENTRY_BYTES;
     for chart in 0..charts {
         writeln!(index, "  c{chart}:")?;
         for version in 0..versions.max(1) {
             write!(
                 index,
                 "  - apiVersion: v2\n    name: c{chart}\n    version: 1.0.{version}\n    description: {text}\n    \
-                 created: \"2026-01-01T00:00:00Z\"\n    type: application\n    urls:\n    - c{chart}-1.0.{version}.tgz\n"
+                 created: \"2026-01-01T00:00:00Z\"\n    icon: https://example.org/{}\n    type: application\n    sources:\n{rest}    \
+                 urls:\n    - c{chart}-1.0.{version}.tgz\n",
+                "0".repeat(64)
             )?;
         }
     }
