@@ -32,6 +32,7 @@ mod http;
 mod managed_fields;
 mod openapi;
 mod pipeline;
+mod pod_security;
 mod policies;
 mod quota;
 mod random;

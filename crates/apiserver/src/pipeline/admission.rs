@@ -4,6 +4,7 @@ use super::meta::{deleting, meta_text};
 use super::{Api, Cx, Endpoint, Target, View};
 use crate::builtin::admission;
 use crate::builtin::service::{self, Claim};
+use crate::pod_security;
 use crate::policies;
 use crate::quota::{self, Charge, Measured};
 use crate::registry::SchemaSource;
@@ -270,7 +271,7 @@ impl Api {
         outcome
     }
 
-    /// Admission policies and webhooks; the pair is the object and its stored state.
+    /// Pod security, admission policies and webhooks; the pair is the object and its stored state.
     pub(super) async fn review(
         &self,
         view: &View,
@@ -286,7 +287,8 @@ impl Api {
             old,
             dry_run: cx.dry_run(),
         };
-        let mut warnings = policies::review(view, &request)?;
+        let mut warnings = object.map_or(Ok(Vec::new()), |object| pod_security(view, target, object, old))?;
+        warnings.extend(policies::review(view, &request)?);
         let outcome = webhooks::review(&self.webhooks, view, &request, &mut warnings).await;
         warnings.into_iter().for_each(|warning| cx.warn(warning));
         outcome
@@ -325,6 +327,52 @@ impl Api {
             Some(self.addresses.lock().await)
         } else {
             None
+        }
+    }
+}
+
+/// The plugin `PodSecurity`: refusals and warnings.
+fn pod_security(
+    view: &View,
+    target: &Target,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<Vec<String>, ApiError> {
+    let (group, plural) = (target.resource.group.as_str(), target.resource.plural.as_str());
+    let namespace = || {
+        let key = Key::new(&ResourceId::new("", "namespaces"), "", target.namespace.as_str());
+        view.snapshot.get(&key)
+    };
+    match (group, plural, target.endpoint) {
+        ("", "namespaces", Endpoint::Main) => {
+            let errors = pod_security::check_labels(object, old);
+            if !errors.is_empty() {
+                return Err(target.invalid(meta_text(object, "name"), &errors));
+            }
+            let Some(old) = old else {
+                return Ok(Vec::new());
+            };
+            let name = meta_text(object, "name");
+            let pods = view.snapshot.list(&ResourceId::new("", "pods"), Some(name));
+            let pods = pods.map(|(_, entry)| entry.object());
+            Ok(pod_security::check_existing(object, old, pods))
+        }
+        ("", "pods", Endpoint::Main | Endpoint::Other("ephemeralcontainers" | "resize")) => {
+            let Some(namespace) = namespace() else {
+                return Ok(Vec::new());
+            };
+            pod_security::check_pod(namespace.object(), object, old)
+                .map_err(|why| ApiError::forbidden(&target.group_resource(), meta_text(object, "name"), why))
+        }
+        _ => {
+            let path = pod_security::template_path(group, plural);
+            let (Endpoint::Main, Some(path)) = (target.endpoint, path) else {
+                return Ok(Vec::new());
+            };
+            let Some(namespace) = namespace() else {
+                return Ok(Vec::new());
+            };
+            Ok(pod_security::check_template(namespace.object(), object, path))
         }
     }
 }

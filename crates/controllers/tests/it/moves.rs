@@ -134,10 +134,13 @@ async fn check(from: &str, to: &str, specs: [Value; 2], meanwhile: Meanwhile) {
             .await;
         assert_eq!(said(&status, ConditionType::OwnershipConflict), "", "{what}");
         let events = session.events(name).await;
-        assert!(
-            !events.iter().any(|event| event.contains("OwnershipConflict")),
-            "{what}: {events:?}"
-        );
+        if events.iter().any(|event| event.contains("OwnershipConflict")) {
+            let other = if name == from { to } else { from };
+            panic!(
+                "{what}: {name}: {events:?}; {other}: {:?}",
+                session.events(other).await
+            );
+        }
     }
     if meanwhile == Meanwhile::Nothing {
         // one build for each change, also of the one that waited

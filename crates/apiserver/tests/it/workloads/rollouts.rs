@@ -216,6 +216,30 @@ async fn refused_pods_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_that_violate_the_namespaces_level_are_refused() {
+    let world = world().await;
+    let level =
+        |level: Value| json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": level } } });
+    let namespace = "/api/v1/namespaces/wl";
+    world.0.done("PATCH", namespace, level(json!("baseline"))).await;
+    let spec = json!({ "template": { "spec": { "hostPID": true } } });
+    world
+        .create("deployments", workload("deployments", "web", spec))
+        .await;
+    seconds(30).await;
+    let web = world.get("deployments", "web").await;
+    assert_eq!(condition(&web, "ReplicaFailure"), "True FailedCreate");
+    let refusal = "is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostPID=true)";
+    let events = world.events().await;
+    assert!(events.iter().any(|event| event.contains(refusal)), "{events:#?}");
+
+    world.0.done("PATCH", namespace, level(Value::Null)).await;
+    // the controller tries again with a growing interval
+    seconds(60).await;
+    assert_eq!(counts(&world.get("deployments", "web").await), [1; 4]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn orphaned_replica_set_is_adopted() {
     let world = world().await;
     world
