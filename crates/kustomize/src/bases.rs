@@ -182,7 +182,8 @@ impl Build<'_, '_> {
             }));
         }
         let mut below = Accumulated::empty(&self.loader.budget);
-        self.kustomize(&base, &mut below)?;
+        let built = self.kustomize(&base, &mut below);
+        built.map_err(|error| error.included_from(place.clone()))?;
         self.visited.pop();
         let schema = self.schema.get();
         let absorbed = so_far.resources.append_all(below.resources.into_items(), schema);
@@ -217,7 +218,8 @@ impl Build<'_, '_> {
                     kind: component.fields.kind,
                 }));
             }
-            self.kustomize(&component, so_far)?;
+            let built = self.kustomize(&component, so_far);
+            built.map_err(|error| error.included_from(place))?;
             self.visited.pop();
         }
         Ok(())
@@ -249,12 +251,13 @@ impl Build<'_, '_> {
                 root: directory.to_owned(),
             }));
         };
-        let mut base = kustomization::read(self.loader, directory, &name)?;
+        let included = |error: BuildError| error.included_from(place);
+        let mut base = kustomization::read(self.loader, directory, &name).map_err(included.clone())?;
         base.provenance = match way {
             DirectoryReference::Path(above) => above.provenance.clone(),
             DirectoryReference::Url(repository) => Some(Arc::new(Provenance::new(repository))),
         };
-        base.refuse_empty()?;
+        base.refuse_empty().map_err(included.clone())?;
         let url = match way {
             DirectoryReference::Path(_) => None,
             DirectoryReference::Url(repository) => Some(repository.raw().to_owned()),
@@ -264,7 +267,7 @@ impl Build<'_, '_> {
             url,
             namespace: base.fields.namespace.clone(),
         });
-        self.choose_schema(&base)?;
+        self.choose_schema(&base).map_err(included)?;
         Ok(base)
     }
 

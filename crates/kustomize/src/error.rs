@@ -9,6 +9,7 @@ use crate::secrets::SecretError;
 use crate::tree::ReadError;
 use equate_manifest::patch::json::{ApplyError, PatchError};
 use equate_manifest::yaml;
+use std::error::Error as _;
 use std::fmt;
 
 /// A place in a file of the tree.
@@ -67,6 +68,8 @@ pub struct BuildError {
     pub place: Place,
     /// The fault.
     pub fault: Box<Fault>,
+    /// The entries of `resources`, `bases` and `components` that led to the file, innermost first.
+    pub included_from: Vec<Place>,
     /// Lines kustomize would have printed to standard error before the failure.
     pub warnings: Vec<String>,
 }
@@ -74,30 +77,51 @@ pub struct BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.place.line == 0 && self.fault.names_place(&self.place.path) {
-            return self.fault.fmt(f);
+            self.fault.fmt(f)?;
+        } else {
+            write!(f, "{}: {}", self.place, self.fault)?;
         }
-        write!(f, "{}: {}", self.place, self.fault)
+        // the causes belong to the fault: they come before the entries
+        let mut cause = self.cause().filter(|_| !self.included_from.is_empty());
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        for (index, place) in self.included_from.iter().enumerate() {
+            if index == INCLUDED_FROM_MAX {
+                return write!(f, ", and {} more", self.included_from.len() - index);
+            }
+            f.write_str(if index == 0 { "; included from " } else { ", from " })?;
+            place.fmt(f)?;
+        }
+        Ok(())
     }
 }
 
+/// The entries that a message shows.
+const INCLUDED_FROM_MAX: usize = 8;
+
 impl std::error::Error for BuildError {
-    /// The fault's cause: the fault itself is in the text.
+    /// The fault's cause, unless it is in the text, as the fault is.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause().filter(|_| self.included_from.is_empty())
+    }
+}
+
+impl BuildError {
+    fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.fault {
             Fault::Accumulate { directory, .. } => directory.source(),
             fault => fault.source(),
         }
     }
-}
 
-impl BuildError {
     /// Rewrites paths relative to a directory of the tree, for a tree that is a whole file system. Paths
     /// quoted from a kustomization stay as written.
     #[must_use]
     pub fn with_paths_relative_to(mut self, directory: &str) -> Self {
         let rewrite = |path: &mut String| *path = path::relative(directory, path);
-        rewrite(&mut self.place.path);
-        self.fault.rewrite_paths(&rewrite);
+        self.rewrite_paths(&rewrite);
         self
     }
 
@@ -110,8 +134,19 @@ impl BuildError {
                 path.insert_str(0, tree);
             }
         };
-        rewrite(&mut self.place.path);
-        self.fault.rewrite_paths(&rewrite);
+        self.rewrite_paths(&rewrite);
+        self
+    }
+
+    fn rewrite_paths(&mut self, rewrite: &dyn Fn(&mut String)) {
+        let places = self.included_from.iter_mut().chain([&mut self.place]);
+        places.for_each(|place| rewrite(&mut place.path));
+        self.fault.rewrite_paths(rewrite);
+    }
+
+    /// Adds the entry that led to the file of this error.
+    pub(crate) fn included_from(mut self, entry: Place) -> Self {
+        self.included_from.push(entry);
         self
     }
 
@@ -123,6 +158,7 @@ impl BuildError {
                 column: error.column,
             },
             fault: Box::new(Fault::Yaml(error.fault)),
+            included_from: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -587,6 +623,14 @@ pub enum FieldProblem {
     NotScalar(&'static str),
     #[error("cannot set or create an empty field name")]
     EmptyName,
+    #[error("wrong node kind: expected SequenceNode but got MappingNode")]
+    NotList,
+    #[error("array index {0} cannot be negative")]
+    NegativeIndex(i64),
+    #[error("wildcard is not supported in PathGetter")]
+    Wildcard,
+    #[error("list path element must contain fieldName=fieldValue for element to match")]
+    ElementSyntax,
     #[error("node must be a scalar, sequence or map")]
     Reference,
     #[error("invalid value type expect a string")]

@@ -424,6 +424,7 @@ pub(crate) fn at(place: Place) -> impl FnOnce(Fault) -> BuildError {
     move |fault| BuildError {
         place,
         fault: Box::new(fault),
+        included_from: Vec::new(),
         warnings: Vec::new(),
     }
 }

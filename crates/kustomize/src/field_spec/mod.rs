@@ -263,9 +263,7 @@ fn visit_map(
         Some(name) => (name, true),
         None => (segment.as_str(), false),
     };
-    if name.is_empty() {
-        return Err(FieldProblem::EmptyName);
-    }
+    check_name(name)?;
     let created = match creates {
         Creation::Nothing => None,
         _ if demands_list => None,
@@ -289,6 +287,25 @@ fn visit_map(
         },
     };
     visit(field, rest, creates, budget, indexes, change)
+}
+
+/// Refuses the names with which kustomize selects items of a list: a map has no such field, and a list is
+/// entered without a segment.
+fn check_name(name: &str) -> Result<(), FieldProblem> {
+    match name {
+        "" => Err(FieldProblem::EmptyName),
+        "-" => Err(FieldProblem::NotList),
+        "*" => Err(FieldProblem::Wildcard),
+        _ if name.starts_with('[') && name.ends_with(']') => match name.contains('=') {
+            true => Err(FieldProblem::NotList),
+            false => Err(FieldProblem::ElementSyntax),
+        },
+        _ => match name.parse::<i64>() {
+            Ok(0..) => Err(FieldProblem::NotList),
+            Ok(index) => Err(FieldProblem::NegativeIndex(index)),
+            Err(_) => Ok(()),
+        },
+    }
 }
 
 pub(crate) fn set_entry(value: &mut Value, key: &str, text: &str) -> Result<bool, FieldProblem> {
@@ -349,21 +366,52 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_path_through_a_scalar_is_an_error() {
-        let Value::Object(map) = json!({"kind": "K", "metadata": {"name": "n"}, "a": 1}) else {
+    fn refusal(path: &str, create: bool) -> Option<String> {
+        let object =
+            json!({"kind": "K", "metadata": {"name": "n"}, "a": 1, "b": {"0": "x"}, "c": [{"d": 1}]});
+        let Value::Object(map) = object else {
             panic!("no object");
         };
         let mut resource = Resource::new(map, crate::Origin::default());
-        let spec = FieldSpec::new("", "", "", "a/b", false);
-        let error = spec
-            .visit(&mut resource, Creation::Nothing, &Budget::default(), &mut |_| {
-                Ok(())
-            })
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "considering field 'a/b' of object K.[noVer].[noGrp]/n.[noNs]: expected sequence or mapping node"
-        );
+        let spec = FieldSpec::new("", "", "", path, create);
+        let budget = Budget::default();
+        let visited = spec.visit(&mut resource, Creation::Scalar, &budget, &mut |_| Ok(()));
+        visited.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_path_through_a_scalar_is_an_error() {
+        let of = "of object K.[noVer].[noGrp]/n.[noNs]";
+        let expected = format!("considering field 'a/b' {of}: expected sequence or mapping node");
+        assert_eq!(refusal("a/b", false), Some(expected));
+    }
+
+    #[test]
+    fn selectors_of_items_are_refused_in_maps() {
+        let of = "of object K.[noVer].[noGrp]/n.[noNs]";
+        let not_list = "wrong node kind: expected SequenceNode but got MappingNode";
+        for (path, problem) in [
+            ("b/0", not_list),
+            ("b/+1", not_list),
+            ("b/-", not_list),
+            ("c/-/d", not_list),
+            ("c/0/d", not_list),
+            ("c/[d=1]", not_list),
+            ("c/[d=1]/d", not_list),
+            (
+                "c/[d]/d",
+                "list path element must contain fieldName=fieldValue for element to match",
+            ),
+            ("b/*", "wildcard is not supported in PathGetter"),
+            ("c/*/d", "wildcard is not supported in PathGetter"),
+            ("b/-1", "array index -1 cannot be negative"),
+        ] {
+            let expected = format!("considering field '{path}' {of}: {problem}");
+            assert_eq!(refusal(path, false), Some(expected.clone()), "{path}");
+            assert_eq!(refusal(path, true), Some(expected), "{path}, created");
+        }
+        // not reached
+        assert_eq!(refusal("e/0", false), None);
+        assert_eq!(refusal("b/0x1", false), None);
     }
 }

@@ -6,7 +6,7 @@
 //! Changes and errors are the same as with one walk per specification. Where they could differ, the walks
 //! stay separate: one path is a prefix of another, only one requires a list, or only one creates its field.
 
-use super::{Creation, FieldSpec};
+use super::{Creation, FieldSpec, check_name};
 use crate::budget::Budget;
 use crate::error::{Fault, FieldProblem};
 use crate::resource::Resource;
@@ -137,7 +137,7 @@ fn branch<'b, 's>(
         Some(found) if branches[found].demands_list != demands_list => return None,
         Some(found) => found,
         // an error, but only where the walk gets this far
-        None if name.is_empty() => return None,
+        None if check_name(name).is_err() => return None,
         None => {
             branches.push(Branch {
                 name,
@@ -366,6 +366,9 @@ mod tests {
                 (&["a/c[]/x", "+a/c/y"], false),
                 (&["a//x", "d/e"], false),
                 (&["a/[]", "d/e"], false),
+                (&["a/0", "d/e"], false),
+                (&["a/c/[x=1]/x", "d/e"], false),
+                (&["a/*/x", "d/e"], false),
             ] {
                 check(paths, is_tree, object);
             }

@@ -256,6 +256,7 @@ fn chart_errors_name_their_place() {
             "base/kustomization.yaml:3:3: chart name cannot be empty",
         ),
     ] {
+        let expected = format!("{expected}; included from top/kustomization.yaml:3:13");
         assert_eq!(built(base), expected, "{base}");
     }
 }

@@ -154,7 +154,10 @@ fn paths_are_rewritten_in_messages() {
         ("d/x", ""),
     ]);
     for (dir, expected) in [
-        ("./a", "fleet@v1:b/x.yaml:1:1: unclosed bracket '{'"),
+        (
+            "./a",
+            "fleet@v1:b/x.yaml:1:1: unclosed bracket '{'; included from fleet@v1:a/kustomization.yaml:1:13",
+        ),
         (
             "c",
             "fleet@v1:c/kustomization.yaml:1:13: security; file 'fleet@v1:b/x.yaml' is not in or below 'fleet@v1:c'",
@@ -354,7 +357,8 @@ fn cycles_are_errors() {
     ];
     assert_eq!(
         failure(&files, &Options::default()),
-        "a/kustomization.yaml:1:13: cycle detected: candidate root 'k' contains visited root 'k'"
+        "a/kustomization.yaml:1:13: cycle detected: candidate root 'k' contains visited root 'k'; included from \
+         k/kustomization.yaml:1:13"
     );
     let files = [
         ("k/kustomization.yaml", "resources: [..]\n"),
@@ -381,7 +385,7 @@ fn limits_are_errors_that_name_them() {
     };
     check(
         &|limits| limits.files_max = 2,
-        "b/kustomization.yaml: the build reads more than 2 files",
+        "b/kustomization.yaml: the build reads more than 2 files; included from k/kustomization.yaml:1:21",
     );
     check(
         &|limits| limits.bytes_max = 30,
@@ -549,9 +553,10 @@ fn bases_that_double_are_refused() {
     options.limits.kustomizations_max = 2_000;
     let found = failure(&all, &options);
     assert!(
-        found.ends_with(
-            ": the build uses more than 2000 kustomizations: bases that list bases more than once multiply them"
-        ),
+        found.contains(
+            ": the build uses more than 2000 kustomizations: bases that list bases more than once multiply them; \
+             included from "
+        ) && found.ends_with(", and 20 more"),
         "{found}"
     );
 }

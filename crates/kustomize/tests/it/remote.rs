@@ -176,23 +176,23 @@ fn remote_resources_are_built() {
         // nothing leads out of a repository or above the directory being built
         (
             "resources: ['https://h.example/o/base//out?ref=v1']\n",
-            "https://h.example/o/base@v1//out/kustomization.yaml:1:13: security; bases in kustomizations found in cloned git repos must be within the repo, but base '../../x' is outside 'https://h.example/o/base@v1'",
+            "https://h.example/o/base@v1//out/kustomization.yaml:1:13: security; bases in kustomizations found in cloned git repos must be within the repo, but base '../../x' is outside 'https://h.example/o/base@v1'; included from k/kustomization.yaml:1:13",
         ),
         (
             "resources: ['https://h.example/o/base//file?ref=v1']\n",
-            "https://h.example/o/base@v1//file/kustomization.yaml:1:13: security; file 'https://h.example/o/base@v1//app/a.yaml' is not in or below 'https://h.example/o/base@v1//file'",
+            "https://h.example/o/base@v1//file/kustomization.yaml:1:13: security; file 'https://h.example/o/base@v1//app/a.yaml' is not in or below 'https://h.example/o/base@v1//file'; included from k/kustomization.yaml:1:13",
         ),
         (
             "resources: ['https://h.example/o/base//link?ref=v1']\n",
-            "https://h.example/o/base@v1//link/kustomization.yaml:1:13: security; 'away' is not read: the symbolic link 'https://h.example/o/base@v1//link/away' leads out of the source",
+            "https://h.example/o/base@v1//link/kustomization.yaml:1:13: security; 'away' is not read: the symbolic link 'https://h.example/o/base@v1//link/away' leads out of the source; included from k/kustomization.yaml:1:13",
         ),
         (
             "resources: ['https://h.example/o/base//again?ref=v1']\n",
-            "https://h.example/o/base@v1//again/kustomization.yaml:1:13: cycle detected: URI 'https://h.example/o/base//again?ref=v1' referenced by previous URI 'https://h.example/o/base//again?ref=v1'",
+            "https://h.example/o/base@v1//again/kustomization.yaml:1:13: cycle detected: URI 'https://h.example/o/base//again?ref=v1' referenced by previous URI 'https://h.example/o/base//again?ref=v1'; included from k/kustomization.yaml:1:13",
         ),
         (
             "resources: ['https://h.example/o/base//round?ref=v1']\n",
-            "https://h.example/o/base@v1//round/kustomization.yaml:1:13: cycle detected: URI 'https://h.example/o/base//back?ref=v1' referenced by previous URI 'https://h.example/o/base//back?ref=v1'",
+            "https://h.example/o/base@v1//round/kustomization.yaml:1:13: cycle detected: URI 'https://h.example/o/base//back?ref=v1' referenced by previous URI 'https://h.example/o/base//back?ref=v1'; included from https://h.example/o/base@v1//back/kustomization.yaml:1:13, from https://h.example/o/base@v1//round/kustomization.yaml:1:13, from k/kustomization.yaml:1:13",
         ),
     ] {
         let found = built(kustomization, &[], &world());
@@ -230,7 +230,7 @@ fn fetched_kustomization_cannot_read_local_repositories() {
         assert_eq!(
             built("resources: ['https://h.example/o/hostile']\n", &[], &world),
             format!(
-                "https://h.example/o/hostile//kustomization.yaml:1:{column}: security; file:///srv/me/fleet//app is a local directory, and 'https://h.example/o/hostile', which refers to it, came over the network"
+                "https://h.example/o/hostile//kustomization.yaml:1:{column}: security; file:///srv/me/fleet//app is a local directory, and 'https://h.example/o/hostile', which refers to it, came over the network; included from k/kustomization.yaml:1:13"
             )
         );
         assert!(!world.asked.borrow().contains(&"file:///srv/me/fleet".to_owned()));

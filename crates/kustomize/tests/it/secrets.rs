@@ -58,7 +58,10 @@ fn built(files: &[(&str, &str)]) -> String {
         }
         Err(error) => {
             assert!(error.fault.decryption_fault().is_some() && error.place != Place::default());
-            format!("{error}: {}", std::error::Error::source(&error).unwrap())
+            match std::error::Error::source(&error) {
+                Some(cause) => format!("{error}: {cause}"),
+                None => error.to_string(),
+            }
         }
     }
 }
@@ -109,7 +112,8 @@ fn failed_decryption_names_its_file() {
         ),
         (
             "resources: [base]\n",
-            "top/base/kustomization.yaml:2:3: 'b.bin' cannot be decrypted: sealed for another",
+            "top/base/kustomization.yaml:2:3: 'b.bin' cannot be decrypted: sealed for another; included from \
+             top/kustomization.yaml:1:13",
         ),
         (
             "resources: [o.yaml]\n",
