@@ -1,8 +1,8 @@
 //! Pushes new objects and refs to a remote, as one compare-and-swap.
 //!
 //! The remote's list of refs comes first: a branch that is not at the expected commit costs no upload. The
-//! remote compares again when it moves the refs. Its words are shown to the user and never decide anything:
-//! after a refusal the refs are listed again, and they say whether the branch moved.
+//! remote compares again when it moves the refs. After a refusal the refs are listed again: they say whether
+//! the branch moved, not the remote's words, which are for the user.
 
 use std::io::{Read as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +31,8 @@ pub(crate) struct RefUpdate {
 pub(crate) enum Pushed {
     /// All refs moved.
     Done,
+    /// A ref is not at the expected commit, so nothing was sent.
+    Moved,
     /// The remote refused a ref, with its words.
     Refused(String),
 }

@@ -22,6 +22,8 @@ use crate::{
 
 /// The most tips that a change is made for.
 const ATTEMPTS_MAX: usize = 60;
+/// The most refusals in a row because another push holds a ref. A lock that a killed process left stays.
+const LOCKED_MAX: usize = 10;
 /// The most commits on top of ours in which it is looked for.
 const ABOVE_MAX: usize = 1_000;
 /// The most commits that a fetch says it has.
@@ -134,6 +136,7 @@ impl WritableRepository {
         mut make: impl FnMut(&Commit) -> Result<Option<Draft>, E>,
     ) -> Result<Written, ChangeError<E>> {
         let reference = format!("refs/heads/{}", upstream.branch);
+        let mut locked = 0;
         for attempt in 1..=ATTEMPTS_MAX {
             let notes = "refs/notes/equate";
             let tips = self.tips(mirrors, remote, upstream, notes)?;
@@ -163,6 +166,10 @@ impl WritableRepository {
                         attempts: attempt,
                     });
                 }
+                Ok(Pushed::Moved) => {
+                    back_off(attempt);
+                    continue;
+                }
                 Ok(Pushed::Refused(words)) => (words, None),
                 Err(error) => (String::new(), Some(error)),
             };
@@ -187,7 +194,8 @@ impl WritableRepository {
                 });
             }
             let moved = now.branch != tips.branch || now.notes != tips.notes;
-            if !moved && !is_lock(&words) {
+            locked = if moved { 0 } else { locked + 1 };
+            if !moved && (!is_lock(&words) || locked > LOCKED_MAX) {
                 return Err(ChangeError::Refused {
                     place: upstream.place(),
                     branch: upstream.branch.clone(),
@@ -271,8 +279,10 @@ impl WritableRepository {
                 tips
             }
             None => {
+                let known = [self.find(&upstream.tracking), self.find(&upstream.notes)];
+                let known: Vec<ObjectId> = known.into_iter().flatten().collect();
                 let found = mirrors.with_credentials(remote, |remote| {
-                    self.fetch_tips(mirrors, remote, &reference, notes)
+                    self.fetch_tips(mirrors, remote, (&reference, notes), &known)
                 })?;
                 found.ok_or_else(missing)?
             }
@@ -294,12 +304,13 @@ impl WritableRepository {
         Ok(tips)
     }
 
+    /// `known` are the last tips: a clone may have too many refs to offer them all.
     fn fetch_tips(
         &self,
         mirrors: &Mirrors,
         remote: &Remote,
-        reference: &str,
-        notes: &str,
+        (reference, notes): (&str, &str),
+        known: &[ObjectId],
     ) -> Result<Option<Tips>, FetchError> {
         let mut session = mirrors.session(Service::UploadPack, remote)?;
         let Some(branch) = session.advertised(reference)? else {
@@ -313,7 +324,7 @@ impl WritableRepository {
             if wants.is_empty() {
                 return Ok(());
             }
-            let mut haves: Vec<ObjectId> = Vec::new();
+            let mut haves = known.to_vec();
             if let Ok(references) = repository.references()
                 && let Ok(all) = references.all()
             {
@@ -345,7 +356,7 @@ impl WritableRepository {
             let mut session = mirrors.session(Service::ReceivePack, remote)?;
             for update in updates {
                 if session.advertised(&update.name)? != update.old {
-                    return Ok(Pushed::Refused("it moved".to_owned()));
+                    return Ok(Pushed::Moved);
                 }
             }
             push_all(&mut session, updates, made)
@@ -387,9 +398,16 @@ fn push_to_directory(directory: &Path, updates: &[RefUpdate], made: &Made) -> Re
     })
 }
 
-/// A ref that another push holds is no refusal.
+/// Whether another push holds a ref, in the words of git and gix: the protocol has no code for it. The words
+/// of hooks and forges, such as "blocked" or "locked branch", are refusals.
 fn is_lock(words: &str) -> bool {
-    words.contains("lock") || words.contains("it moved")
+    let own = [
+        "cannot lock ref",
+        "failed to lock",
+        "failed to update ref",
+        "lock could not be obtained",
+    ];
+    own.iter().any(|own| words.contains(own))
 }
 
 /// Copies a commit, its history and everything they name.
@@ -476,7 +494,24 @@ impl Mirrors {
 
 #[cfg(test)]
 mod tests {
-    use super::ssh_url;
+    use super::{is_lock, ssh_url};
+
+    #[test]
+    fn only_held_refs_are_tried_again() {
+        for words in [
+            "refs/heads/main failed to update ref",
+            "refs/heads/main cannot lock ref 'refs/heads/main': is at 1 but expected 2",
+            "A lock could not be obtained for reference \"refs/heads/main\"",
+        ] {
+            assert!(is_lock(words), "{words}");
+        }
+        for words in [
+            "refs/heads/main pre-receive hook declined: blocked by policy",
+            "refs/heads/main protected branch hook declined: Cannot change this locked branch",
+        ] {
+            assert!(!is_lock(words), "{words}");
+        }
+    }
 
     #[test]
     fn short_ssh_urls_become_urls() {
