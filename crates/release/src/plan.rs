@@ -14,7 +14,7 @@ use crate::overlay::{Files, Overlay};
 use crate::record::{FORMAT, Intent, Record, RecordChange, versions};
 use crate::rules::{self, Actor, Arrival, Case, Health, Verdict};
 use bytes::Bytes;
-use equate_kustomize::{EntryKind, Tree};
+use equate_kustomize::{EntryKind, Stat, Tree};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -294,12 +294,14 @@ pub fn config(tree: &dyn Tree) -> Result<Config, PlanError> {
 /// A file is no hold.
 pub fn holds(tree: &dyn Tree) -> Result<Vec<Hold>, PlanError> {
     let mut holds = Vec::new();
-    for (environment, stat) in tree.list(hold::DIRECTORY).unwrap_or_default() {
+    let (parent, _) = hold::DIRECTORY.split_once('/').unwrap_or_default();
+    listed(tree, parent)?;
+    for (environment, stat) in listed(tree, hold::DIRECTORY)? {
         if stat.kind != EntryKind::Directory {
             continue;
         }
         let directory = format!("{}/{environment}", hold::DIRECTORY);
-        for (name, _) in tree.list(&directory).unwrap_or_default() {
+        for (name, _) in listed(tree, &directory)? {
             let path = format!("{directory}/{name}");
             let Some(service) = name.strip_suffix(".yaml") else {
                 continue;
@@ -310,6 +312,21 @@ pub fn holds(tree: &dyn Tree) -> Result<Vec<Hold>, PlanError> {
         }
     }
     Ok(holds)
+}
+
+/// The entries of a directory, none if it does not exist. One that cannot be read is an error: it may have holds.
+fn listed(tree: &dyn Tree, path: &str) -> Result<Vec<(String, Stat)>, ConfigError> {
+    match (tree.list(path), tree.stat(path)) {
+        (Some(entries), _) => Ok(entries),
+        (None, Some(stat)) if stat.kind == EntryKind::Directory => Err(ConfigError {
+            path: path.to_owned(),
+            line: 1,
+            column: 1,
+            problem: "the directory cannot be read from the repository".to_owned(),
+            hint: "check the clone with `git fsck`, or clone again without a filter".to_owned(),
+        }),
+        (None, _) => Ok(Vec::new()),
+    }
 }
 
 fn text(tree: &dyn Tree, path: &str, bytes_max: usize) -> Result<Option<String>, ConfigError> {

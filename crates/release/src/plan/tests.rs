@@ -4,6 +4,7 @@ use crate::history::{Commit, Entry};
 use crate::overlay::Memory;
 use crate::record::Intent;
 use crate::rules::{Actor, Health};
+use equate_kustomize::{ReadError, Stat, Tree};
 use jiff::Timestamp;
 
 const NOW: &str = "2026-11-25T12:00:00Z";
@@ -287,4 +288,31 @@ fn hold_is_a_file() {
     let plan = plan.unwrap();
     assert_eq!(plan.files.len(), 2);
     assert_eq!(plan.record.subject(), "hold cart in prod-eu, prod-us");
+}
+
+/// A tree of a clone that lacks a directory.
+struct Lacking(Memory, &'static str);
+
+impl Tree for Lacking {
+    fn stat(&self, path: &str) -> Option<Stat> {
+        self.0.stat(path)
+    }
+
+    fn list(&self, dir: &str) -> Option<Vec<(String, Stat)>> {
+        self.0.list(dir).filter(|_| dir != self.1)
+    }
+
+    fn read(&self, path: &str) -> Result<bytes::Bytes, ReadError> {
+        self.0.read(path)
+    }
+}
+
+#[test]
+fn a_directory_of_holds_that_cannot_be_read_is_an_error() {
+    let tree = Memory::default().with(".equate/holds/prod-eu/checkout.yaml", "reason: x\nby: Mia\n");
+    assert_eq!(super::holds(&tree).unwrap().len(), 1);
+    for directory in [".equate", ".equate/holds", ".equate/holds/prod-eu"] {
+        let error = super::holds(&Lacking(tree.clone(), directory)).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("{directory}:")), "{error}");
+    }
 }
