@@ -48,7 +48,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run an embedded cluster on this machine and reconcile it with a git repository.
     Up(up::Args),
-    /// Run the controllers that reconcile sources and Kustomizations in a cluster.
+    /// Run the controllers that reconcile sources, Kustomizations and HelmReleases in a cluster.
     Controllers(Box<controllers::Args>),
     /// Install Equate's controllers in a cluster, in place of Flux's or beside them.
     Install(install::Args),

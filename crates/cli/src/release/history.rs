@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
   # Show the last changes of a service in production
   equate history checkout --env prod-eu
   # Show the last 50 changes of all services as JSON
-  equate history -n 50 -o json")]
+  equate history -c 50 -o json")]
 pub(crate) struct Args {
     /// Services (default: all).
     #[arg(value_name = "SERVICE")]
