@@ -236,8 +236,8 @@ impl Cluster {
                 None => return Ok(found),
             }
         }
-        Err(ApplyError::AnswerSize {
-            limit: PAGES_MAX * limit,
+        Err(ApplyError::ListSize {
+            max: PAGES_MAX * limit,
         })
     }
 

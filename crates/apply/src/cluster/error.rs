@@ -177,6 +177,12 @@ pub enum ApplyError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// A list has too many objects.
+    #[error("a list has more than {max} objects; remove some of them")]
+    ListSize {
+        /// The limit.
+        max: usize,
+    },
     /// Its deletion is in progress. Once it is gone, the object can be created.
     #[error("its deletion has not finished, so it cannot be created anew{}", Finalizers(.finalizers))]
     StillThere {
@@ -234,7 +240,7 @@ impl ApplyError {
             Self::Server { .. } => "ServerError",
             Self::Refused { .. } => "Refused",
             Self::Unreachable(_) | Self::Timeout { .. } | Self::NotTried => "Unreachable",
-            Self::Answer(_) | Self::AnswerSize { .. } => "BadAnswer",
+            Self::Answer(_) | Self::AnswerSize { .. } | Self::ListSize { .. } => "BadAnswer",
             Self::StillThere { .. } => "StillThere",
             Self::NotGiven => "NotGiven",
         }
@@ -270,6 +276,7 @@ impl ApplyError {
             | Self::Refused { .. }
             | Self::Answer(_)
             | Self::AnswerSize { .. }
+            | Self::ListSize { .. }
             | Self::StillThere { .. }
             | Self::NotGiven => Retry::OnChange,
         }
@@ -302,6 +309,7 @@ impl ApplyError {
             | Self::Timeout { .. }
             | Self::Answer(_)
             | Self::AnswerSize { .. }
+            | Self::ListSize { .. }
             | Self::StillThere { .. }
             | Self::NotTried
             | Self::NotGiven => {}
