@@ -1,6 +1,7 @@
 //! Composes the artifacts, publishes them, and writes the ExternalArtifacts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use equate_api::extensions::GeneratedArtifact;
 use equate_api::meta::Reason;
@@ -59,10 +60,12 @@ pub(super) async fn publish(
     for (alias, source) in &sources {
         trees.insert(alias.clone(), tree(cx, declared, source).await?);
     }
-    let made = composed(cx, declared, trees).await?;
+    let trees = Arc::new(trees);
     let mut inventory = Vec::new();
-    for (wanted, tree) in made {
+    // one by one, as upstream: each composed tree has an open file with all its content
+    for wanted in expanded(cx, declared, &trees).await? {
         let name = wanted.artifact.name.clone();
+        let tree = composed(cx, declared, &wanted, &trees).await?;
         let is_own = live.contains_key(&name);
         let stored = external(cx, declared, &wanted, tree, &sources, is_own).await;
         let stored = stored.map_err(|why| reconcile(format!("{name} reconcile failed: {why}")))?;
@@ -114,32 +117,43 @@ async fn tree(
     })
 }
 
+type Trees = Arc<BTreeMap<String, Tree>>;
+
+fn internal() -> Failure {
+    build("internal error; see the controller's log".to_owned())
+}
+
+/// The artifacts to make.
+async fn expanded(
+    cx: &ArtifactGenerators,
+    declared: &Declared,
+    trees: &Trees,
+) -> Result<Vec<Wanted>, Failure> {
+    let (artifacts, pattern) = (declared.artifacts.clone(), declared.pattern.clone());
+    let trees = Arc::clone(trees);
+    let expanding = cx.kit.processors.run(&declared.key.namespace, move || {
+        captures::wanted(&artifacts, pattern.as_deref(), &trees)
+    });
+    let expanded = expanding.done().await.map_err(|_| internal())?;
+    expanded.map_err(|why| {
+        let message = format!("failed to expand path pattern: {why}");
+        Failure::stalled(Reason::BuildFailed, message)
+    })
+}
+
 async fn composed(
     cx: &ArtifactGenerators,
     declared: &Declared,
-    trees: BTreeMap<String, Tree>,
-) -> Result<Vec<(Wanted, Tree)>, Failure> {
-    let (artifacts, pattern) = (declared.artifacts.clone(), declared.pattern.clone());
-    let storage = cx.kit.storage.clone();
+    wanted: &Wanted,
+    trees: &Trees,
+) -> Result<Tree, Failure> {
+    let (artifact, trees, storage) = (wanted.artifact.clone(), Arc::clone(trees), cx.kit.storage.clone());
     let composing = cx.kit.processors.run(&declared.key.namespace, move || {
-        let wanted = captures::wanted(&artifacts, pattern.as_deref(), &trees);
-        let wanted = wanted.map_err(|why| {
-            Failure::stalled(
-                Reason::BuildFailed,
-                format!("failed to expand path pattern: {why}"),
-            )
-        })?;
         let scratch = || storage.scratch().map_err(|error| chain(&error));
-        let made = wanted.into_iter().map(|wanted| {
-            let tree = compose(&wanted.artifact, &trees, &scratch);
-            let name = &wanted.artifact.name;
-            let tree = tree.map_err(|why| build(format!("{name} build failed: {why}")))?;
-            Ok((wanted, tree))
-        });
-        made.collect::<Result<Vec<_>, Failure>>()
+        compose(&artifact, &trees, &scratch)
     });
-    let composed = composing.done().await;
-    composed.map_err(|_| build("internal error; see the controller's log".to_owned()))?
+    let composed = composing.done().await.map_err(|_| internal())?;
+    composed.map_err(|why| build(format!("{} build failed: {why}", wanted.artifact.name)))
 }
 
 /// Writes one ExternalArtifact. Its archive belongs to its uid, so the object comes first.

@@ -2,7 +2,7 @@
 //!
 //! Texts are those of Flux's `artifactgenerator_pathpattern.go` (source-watcher v2.2).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use equate_api::extensions::{CopyOperation, OutputArtifact};
 use equate_source::{Entry, Tree};
@@ -170,23 +170,42 @@ fn directories(
 
 /// Matches a name; the first captures take as much as possible, as in a regular expression.
 fn captured(parts: &[Part], name: &str, captures: &mut Captures) -> bool {
-    match parts.split_first() {
+    captured_rest(parts, name, captures, &mut HashSet::new())
+}
+
+/// `failed` has the lengths of the rests that do not match. Without it, the time is exponential in the number
+/// of captures.
+fn captured_rest(
+    parts: &[Part],
+    name: &str,
+    captures: &mut Captures,
+    failed: &mut HashSet<(usize, usize)>,
+) -> bool {
+    // each part takes a character at least
+    if parts.len() > name.len() || failed.contains(&(parts.len(), name.len())) {
+        return false;
+    }
+    let matched = match parts.split_first() {
         None => name.is_empty(),
         Some((Part::Text(text), rest)) => name
             .strip_prefix(text.as_str())
-            .is_some_and(|name| captured(rest, name, captures)),
+            .is_some_and(|name| captured_rest(rest, name, captures, failed)),
         Some((Part::Capture(variable), rest)) => {
             let mut ends = name.char_indices().map(|(at, char)| at + char.len_utf8()).rev();
             ends.any(|end| {
                 let (value, after) = name.split_at(end);
-                let matched = captured(rest, after, captures);
+                let matched = captured_rest(rest, after, captures, failed);
                 if matched {
                     captures.insert(variable.clone(), value.to_owned());
                 }
                 matched
             })
         }
+    };
+    if !matched {
+        failed.insert((parts.len(), name.len()));
     }
+    matched
 }
 
 /// The name gets captures in lower case, paths get them as they are.
@@ -308,6 +327,17 @@ mod tests {
         assert_eq!(found, expected);
         assert_eq!(names("@git/none/{app}", "{app}", &paths), Ok(Vec::new()));
         let found = names("@git/apps/{app}/envs/p{rest}", "{app}-{rest}", &paths).unwrap();
+        assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn many_captures_of_a_long_name_end() {
+        let more: String = (0..30).map(|number| format!("{{c{number}}}")).collect();
+        let captures = format!("{{app}}{more}");
+        let path = |length| format!("{}/x", "a".repeat(length));
+        let found = names(&format!("@git/{captures}-"), "{app}", &[&path(200)]);
+        assert_eq!(found, Ok(Vec::new()));
+        let found = names(&format!("@git/{captures}"), "{app}", &[&path(80)]).unwrap();
         assert_eq!(found.len(), 1);
     }
 

@@ -17,6 +17,8 @@ use crate::kit::read::chain;
 
 const DESTINATION: &str = "@artifact/";
 const ARCHIVES: [&str; 2] = [".tar.gz", ".tgz"];
+/// Archives that one artifact unpacks: the content of each is an open file until the artifact is composed.
+const UNPACKED_MAX: usize = 256;
 
 /// An unnamed file for the content of an archive.
 pub(super) type Scratch<'a> = dyn Fn() -> Result<File, String> + 'a;
@@ -31,6 +33,8 @@ pub(super) fn compose(
         files: BTreeMap::new(),
         scratch,
         limits: Limits::default(),
+        unpacked: 0,
+        unpacked_bytes: 0,
     };
     for operation in &artifact.copy {
         staged.apply(operation, sources).map_err(|why| {
@@ -52,6 +56,10 @@ struct Staged<'a> {
     files: BTreeMap<String, (Content, bool)>,
     scratch: &'a Scratch<'a>,
     limits: Limits,
+    /// Archives so far.
+    unpacked: usize,
+    /// Their content, also of files that were replaced: unpacking is work.
+    unpacked_bytes: u64,
 }
 
 /// An operation, parsed.
@@ -201,12 +209,25 @@ impl Staged<'_> {
     /// The files of an archive.
     fn extract(&mut self, copying: &Copying<'_>, path: &str) -> Result<(), String> {
         let failed = |why: String| format!("failed to extract tarball '{path}' to '{}': {why}", copying.to);
+        self.unpacked += 1;
+        if self.unpacked > UNPACKED_MAX {
+            let why = format!("an artifact unpacks at most {UNPACKED_MAX} archives");
+            return Err(failed(why));
+        }
         let bytes = copying.tree.read(path).map_err(|error| failed(chain(&error)))?;
         let pack = (self.scratch)().map_err(failed)?;
+        let written = pack.try_clone().map_err(|error| failed(chain(&error)))?;
         // a pattern that matches nothing replaces the defaults: nothing is left out here
         let everything = Ignore::new(Some("!*"));
         let tree = Tree::unpack(&*bytes, &everything, &self.limits, pack);
         let tree = tree.map_err(|error| failed(chain(&error)))?;
+        let written = written.metadata().map_err(|error| failed(chain(&error)))?;
+        self.unpacked_bytes = self.unpacked_bytes.saturating_add(written.len());
+        let bytes_max = self.limits.tree_bytes_max;
+        if self.unpacked_bytes > bytes_max {
+            let why = format!("all archives together have more than {bytes_max} bytes");
+            return Err(failed(why));
+        }
         let whole = Copying {
             tree: &tree,
             strategy: CopyStrategy::Overwrite,
@@ -501,6 +522,9 @@ mod tests {
             &[],
             "escapes from parent",
         );
+        let again = ("@git/charts/one.tgz", "@artifact/", Extract, &[][..]);
+        let error = composed(&[again; UNPACKED_MAX + 1]).unwrap_err();
+        assert!(error.contains("unpacks at most 256 archives"), "{error}");
         let error = composed(&[
             ("@git/apps/a.yaml", "@artifact/a", Overwrite, &[]),
             ("@git/apps/**", "@artifact/a", Overwrite, &[]),

@@ -7,6 +7,8 @@ use equate_source::Glob;
 
 /// Alternatives of one pattern: a tenant's braces multiply.
 const ALTERNATIVES_MAX: usize = 64;
+/// Bytes of a pattern: no path is longer.
+const PATTERN_BYTES_MAX: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Segment {
@@ -83,6 +85,9 @@ fn along(segments: &[Segment], names: &[&str]) -> bool {
 
 /// The alternatives of the braces in a text.
 fn expand(text: &str) -> Option<Vec<String>> {
+    if text.len() > PATTERN_BYTES_MAX {
+        return None;
+    }
     let mut done = Vec::new();
     let mut open = vec![text.to_owned()];
     while let Some(text) = open.pop() {
@@ -111,6 +116,10 @@ fn expand(text: &str) -> Option<Vec<String>> {
         }
         let end = end?;
         cuts.push(end);
+        // before the copies are made
+        if cuts.len() > ALTERNATIVES_MAX {
+            return None;
+        }
         for pair in cuts.windows(2).rev() {
             if let [from, to] = pair {
                 let (before, inner, after) =
@@ -137,7 +146,10 @@ impl Excluded {
     pub(super) fn new(patterns: &[String]) -> Result<Self, String> {
         let parsed = patterns.iter().map(|text| {
             let pattern = Pattern::deep(text);
-            let pattern = pattern.ok_or_else(|| format!("invalid exclude pattern '{text}'"))?;
+            let pattern = pattern.ok_or_else(|| {
+                let shown: String = text.chars().take(200).collect();
+                format!("invalid exclude pattern '{shown}'")
+            })?;
             Ok((pattern, !text.contains('/')))
         });
         parsed.collect::<Result<_, String>>().map(Self)
@@ -180,6 +192,8 @@ mod tests {
         assert_eq!(Pattern::deep("{a"), None);
         assert_eq!(Pattern::deep("a}"), None);
         assert_eq!(Pattern::deep(&"{a,b}".repeat(20)), None);
+        assert_eq!(Pattern::deep(&format!("{{{}}}", ",".repeat(64))), None);
+        assert_eq!(Pattern::deep(&"{a}".repeat(2000)), None);
     }
 
     #[test]
