@@ -17,10 +17,11 @@ fn check(level: &str, version: &str, pod: &Value, expected: &str) {
     assert_eq!(check_pod(&namespace, pod, None), expected, "{pod}");
 }
 
-fn pod(spec: Value, container: Value) -> Value {
-    let mut pod = json!({"metadata": {"name": "p"}, "spec": spec});
-    pod["spec"]["containers"] = json!([container]);
-    pod["spec"]["containers"][0]["name"] = json!("c");
+fn pod(spec: Value, mut container: Value) -> Value {
+    container["name"] = json!("c");
+    let mut pod = json!({"metadata": {"name": "p"}});
+    pod["spec"] = spec;
+    pod["spec"]["containers"] = Value::Array(vec![container]);
     pod
 }
 
