@@ -28,12 +28,17 @@ enum Tone {
 }
 
 impl Value {
-    /// Text; replaces line breaks, which would break the table.
+    /// Text; replaces line breaks, which would break the table, and drops what would steer the terminal.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         let text: String = text.into();
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let harmless = |c: char| match c {
+            '\t' => Some(' '),
+            c if c.is_control() => None,
+            c => Some(c),
+        };
         Self {
-            text: lines.join(" "),
+            text: lines.join(" ").chars().filter_map(harmless).collect(),
             tone: Tone::Plain,
         }
     }
@@ -143,6 +148,13 @@ mod tests {
         );
         table.row(vec![Value::plain("b"), Value::status("False"), Value::plain("")]);
         assert_eq!(table.take(), "b             False\n");
+    }
+
+    #[test]
+    fn texts_do_not_steer_the_terminal() {
+        let mut table = Table::new(vec!["MESSAGE"], false);
+        table.row(vec![Value::plain("a\u{1b}[2J\tb\u{7}")]);
+        assert_eq!(table.take(), "MESSAGE\na[2J b\n");
     }
 
     #[test]

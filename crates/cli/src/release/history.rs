@@ -129,15 +129,10 @@ fn print_table(entries: &[(Entry, Option<Record>)], wide: bool) -> Result<(), Re
             commit,
             why,
         ];
-        table.row(row.iter().map(|text| printable(text)).collect());
+        table.row(row.iter().map(|text| Value::plain(text)).collect());
     }
     text::print(&table.take())?;
     Ok(())
-}
-
-/// Commits are written by others: no control character of theirs reaches the terminal.
-fn printable(text: &str) -> Value {
-    Value::plain(text.chars().filter(|c| !c.is_control()).collect::<String>())
 }
 
 fn data((entry, record): &(Entry, Option<Record>)) -> serde_json::Value {

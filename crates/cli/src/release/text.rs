@@ -29,6 +29,16 @@ pub(crate) fn print(text: &str) -> Result<(), StdoutError> {
         .map_err(StdoutError::from)
 }
 
+/// A text of the repository without line breaks and what else would steer the terminal.
+fn shown(text: &str) -> String {
+    let harmless = |c: char| match c {
+        '\n' | '\t' => Some(' '),
+        c if c.is_control() => None,
+        c => Some(c),
+    };
+    text.chars().filter_map(harmless).collect()
+}
+
 /// The lines of a step.
 pub(crate) fn step(step: &Step) -> String {
     let (before, after) = step.labels();
@@ -38,16 +48,19 @@ pub(crate) fn step(step: &Step) -> String {
     };
     let (service, environment) = (&step.service, &step.environment);
     if step.is_done() {
-        return format!("{service} {after} is in {environment} already\n");
+        let line = shown(&format!("{service} {after} is in {environment} already"));
+        return format!("{line}\n");
     }
-    let mut text = format!("{service} {before} -> {after} in {environment}{from}\n");
+    let line = shown(&format!("{service} {before} -> {after} in {environment}{from}"));
+    let mut text = format!("{line}\n");
     for change in &step.changes {
         let (path, line, key) = (&change.path, change.line, &change.key);
         let value = match change.old.as_str() {
             "" => change.new.clone(),
             old => format!("{old} -> {}", change.new),
         };
-        text.push_str(&format!("  {path}:{line}  {key}: {value}\n"));
+        let change = shown(&format!("{path}:{line}  {key}: {value}"));
+        text.push_str(&format!("  {change}\n"));
     }
     if let Some(remark) = &step.remark {
         text.push_str(&format!("{remark}\n"));
@@ -74,9 +87,8 @@ pub(crate) fn refusal(plan: &Plan, now: Timestamp) -> String {
         } else {
             ""
         };
-        text.push_str(&format!(
-            "error: {service} {after} may not {verb} {environment}{yet}\n"
-        ));
+        let line = shown(&format!("{service} {after} may not {verb} {environment}{yet}"));
+        text.push_str(&format!("error: {line}\n"));
         for verdict in refusals {
             text.push_str(&format!("  refused    {}\n", reason(verdict, now)));
         }
@@ -93,7 +105,7 @@ pub(crate) fn reason(verdict: &Verdict, now: Timestamp) -> String {
         (Some(until), "soak") => format!(", met at {}", clock(until, now)),
         (Some(until), _) => format!(", until {}", clock(until, now)),
     };
-    format!("{place}   {rule}: {text}{until}")
+    shown(&format!("{place}   {rule}: {text}{until}"))
 }
 
 /// `18:12` today, else `27 Nov 18:12`, in the local time zone.
@@ -136,4 +148,14 @@ pub(crate) fn data(plan: &Plan, commit: Option<&str>, outcome: &str) -> Value {
         "message": plan.record.message(),
         "steps": steps,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn texts_of_a_repository_do_not_steer_the_terminal() {
+        assert_eq!(shown("a\u{1b}[31mred\nb\u{7}"), "a[31mred b");
+    }
 }
