@@ -29,6 +29,7 @@ mod line;
 mod log;
 mod manual;
 mod objects;
+mod open_files;
 mod reconcile;
 #[cfg(test)]
 mod reference;
@@ -83,6 +84,7 @@ pub fn main(controllers: ControllerSet) -> ExitCode {
         Command::Controllers(args) => controllers::log::start(&args.log),
         _ => start_logging(cli.verbose),
     }
+    open_files::raise();
     exit::finish(app.run(cli.command))
 }
 
