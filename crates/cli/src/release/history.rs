@@ -129,7 +129,7 @@ fn print_table(entries: &[(Entry, Option<Record>)], wide: bool) -> Result<(), Re
             commit,
             why,
         ];
-        table.row(row.iter().map(|text| Value::plain(text)).collect());
+        table.row(row.iter().map(Value::plain).collect());
     }
     text::print(&table.take())?;
     Ok(())

@@ -221,15 +221,27 @@ async fn live(reader: &Reader, wanted: &Wanted) -> Result<Option<(ObjectId, Obje
         let parameters = ListParams::default().fields(&format!("metadata.name={}", id.name));
         let found = api.list(&parameters).await;
         let found = found.map_err(|error| crate::failure::chain(&error))?;
-        let Some(first) = found.items.first() else {
+        let found = found.items.into_iter();
+        let namespaces = found.map(|object| object.metadata.namespace.unwrap_or_default());
+        let Some(namespace) = only(&shown(&id), namespaces.collect())? else {
             return Ok(None);
         };
-        let namespace = first.metadata.namespace.clone().unwrap_or_default();
         id = ObjectId::new(&id.group, &id.kind, &namespace, &id.name);
     }
     let object = reader.object(&id, &wanted.version).await;
     let object = object.map_err(|error| crate::failure::chain(&error))?;
     Ok(object.map(|object| (id, object)))
+}
+
+/// The namespace of the only object of a name. With several, another environment's object could be taken.
+fn only(object: &str, mut namespaces: Vec<String>) -> Result<Option<String>, String> {
+    match namespaces.len() {
+        0 | 1 => Ok(namespaces.pop()),
+        _ => Err(format!(
+            "{object} exists in the namespaces {}; set its namespace in the manifest or the kustomization",
+            namespaces.join(", ")
+        )),
+    }
 }
 
 /// The Kustomization that applied the first object, by Flux's labels.
@@ -261,5 +273,24 @@ fn replicas(object: &Value) -> String {
     match number("/spec/replicas") {
         Some(wanted) => format!(" {}/{wanted}", number("/status/readyReplicas").unwrap_or(0)),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::only;
+
+    #[test]
+    fn an_object_of_another_environment_is_never_taken() {
+        let found = |namespaces: &[&str]| {
+            let namespaces = namespaces.iter().map(|name| (*name).to_owned());
+            only("Deployment web", namespaces.collect())
+        };
+        assert_eq!(found(&[]), Ok(None));
+        assert_eq!(found(&["dev"]), Ok(Some("dev".to_owned())));
+        assert_eq!(
+            found(&["dev", "staging"]).unwrap_err(),
+            "Deployment web exists in the namespaces dev, staging; set its namespace in the manifest or the kustomization"
+        );
     }
 }
