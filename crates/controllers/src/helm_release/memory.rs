@@ -63,7 +63,7 @@ pub(crate) struct LastRecord {
     pub(crate) chart_version: String,
     /// The digest with the digest of this OCI artifact.
     pub(crate) digest: (String, String),
-    /// The owner of the operation in progress.
+    /// The owner of the operation that made it.
     pub(crate) operation: Option<String>,
     pub(crate) config_digest: String,
 }

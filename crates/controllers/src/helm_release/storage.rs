@@ -1,8 +1,9 @@
 //! The records of a release in the cluster, read and written with the release's rights.
 //!
-//! A record that this controller writes has an annotation that names the HelmRelease, until Helm or another
-//! controller writes it: they replace the whole object. So a pending record with our annotation is an
-//! operation of ours that was interrupted, and nobody has touched it since.
+//! A record that this controller writes has an annotation that names the HelmRelease, its generation and the
+//! action, until Helm or another controller writes it: they replace the whole object. So a pending record with
+//! our annotation is an operation of ours that was interrupted, and nobody has touched it since. A finished
+//! one that the status does not have is an operation whose outcome was not reported.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::kit::read::chain;
 
 const ANSWER: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Marks the records of operations that are in progress here.
+/// Names the operation that made a record.
 const OPERATION: &str = "helm.equate.dev/operation";
 
 /// Why records cannot be read or written.
@@ -53,7 +54,7 @@ pub(crate) struct Storage<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) release: Release,
-    /// The owner of the operation in progress.
+    /// The owner of the operation that made it.
     pub(crate) operation: Option<String>,
 }
 
@@ -160,7 +161,7 @@ impl Storage<'_> {
         if let Some(operation) = record
             .operation
             .as_ref()
-            .filter(|_| is_open(&record.release.info.status))
+            .filter(|_| is_last(&record.release.info.status))
         {
             object["metadata"]["annotations"] = json!({ OPERATION: operation });
         }
@@ -172,8 +173,9 @@ impl Storage<'_> {
     }
 }
 
-fn is_open(status: &Status) -> bool {
-    status.is_pending() || *status == Status::Uninstalling
+/// Whether a release may end with a record of this status.
+fn is_last(status: &Status) -> bool {
+    status.is_pending() || matches!(status, Status::Uninstalling | Status::Deployed | Status::Failed)
 }
 
 fn secret() -> GroupVersionKind {

@@ -147,14 +147,15 @@ async fn one(
     match hooks.state {
         HookState::Clear => {
             // an interrupted operation continues where it was
-            if is_resumed(operation, hooks, &phase) {
-                if phase == Phase::Succeeded {
-                    hooks.next();
-                    return Ok(None);
-                }
-                hooks.state = match any_exists(access, &hooks.targets).await? {
-                    true => HookState::Running,
-                    false => HookState::Create,
+            if operation.resumed && phase == Phase::Succeeded {
+                hooks.next();
+                return Ok(None);
+            }
+            if operation.resumed && matches!(phase, Phase::Running | Phase::Failed) {
+                hooks.state = match (any_exists(access, &hooks.targets).await?, phase) {
+                    (true, _) => HookState::Running,
+                    (false, Phase::Failed) => return Err("the hook failed, and is deleted by its policy".to_owned()),
+                    (false, _) => HookState::Create,
                 };
                 return Ok(None);
             }
@@ -238,12 +239,6 @@ async fn one(
             Ok(None)
         }
     }
-}
-
-/// Whether a phase is of the operation in progress, which an earlier process began.
-fn is_resumed(operation: &Operation, hooks: &Hooks, phase: &Phase) -> bool {
-    let resumable = operation.record.release.info.status.is_pending() && operation.resumed;
-    resumable && hooks.event != Event::Test && matches!(phase, Phase::Running | Phase::Succeeded)
 }
 
 /// Notes a failed hook, deletes it by its policy, and adds its log to the failure.

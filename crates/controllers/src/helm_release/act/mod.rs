@@ -452,8 +452,18 @@ async fn resume(
     }
     draft.running(declared, basis.action);
     run.write_status(draft.status).await?;
+    // its CRDs are part of the inventory
+    if let Err(why) = super::observe::chart::chart(cx, run, declared).await {
+        tracing::warn!(release = %declared.key, why, "cannot read the chart of an interrupted operation");
+    }
     match prepare::resume(run, declared, basis, &access).await {
-        Ok(operation) => work(cx, run, declared, operation, &access).await,
+        Ok(operation) => {
+            let mut draft = Draft::new(run.status(), declared.generation, Timestamp::now());
+            draft.status.inventory = Some(inventory(&operation, definitions(run)));
+            run.write_status(draft.status).await?;
+            declaration::announce_targets(cx, declared, run.memory.chart.as_ref(), &operation.targets);
+            work(cx, run, declared, operation, &access).await
+        }
         Err(why) => {
             let draft = Draft::new(run.status(), declared.generation, Timestamp::now());
             let message = format!("Could not determine release state: {why}");

@@ -62,6 +62,8 @@ pub(crate) struct Operation {
     pub(crate) masks: Arc<Masks>,
     /// Errors that do not end it.
     pub(crate) troubles: Vec<String>,
+    /// Why it failed, if only its outcome is not stored or reported yet.
+    pub(crate) failed: Option<String>,
     /// Whether an earlier process began it.
     pub(crate) resumed: bool,
 }
@@ -130,6 +132,9 @@ pub(super) async fn advance(
     operation: &mut Operation,
     access: &Access,
 ) -> Progress {
+    if let Some(why) = &operation.failed {
+        return Progress::Failed(why.clone());
+    }
     while let Some(stage) = operation.stages.pop_front() {
         let mut stage = stage;
         let progress = match &mut stage {

@@ -54,9 +54,7 @@ pub(super) async fn finish(
             // all stages are done: the next run only stores the outcome
             tracing::warn!(release = %declared.key, %error, "cannot store the outcome of an operation");
             operation.stages.clear();
-            if let Err(why) = &result {
-                operation.troubles = vec![why.clone()];
-            }
+            operation.failed = result.err();
             run.memory.operation = Some(operation);
             return Ok(Acted::Unreported(Next::Backoff));
         }

@@ -107,6 +107,7 @@ fn operation(run: &Run<'_>, declared: &Declared, action: Action, record: Record)
             .map(|values| Arc::clone(&values.masks))
             .unwrap_or_default(),
         troubles: Vec::new(),
+        failed: None,
         resumed: false,
     }
 }
@@ -398,7 +399,9 @@ async fn of_last(
         (Err(why), _) => return Err(why),
         (Ok(version), _) => version,
     };
-    let mut release = read(&storage, version).await?;
+    let found = storage.get(version).await.map_err(|error| error.to_string())?;
+    let found = found.ok_or_else(|| format!("release: revision {version} is not found"))?;
+    let mut release = found.release;
     let of = Declared {
         name: name.clone(),
         namespace: release.namespace.clone(),
@@ -418,7 +421,9 @@ async fn of_last(
     if action != Action::Test {
         storage.update(&record).await.map_err(|error| error.to_string())?;
     }
+    let resumed = found.operation.as_ref() == record.operation.as_ref();
     let mut operation = operation(run, declared, action, record);
+    operation.resumed = resumed;
     operation.oci_digest.clone_from(&current.oci_digest);
     operation.server_side |= action != Action::Test;
     operation.targets = targets;
@@ -426,7 +431,8 @@ async fn of_last(
     Ok(Prepared::Ready(Box::new(operation)))
 }
 
-/// Resumes an operation that an earlier process began: its record is pending, and ours.
+/// Resumes an operation that an earlier process began: its record is ours. If that is not pending, only the
+/// outcome is not reported yet.
 pub(super) async fn resume(
     run: &mut Run<'_>,
     declared: &Declared,
@@ -467,6 +473,14 @@ pub(super) async fn resume(
     operation.known = earlier;
     operation.upgrades_manager = operation.server_side;
     operation.resumed = true;
+    let info = &operation.record.release.info;
+    if !info.status.is_pending() {
+        operation.stages.clear();
+    }
+    if info.status == Status::Failed {
+        let why = info.description.split_once(" failed: ").map(|(_, why)| why);
+        operation.failed = Some(why.unwrap_or(&info.description).to_owned());
+    }
     Ok(Box::new(operation))
 }
 

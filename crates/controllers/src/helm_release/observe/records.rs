@@ -61,7 +61,7 @@ async fn read(
     Ok(Some(Last {
         version: last.version,
         observed,
-        interrupted: interrupted(declared, seen, &last),
+        interrupted: interrupted(declared, seen, &last).filter(|_| last.status.is_pending() || !observed),
         previous: earlier(&storage, declared, seen, &last).await,
         status: last.status,
         chart_name: last.chart_name,
@@ -98,19 +98,24 @@ async fn reread(
     Ok(Records { last })
 }
 
-/// An operation of this HelmRelease that was interrupted, with the same inputs as now.
+/// The operation of this HelmRelease, with the same inputs as now, that made a record. A pending record is
+/// of one that was interrupted.
 fn interrupted(declared: &Declared, seen: &Seen, last: &LastRecord) -> Option<Basis> {
     let owner = last.operation.as_deref()?;
+    let made = |action: &Action| owner == operation_owner(declared, *action);
     let action = match last.status {
         Status::PendingInstall => Action::Install,
         Status::PendingUpgrade => Action::Upgrade,
         Status::PendingRollback => Action::Rollback,
+        Status::Deployed | Status::Failed => [Action::Install, Action::Upgrade, Action::Rollback]
+            .into_iter()
+            .find(made)?,
         _ => return None,
     };
     let (Source::Ready(chart), Values::Ready(config)) = (&seen.source, &seen.values) else {
         return None;
     };
-    let same = owner == operation_owner(declared, action)
+    let same = made(&action)
         && (action == Action::Rollback
             || (last.chart_version == chart.version && last.config_digest == *config));
     same.then(|| Basis {
