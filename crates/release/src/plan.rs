@@ -513,7 +513,8 @@ impl Planner<'_> {
     ) -> String {
         let label = before.label(service);
         let held = self.holds.iter().any(|hold| {
-            hold.environment == environment && hold.service == service && hold.stops == Stops::All
+            let is_of = hold.environment == environment && hold.service == service;
+            is_of && hold.stops == Stops::All && hold.is_active(self.past.now)
         });
         if !held {
             let hold = Hold {

@@ -157,14 +157,31 @@ async fn live(n: usize, death: Death) -> bool {
         "upgrade": { "remediation": { "remediateLastFailure": true } },
     });
     release(&session, "app", spec).await;
-    reach(&mut session, &mut log, async |session| comes_to(session, life, &INSTALLED).await).await;
-    change(&session, "app", json!({ "spec": { "values": { "value": "two" } } })).await;
-    reach(&mut session, &mut log, async |session| comes_to(session, life, &UPGRADED).await).await;
+    reach(&mut session, &mut log, async |session| {
+        comes_to(session, life, &INSTALLED).await
+    })
+    .await;
+    change(
+        &session,
+        "app",
+        json!({ "spec": { "values": { "value": "two" } } }),
+    )
+    .await;
+    reach(&mut session, &mut log, async |session| {
+        comes_to(session, life, &UPGRADED).await
+    })
+    .await;
     let broken = json!({ "annotations": { "equate.dev/simulate": "ImagePullBackOff" }, "value": "broken" });
     change(&session, "app", json!({ "spec": { "values": broken } })).await;
-    reach(&mut session, &mut log, async |session| comes_to(session, life, &ROLLED_BACK).await).await;
+    reach(&mut session, &mut log, async |session| {
+        comes_to(session, life, &ROLLED_BACK).await
+    })
+    .await;
     session.delete::<HelmRelease>("@home", "app").await;
-    reach(&mut session, &mut log, async |session| is_gone(session, life).await).await;
+    reach(&mut session, &mut log, async |session| {
+        is_gone(session, life).await
+    })
+    .await;
     log.extend(session.faults.log());
     let mut jobs: BTreeMap<&str, usize> = BTreeMap::new();
     let writes_of = |call: &&Call| call.method == "PATCH" || call.method == "POST";
@@ -175,12 +192,17 @@ async fn live(n: usize, death: Death) -> bool {
     }
     let expected: BTreeMap<&str, usize> = HOOKS.into_iter().map(|name| (name, 1)).collect();
     assert_eq!(jobs, expected, "{life}");
-    let stored = log.iter().filter(|call| call.method == "POST" && call.path.ends_with("/secrets"));
+    let stored = log
+        .iter()
+        .filter(|call| call.method == "POST" && call.path.ends_with("/secrets"));
     assert_eq!(stored.count(), 4, "{life}");
     session.end().await;
     let died = faults.is_dead();
     if !died {
-        eprintln!("{death:?}: an engine made {} writes and died at each", writes.load(Ordering::SeqCst));
+        eprintln!(
+            "{death:?}: an engine made {} writes and died at each",
+            writes.load(Ordering::SeqCst)
+        );
     }
     died
 }

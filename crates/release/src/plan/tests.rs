@@ -1,6 +1,7 @@
 use super::{Past, PlanError, Request, plan, plan_hold};
 use crate::artifact::{Artifact, Subject, Version};
 use crate::history::{Commit, Entry};
+use crate::hold::Hold;
 use crate::overlay::Memory;
 use crate::record::Intent;
 use crate::rules::{Actor, Health};
@@ -166,6 +167,24 @@ fn trap_12_automation_does_not_undo_a_rollback() {
     // a newer version ends the wait
     let newer = after.with("apps/dev/cart/pod.yaml", pod("cart", "2.4.2"));
     assert_eq!(promote(Actor::Automation, &newer), ["staging 2.4.0 -> 2.4.2 "]);
+}
+
+#[test]
+fn rollback_replaces_a_hold_that_has_expired() {
+    let entries = [entry(3, "staging", "cart", "2.4.0", "2.4.1")];
+    let of_service = |_: &str| entries.to_vec();
+    let path = Hold::path("staging", "cart");
+    for (until, is_replaced) in [("2000-01-01T00:00:00Z", true), ("2999-01-01T00:00:00Z", false)] {
+        let hold = format!("reason: EU first\nby: Anna <anna@example.org>\nuntil: {until}\n");
+        let past = Past {
+            entries: &of_service,
+            health: &|_, _| Health::Healthy,
+            now: NOW.parse().unwrap(),
+        };
+        let tree = tree("", &[("staging", "cart", "2.4.1")]).with(&path, hold);
+        let back = plan(&tree, &request(Intent::Rollback, "cart", "staging"), past).unwrap();
+        assert_eq!(back.files.contains_key(&path), is_replaced, "{until}");
+    }
 }
 
 #[test]

@@ -154,7 +154,9 @@ async fn one(
             if operation.resumed && matches!(phase, Phase::Running | Phase::Failed) {
                 hooks.state = match (any_exists(access, &hooks.targets).await?, phase) {
                     (true, _) => HookState::Running,
-                    (false, Phase::Failed) => return Err("the hook failed, and is deleted by its policy".to_owned()),
+                    (false, Phase::Failed) => {
+                        return Err("the hook failed, and is deleted by its policy".to_owned());
+                    }
                     (false, _) => HookState::Create,
                 };
                 return Ok(None);
