@@ -9,13 +9,14 @@ use equate_testkit::real::{Profile, RealCluster};
 
 use crate::test_programs::Programs;
 
-const ANYWHERE: [&str; 13] = [
+const ANYWHERE: [&str; 14] = [
     "cves::",
     "escapes::",
     "fields::bucket::",
     "fields::git_repository::",
     "fields::kustomization::",
     "fields::oci_repository::",
+    "helm_handover::",
     "lease::",
     "prune_budget::",
     "ready_expr::",
@@ -68,6 +69,13 @@ fn installed(programs: &Programs) -> Result<(), Box<dyn Error>> {
 fn anywhere(programs: &Programs) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut progress = |line: &str| eprintln!("peers: {line}");
+    let helm_controller = match peers::available(peers::helm_controller(&mut progress))? {
+        Ok(program) => Some(program),
+        Err(skip) => {
+            println!("{}", skip.0);
+            None
+        }
+    };
     let cluster = runtime.block_on(RealCluster::start(Profile::Full, &mut progress))?;
     let tests = |package: &str, threads: &str, names: &[&str]| {
         let mut tests = programs.command(package, "it")?;
@@ -76,6 +84,9 @@ fn anywhere(programs: &Programs) -> Result<(), Box<dyn Error>> {
             .args(names)
             .env("EQUATE_TEST_CLUSTER", "real")
             .env("EQUATE_TEST_KUBECONFIG", cluster.kubeconfig_path());
+        if let Some(program) = &helm_controller {
+            tests.env(peers::HELM_CONTROLLER_VARIABLE, program);
+        }
         succeeds(&mut tests, "the tests on the real API")
     };
     // the API server shares the two cores

@@ -26,6 +26,7 @@ mod faults;
 mod fields;
 mod follow;
 mod health;
+mod helm_handover;
 mod helm_kills;
 mod helm_options;
 mod helm_releases;
