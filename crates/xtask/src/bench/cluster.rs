@@ -8,7 +8,7 @@
 use super::process::Process;
 use super::session::{Counters, PATIENCE, api, counters, read};
 use super::steps::{GROUP, grown, wait_for_ready};
-use super::{ClusterArgs, fleet::app};
+use super::{ClusterArgs, fleet::app, releases};
 use equate_testkit::git::Repository;
 use equate_testkit::real::{Profile, RealCluster};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -47,7 +47,10 @@ pub(super) fn run(binary: &Path, args: &ClusterArgs) -> Outcome {
     runtime.block_on(async {
         let mut progress = |line: &str| eprintln!("peers: {line}");
         let real = RealCluster::start(Profile::Full, &mut progress).await?;
-        let outcome = steps(binary, args, &real).await;
+        let outcome = match args.helm {
+            true => releases::steps(binary, args, &real).await,
+            false => steps(binary, args, &real).await,
+        };
         real.stop().await?;
         outcome
     })

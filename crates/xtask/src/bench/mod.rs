@@ -112,7 +112,6 @@ struct LoopArgs {
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     match &args.what {
-        What::Cluster(args) if args.helm => releases::run(&binary(args.equate.as_deref())?, args),
         What::Cluster(args) => cluster::run(&binary(args.equate.as_deref())?, args),
         What::Helm(args) => helm::run(&binary(args.equate.as_deref())?, args),
         What::Hostile(args) => crate::hostile::bench(&binary(args.equate.as_deref())?, args),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use equate_testkit::git::Repository;
-use equate_testkit::real::{Profile, RealCluster};
+use equate_testkit::real::RealCluster;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -36,21 +36,7 @@ const KINDS: [&str; 8] = [
 /// About the bytes of such a release's record.
 const RECORD_BYTES: usize = 6_000;
 
-pub(super) fn run(binary: &Path, args: &ClusterArgs) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let mut progress = |line: &str| eprintln!("peers: {line}");
-        let real = RealCluster::start(Profile::Full, &mut progress).await?;
-        let outcome = steps(binary, args, &real).await;
-        real.stop().await?;
-        outcome
-    })
-}
-
-async fn steps(binary: &Path, args: &ClusterArgs, real: &RealCluster) -> Outcome {
+pub(super) async fn steps(binary: &Path, args: &ClusterArgs, real: &RealCluster) -> Outcome {
     let client = real.client()?;
     furnish(&client, args.releases).await?;
     bare_loop(&client, args.releases).await?;
