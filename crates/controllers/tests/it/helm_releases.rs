@@ -310,8 +310,8 @@ async fn a_failed_upgrade_is_rolled_back_and_a_fix_goes_forward() {
     session.end().await;
 }
 
-#[tokio::test]
-async fn a_fix_does_not_wait_for_a_rollout_that_hangs() {
+/// A release `app` whose pods never become ready.
+async fn hanging_install() -> Session {
     let session = start(&[DEPLOYMENT]).await;
     let broken = json!({ "annotations": { "equate.dev/simulate": "ImagePullBackOff" } });
     release(&session, "app", json!({ "timeout": "1h", "values": broken })).await;
@@ -319,6 +319,12 @@ async fn a_fix_does_not_wait_for_a_rollout_that_hangs() {
         is(status, ConditionType::Ready, "Unknown", "Progressing") && status.inventory.is_some()
     })
     .await;
+    session
+}
+
+#[tokio::test]
+async fn a_fix_does_not_wait_for_a_rollout_that_hangs() {
+    let session = hanging_install().await;
     change(
         &session,
         "app",
@@ -331,13 +337,7 @@ async fn a_fix_does_not_wait_for_a_rollout_that_hangs() {
 
 #[tokio::test]
 async fn a_record_that_is_deleted_during_its_operation_is_made_anew() {
-    let session = start(&[DEPLOYMENT]).await;
-    let broken = json!({ "annotations": { "equate.dev/simulate": "ImagePullBackOff" } });
-    release(&session, "app", json!({ "timeout": "1h", "values": broken })).await;
-    until(&session, "app", "it waits", |status| {
-        is(status, ConditionType::Ready, "Unknown", "Progressing") && status.inventory.is_some()
-    })
-    .await;
+    let session = hanging_install().await;
     session
         .delete::<Secret>("@home", "sh.helm.release.v1.app.v1")
         .await;
