@@ -49,7 +49,7 @@ const OUTPUT: &str = "helm-output.yaml";
 #[derive(Debug)]
 pub(crate) struct Rendered {
     /// The objects, as the record has them.
-    pub(crate) manifest: String,
+    pub(crate) manifest: Arc<str>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) notes: String,
     pub(crate) chart: RecordedChart,
@@ -148,7 +148,7 @@ impl Rendering<'_> {
                 render(request, &programs, Box::new(world), bounds).map_err(|error| error.to_string())?;
             let sorted = post_render(rendered.sorted, &declared)?;
             Ok(Rendered {
-                manifest: listing::manifest(&[], &sorted.manifests),
+                manifest: listing::manifest(&[], &sorted.manifests).into(),
                 hooks: sorted.hooks,
                 notes: rendered.notes,
                 chart: RecordedChart::of(&rendered.chart).map_err(|error| error.to_string())?,

@@ -16,8 +16,11 @@ use equate_manifest::object::{GroupVersionKind, Object};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::HELM_RELEASE;
+use super::declared::Declared;
+use super::{HELM_RELEASE, HelmReleases};
+use crate::kit::processors::{JobError, Processors};
 use crate::kit::read::chain;
+use crate::targets::target::Access;
 
 const ANSWER: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -42,12 +45,15 @@ pub(crate) enum StorageError {
 }
 
 /// The records of one release.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Storage<'a> {
     pub(crate) cluster: &'a Cluster,
     /// The namespace of the records.
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
+    /// A record is as large as the tenant's chart makes it: it is packed and unpacked there.
+    processors: &'a Processors,
+    tenant: &'a str,
 }
 
 /// A record, and whether this controller wrote it last.
@@ -75,7 +81,33 @@ impl From<ApplyError> for StorageError {
     }
 }
 
-impl Storage<'_> {
+impl From<JobError> for StorageError {
+    fn from(error: JobError) -> Self {
+        Self::Record(error.to_string())
+    }
+}
+
+impl<'a> Storage<'a> {
+    /// The records of a HelmRelease.
+    pub(crate) fn of(cx: &'a HelmReleases, declared: &'a Declared, access: &'a Access) -> Self {
+        Self {
+            cluster: &access.cluster,
+            namespace: &declared.storage,
+            name: &declared.name,
+            processors: &cx.kit.processors,
+            tenant: &declared.key.namespace,
+        }
+    }
+
+    /// The records of another release, with the same rights.
+    pub(crate) fn named(self, namespace: &'a str, name: &'a str) -> Self {
+        Self {
+            namespace,
+            name,
+            ..self
+        }
+    }
+
     /// The revisions, oldest first.
     pub(crate) async fn list(&self) -> Result<Vec<Stored>, StorageError> {
         let labels = format!("name={},owner=helm", self.name);
@@ -109,9 +141,19 @@ impl Storage<'_> {
         let operation = annotations.and_then(|annotations| annotations.get(OPERATION)?.as_str());
         let operation = operation.map(str::to_owned);
         let value = Value::Object(object.0);
-        let release = from_object(&value)
+        let release = self
+            .work_on(move || from_object(&value))
+            .await?
             .map_err(|error| StorageError::Record(format!("record {}: {}", id.name, chain(&error))))?;
         Ok(Some(Record { release, operation }))
+    }
+
+    /// Works on a record where the tenant's work is done.
+    pub(crate) async fn work_on<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, StorageError> {
+        Ok(self.processors.run(self.tenant, work).done().await?)
     }
 
     /// Stores a new revision, after removing those over the maximum.
@@ -131,14 +173,15 @@ impl Storage<'_> {
             release: release.clone(),
             operation: Some(operation.to_owned()),
         };
-        let object = self.object(&record, Stamp::Created(now))?;
+        let object = self.object(&record, Stamp::Created(now)).await?;
         self.write(release.version, Write::Create(&object)).await?;
         Ok(record)
     }
 
     /// Replaces a revision.
     pub(crate) async fn update(&self, record: &Record) -> Result<(), StorageError> {
-        let object = self.object(record, Stamp::Modified(Timestamp::now().as_second()))?;
+        let stamp = Stamp::Modified(Timestamp::now().as_second());
+        let object = self.object(record, stamp).await?;
         self.write(record.release.version, Write::Replace(&object)).await
     }
 
@@ -155,9 +198,11 @@ impl Storage<'_> {
         Ok(())
     }
 
-    fn object(&self, record: &Record, stamp: Stamp) -> Result<Object, StorageError> {
-        let encoded = to_object(&record.release, Driver::Secret, self.namespace, stamp);
-        let mut object = encoded.map_err(|error| StorageError::Record(chain(&error)))?;
+    async fn object(&self, record: &Record, stamp: Stamp) -> Result<Object, StorageError> {
+        let (release, namespace) = (record.release.clone(), self.namespace.to_owned());
+        let packing = self.work_on(move || to_object(&release, Driver::Secret, &namespace, stamp));
+        let packed = packing.await?;
+        let mut object = packed.map_err(|error| StorageError::Record(chain(&error)))?;
         if let Some(operation) = record
             .operation
             .as_ref()

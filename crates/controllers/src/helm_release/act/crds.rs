@@ -1,5 +1,6 @@
 //! The CRDs of a chart, before it is rendered: its objects may be of their kinds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use equate_api::helm::CrdsPolicy;
@@ -16,7 +17,7 @@ use super::objects as cluster;
 use crate::helm_release::declared::{Action, Declared};
 use crate::helm_release::memory::Definitions;
 use crate::helm_release::objects::{label, read};
-use crate::helm_release::{HELM_RELEASE, Run};
+use crate::helm_release::{HELM_RELEASE, HelmReleases, Run};
 use crate::kit::read::chain;
 use crate::targets::target::Access;
 
@@ -29,9 +30,10 @@ const POLL: Duration = Duration::from_millis(200);
 /// Applies CRDs by the action's policy. `Some` is the time until the next look at whether they are
 /// established.
 pub(super) async fn apply(
+    cx: &HelmReleases,
     run: &mut Run<'_>,
     declared: &Declared,
-    (chart, values): (&Chart, &Values),
+    chart: (&Arc<Chart>, &Arc<Values>),
     action: Action,
     access: &Access,
     server_side: bool,
@@ -53,7 +55,7 @@ pub(super) async fn apply(
             if policy == CrdsPolicy::Skip {
                 return Ok(None);
             }
-            let objects = objects(chart, values).map_err(failed)?;
+            let objects = objects(cx, declared, chart).await.map_err(failed)?;
             let waits = write(declared, objects, policy, access, server_side)
                 .await
                 .map_err(failed)?;
@@ -98,10 +100,21 @@ pub(super) async fn apply(
 }
 
 /// The CRDs of a chart and its enabled subcharts.
-pub(in crate::helm_release) fn objects(chart: &Chart, values: &Values) -> Result<Vec<Object>, String> {
+pub(super) async fn objects(
+    cx: &HelmReleases,
+    declared: &Declared,
+    (chart, values): (&Arc<Chart>, &Arc<Values>),
+) -> Result<Vec<Object>, String> {
     if listing::crds(chart).is_empty() {
         return Ok(Vec::new());
     }
+    let (chart, values) = (Arc::clone(chart), Arc::clone(values));
+    let processors = &cx.kit.processors;
+    let reading = processors.run(&declared.key.namespace, move || parsed(&chart, &values));
+    reading.done().await.map_err(|error| error.to_string())?
+}
+
+fn parsed(chart: &Chart, values: &Values) -> Result<Vec<Object>, String> {
     let processed = dependencies::process(chart, values);
     let (chart, _) = processed.map_err(|error| format!("failed to process chart dependencies: {error}"))?;
     let mut found = Vec::new();

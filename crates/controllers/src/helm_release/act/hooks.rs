@@ -93,7 +93,7 @@ pub(super) async fn run(
             Ok(None) => {}
             Ok(Some(again)) => return Progress::Waits(again),
             Err(why) => {
-                let why = failed(declared, operation, access, hooks, index, why).await;
+                let why = failed(cx, declared, operation, access, hooks, index, why).await;
                 sweep(
                     operation,
                     access,
@@ -137,12 +137,14 @@ async fn one(
     let deletes_before = hook.is_deleted_on(&DeletePolicy::BeforeHookCreation);
     let (path, phase) = (std::sync::Arc::clone(&hook.path), hook.last_run.phase.clone());
     if hooks.targets.is_empty() {
-        hooks.targets = targets(&hook.manifest, declared, access).await.map_err(|why| {
-            format!(
-                "unable to build kubernetes object for {} hook {path}: {why}",
-                hooks.event
-            )
-        })?;
+        hooks.targets = targets(cx, &hook.manifest, declared, access)
+            .await
+            .map_err(|why| {
+                format!(
+                    "unable to build kubernetes object for {} hook {path}: {why}",
+                    hooks.event
+                )
+            })?;
     }
     match hooks.state {
         HookState::Clear => {
@@ -191,7 +193,7 @@ async fn one(
                 hook.last_run.completed_at = None;
                 hook.last_run.phase = Phase::Running;
             }
-            record(declared, operation, access).await?;
+            record(cx, declared, operation, access).await?;
             for target in &hooks.targets {
                 create(operation, access, target)
                     .await
@@ -235,7 +237,7 @@ async fn one(
                 hook.last_run.phase = Phase::Succeeded;
             }
             // before anything deletes it, so that it does not run again
-            record(declared, operation, access).await?;
+            record(cx, declared, operation, access).await?;
             operation.until = None;
             hooks.next();
             Ok(None)
@@ -245,6 +247,7 @@ async fn one(
 
 /// Notes a failed hook, deletes it by its policy, and adds its log to the failure.
 async fn failed(
+    cx: &HelmReleases,
     declared: &Declared,
     operation: &mut Operation,
     access: &Access,
@@ -260,7 +263,7 @@ async fn failed(
         deletes = hook.is_deleted_on(&DeletePolicy::HookFailed);
     }
     // the failure itself matters more than one of the record
-    drop(record(declared, operation, access).await);
+    drop(record(cx, declared, operation, access).await);
     if deletes {
         for target in &hooks.targets {
             drop(delete(access, target).await);
@@ -325,8 +328,16 @@ async fn sweep(operation: &Operation, access: &Access, order: &[usize], policy: 
     }
 }
 
-async fn targets(manifest: &str, declared: &Declared, access: &Access) -> Result<Vec<Target>, String> {
-    let mut objects = read(manifest)?;
+async fn targets(
+    cx: &HelmReleases,
+    manifest: &str,
+    declared: &Declared,
+    access: &Access,
+) -> Result<Vec<Target>, String> {
+    let manifest = manifest.to_owned();
+    let processors = &cx.kit.processors;
+    let reading = processors.run(&declared.key.namespace, move || read(&manifest));
+    let mut objects = reading.done().await.map_err(|error| error.to_string())??;
     let assigned = access
         .cluster
         .assign_namespaces(objects.iter_mut(), Some(&declared.namespace))
@@ -371,12 +382,13 @@ async fn create(operation: &Operation, access: &Access, target: &Target) -> Resu
 }
 
 /// Stores the phases of the hooks.
-async fn record(declared: &Declared, operation: &Operation, access: &Access) -> Result<(), String> {
-    let storage = Storage {
-        cluster: &access.cluster,
-        namespace: &declared.storage,
-        name: &declared.name,
-    };
+async fn record(
+    cx: &HelmReleases,
+    declared: &Declared,
+    operation: &Operation,
+    access: &Access,
+) -> Result<(), String> {
+    let storage = Storage::of(cx, declared, access);
     let stored = storage.update(&operation.record).await;
     stored.map_err(|error| format!("cannot store the release: {error}"))
 }

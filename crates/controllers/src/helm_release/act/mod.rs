@@ -174,7 +174,7 @@ async fn step(
             };
             tracing::info!(release = %declared.key, action = action.name(), reason = plan.reason, "begins an action");
             match action {
-                Action::Unlock => outcome::unlock(run, declared, draft, &access).await,
+                Action::Unlock => outcome::unlock(cx, run, declared, draft, &access).await,
                 Action::CorrectDrift => {
                     draft.running(declared, action);
                     drift::correct(cx, run, declared, seen, draft, &access).await
@@ -395,7 +395,7 @@ async fn begin(
         Ok(Prepared::Ready(operation)) => {
             if matches!(action, Action::Install | Action::Upgrade | Action::Rollback) {
                 let mut draft = Draft::new(run.status(), declared.generation, Timestamp::now());
-                let definitions = definitions(run);
+                let definitions = definitions(cx, run, declared).await;
                 draft.status.inventory = Some(inventory(&operation, definitions));
                 if action == Action::Upgrade && draft.status.history.is_empty() {
                     // an adopted release has no history here
@@ -406,16 +406,17 @@ async fn begin(
             }
             work(cx, run, declared, operation, access).await
         }
-        Err(why) => outcome::not_begun(run, declared, action, &why, began, access).await,
+        Err(why) => outcome::not_begun(cx, run, declared, action, &why, began, access).await,
     }
 }
 
 /// The CRDs of the chart: they are part of the inventory.
-fn definitions(run: &Run<'_>) -> Vec<InventoryEntry> {
+async fn definitions(cx: &HelmReleases, run: &Run<'_>, declared: &Declared) -> Vec<InventoryEntry> {
     let (Some(chart), Some(values)) = (&run.memory.loaded, &run.memory.values) else {
         return Vec::new();
     };
-    let objects = crds::objects(chart, &values.values).unwrap_or_default();
+    let objects = crds::objects(cx, declared, (chart, &values.values)).await;
+    let objects = objects.unwrap_or_default();
     objects
         .into_iter()
         .map(|object| {
@@ -456,10 +457,10 @@ async fn resume(
     if let Err(why) = super::observe::chart::chart(cx, run, declared).await {
         tracing::warn!(release = %declared.key, why, "cannot read the chart of an interrupted operation");
     }
-    match prepare::resume(run, declared, basis, &access).await {
+    match prepare::resume(cx, run, declared, basis, &access).await {
         Ok(operation) => {
             let mut draft = Draft::new(run.status(), declared.generation, Timestamp::now());
-            draft.status.inventory = Some(inventory(&operation, definitions(run)));
+            draft.status.inventory = Some(inventory(&operation, definitions(cx, run, declared).await));
             run.write_status(draft.status).await?;
             declaration::announce_targets(cx, declared, run.memory.chart.as_ref(), &operation.targets);
             work(cx, run, declared, operation, &access).await

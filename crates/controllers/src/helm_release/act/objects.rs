@@ -1,5 +1,6 @@
 //! Writes the objects of a release, as Helm does: server-side, or client-side with a three-way merge.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,23 +92,31 @@ pub(super) async fn health(
 
 /// The objects of a manifest, with their namespaces and Helm's marks, in the order of installation.
 pub(in crate::helm_release) async fn targets(
+    cx: &HelmReleases,
     access: &Access,
-    manifest: &str,
+    manifest: &Arc<str>,
     declared: &Declared,
 ) -> Result<Vec<Target>, String> {
-    let mut objects = read(manifest)?;
+    let (manifest, name, namespace) = (
+        Arc::clone(manifest),
+        declared.name.clone(),
+        declared.namespace.clone(),
+    );
+    // large manifests take long: not on a thread of the runtime
+    let reading = cx.kit.processors.run(&declared.key.namespace, move || {
+        let mut objects = read(&manifest)?;
+        objects
+            .iter_mut()
+            .for_each(|object| mark(object, &name, &namespace));
+        Ok::<_, String>(objects)
+    });
+    let mut objects = reading.done().await.map_err(|error| error.to_string())??;
     let assigned = access
         .cluster
         .assign_namespaces(objects.iter_mut(), Some(&declared.namespace))
         .await;
     assigned.map_err(|error| chain(&error))?;
-    Ok(objects
-        .into_iter()
-        .map(|mut object| {
-            mark(&mut object, &declared.name, &declared.namespace);
-            Target::of(object)
-        })
-        .collect())
+    Ok(objects.into_iter().map(Target::of).collect())
 }
 
 /// Refuses objects that exist and are not of this release, if it may not take them over.
@@ -120,8 +129,9 @@ pub(super) async fn check_ownership(
     if declared.takes_ownership(action) {
         return Ok(());
     }
+    let before: HashSet<&ObjectId> = before.iter().map(|before| &before.id).collect();
     for target in targets {
-        if before.iter().any(|before| before.id == target.id) {
+        if before.contains(&target.id) {
             continue;
         }
         let Some(live) = get(access, &target.id, target.api_version()).await? else {
@@ -153,14 +163,15 @@ pub(super) async fn apply(
 ) -> Progress {
     let mut errors = Vec::new();
     let targets = std::mem::take(&mut operation.targets);
+    let before = std::mem::take(&mut operation.before);
+    let old: HashMap<&ObjectId, &Target> = before.iter().map(|before| (&before.id, before)).collect();
     // watched from here on: the answers to the writes are not lost
     super::operation::follow_kinds(declared, &targets, access).await;
     for group in targets.chunk_by(|one, other| one.id.kind == other.id.kind) {
         for some in group.chunks(TOGETHER) {
-            let writes = some.iter().map(|target| {
-                let old = operation.before.iter().find(|before| before.id == target.id);
-                write(declared, operation, access, target, old)
-            });
+            let writes = some
+                .iter()
+                .map(|target| write(declared, operation, access, target, old.get(&target.id).copied()));
             for outcome in join_all(writes).await {
                 if outcome.created {
                     operation.created.push(outcome.id.clone());
@@ -176,12 +187,14 @@ pub(super) async fn apply(
             break;
         }
     }
-    operation.targets = targets;
+    drop(old);
+    (operation.targets, operation.before) = (targets, before);
     if !errors.is_empty() {
         return Progress::Failed(errors.join(" && "));
     }
+    let kept: HashSet<&ObjectId> = operation.targets.iter().map(|kept| &kept.id).collect();
     for target in operation.before.iter().rev() {
-        if operation.targets.iter().any(|kept| kept.id == target.id) {
+        if kept.contains(&target.id) {
             continue;
         }
         let live = match get(access, &target.id, target.api_version()).await {
@@ -401,8 +414,10 @@ pub(super) async fn delete(
 /// Deletes the objects that a failed operation created.
 pub(super) async fn clean_up(operation: &Operation, access: &Access) -> Result<(), String> {
     let mut errors = Vec::new();
+    let targets = operation.targets.iter().map(|target| (&target.id, target));
+    let targets: HashMap<&ObjectId, &Target> = targets.collect();
     for id in &operation.created {
-        let target = operation.targets.iter().find(|target| target.id == *id);
+        let target = targets.get(id).copied();
         let at = (id, target.map_or("", Target::api_version));
         let write = Write::Delete(Propagation::Background);
         if let Err(error) = access

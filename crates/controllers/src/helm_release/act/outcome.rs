@@ -36,11 +36,7 @@ pub(super) async fn finish(
 ) -> Result<Acted<Done>, Stop> {
     let result = result.map_err(|why| operation.masks.mask(why.trim()));
     let (namespace, name) = identity(run, declared, &operation);
-    let storage = Storage {
-        cluster: &access.cluster,
-        namespace: &namespace,
-        name: &name,
-    };
+    let storage = Storage::of(cx, declared, access).named(&namespace, &name);
     let changed = match record(declared, &storage, &mut operation, &result, access).await {
         Ok(changed) => changed,
         // the next run decides anew, from the records that are left
@@ -82,7 +78,6 @@ pub(super) async fn finish(
         Action::Unlock | Action::CorrectDrift => None,
     };
     draft.summarize(declared);
-    let _ = cx;
     conclude(run, declared, draft, notice, &operation, result).await
 }
 
@@ -501,6 +496,7 @@ async fn write(run: &mut Run<'_>, draft: Draft, notice: Option<Notice>) -> Resul
 
 /// An action failed before it stored a record: there is nothing to remediate.
 pub(super) async fn not_begun(
+    cx: &HelmReleases,
     run: &mut Run<'_>,
     declared: &Declared,
     action: Action,
@@ -544,7 +540,7 @@ pub(super) async fn not_begun(
             }
             notices.push(notice);
         }
-        Action::Uninstall => return uninstall_not_begun(run, declared, draft, &why, access).await,
+        Action::Uninstall => return uninstall_not_begun(cx, run, declared, draft, &why, access).await,
         Action::UninstallFailed | Action::Rollback => {
             let (reason, head) = match action {
                 Action::Rollback => (Why::RollbackFailed, "Helm rollback failed"),
@@ -600,6 +596,7 @@ pub(super) async fn not_begun(
 
 /// A release that is not there counts as uninstalled.
 async fn uninstall_not_begun(
+    cx: &HelmReleases,
     run: &mut Run<'_>,
     declared: &Declared,
     mut draft: Draft,
@@ -616,11 +613,7 @@ async fn uninstall_not_begun(
             if !declared.uninstall.keep_history
                 && let (Some(current), Some(namespace)) = (&current, draft.status.storage_namespace.clone())
             {
-                let storage = Storage {
-                    cluster: &access.cluster,
-                    namespace: &namespace,
-                    name: &current.name,
-                };
+                let storage = Storage::of(cx, declared, access).named(&namespace, &current.name);
                 if let Err(error) = purge(&storage).await {
                     tracing::warn!(release = %declared.key, %error, "cannot delete the records of a release");
                     return Ok(Acted::Unreported(Next::Backoff));
@@ -677,6 +670,7 @@ async fn purge(storage: &Storage<'_>) -> Result<(), StorageError> {
 
 /// Marks a pending record as failed: nothing works on it any more.
 pub(super) async fn unlock(
+    cx: &HelmReleases,
     run: &mut Run<'_>,
     declared: &Declared,
     mut draft: Draft,
@@ -684,11 +678,7 @@ pub(super) async fn unlock(
 ) -> Result<Acted<Done>, Stop> {
     draft.running(declared, Action::Unlock);
     run.write_status(draft.status).await?;
-    let storage = Storage {
-        cluster: &access.cluster,
-        namespace: &declared.storage,
-        name: &declared.name,
-    };
+    let storage = Storage::of(cx, declared, access);
     let mut draft = Draft::new(run.status(), declared.generation, Timestamp::now());
     let unlocked = last_pending(&storage).await;
     let (mut record, status) = match unlocked {

@@ -45,19 +45,11 @@ pub(super) async fn prepare(
     match action {
         Action::Install => install(cx, run, declared, access).await,
         Action::Upgrade => upgrade(cx, run, declared, access).await,
-        Action::Rollback => rollback(run, declared, access).await,
+        Action::Rollback => rollback(cx, run, declared, access).await,
         Action::UninstallFailed | Action::Uninstall | Action::Test => {
-            of_last(run, declared, action, access).await
+            of_last(cx, run, declared, action, access).await
         }
         Action::Unlock | Action::CorrectDrift => Err(format!("{} is not an operation", action.name())),
-    }
-}
-
-fn storage<'a>(declared: &'a Declared, access: &'a Access) -> Storage<'a> {
-    Storage {
-        cluster: &access.cluster,
-        namespace: &declared.storage,
-        name: &declared.name,
     }
 }
 
@@ -153,6 +145,7 @@ async fn install(
     })?;
     let server_side = declared.server_side(Action::Install).unwrap_or(true);
     let crds = crds::apply(
+        cx,
         run,
         declared,
         (&chart, &config),
@@ -163,14 +156,14 @@ async fn install(
     if let Some(wait) = crds.await? {
         return Ok(Prepared::Waits(wait));
     }
-    let storage = storage(declared, access);
+    let storage = Storage::of(cx, declared, access);
     let known = storage.list().await.map_err(|error| error.to_string())?;
     let records = history(&known);
     records
         .install(declared.install.replace)
         .map_err(|refusal| format!("release name check failed: {refusal}"))?;
     let rendered = render(cx, declared, access, (&chart, &config), Action::Install, 1).await?;
-    let targets = targets(declared, access, &rendered.manifest).await?;
+    let targets = targets(cx, declared, access, &rendered.manifest).await?;
     cluster::check_ownership(access, declared, Action::Install, (&targets, &[]))
         .await
         .map_err(|why| format!("unable to continue with install: {why}"))?;
@@ -195,7 +188,7 @@ async fn install(
             true => records.next_version(),
             false => 1,
         },
-        manifest: rendered.manifest.into(),
+        manifest: rendered.manifest,
         hooks: rendered.hooks,
         apply_method: Some(method(server_side)),
         ..Release::default()
@@ -222,7 +215,7 @@ async fn upgrade(
     declared: &Declared,
     access: &Access,
 ) -> Result<Prepared, String> {
-    let storage = storage(declared, access);
+    let storage = Storage::of(cx, declared, access);
     let known = storage.list().await.map_err(|error| error.to_string())?;
     let records = history(&known);
     let refused = |refusal: equate_helm::release::Refusal| match refusal {
@@ -255,6 +248,7 @@ async fn upgrade(
         config = Arc::new(values::merge(base.config.clone(), (*config).clone()));
     }
     let crds = crds::apply(
+        cx,
         run,
         declared,
         (&chart, &config),
@@ -267,8 +261,8 @@ async fn upgrade(
     }
     let revision = records.next_version();
     let rendered = render(cx, declared, access, (&chart, &config), Action::Upgrade, revision).await?;
-    let targets = targets(declared, access, &rendered.manifest).await?;
-    let before = cluster::targets(access, &base.manifest, declared)
+    let targets = targets(cx, declared, access, &rendered.manifest).await?;
+    let before = cluster::targets(cx, access, &base.manifest, declared)
         .await
         .map_err(|why| format!("unable to build kubernetes objects from current release manifest: {why}"))?;
     cluster::check_ownership(access, declared, Action::Upgrade, (&targets, &before))
@@ -288,7 +282,7 @@ async fn upgrade(
             ..Info::default()
         },
         version: revision,
-        manifest: rendered.manifest.into(),
+        manifest: rendered.manifest,
         hooks: rendered.hooks,
         apply_method: Some(method(server_side)),
         labels: last.labels.clone(),
@@ -304,8 +298,13 @@ async fn upgrade(
     Ok(Prepared::Ready(Box::new(operation)))
 }
 
-async fn rollback(run: &mut Run<'_>, declared: &Declared, access: &Access) -> Result<Prepared, String> {
-    let storage = storage(declared, access);
+async fn rollback(
+    cx: &HelmReleases,
+    run: &mut Run<'_>,
+    declared: &Declared,
+    access: &Access,
+) -> Result<Prepared, String> {
+    let storage = Storage::of(cx, declared, access);
     let status = run.status();
     let ignores_tests = declared
         .active_remediation(&status)
@@ -347,8 +346,8 @@ async fn rollback(run: &mut Run<'_>, declared: &Declared, access: &Access) -> Re
         labels: previous.labels.clone(),
     };
     let (targets, before) = (
-        targets(declared, access, &release.manifest).await?,
-        cluster::targets(access, &current.manifest, declared).await?,
+        targets(cx, declared, access, &release.manifest).await?,
+        cluster::targets(cx, access, &current.manifest, declared).await?,
     );
     let max = declared.revisions_max();
     let record = stored(&storage, declared, &release, Action::Rollback, &known, max).await?;
@@ -364,6 +363,7 @@ async fn rollback(run: &mut Run<'_>, declared: &Declared, access: &Access) -> Re
 
 /// An operation on the last record: a test, or a removal.
 async fn of_last(
+    cx: &HelmReleases,
     run: &mut Run<'_>,
     declared: &Declared,
     action: Action,
@@ -380,11 +380,7 @@ async fn of_last(
             .clone()
             .unwrap_or_else(|| declared.storage.clone()),
     };
-    let storage = Storage {
-        cluster: &access.cluster,
-        namespace: &namespace,
-        name: &name,
-    };
+    let storage = Storage::of(cx, declared, access).named(&namespace, &name);
     let known = storage.list().await.map_err(|error| error.to_string())?;
     let records = history(&known);
     let version = records.uninstall().map_err(|refusal| match refusal {
@@ -408,7 +404,7 @@ async fn of_last(
         storage: namespace.clone(),
         ..declared.clone()
     };
-    let targets = cluster::targets(access, &release.manifest, &of).await?;
+    let targets = cluster::targets(cx, access, &release.manifest, &of).await?;
     if action != Action::Test {
         release.info.status = Status::Uninstalling;
         release.info.deleted = Some(now());
@@ -434,12 +430,13 @@ async fn of_last(
 /// Resumes an operation that an earlier process began: its record is ours. If that is not pending, only the
 /// outcome is not reported yet.
 pub(super) async fn resume(
+    cx: &HelmReleases,
     run: &mut Run<'_>,
     declared: &Declared,
     basis: &Basis,
     access: &Access,
 ) -> Result<Box<Operation>, String> {
-    let storage = storage(declared, access);
+    let storage = Storage::of(cx, declared, access);
     let known = storage.list().await.map_err(|error| error.to_string())?;
     let records = history(&known);
     let last = records
@@ -464,9 +461,9 @@ pub(super) async fn resume(
     };
     let mut operation = operation(run, declared, basis.action, record);
     operation.basis = basis.clone();
-    operation.targets = targets(declared, access, &operation.record.release.manifest).await?;
+    operation.targets = targets(cx, declared, access, &operation.record.release.manifest).await?;
     operation.before = match &base {
-        Some(base) => cluster::targets(access, &base.manifest, declared).await?,
+        Some(base) => cluster::targets(cx, access, &base.manifest, declared).await?,
         None => Vec::new(),
     };
     operation.base = base;
@@ -484,8 +481,13 @@ pub(super) async fn resume(
     Ok(Box::new(operation))
 }
 
-async fn targets(declared: &Declared, access: &Access, manifest: &str) -> Result<Vec<Target>, String> {
-    let targets = cluster::targets(access, manifest, declared).await;
+async fn targets(
+    cx: &HelmReleases,
+    declared: &Declared,
+    access: &Access,
+    manifest: &Arc<str>,
+) -> Result<Vec<Target>, String> {
+    let targets = cluster::targets(cx, access, manifest, declared).await;
     targets.map_err(|why| format!("unable to build kubernetes objects from release manifest: {why}"))
 }
 

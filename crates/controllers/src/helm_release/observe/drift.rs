@@ -108,11 +108,7 @@ pub(in crate::helm_release) async fn differences(
     if is_calm {
         return Vec::new();
     }
-    let storage = storage::Storage {
-        cluster: &access.cluster,
-        namespace: &declared.storage,
-        name: &declared.name,
-    };
+    let storage = storage::Storage::of(cx, declared, &access);
     let version = run
         .memory
         .records
@@ -124,7 +120,7 @@ pub(in crate::helm_release) async fn differences(
         None => None,
     };
     let Some(record) = record else { return Vec::new() };
-    let targets = match cluster::targets(&access, &record.release.manifest, declared).await {
+    let targets = match cluster::targets(cx, &access, &record.release.manifest, declared).await {
         Ok(targets) => targets,
         Err(why) => {
             tracing::warn!(release = %declared.key, why, "cannot look for drift");

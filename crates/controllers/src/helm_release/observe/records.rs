@@ -19,7 +19,7 @@ pub(super) async fn look(cx: &HelmReleases, run: &mut Run<'_>, declared: &Declar
 }
 
 async fn read(
-    _cx: &HelmReleases,
+    cx: &HelmReleases,
     run: &mut Run<'_>,
     declared: &Declared,
     seen: &Seen,
@@ -29,11 +29,7 @@ async fn read(
             "the target cluster is not known".to_owned(),
         ));
     };
-    let storage = storage::Storage {
-        cluster: &access.cluster,
-        namespace: &declared.storage,
-        name: &declared.name,
-    };
+    let storage = storage::Storage::of(cx, declared, &access);
     let current = latest(&seen.status.history);
     let oci_digest = current
         .and_then(|current| current.oci_digest.clone())
@@ -86,14 +82,15 @@ async fn reread(
     });
     let last = match known {
         Some(known) => Some(known),
-        None => storage.get(newest.revision.version).await?.map(|record| {
-            LastRecord::of(
-                &record.release,
-                record.operation,
-                oci_digest,
-                &newest.resource_version,
-            )
-        }),
+        None => match storage.get(newest.revision.version).await? {
+            Some(record) => {
+                let (oci, version) = (oci_digest.to_owned(), newest.resource_version.clone());
+                let digesting = storage
+                    .work_on(move || LastRecord::of(&record.release, record.operation, &oci, &version));
+                Some(digesting.await?)
+            }
+            None => None,
+        },
     };
     Ok(Records { last })
 }
