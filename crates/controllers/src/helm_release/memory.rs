@@ -10,6 +10,7 @@ use equate_helm::release::Release;
 use super::act::operation::Operation;
 use super::decide::seen::{Chart, Drift};
 use super::declared::Class;
+use super::storage::Stored;
 use super::values::Composed;
 use crate::dependencies::ready::ReadyExpressions;
 use crate::targets::remote::RemoteHandle;
@@ -41,6 +42,8 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 pub(crate) struct ThisRun {
     pub(crate) has_looked: bool,
+    /// All records, until one is written.
+    pub(crate) listed: Option<Vec<Stored>>,
     pub(crate) values_read: bool,
     pub(crate) rounds: usize,
     pub(crate) drift: Option<Vec<Drift>>,

@@ -178,8 +178,8 @@ impl<'a> Storage<'a> {
         Ok(record)
     }
 
-    /// Replaces a revision.
-    pub(crate) async fn update(&self, record: &Record) -> Result<(), StorageError> {
+    /// Replaces a revision; the version of its object.
+    pub(crate) async fn update(&self, record: &Record) -> Result<Option<String>, StorageError> {
         let stamp = Stamp::Modified(Timestamp::now().as_second());
         let object = self.object(record, stamp).await?;
         self.write(record.release.version, Write::Replace(&object)).await
@@ -187,15 +187,20 @@ impl<'a> Storage<'a> {
 
     /// Deletes a revision.
     pub(crate) async fn delete(&self, version: u64) -> Result<(), StorageError> {
-        self.write(version, Write::Delete(Propagation::Background)).await
+        self.write(version, Write::Delete(Propagation::Background))
+            .await
+            .map(drop)
     }
 
-    async fn write(&self, version: u64, write: Write<'_>) -> Result<(), StorageError> {
+    async fn write(&self, version: u64, write: Write<'_>) -> Result<Option<String>, StorageError> {
         let id = self.id(version);
-        self.cluster
-            .write(&HELM_RELEASE, (&id, "v1"), write, (ANSWER, PATIENCE))
-            .await?;
-        Ok(())
+        let written = self
+            .cluster
+            .write(&HELM_RELEASE, (&id, "v1"), write, (ANSWER, PATIENCE));
+        let written = written.await?;
+        let metadata = written.as_ref().and_then(|written| written.object.metadata());
+        let version = metadata.and_then(|metadata| metadata.get("resourceVersion")?.as_str());
+        Ok(version.map(str::to_owned))
     }
 
     async fn object(&self, record: &Record, stamp: Stamp) -> Result<Object, StorageError> {

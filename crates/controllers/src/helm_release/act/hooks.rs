@@ -390,7 +390,9 @@ async fn record(
 ) -> Result<(), String> {
     let storage = Storage::of(cx, declared, access);
     let stored = storage.update(&operation.record).await;
-    stored.map_err(|error| format!("cannot store the release: {error}"))
+    stored
+        .map(drop)
+        .map_err(|error| format!("cannot store the release: {error}"))
 }
 
 /// The health of a hook: a Job has to complete and a Pod to succeed, anything else is ready at once.

@@ -14,6 +14,7 @@ use crate::helm_release::HelmReleases;
 use crate::helm_release::Run;
 use crate::helm_release::decide::{Again, Step, after_remediation, test_failure_counts};
 use crate::helm_release::declared::{Action, Class, Declared};
+use crate::helm_release::memory::{LastRecord, Records};
 use crate::helm_release::report::Done;
 use crate::helm_release::status::{
     Draft, chart_of, clear_failures, count_attempt, count_failure, full_name, is_tested, latest, observe,
@@ -37,8 +38,8 @@ pub(super) async fn finish(
     let result = result.map_err(|why| operation.masks.mask(why.trim()));
     let (namespace, name) = identity(run, declared, &operation);
     let storage = Storage::of(cx, declared, access).named(&namespace, &name);
-    let changed = match record(declared, &storage, &mut operation, &result, access).await {
-        Ok(changed) => changed,
+    let (changed, version) = match record(declared, &storage, &mut operation, &result, access).await {
+        Ok(stored) => stored,
         // the next run decides anew, from the records that are left
         Err(StorageError::Gone) => {
             tracing::warn!(release = %declared.key, "the record of an operation was deleted during it");
@@ -55,8 +56,12 @@ pub(super) async fn finish(
             return Ok(Acted::Unreported(Next::Backoff));
         }
     };
-    run.memory.records = None;
+    run.memory.records = match version {
+        Some(version) => known(&storage, &operation, version).await,
+        None => None,
+    };
     run.memory.this_run.has_looked = false;
+    run.memory.this_run.listed = None;
     run.memory.attempted.insert(operation.action().class());
     let mut draft = Draft::new(run.status(), declared.generation, Timestamp::now());
     let taken = equate_api::meta::Duration::from(round(operation.began.elapsed()));
@@ -100,14 +105,14 @@ fn round(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Stores the outcome. Returns the earlier revisions that changed with it.
+/// Stores the outcome. Returns the earlier revisions that changed with it, and the version of the stored object.
 async fn record(
     declared: &Declared,
     storage: &Storage<'_>,
     operation: &mut Operation,
     result: &Result<(), String>,
     access: &Access,
-) -> Result<Vec<Release>, StorageError> {
+) -> Result<(Vec<Release>, Option<String>), StorageError> {
     let action = operation.action();
     let name = operation.record.release.name.clone();
     let mut changed = Vec::new();
@@ -144,7 +149,7 @@ async fn record(
         ),
         (Action::Test, _) => {}
         (Action::Uninstall | Action::UninstallFailed, Err(_)) => {
-            return Ok(changed);
+            return Ok((changed, None));
         }
         (Action::Uninstall | Action::UninstallFailed, Ok(())) => {
             set(operation, Status::Uninstalled, "Uninstallation complete");
@@ -157,18 +162,29 @@ async fn record(
                     storage.delete(stored.revision.version).await?;
                 }
             }
-            return Ok(changed);
+            return Ok((changed, None));
         }
-        (Action::Unlock | Action::CorrectDrift, _) => return Ok(changed),
+        (Action::Unlock | Action::CorrectDrift, _) => return Ok((changed, None)),
     }
-    storage.update(&operation.record).await?;
+    let version = storage.update(&operation.record).await?;
     if result.is_err() && declared.cleans_up(action) && !operation.created.is_empty() {
         let cleaned = cluster::clean_up(operation, access).await;
         if let Err(why) = cleaned {
             tracing::warn!(release = %declared.key, why, "cannot clean up after a failure");
         }
     }
-    Ok(changed)
+    Ok((changed, version))
+}
+
+/// The record that was just stored: it need not be read.
+async fn known(storage: &Storage<'_>, operation: &Operation, version: String) -> Option<Records> {
+    let (record, oci_digest) = (operation.record.clone(), operation.oci_digest.clone());
+    let digesting = storage.work_on(move || {
+        let oci_digest = oci_digest.unwrap_or_default();
+        LastRecord::of(&record.release, record.operation, &oci_digest, &version)
+    });
+    let last = Some(digesting.await.ok()?);
+    Some(Records { last })
 }
 
 fn set(operation: &mut Operation, status: Status, description: &str) {
@@ -181,7 +197,7 @@ async fn update(storage: &Storage<'_>, release: &Release) -> Result<(), StorageE
         release: release.clone(),
         operation: None,
     };
-    storage.update(&record).await
+    storage.update(&record).await.map(drop)
 }
 
 /// Supersedes all deployed revisions but one.
@@ -698,7 +714,7 @@ pub(super) async fn unlock(
     run.memory.records = None;
     run.memory.this_run.has_looked = false;
     match storage.update(&record).await {
-        Ok(()) => {
+        Ok(_) => {
             draft.update_snapshot(&record.release, None);
             let message = format!("Unlocked Helm release {head} in {status} state");
             draft.set(

@@ -53,6 +53,14 @@ pub(super) async fn prepare(
     }
 }
 
+/// The records, as this run has listed them.
+async fn known(run: &mut Run<'_>, storage: &Storage<'_>) -> Result<Vec<Stored>, String> {
+    match run.memory.this_run.listed.take() {
+        Some(listed) => Ok(listed),
+        None => storage.list().await.map_err(|error| error.to_string()),
+    }
+}
+
 fn history(known: &[Stored]) -> History {
     known.iter().map(|stored| stored.revision.clone()).collect()
 }
@@ -157,7 +165,7 @@ async fn install(
         return Ok(Prepared::Waits(wait));
     }
     let storage = Storage::of(cx, declared, access);
-    let known = storage.list().await.map_err(|error| error.to_string())?;
+    let known = known(run, &storage).await?;
     let records = history(&known);
     records
         .install(declared.install.replace)
@@ -216,7 +224,7 @@ async fn upgrade(
     access: &Access,
 ) -> Result<Prepared, String> {
     let storage = Storage::of(cx, declared, access);
-    let known = storage.list().await.map_err(|error| error.to_string())?;
+    let known = known(run, &storage).await?;
     let records = history(&known);
     let refused = |refusal: equate_helm::release::Refusal| match refusal {
         equate_helm::release::Refusal::NoneDeployed => {
@@ -311,7 +319,7 @@ async fn rollback(
         .is_some_and(|remediation| remediation.ignores_tests);
     let target = crate::helm_release::status::previous(&status.history, ignores_tests)
         .ok_or("missing target release for rollback: required to rollback")?;
-    let known = storage.list().await.map_err(|error| error.to_string())?;
+    let known = known(run, &storage).await?;
     let records = history(&known);
     let to = u64::try_from(target.version).unwrap_or_default();
     records
@@ -516,7 +524,8 @@ async fn supersede(storage: &Storage<'_>, version: u64) -> Result<(), String> {
         None => return Ok(()),
     };
     record.release.info.status = Status::Superseded;
-    storage.update(&record).await.map_err(|error| error.to_string())
+    let updated = storage.update(&record).await;
+    updated.map(drop).map_err(|error| error.to_string())
 }
 
 async fn render(

@@ -42,7 +42,12 @@ async fn read(
     });
     let records = match known {
         Some(known) => known,
-        None => reread(&storage, run.memory.records.as_ref(), &oci_digest).await?,
+        None => {
+            let all = storage.list().await?;
+            let read = read_last(&storage, &all, run.memory.records.as_ref(), &oci_digest).await?;
+            run.memory.this_run.listed = Some(all);
+            read
+        }
     };
     run.memory.this_run.has_looked = true;
     run.memory.records = Some(records.clone());
@@ -65,13 +70,13 @@ async fn read(
     }))
 }
 
-/// Lists the records, and reads the last one if it changed.
-async fn reread(
+/// Reads the last record if it changed.
+async fn read_last(
     storage: &storage::Storage<'_>,
+    all: &[Stored],
     known: Option<&Records>,
     oci_digest: &str,
 ) -> Result<Records, StorageError> {
-    let all: Vec<Stored> = storage.list().await?;
     let Some(newest) = all.last() else {
         return Ok(Records { last: None });
     };
