@@ -9,7 +9,7 @@ use equate_testkit::real::{Profile, RealCluster};
 
 use crate::test_programs::Programs;
 
-const ANYWHERE: [&str; 14] = [
+const ANYWHERE: [&str; 15] = [
     "cves::",
     "escapes::",
     "fields::bucket::",
@@ -17,6 +17,7 @@ const ANYWHERE: [&str; 14] = [
     "fields::kustomization::",
     "fields::oci_repository::",
     "helm_handover::",
+    "helm_turns::",
     "lease::",
     "prune_budget::",
     "ready_expr::",
@@ -76,6 +77,14 @@ fn anywhere(programs: &Programs) -> Result<(), Box<dyn Error>> {
             None
         }
     };
+    let mut helms = Vec::new();
+    for version in KubectlVersion::ALL {
+        match peers::available(peers::kubectl(version, &mut progress))? {
+            Ok(clients) => helms.push(clients.helm),
+            Err(skip) => println!("{}", skip.0),
+        }
+    }
+    let helms = std::env::join_paths(helms)?;
     let cluster = runtime.block_on(RealCluster::start(Profile::Full, &mut progress))?;
     let tests = |package: &str, threads: &str, names: &[&str]| {
         let mut tests = programs.command(package, "it")?;
@@ -86,6 +95,9 @@ fn anywhere(programs: &Programs) -> Result<(), Box<dyn Error>> {
             .env("EQUATE_TEST_KUBECONFIG", cluster.kubeconfig_path());
         if let Some(program) = &helm_controller {
             tests.env(peers::HELM_CONTROLLER_VARIABLE, program);
+        }
+        if !helms.is_empty() {
+            tests.env(peers::HELM_CLIENTS_VARIABLE, &helms);
         }
         succeeds(&mut tests, "the tests on the real API")
     };

@@ -51,9 +51,9 @@ pub(crate) struct Storage<'a> {
     /// The namespace of the records.
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
-    /// A record is as large as the tenant's chart makes it: it is packed and unpacked there.
-    processors: &'a Processors,
-    tenant: &'a str,
+    /// A record is as large as the tenant's chart makes it: it is packed and unpacked there. A command has no
+    /// tenants.
+    processors: Option<(&'a Processors, &'a str)>,
 }
 
 /// A record, and whether this controller wrote it last.
@@ -94,8 +94,17 @@ impl<'a> Storage<'a> {
             cluster: &access.cluster,
             namespace: &declared.storage,
             name: &declared.name,
-            processors: &cx.kit.processors,
-            tenant: &declared.key.namespace,
+            processors: Some((&cx.kit.processors, &declared.key.namespace)),
+        }
+    }
+
+    /// The records of a release, for a command.
+    pub(crate) fn of_command(cluster: &'a Cluster, declared: &'a Declared) -> Self {
+        Self {
+            cluster,
+            namespace: &declared.storage,
+            name: &declared.name,
+            processors: None,
         }
     }
 
@@ -153,7 +162,10 @@ impl<'a> Storage<'a> {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, StorageError> {
-        Ok(self.processors.run(self.tenant, work).done().await?)
+        match self.processors {
+            Some((processors, tenant)) => Ok(processors.run(tenant, work).done().await?),
+            None => Ok(work()),
+        }
     }
 
     /// Stores a new revision, after removing those over the maximum.

@@ -26,7 +26,7 @@ use crate::session::{DEADLINE, Options, Session};
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
-const CHART: [(&str, &str); 6] = [
+pub(crate) const CHART: [(&str, &str); 6] = [
     (
         "app/Chart.yaml",
         "apiVersion: v2\nname: app\nversion: 1.0.0\nappVersion: \"7\"\nannotations: {a: '<b>'}\n",
@@ -142,7 +142,7 @@ impl HelmController {
 }
 
 /// A session whose engine does not run, with the sources of two charts.
-async fn stage() -> (Session, ArtifactServer) {
+pub(crate) async fn stage() -> (Session, ArtifactServer) {
     let mut session = Session::anywhere(&[]).await;
     session.stop().await;
     for definition in [HelmChart::crd(), OciRepository::crd(), HelmRelease::crd()] {
@@ -213,7 +213,7 @@ where
         .unwrap();
 }
 
-async fn release(session: &Session, name: &str, spec: &Value) {
+pub(crate) async fn release(session: &Session, name: &str, spec: &Value) {
     let mut object = json!({
         "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
         "metadata": { "name": name, "labels": session.labels() },
@@ -225,7 +225,7 @@ async fn release(session: &Session, name: &str, spec: &Value) {
     create::<HelmRelease>(session, object).await;
 }
 
-async fn ready(session: &Session, name: &str) -> HelmReleaseStatus {
+pub(crate) async fn ready(session: &Session, name: &str) -> HelmReleaseStatus {
     until(session, name, "ready", |status| {
         let is = |of: &str, is: &str| {
             let mut conditions = status.conditions.iter();

@@ -30,6 +30,7 @@ mod helm_handover;
 mod helm_kills;
 mod helm_options;
 mod helm_releases;
+mod helm_turns;
 mod lease;
 mod moves;
 mod moves_faults;

@@ -46,6 +46,9 @@ impl KubectlVersion {
     }
 }
 
+/// Names the programs of helm for the tests, as `PATH` does.
+pub const HELM_CLIENTS_VARIABLE: &str = "EQUATE_HELM_CLIENTS";
+
 /// The client programs of one package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clients {

@@ -22,7 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub use clients::{Clients, KubectlVersion, kubectl};
+pub use clients::{Clients, HELM_CLIENTS_VARIABLE, KubectlVersion, kubectl};
 pub use conformance::{E2e, e2e};
 pub use control_plane::{ControlPlane, control_plane};
 pub use flux::{HELM_CONTROLLER_VARIABLE, HELM_CONTROLLER_VERSION, helm_controller};

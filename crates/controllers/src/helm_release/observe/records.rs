@@ -43,10 +43,10 @@ async fn read(
     let records = match known {
         Some(known) => known,
         None => {
-            let all = storage.list().await?;
-            let read = read_last(&storage, &all, run.memory.records.as_ref(), &oci_digest).await?;
+            let known = run.memory.records.as_ref();
+            let (all, records) = reread(&storage, known, &oci_digest).await?;
             run.memory.this_run.listed = Some(all);
-            read
+            records
         }
     };
     run.memory.this_run.has_looked = true;
@@ -70,15 +70,15 @@ async fn read(
     }))
 }
 
-/// Reads the last record if it changed.
-async fn read_last(
+/// Lists the records, and reads the last one if it changed.
+pub(in crate::helm_release) async fn reread(
     storage: &storage::Storage<'_>,
-    all: &[Stored],
     known: Option<&Records>,
     oci_digest: &str,
-) -> Result<Records, StorageError> {
+) -> Result<(Vec<Stored>, Records), StorageError> {
+    let all = storage.list().await?;
     let Some(newest) = all.last() else {
-        return Ok(Records { last: None });
+        return Ok((all, Records { last: None }));
     };
     let known = known.and_then(|known| known.last.clone()).filter(|last| {
         last.version == newest.revision.version
@@ -97,7 +97,7 @@ async fn read_last(
             None => None,
         },
     };
-    Ok(Records { last })
+    Ok((all, Records { last }))
 }
 
 /// The operation of this HelmRelease, with the same inputs as now, that made a record. A pending record is
