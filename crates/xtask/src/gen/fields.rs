@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use equate_api::extensions::ArtifactGenerator;
+use equate_api::helm::HelmRelease;
 use equate_api::kustomize::Kustomization;
 use equate_api::source::{Bucket, ExternalArtifact, GitRepository, HelmChart, HelmRepository, OciRepository};
 use kube::CustomResourceExt as _;
@@ -33,8 +34,8 @@ of the objects they apply.
 - Annotations of `equate.dev` are Equate's own.
 
 [loop.md](loop.md), [git-repository.md](git-repository.md), [oci-repository.md](oci-repository.md),
-[bucket.md](bucket.md), [chart-sources.md](chart-sources.md) and [artifact-generator.md](artifact-generator.md)
-describe fields that work differently. `cargo xtask gen` writes this page from the names of the tests in
+[bucket.md](bucket.md), [chart-sources.md](chart-sources.md), [helm-release.md](helm-release.md) and
+[artifact-generator.md](artifact-generator.md) describe fields that work differently. `cargo xtask gen` writes this page from the names of the tests in
 `crates/controllers/tests/it/fields`.
 ";
 
@@ -252,6 +253,37 @@ const MARKS: &[(&str, &str, &str)] = &[
         "annotation_event",
     ),
     (
+        "HelmRelease",
+        "reconcile.fluxcd.io/requestedAt",
+        "annotation_requested_at",
+    ),
+    (
+        "HelmRelease",
+        "reconcile.fluxcd.io/forceAt",
+        "annotation_force_at",
+    ),
+    (
+        "HelmRelease",
+        "reconcile.fluxcd.io/resetAt",
+        "annotation_reset_at",
+    ),
+    (
+        "HelmRelease",
+        "reconcile.fluxcd.io/watch, a label of ConfigMaps and Secrets",
+        "label_watch",
+    ),
+    ("HelmRelease", "sharding.fluxcd.io/key, a label", "label_sharding"),
+    (
+        "HelmRelease",
+        "event.toolkit.fluxcd.io/*, metadata of its events",
+        "annotation_event",
+    ),
+    (
+        "HelmRelease",
+        "helm.toolkit.fluxcd.io/driftDetection: disabled",
+        "annotation_drift_detection",
+    ),
+    (
         "ArtifactGenerator",
         "reconcile.fluxcd.io/requestedAt",
         "annotation_requested_at",
@@ -344,6 +376,11 @@ fn page() -> Result<String, Error> {
             name: "HelmChart",
             folder: "helm_chart",
             definition: definition(HelmChart::crd())?,
+        },
+        Kind {
+            name: "HelmRelease",
+            folder: "helm_release",
+            definition: definition(HelmRelease::crd())?,
         },
         Kind {
             name: "ArtifactGenerator",
