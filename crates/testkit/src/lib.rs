@@ -13,6 +13,7 @@ pub mod peers;
 pub mod real;
 pub mod registry;
 pub mod replay;
+pub mod web;
 pub mod wire;
 
 /// The embedded API, for clusters with other settings.

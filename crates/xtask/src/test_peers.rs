@@ -9,13 +9,10 @@ use equate_testkit::real::{Profile, RealCluster};
 
 use crate::test_programs::Programs;
 
-const ANYWHERE: [&str; 15] = [
+const ANYWHERE: [&str; 12] = [
     "cves::",
     "escapes::",
-    "fields::bucket::",
-    "fields::git_repository::",
-    "fields::kustomization::",
-    "fields::oci_repository::",
+    "fields::",
     "helm_handover::",
     "helm_turns::",
     "lease::",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use equate_apply::id::ObjectId;
 use equate_apply::owned::Digest;
+use equate_helm::Values;
 use equate_helm::release::Release;
 
 use super::act::operation::Operation;
@@ -69,6 +70,8 @@ pub(crate) struct LastRecord {
     /// The owner of the operation that made it.
     pub(crate) operation: Option<String>,
     pub(crate) config_digest: String,
+    /// Its values, if an upgrade keeps them.
+    pub(crate) config: Option<Arc<Values>>,
 }
 
 /// Applied CRDs.
@@ -85,6 +88,7 @@ impl LastRecord {
         operation: Option<String>,
         oci_digest: &str,
         resource_version: &str,
+        keeps_values: bool,
     ) -> Self {
         let chart = release.chart.as_ref();
         let digest = equate_helm::release::digest(release, oci_digest).unwrap_or_default();
@@ -97,6 +101,7 @@ impl LastRecord {
             digest: (oci_digest.to_owned(), digest),
             operation,
             config_digest: equate_helm::release::config_digest(&release.config),
+            config: keeps_values.then(|| Arc::new(release.config.clone())),
         }
     }
 }

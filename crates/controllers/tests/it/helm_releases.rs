@@ -141,7 +141,7 @@ pub(crate) async fn records(session: &Session, name: &str) -> Vec<String> {
         .collect()
 }
 
-async fn events(session: &Session, name: &str) -> Vec<String> {
+pub(crate) async fn events(session: &Session, name: &str) -> Vec<String> {
     let events: Api<Event> = Api::namespaced(session.client.clone(), &session.home);
     let list = events.list(&ListParams::default()).await.unwrap();
     let about = list.items.into_iter().filter(|event| {

@@ -56,7 +56,9 @@ impl Helm<'_> {
     }
 
     async fn is_listed(&self, name: &str) -> bool {
-        let printed = self.run(&["list", "--deployed", "--failed", "--output", "json"]).await;
+        let printed = self
+            .run(&["list", "--deployed", "--failed", "--output", "json"])
+            .await;
         let all: Vec<Value> = serde_json::from_str(&printed).unwrap();
         all.iter().any(|release| release["name"] == name)
     }

@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use equate_api::extensions::ArtifactGenerator;
+use equate_api::helm::HelmRelease;
 use equate_api::kustomize::Kustomization;
-use equate_api::source::{Bucket, GitRepository, OciRepository};
+use equate_api::source::{Bucket, ExternalArtifact, GitRepository, HelmChart, HelmRepository, OciRepository};
 use kube::CustomResourceExt as _;
 use serde_json::Value;
 
@@ -20,9 +22,10 @@ const TESTS: &str = "../controllers/tests/it/fields";
 const REFUSAL: &str = "_is_refused";
 
 const HEADER: &str = "\
-# Kustomization, GitRepository, OCIRepository and Bucket, field by field
+# Every field of the kinds of Flux, and its tests
 
-This page lists every field of these kinds in Flux 2.9. It also lists the annotations and labels of these objects and
+This page lists every field of these kinds in Flux 2.9: Kustomization, GitRepository, OCIRepository, Bucket,
+HelmRepository, HelmChart, ArtifactGenerator and ExternalArtifact. It also lists the annotations and labels of these objects and
 of the objects they apply.
 
 - A supported field has at least one test, which runs on the embedded API and on a real kube-apiserver 1.36.
@@ -30,8 +33,10 @@ of the objects they apply.
 - After a reference to a Secret, the row lists the entries of the Secret.
 - Annotations of `equate.dev` are Equate's own.
 
-[loop.md](loop.md), [git-repository.md](git-repository.md), [oci-repository.md](oci-repository.md) and
-[bucket.md](bucket.md) describe fields that work differently. `cargo xtask gen` writes this page from the names of the tests in `crates/controllers/tests/it/fields`.
+[loop.md](loop.md), [git-repository.md](git-repository.md), [oci-repository.md](oci-repository.md),
+[bucket.md](bucket.md), [chart-sources.md](chart-sources.md), [helm-release.md](helm-release.md) and
+[artifact-generator.md](artifact-generator.md) describe fields that work differently. `cargo xtask gen` writes this page from the names of the tests in
+`crates/controllers/tests/it/fields`.
 ";
 
 /// Rows whose subfields are one row.
@@ -93,6 +98,18 @@ const FORMS: &[(&str, &str, &str, &str)] = &[
         "spec.proxySecretRef.name",
         "with a url of ssh://",
         "of_an_ssh_url",
+    ),
+    (
+        "HelmRepository",
+        "spec.secretRef.name",
+        ".dockerconfigjson, of a registry",
+        "docker",
+    ),
+    (
+        "HelmRepository",
+        "spec.certSecretRef.name",
+        "tls.crt, tls.key",
+        "client_certificate",
     ),
 ];
 
@@ -209,6 +226,78 @@ const MARKS: &[(&str, &str, &str)] = &[
         "annotation_requested_at",
     ),
     ("Bucket", "sharding.fluxcd.io/key, a label", "label_sharding"),
+    (
+        "HelmRepository",
+        "reconcile.fluxcd.io/requestedAt",
+        "annotation_requested_at",
+    ),
+    (
+        "HelmRepository",
+        "sharding.fluxcd.io/key, a label",
+        "label_sharding",
+    ),
+    (
+        "HelmRepository",
+        "event.toolkit.fluxcd.io/*, metadata of its events",
+        "annotation_event",
+    ),
+    (
+        "HelmChart",
+        "reconcile.fluxcd.io/requestedAt",
+        "annotation_requested_at",
+    ),
+    ("HelmChart", "sharding.fluxcd.io/key, a label", "label_sharding"),
+    (
+        "HelmChart",
+        "event.toolkit.fluxcd.io/*, metadata of its events",
+        "annotation_event",
+    ),
+    (
+        "HelmRelease",
+        "reconcile.fluxcd.io/requestedAt",
+        "annotation_requested_at",
+    ),
+    (
+        "HelmRelease",
+        "reconcile.fluxcd.io/forceAt",
+        "annotation_force_at",
+    ),
+    (
+        "HelmRelease",
+        "reconcile.fluxcd.io/resetAt",
+        "annotation_reset_at",
+    ),
+    (
+        "HelmRelease",
+        "reconcile.fluxcd.io/watch, a label of ConfigMaps and Secrets",
+        "label_watch",
+    ),
+    ("HelmRelease", "sharding.fluxcd.io/key, a label", "label_sharding"),
+    (
+        "HelmRelease",
+        "event.toolkit.fluxcd.io/*, metadata of its events",
+        "annotation_event",
+    ),
+    (
+        "HelmRelease",
+        "helm.toolkit.fluxcd.io/driftDetection: disabled",
+        "annotation_drift_detection",
+    ),
+    (
+        "ArtifactGenerator",
+        "reconcile.fluxcd.io/requestedAt",
+        "annotation_requested_at",
+    ),
+    (
+        "ArtifactGenerator",
+        "sharding.fluxcd.io/key, a label",
+        "label_sharding",
+    ),
+    (
+        "ArtifactGenerator",
+        "source.extensions.fluxcd.io/reconcile: disabled",
+        "annotation_reconcile",
+    ),
 ];
 
 /// Rows without a supporting test: kind, the row or its parent, the reason.
@@ -224,10 +313,15 @@ const MISSING: &[(&str, &str, &str)] = &[
     ("Bucket", "spec.provider: gcp", STORE),
     ("Bucket", "spec.serviceAccountName", CLOUD),
     ("Bucket", "spec.sts", TOKENS),
+    ("HelmRepository", "spec.provider: aws", CLOUD),
+    ("HelmRepository", "spec.provider: azure", CLOUD),
+    ("HelmRepository", "spec.provider: gcp", CLOUD),
+    ("HelmChart", "spec.verify.matchOIDCIdentity", PUBLIC_ROOT),
 ];
 const CLOUD: &str = "refused: tokens of cloud identities are not supported yet";
 const STORE: &str = "refused: only S3-compatible stores are supported";
 const TOKENS: &str = "refused: temporary credentials are not supported yet";
+const PUBLIC_ROOT: &str = "refused: Sigstore's public instance is not supported yet";
 
 struct Kind {
     name: &'static str,
@@ -272,6 +366,31 @@ fn page() -> Result<String, Error> {
             name: "Bucket",
             folder: "bucket",
             definition: definition(Bucket::crd())?,
+        },
+        Kind {
+            name: "HelmRepository",
+            folder: "helm_repository",
+            definition: definition(HelmRepository::crd())?,
+        },
+        Kind {
+            name: "HelmChart",
+            folder: "helm_chart",
+            definition: definition(HelmChart::crd())?,
+        },
+        Kind {
+            name: "HelmRelease",
+            folder: "helm_release",
+            definition: definition(HelmRelease::crd())?,
+        },
+        Kind {
+            name: "ArtifactGenerator",
+            folder: "artifact_generator",
+            definition: definition(ArtifactGenerator::crd())?,
+        },
+        Kind {
+            name: "ExternalArtifact",
+            folder: "external_artifact",
+            definition: definition(ExternalArtifact::crd())?,
         },
     ];
     let (mut text, mut faults) = (HEADER.to_owned(), Vec::new());

@@ -57,7 +57,7 @@ pub(super) async fn finish(
         }
     };
     run.memory.records = match version {
-        Some(version) => known(&storage, &operation, version).await,
+        Some(version) => known(&storage, declared, &operation, version).await,
         None => None,
     };
     run.memory.this_run.has_looked = false;
@@ -177,11 +177,17 @@ async fn record(
 }
 
 /// The record that was just stored: it need not be read.
-async fn known(storage: &Storage<'_>, operation: &Operation, version: String) -> Option<Records> {
+async fn known(
+    storage: &Storage<'_>,
+    declared: &Declared,
+    operation: &Operation,
+    version: String,
+) -> Option<Records> {
+    let keeps = declared.upgrade.preserve_values;
     let (record, oci_digest) = (operation.record.clone(), operation.oci_digest.clone());
     let digesting = storage.work_on(move || {
         let oci_digest = oci_digest.unwrap_or_default();
-        LastRecord::of(&record.release, record.operation, &oci_digest, &version)
+        LastRecord::of(&record.release, record.operation, &oci_digest, &version, keeps)
     });
     let last = Some(digesting.await.ok()?);
     Some(Records { last })

@@ -120,6 +120,15 @@ pub(crate) struct Last {
     pub(crate) interrupted: Option<Basis>,
     /// Whether the last successful record of the status is still there.
     pub(crate) previous: Previous,
+    /// The digest of its values with the declared ones over them, if an upgrade keeps its values.
+    pub(crate) kept_values: Option<String>,
+}
+
+impl Last {
+    /// The digest of the values that an upgrade would give the release.
+    pub(crate) fn values<'a>(&'a self, declared: &'a str) -> &'a str {
+        self.kept_values.as_deref().unwrap_or(declared)
+    }
 }
 
 /// The record to roll back to.

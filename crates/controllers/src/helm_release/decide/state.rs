@@ -99,7 +99,7 @@ fn deployed(declared: &Declared, seen: &Seen, last: &Last) -> State {
         return State::OutOfSync("release chart changed");
     }
     if let Values::Ready(digest) = &seen.values
-        && *digest != current.config_digest
+        && last.values(digest) != current.config_digest
     {
         return State::OutOfSync("release config values changed");
     }

@@ -73,6 +73,7 @@ fn last(version: u64, status: &str) -> Last {
         observed: true,
         interrupted: None,
         previous: Previous::None,
+        kept_values: None,
     }
 }
 

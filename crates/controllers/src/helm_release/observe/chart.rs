@@ -260,12 +260,8 @@ async fn load(
     }
     let limits = cx.kit.charts.settings.chart();
     let namespace = &declared.key.namespace;
-    let here = cx.kit.sources.serves(&declared.source) || cx.kit.sources.serves_kind(declared.source.kind);
-    let stored = match here {
-        true => stored(cx, namespace, publisher, &artifact.digest, &limits).await,
-        false => None,
-    };
-    let loaded = match stored {
+    // also one that another controller of this process made
+    let loaded = match stored(cx, namespace, publisher, &artifact.digest, &limits).await {
         Some(loaded) => {
             cx.kit.artifacts.release(&object_ref(&declared.key));
             loaded

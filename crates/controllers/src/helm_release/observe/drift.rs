@@ -43,7 +43,7 @@ pub(super) fn matters(declared: &Declared, seen: &Seen) -> bool {
     last.status == Status::Deployed
         && last.observed
         && last.chart_version == chart.version
-        && current.is_some_and(|current| current.config_digest == *config)
+        && current.is_some_and(|current| current.config_digest == last.values(config))
 }
 
 /// A difference with the operations that remove it.

@@ -1,6 +1,7 @@
 //! The last record of a release, compared with the status.
 
-use equate_helm::release::{Status, digest};
+use equate_helm::release::{Status, config_digest, digest};
+use equate_helm::values::merge;
 
 use crate::helm_release::decide::may_restore;
 use crate::helm_release::decide::seen::{Basis, Last, Previous, Seen, Source, Storage, Values};
@@ -36,15 +37,17 @@ async fn read(
         .unwrap_or_default();
     let rereads =
         !run.memory.this_run.has_looked && run.reasons.iter().any(|reason| super::refreshes(reason, false));
+    let keeps = declared.upgrade.preserve_values;
+    let of = (oci_digest.as_str(), keeps);
     let known = run.memory.records.clone().filter(|records| {
-        let same = |last: &LastRecord| last.digest.0 == oci_digest;
+        let same = |last: &LastRecord| is_of(last, of);
         !rereads && records.last.as_ref().is_none_or(same)
     });
     let records = match known {
         Some(known) => known,
         None => {
             let known = run.memory.records.as_ref();
-            let (all, records) = reread(&storage, known, &oci_digest).await?;
+            let (all, records) = reread(&storage, known, of).await?;
             run.memory.this_run.listed = Some(all);
             records
         }
@@ -59,22 +62,33 @@ async fn read(
             && u64::try_from(current.version) == Ok(last.version)
             && current.digest == last.digest.1
     });
+    let own = run.memory.values.as_ref();
+    let kept = last.config.as_ref().zip(own);
+    let kept_values =
+        kept.map(|(config, own)| config_digest(&merge((**config).clone(), (*own.values).clone())));
     Ok(Some(Last {
         version: last.version,
         observed,
-        interrupted: interrupted(declared, seen, &last).filter(|_| last.status.is_pending() || !observed),
+        interrupted: interrupted(declared, seen, &last, kept_values.as_deref())
+            .filter(|_| last.status.is_pending() || !observed),
         previous: earlier(&storage, declared, seen, &last).await,
         status: last.status,
         chart_name: last.chart_name,
         chart_version: last.chart_version,
+        kept_values,
     }))
+}
+
+/// Whether a record was read with this OCI digest, and with its values if they are needed.
+fn is_of(last: &LastRecord, (oci_digest, keeps_values): (&str, bool)) -> bool {
+    last.digest.0 == oci_digest && last.config.is_some() == keeps_values
 }
 
 /// Lists the records, and reads the last one if it changed.
 pub(in crate::helm_release) async fn reread(
     storage: &storage::Storage<'_>,
     known: Option<&Records>,
-    oci_digest: &str,
+    of: (&str, bool),
 ) -> Result<(Vec<Stored>, Records), StorageError> {
     let all = storage.list().await?;
     let Some(newest) = all.last() else {
@@ -83,15 +97,16 @@ pub(in crate::helm_release) async fn reread(
     let known = known.and_then(|known| known.last.clone()).filter(|last| {
         last.version == newest.revision.version
             && last.resource_version == newest.resource_version
-            && last.digest.0 == oci_digest
+            && is_of(last, of)
     });
     let last = match known {
         Some(known) => Some(known),
         None => match storage.get(newest.revision.version).await? {
             Some(record) => {
-                let (oci, version) = (oci_digest.to_owned(), newest.resource_version.clone());
-                let digesting = storage
-                    .work_on(move || LastRecord::of(&record.release, record.operation, &oci, &version));
+                let ((oci, keeps), version) = ((of.0.to_owned(), of.1), newest.resource_version.clone());
+                let digesting = storage.work_on(move || {
+                    LastRecord::of(&record.release, record.operation, &oci, &version, keeps)
+                });
                 Some(digesting.await?)
             }
             None => None,
@@ -102,7 +117,12 @@ pub(in crate::helm_release) async fn reread(
 
 /// The operation of this HelmRelease, with the same inputs as now, that made a record. A pending record is
 /// of one that was interrupted.
-fn interrupted(declared: &Declared, seen: &Seen, last: &LastRecord) -> Option<Basis> {
+fn interrupted(
+    declared: &Declared,
+    seen: &Seen,
+    last: &LastRecord,
+    kept_values: Option<&str>,
+) -> Option<Basis> {
     let owner = last.operation.as_deref()?;
     let made = |action: &Action| owner == operation_owner(declared, *action);
     let action = match last.status {
@@ -119,7 +139,7 @@ fn interrupted(declared: &Declared, seen: &Seen, last: &LastRecord) -> Option<Ba
     };
     let same = made(&action)
         && (action == Action::Rollback
-            || (last.chart_version == chart.version && last.config_digest == *config));
+            || (last.chart_version == chart.version && last.config_digest == kept_values.unwrap_or(config)));
     same.then(|| Basis {
         action,
         generation: declared.generation,

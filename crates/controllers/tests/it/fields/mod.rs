@@ -9,10 +9,17 @@
 //! All objects of a test are in `@home` or in namespaces whose names begin with it: on the real API others
 //! run beside it.
 
+mod artifact_generator;
 mod bucket;
+mod external_artifact;
 mod git_repository;
+mod helm_chart;
+mod helm_release;
+mod helm_repository;
 mod kustomization;
+mod objects;
 mod oci_repository;
+mod signer;
 
 use equate_testkit::eventually::eventually;
 use k8s_openapi::api::core::v1::Event;
@@ -27,7 +34,12 @@ fn api_version(kind: &str) -> &'static str {
         "Deployment" | "StatefulSet" => "apps/v1",
         "Role" | "RoleBinding" => "rbac.authorization.k8s.io/v1",
         "Kustomization" => "kustomize.toolkit.fluxcd.io/v1",
-        "Bucket" | "GitRepository" | "OCIRepository" => "source.toolkit.fluxcd.io/v1",
+        "HelmRelease" => "helm.toolkit.fluxcd.io/v2",
+        "ArtifactGenerator" => "source.extensions.fluxcd.io/v1beta1",
+        "Bucket" | "ExternalArtifact" | "GitRepository" | "HelmChart" | "HelmRepository"
+        | "OCIRepository" => "source.toolkit.fluxcd.io/v1",
+        "CustomResourceDefinition" => "apiextensions.k8s.io/v1",
+        "Job" => "batch/v1",
         _ => "v1",
     }
 }

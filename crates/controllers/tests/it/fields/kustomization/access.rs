@@ -43,7 +43,7 @@ async fn spec_service_account_name() {
 }
 
 /// Another target cluster, here the same one by another way: a kubeconfig with a token of `deployer`.
-async fn kubeconfig(session: &Session, key: &str) -> Box<dyn std::any::Any + Send> {
+pub(in crate::fields) async fn kubeconfig(session: &Session, key: &str) -> Box<dyn std::any::Any + Send> {
     let account = manifest("ServiceAccount", "deployer", json!({}));
     session.create(serde_json::from_str(&account).unwrap()).await;
     let (address, authority, serving) = session.address().await;

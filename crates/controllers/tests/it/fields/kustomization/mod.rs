@@ -1,6 +1,6 @@
 //! Kustomization.
 
-mod access;
+pub(in crate::fields) mod access;
 mod apply;
 mod build;
 mod decrypt;

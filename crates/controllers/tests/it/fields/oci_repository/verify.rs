@@ -1,64 +1,9 @@
 //! Signatures.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
+use super::super::signer::Signer;
 use super::Registry;
-
-/// A key of cosign.
-struct Signer {
-    pair: EcdsaKeyPair,
-    random: SystemRandom,
-}
-
-impl Signer {
-    fn new() -> Signer {
-        let random = SystemRandom::new();
-        let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
-        let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        Signer {
-            pair: EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).unwrap(),
-            random,
-        }
-    }
-
-    /// PEM of the SubjectPublicKeyInfo (RFC 5480).
-    fn public(&self) -> String {
-        const HEAD: [u8; 26] = [
-            0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
-            0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-        ];
-        let key = STANDARD.encode([&HEAD[..], self.pair.public_key().as_ref()].concat());
-        format!("-----BEGIN PUBLIC KEY-----\n{key}\n-----END PUBLIC KEY-----\n")
-    }
-
-    /// Signs an artifact as cosign 2 does: a manifest at a tag.
-    fn sign(&self, registry: &Registry, digest: &str) {
-        let payload = json!({
-            "critical": {
-                "identity": { "docker-reference": registry.url() },
-                "image": { "docker-manifest-digest": digest },
-                "type": "cosign container image signature",
-            },
-            "optional": null,
-        })
-        .to_string();
-        let signature = self.pair.sign(&self.random, payload.as_bytes()).unwrap();
-        let kind = "application/vnd.dev.cosign.simplesigning.v1+json";
-        let mut layer = registry.server.blob(kind, payload);
-        layer["annotations"] =
-            json!({ "dev.cosignproject.cosign/signature": STANDARD.encode(signature.as_ref()) });
-        let config = registry
-            .server
-            .blob("application/vnd.oci.image.config.v1+json", "{}");
-        let manifest = json!({ "schemaVersion": 2, "config": config, "layers": [layer] });
-        let tag = format!("{}.sig", digest.replace(':', "-"));
-        registry.server.manifest("org/app", Some(&tag), &manifest);
-    }
-}
 
 fn condition(status: &Value, of: &str) -> Value {
     let mut all = status["conditions"].as_array().unwrap().iter();
@@ -82,7 +27,7 @@ async fn spec_verify_secret_ref_name() {
     let status = registry.says("app", "VerificationError", text).await;
     assert_eq!(condition(&status, "SourceVerified")["status"], json!("False"));
     assert_eq!(status["artifact"], Value::Null);
-    stranger.sign(&registry, &digest);
+    stranger.sign(&registry.server, "org/app", &digest);
     registry.ask("app", "stranger").await;
     registry
         .session
@@ -94,7 +39,7 @@ async fn spec_verify_secret_ref_name() {
         )
         .await;
     registry.says("app", "VerificationError", text).await;
-    signer.sign(&registry, &digest);
+    signer.sign(&registry.server, "org/app", &digest);
     registry.ask("app", "signed").await;
     let status = registry.stored("app", &digest).await;
     let verified = condition(&status, "SourceVerified");
@@ -121,7 +66,7 @@ async fn spec_verify_provider_cosign() {
     let registry = Registry::open().await;
     let digest = registry.push("v1", &[("a.yaml", "a: 1\n")]);
     let signer = Signer::new();
-    signer.sign(&registry, &digest);
+    signer.sign(&registry.server, "org/app", &digest);
     registry
         .secret("keys", json!({ "cosign.pub": signer.public() }))
         .await;
