@@ -122,6 +122,7 @@ impl App {
             Command::Resume(args) => runtime.block_on(suspend::run_resume(args, kinds))?,
             Command::Init(args) => release::init::run(&args)?,
             Command::Matrix(args) => release::matrix::run(&args)?,
+            Command::Status(args) => release::status::run(&args, runtime)?,
             Command::Promote(args) => return Ok(release::promote::promote(&args, runtime)?),
             Command::Release(args) => return Ok(release::promote::release(&args, runtime)?),
             Command::Rollback(args) => return Ok(release::promote::rollback(&args, runtime)?),

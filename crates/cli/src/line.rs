@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Init(release::init::Args),
     /// Show the version of each service in each environment.
     Matrix(release::matrix::Args),
+    /// Show what could be promoted next, and what refuses it now.
+    Status(Box<release::status::Args>),
     /// Bring the versions of services from one environment to the next.
     Promote(Box<release::promote::Promote>),
     /// Set the version of a service in an environment.

@@ -172,6 +172,17 @@ impl Fleet {
         names
     }
 
+    /// The names of all services of a tree, also if the fleet is only a part of it.
+    pub fn names(&self, tree: &dyn Tree, config: &Config) -> BTreeSet<String> {
+        let pattern = config.services.pattern();
+        if !pattern.has_service() {
+            return self.services().into_iter().map(str::to_owned).collect();
+        }
+        let environments: Vec<&str> = config.environments().collect();
+        let places = pattern.places(tree, &environments);
+        places.into_iter().filter_map(|place| place.service).collect()
+    }
+
     /// The number of version fields.
     pub fn fields(&self) -> usize {
         let built = self.units.iter().filter_map(|unit| unit.state.as_ref().ok());

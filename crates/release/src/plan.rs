@@ -4,7 +4,7 @@
 //! if they change the same values in the same way.
 
 use crate::artifact::{Artifact, Subject, Version};
-use crate::config::{BYTES_MAX, Config, ConfigError, FILE, Services, is_name};
+use crate::config::{self, BYTES_MAX, Config, ConfigError, FILE, Services, is_name};
 use crate::edit::{self, Change, EditError, Edited};
 use crate::fleet::Fleet;
 use crate::history::Entry;
@@ -17,10 +17,13 @@ use bytes::Bytes;
 use equate_kustomize::{EntryKind, Stat, Tree};
 use jiff::Timestamp;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 mod holding;
+mod outlook;
 
 pub use holding::{plan_hold, plan_unhold};
+pub use outlook::{Next, Outlook, outlook};
 
 /// A request for new versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +88,8 @@ pub struct Step {
     pub verdicts: Vec<Verdict>,
     /// A note for the reader, such as the hold of a rollback.
     pub remark: Option<String>,
+    /// A reason to think twice that refuses nothing.
+    pub warning: Option<String>,
 }
 
 impl Step {
@@ -189,6 +194,8 @@ pub enum PlanError {
     Environment {
         /// The name.
         name: String,
+        /// A similar name.
+        near: Option<String>,
         /// The names of all environments.
         known: Vec<String>,
     },
@@ -366,7 +373,7 @@ pub fn plan(tree: &dyn Tree, request: &Request, past: Past<'_>) -> Result<Plan, 
     for service in &request.services {
         for environment in &environments {
             let overlay = Overlay::new(tree, &files);
-            let mut fleet = Fleet::build(&overlay, &config);
+            let fleet = Fleet::build(&overlay, &config);
             known_service(&fleet, service)?;
             let planner = Planner {
                 tree: &overlay,
@@ -374,7 +381,7 @@ pub fn plan(tree: &dyn Tree, request: &Request, past: Past<'_>) -> Result<Plan, 
                 holds: &holds,
                 request,
                 past,
-                fleet: &mut fleet,
+                fleet: &fleet,
             };
             let (step, edited) = planner.step(service, environment)?;
             files.extend(edited.files);
@@ -388,29 +395,36 @@ pub fn plan(tree: &dyn Tree, request: &Request, past: Past<'_>) -> Result<Plan, 
     })
 }
 
-fn environments(config: &Config, name: &str) -> Result<Vec<String>, PlanError> {
+/// The environments that a name means: one, or those of a group.
+///
+/// # Errors
+/// The name is unknown.
+pub fn environments(config: &Config, name: &str) -> Result<Vec<String>, PlanError> {
     let found = config.resolve(name).ok_or_else(|| PlanError::Environment {
         name: name.to_owned(),
+        near: config.nearest(name).map(str::to_owned),
         known: config.environments().map(str::to_owned).collect(),
     })?;
     Ok(found.into_iter().map(str::to_owned).collect())
 }
 
-fn known_service(fleet: &Fleet, service: &str) -> Result<(), PlanError> {
-    let services = fleet.services();
-    if services.contains(service) && is_name(service) {
+/// Refuses a service that is not among the names.
+///
+/// # Errors
+/// The name is unknown, or it cannot name a service.
+pub fn check_service<'n>(names: impl IntoIterator<Item = &'n str>, service: &str) -> Result<(), PlanError> {
+    let names: BTreeSet<&str> = names.into_iter().collect();
+    if names.contains(service) && is_name(service) {
         return Ok(());
     }
-    let ranked = services
-        .iter()
-        .map(|other| (strsim::damerau_levenshtein(service, other), *other));
-    let near = ranked
-        .min()
-        .filter(|(distance, _)| *distance <= 1.max(service.len() / 3));
     Err(PlanError::Service {
         name: service.to_owned(),
-        near: near.map(|(_, name)| name.to_owned()),
+        near: config::nearest(service, names.into_iter()).map(str::to_owned),
     })
+}
+
+fn known_service(fleet: &Fleet, service: &str) -> Result<(), PlanError> {
+    check_service(fleet.services(), service)
 }
 
 fn record(intent: Intent, by: &str, reason: Option<String>, steps: &[Step]) -> Record {
@@ -439,7 +453,7 @@ struct Planner<'p> {
     holds: &'p [Hold],
     request: &'p Request,
     past: Past<'p>,
-    fleet: &'p mut Fleet,
+    fleet: &'p Fleet,
 }
 
 /// The versions to set, and the environment that they come from.
@@ -471,20 +485,13 @@ impl Planner<'_> {
             let fleet = Fleet::of_services(&tree, self.config, &[service]);
             fleet.artifact(environment, service).unwrap_or_default()
         };
-        let arrival = self.arrival(service, environment, &wanted, &after);
-        let case = Case {
-            service,
-            environment,
-            artifact: &after,
-            is_rollback: wanted.is_rollback,
-            actor: self.request.actor,
-            arrival: arrival.as_ref(),
-            holds: self.holds,
-            now: self.past.now,
-        };
         let verdicts = match edited.changes.is_empty() {
             true => Vec::new(),
-            false => rules::judge(self.config, &case),
+            false => self.verdicts(service, environment, &wanted, &after),
+        };
+        let warning = match edited.changes.is_empty() || wanted.is_rollback {
+            true => None,
+            false => self.rolled_back(service, environment, &after),
         };
         let remark = match wanted.is_rollback && !edited.changes.is_empty() {
             true => Some(self.hold_automation(service, environment, &before, &mut edited)),
@@ -499,8 +506,42 @@ impl Planner<'_> {
             changes: edited.changes.clone(),
             verdicts,
             remark,
+            warning,
         };
         Ok((step, edited))
+    }
+
+    fn verdicts(&self, service: &str, environment: &str, wanted: &Wanted, after: &Artifact) -> Vec<Verdict> {
+        let arrival = self.arrival(service, environment, wanted, after);
+        let case = Case {
+            service,
+            environment,
+            artifact: after,
+            is_rollback: wanted.is_rollback,
+            actor: self.request.actor,
+            arrival: arrival.as_ref(),
+            holds: self.holds,
+            now: self.past.now,
+        };
+        rules::judge(self.config, &case)
+    }
+
+    /// The warning to a person who brings back the version that a rollback removed. The hold of the rollback
+    /// remembers it.
+    fn rolled_back(&self, service: &str, environment: &str, after: &Artifact) -> Option<String> {
+        let label = after.label(service);
+        let hold = self.holds.iter().find(|hold| {
+            let is_of = hold.environment == environment && hold.service == service;
+            is_of && hold.is_active(self.past.now) && hold.newer_than.as_deref() == Some(label.as_str())
+        })?;
+        let ago = match hold.since {
+            Some(since) => format!(" {} ago", rules::span(self.past.now.duration_since(since))),
+            None => String::new(),
+        };
+        let (by, reason) = (hold.name(), &hold.reason);
+        Some(format!(
+            "{service} {label} was rolled back in {environment}{ago} by {by}: {reason}"
+        ))
     }
 
     /// A rollback holds against automation, in the same commit. A hold that a person set stays.

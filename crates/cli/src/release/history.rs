@@ -5,7 +5,7 @@ use super::{Output, ReleaseError, past, text};
 use crate::table::{Table, Value, colour};
 use equate_release::fleet::Fleet;
 use equate_release::history::Entry;
-use equate_release::plan::{self, PlanError};
+use equate_release::plan;
 use equate_release::record::{Record, versions};
 use equate_release::rules::span;
 use jiff::Timestamp;
@@ -40,12 +40,9 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
     let commit = repository.tip()?;
     let tree = tree_of(&commit);
     let config = plan::config(&tree)?;
-    let environments: Option<Vec<&str>> = match &args.env {
+    let environments = match &args.env {
         None => None,
-        Some(name) => Some(config.resolve(name).ok_or_else(|| PlanError::Environment {
-            name: name.clone(),
-            known: config.environments().map(str::to_owned).collect(),
-        })?),
+        Some(name) => Some(plan::environments(&config, name)?),
     };
     let services: Vec<&str> = args.services.iter().map(String::as_str).collect();
     let fleet = match services.is_empty() || !config.services.pattern().has_service() {
@@ -54,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
     };
     let mut places = past::places(&config, &fleet, &services);
     if let Some(environments) = &environments {
-        places.retain(|place| environments.contains(&place.environment.as_str()));
+        places.retain(|place| environments.contains(&place.environment));
     }
     let mut entries: Vec<(Entry, Option<Record>)> = Vec::new();
     past::walk(&repository, &commit, &config, &places, |entry| {
@@ -66,7 +63,14 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
-    });
+    })?;
+    if entries.is_empty() && !services.is_empty() {
+        // a service that is gone has history; a name without any is a mistake
+        let names = fleet.names(&tree, &config);
+        for service in &services {
+            plan::check_service(names.iter().map(String::as_str), service)?;
+        }
+    }
     match args.output {
         Output::Text | Output::Wide => print_table(&entries, args.output == Output::Wide),
         Output::Json | Output::Yaml => {

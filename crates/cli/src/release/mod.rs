@@ -18,12 +18,14 @@ mod past;
 pub(crate) mod promote;
 mod repository;
 mod snapshot;
+pub(crate) mod status;
 mod text;
+mod view;
 mod wait;
 mod write;
 
 use crate::failure::{Failure, StdoutError};
-use equate_git::{ChangeError, OpenError};
+use equate_git::{ChangeError, OpenError, TreeError};
 use equate_release::edit::EditError;
 use equate_release::plan::PlanError;
 use std::path::PathBuf;
@@ -58,6 +60,14 @@ pub(crate) enum ReleaseError {
     Change(ChangeError<Box<Self>>),
     #[error(transparent)]
     Stdout(#[from] StdoutError),
+    #[error("cannot read the history at commit {id}")]
+    Commit {
+        id: String,
+        #[source]
+        source: TreeError,
+    },
+    #[error("cannot read the history: an object of the repository is missing or damaged")]
+    Object(#[source] TreeError),
     #[error("HEAD is on no branch")]
     Detached,
     #[error("no name and address for the commit")]
@@ -112,7 +122,7 @@ impl Failure for ReleaseError {
             Self::Plan(PlanError::Ambiguous { .. }) => "choose one with --from",
             Self::Plan(PlanError::Range { .. }) => "give one version with --pin",
             Self::Plan(PlanError::NothingBefore { .. }) => "name the version with --to",
-            Self::Plan(PlanError::NotHeld { .. }) => "list holds with `equate matrix`",
+            Self::Plan(PlanError::NotHeld { .. }) => "list holds with `equate status`",
             Self::Plan(PlanError::Edit(EditError::Others { .. })) => {
                 "set the version in a place that this service alone uses"
             }
@@ -124,6 +134,9 @@ impl Failure for ReleaseError {
                 "run the same command again: it says whether the version is there"
             }
             Self::Change(ChangeError::Moved { .. }) => "try again",
+            Self::Commit { .. } | Self::Object(_) => {
+                "check the clone with `git fsck`, or clone again without a filter"
+            }
             Self::Detached => "name the branch with --branch",
             Self::NoAuthor => {
                 "set user.name and user.email with git config, or give --author 'Name <address>'"
@@ -143,8 +156,12 @@ impl Failure for ReleaseError {
 
     fn hint_with_names(&self) -> Option<String> {
         match self {
-            Self::Plan(PlanError::Environment { known, .. }) => {
-                Some(format!("the environments are {}", known.join(", ")))
+            Self::Plan(PlanError::Environment { near, known, .. }) => {
+                let names = format!("the environments are {}", known.join(", "));
+                Some(match near {
+                    Some(near) => format!("did you mean {near}? {names}"),
+                    None => names,
+                })
             }
             Self::Plan(PlanError::Service { near: Some(near), .. }) => Some(format!("did you mean {near}?")),
             Self::Plan(PlanError::Version { known, .. }) if !known.is_empty() => {

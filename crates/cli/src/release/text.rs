@@ -2,6 +2,7 @@
 
 use super::Output;
 use crate::failure::StdoutError;
+use equate_release::hold::Hold;
 use equate_release::plan::{Plan, Step};
 use equate_release::record::{Intent, versions};
 use equate_release::rules::Verdict;
@@ -30,7 +31,7 @@ pub(crate) fn print(text: &str) -> Result<(), StdoutError> {
 }
 
 /// A text of the repository without line breaks and what else would steer the terminal.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\t' => Some(' '),
         c if c.is_control() => None,
@@ -123,6 +124,20 @@ pub(crate) fn day(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%-d %b").to_string()
 }
 
+/// The data of a hold.
+pub(crate) fn hold_data(hold: &Hold) -> Value {
+    json!({
+        "by": hold.by,
+        "reason": hold.reason,
+        "since": hold.since.map(|since| since.to_string()),
+        "until": hold.until.map(|until| until.to_string()),
+        "stops": hold.stops,
+        "newerThan": hold.newer_than,
+        "place": format!("{}:{}", hold.path, hold.line),
+        "consequence": hold.consequence(),
+    })
+}
+
 /// The data of a plan and its outcome.
 pub(crate) fn data(plan: &Plan, commit: Option<&str>, outcome: &str) -> Value {
     let steps: Vec<Value> = plan
@@ -138,6 +153,7 @@ pub(crate) fn data(plan: &Plan, commit: Option<&str>, outcome: &str) -> Value {
                 "after": {"version": after, "artifact": step.after.id().to_string(), "versions": versions(&step.after)},
                 "changes": step.changes,
                 "verdicts": step.verdicts,
+                "warning": step.warning,
             })
         })
         .collect();

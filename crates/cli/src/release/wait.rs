@@ -15,6 +15,7 @@ use kube::core::GroupVersionKind;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -96,24 +97,56 @@ pub(super) async fn until_healthy(
     }
 }
 
-/// The health of the declared versions of a service, at one look.
-pub(super) async fn health(
-    tree: &dyn Tree,
-    config: &Config,
-    (environment, service): (&str, &str),
-    given: &connection::Options,
-) -> Health {
-    let connection = match connect(config, environment, given).await {
-        Ok(connection) => connection,
-        Err(reason) => return Health::Unknown(reason),
-    };
-    let wanted = wanted(tree, config, environment, service);
-    let reader = Reader::new(connection.client.clone());
-    match look(&reader, config, &wanted).await {
-        State::Healthy(_) if !wanted.is_empty() => Health::Healthy,
-        State::Healthy(_) => Health::Unknown(format!("{service} has no object with a version")),
-        State::NotApplied(reason) => Health::Unknown(reason),
-        State::Waiting(cause) | State::Failed(cause) => Health::Unhealthy(cause),
+/// The clusters of environments. Each is connected to once, so that a silent one costs its timeout once.
+pub(super) struct Clusters<'o> {
+    given: &'o connection::Options,
+    known: Mutex<BTreeMap<String, Result<Reader, String>>>,
+}
+
+impl<'o> Clusters<'o> {
+    pub(super) fn new(given: &'o connection::Options) -> Self {
+        Self {
+            given,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The reader of an environment's cluster, or the reason why there is none.
+    pub(super) async fn reader(&self, config: &Config, environment: &str) -> Result<Reader, String> {
+        let mut known = self.known.lock().await;
+        if let Some(found) = known.get(environment) {
+            return found.clone();
+        }
+        let found = match connect(config, environment, self.given).await {
+            Ok(connection) => {
+                let answer = connection.client.apiserver_version().await;
+                let answer = answer.map_err(|error| crate::failure::chain(&error));
+                answer.map(|_| Reader::new(connection.client.clone()))
+            }
+            Err(reason) => Err(reason),
+        };
+        known.insert(environment.to_owned(), found.clone());
+        found
+    }
+
+    /// The health of the declared versions of a service, at one look.
+    pub(super) async fn health(
+        &self,
+        tree: &dyn Tree,
+        config: &Config,
+        (environment, service): (&str, &str),
+    ) -> Health {
+        let reader = match self.reader(config, environment).await {
+            Ok(reader) => reader,
+            Err(reason) => return Health::Unknown(reason),
+        };
+        let wanted = wanted(tree, config, environment, service);
+        match look(&reader, config, &wanted).await {
+            State::Healthy(_) if !wanted.is_empty() => Health::Healthy,
+            State::Healthy(_) => Health::Unknown(format!("{service} has no object with a version")),
+            State::NotApplied(reason) => Health::Unknown(reason),
+            State::Waiting(cause) | State::Failed(cause) => Health::Unhealthy(cause),
+        }
     }
 }
 

@@ -75,11 +75,15 @@ pub(crate) fn write_with(
         let tree = tree_of(commit);
         let config = plan::config(&tree)?;
         let known: RefCell<BTreeMap<String, Vec<Entry>>> = RefCell::default();
+        let failure: RefCell<Option<ReleaseError>> = RefCell::default();
         let entries = |service: &str| -> Vec<Entry> {
             let mut known = known.borrow_mut();
-            let found = known
-                .entry(service.to_owned())
-                .or_insert_with(|| history_of(&repository, commit, &config, service));
+            let found = known.entry(service.to_owned()).or_insert_with(|| {
+                history_of(&repository, commit, &config, service).unwrap_or_else(|error| {
+                    failure.replace(Some(error));
+                    Vec::new()
+                })
+            });
             found.clone()
         };
         let health = |environment: &str, service: &str| health(&tree, &config, environment, service);
@@ -88,7 +92,9 @@ pub(crate) fn write_with(
             health: &health,
             now: Timestamp::now(),
         };
-        make(&tree, &by, past)
+        let plan = make(&tree, &by, past);
+        // a plan from a part of history is no plan
+        failure.take().map_or(plan, Err)
     };
     if options.dry_run {
         let commit = repository.tip()?;
@@ -136,7 +142,12 @@ pub(crate) fn write_with(
     }
 }
 
-fn history_of(repository: &Repository, commit: &Commit, config: &Config, service: &str) -> Vec<Entry> {
+fn history_of(
+    repository: &Repository,
+    commit: &Commit,
+    config: &Config,
+    service: &str,
+) -> Result<Vec<Entry>, ReleaseError> {
     let fleet = match config.services.pattern().has_service() {
         true => Fleet::default(),
         false => Fleet::build(&tree_of(commit), config),
@@ -148,8 +159,8 @@ fn history_of(repository: &Repository, commit: &Commit, config: &Config, service
             entries.push(entry);
         }
         ControlFlow::Continue(())
-    });
-    entries
+    })?;
+    Ok(entries)
 }
 
 fn finish(
@@ -161,6 +172,9 @@ fn finish(
 ) -> Result<Done, ReleaseError> {
     let now = Timestamp::now();
     let is_refused = plan.is_refused();
+    for warning in plan.steps.iter().filter_map(|step| step.warning.as_ref()) {
+        eprintln!("warning: {}", text::shown(warning));
+    }
     let outcome = match (written, is_refused, options.dry_run) {
         (Some(_), _, _) => "committed",
         (None, true, _) => "refused",

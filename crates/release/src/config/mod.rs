@@ -9,6 +9,7 @@ mod reader;
 mod time;
 
 pub use error::ConfigError;
+pub(crate) use error::nearest;
 pub use pattern::{Pattern, Place};
 pub(crate) use pattern::{children, is_directory, join};
 pub(crate) use reader::{Reader, document};
@@ -184,7 +185,7 @@ impl Config {
         let names = self
             .environments()
             .chain(self.stages.iter().map(|stage| stage.name.as_str()));
-        error::nearest(name, names)
+        nearest(name, names)
     }
 
     pub(crate) fn rules_for<'c>(
