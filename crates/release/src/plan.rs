@@ -21,9 +21,11 @@ use std::collections::BTreeSet;
 
 mod holding;
 mod outlook;
+mod removal;
 
 pub use holding::{plan_hold, plan_unhold};
 pub use outlook::{Next, Outlook, outlook};
+pub use removal::plan_undeploy;
 
 /// A request for new versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -273,6 +275,16 @@ pub enum PlanError {
         /// The environment.
         environment: String,
     },
+    /// A removal would change something else.
+    #[error("removing {service} from {environment} would also change {}; nothing was written", others.join(", "))]
+    Undeploy {
+        /// The service.
+        service: String,
+        /// The environment.
+        environment: String,
+        /// The other changes.
+        others: Vec<String>,
+    },
     /// Directories are copied, and an older state of them is not in the tree.
     #[error("a service whose directory is copied cannot {intent}: revert the commit with git")]
     Copied {
@@ -301,24 +313,60 @@ pub fn config(tree: &dyn Tree) -> Result<Config, PlanError> {
 /// A file is no hold.
 pub fn holds(tree: &dyn Tree) -> Result<Vec<Hold>, PlanError> {
     let mut holds = Vec::new();
+    for file in hold_files(tree)? {
+        holds.extend(file.read(tree)?);
+    }
+    Ok(holds)
+}
+
+/// An entry of the directory of holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HoldFile {
+    /// Its path.
+    pub(crate) path: String,
+    /// Its kind.
+    pub(crate) kind: EntryKind,
+}
+
+impl HoldFile {
+    /// The environment and service that the path names.
+    pub(crate) fn target(&self) -> Option<(&str, &str)> {
+        let rest = self.path.strip_prefix(hold::DIRECTORY)?.strip_prefix('/')?;
+        let (environment, name) = rest.split_once('/')?;
+        Some((environment, name.strip_suffix(".yaml")?))
+    }
+
+    /// The hold; `None` if the entry is no file of a hold.
+    pub(crate) fn read(&self, tree: &dyn Tree) -> Result<Option<Hold>, ConfigError> {
+        let Some((environment, service)) = self.target() else {
+            return Ok(None);
+        };
+        let text = text(tree, &self.path, hold::BYTES_MAX)?;
+        text.map(|text| Hold::parse(environment, service, &self.path, &text))
+            .transpose()
+    }
+}
+
+/// The entries of the directory of holds, and of the directories of environments in it.
+pub(crate) fn hold_files(tree: &dyn Tree) -> Result<Vec<HoldFile>, ConfigError> {
+    let mut files = Vec::new();
     let (parent, _) = hold::DIRECTORY.split_once('/').unwrap_or_default();
     listed(tree, parent)?;
     for (environment, stat) in listed(tree, hold::DIRECTORY)? {
+        let path = format!("{}/{environment}", hold::DIRECTORY);
         if stat.kind != EntryKind::Directory {
+            files.push(HoldFile {
+                path,
+                kind: stat.kind,
+            });
             continue;
         }
-        let directory = format!("{}/{environment}", hold::DIRECTORY);
-        for (name, _) in listed(tree, &directory)? {
-            let path = format!("{directory}/{name}");
-            let Some(service) = name.strip_suffix(".yaml") else {
-                continue;
-            };
-            if let Some(text) = text(tree, &path, hold::BYTES_MAX)? {
-                holds.push(Hold::parse(&environment, service, &path, &text)?);
-            }
-        }
+        files.extend(listed(tree, &path)?.into_iter().map(|(name, stat)| HoldFile {
+            path: format!("{path}/{name}"),
+            kind: stat.kind,
+        }));
     }
-    Ok(holds)
+    Ok(files)
 }
 
 /// The entries of a directory, none if it does not exist. One that cannot be read is an error: it may have holds.
@@ -709,7 +757,7 @@ impl Planner<'_> {
         let mut known: Vec<String> = Vec::new();
         for artifact in current.chain(past) {
             let label = artifact.label(service);
-            if label == version || artifact.id().short() == version || artifact.id().to_string() == version {
+            if artifact.is_named(service, version) {
                 return Ok(artifact);
             }
             if !known.contains(&label) {
@@ -768,14 +816,14 @@ impl Planner<'_> {
         let before = self.config.before(environment);
         let has = |source: &&str| {
             let there = self.fleet.artifact(source, service);
-            there.is_some_and(|there| is_same(&there, after))
+            there.is_some_and(|there| there.agrees_with(after))
         };
         // the version must be in an environment before this one, whatever `--from` says
         let from = wanted.from.as_deref().filter(|from| before.contains(from));
         let source = from.into_iter().chain(before.iter().copied()).find(has)?;
         let entries = (self.past.entries)(service);
         let arrived = entries.iter().find(|entry| {
-            entry.environment == source && entry.after.as_ref().is_some_and(|there| is_same(there, after))
+            entry.environment == source && entry.after.as_ref().is_some_and(|there| there.agrees_with(after))
         });
         Some(Arrival {
             environment: source.to_owned(),
@@ -783,19 +831,6 @@ impl Planner<'_> {
             health: (self.past.health)(source, service),
         })
     }
-}
-
-/// Whether the versions of `there` are those of `here`, for the subjects that both have.
-fn is_same(there: &Artifact, here: &Artifact) -> bool {
-    let mut common = 0;
-    let same = here.subjects().all(|subject| match there.counterpart(subject) {
-        None => true,
-        Some(found) => {
-            common += 1;
-            there.of(found) == here.of(subject)
-        }
-    });
-    same && common > 0
 }
 
 #[cfg(test)]

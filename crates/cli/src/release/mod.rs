@@ -10,6 +10,9 @@
 //! | 5 | the outcome is unknown |
 //! | 6 | the plan is stale |
 
+mod applied;
+pub(crate) mod describe;
+pub(crate) mod doctor;
 pub(crate) mod history;
 pub(crate) mod holds;
 pub(crate) mod init;
@@ -20,6 +23,7 @@ mod repository;
 mod snapshot;
 pub(crate) mod status;
 mod text;
+pub(crate) mod undeploy;
 mod view;
 mod wait;
 mod write;
@@ -80,6 +84,22 @@ pub(crate) enum ReleaseError {
     Image(String),
     #[error("{0:?} is not a time or a duration")]
     Until(String),
+    #[error("{0:?} is not a time in the past")]
+    At(String),
+    #[error("{0:?} is not ENVIRONMENT or ENVIRONMENT@TIME")]
+    Side(String),
+    #[error("undeploy deletes objects from a cluster, and there is no terminal to confirm it")]
+    Unconfirmed,
+    #[error("not confirmed; nothing was written")]
+    Declined,
+    #[error("the environment is given twice: {at:?} and --env {env}")]
+    TwoEnvironments { at: String, env: String },
+    #[error("the history begins at {first}, after {time}")]
+    Begins {
+        first: String,
+        time: String,
+        is_shallow: bool,
+    },
     #[error("{name} is not a plan file of this version of equate")]
     PlanFile { name: String },
     #[error("could not {doing} {}", path.display())]
@@ -145,6 +165,14 @@ impl Failure for ReleaseError {
             Self::Signing => "give --no-gpg-sign to commit without a signature",
             Self::Image(_) => "write it as registry.example/checkout=2.4.1",
             Self::Until(_) => "write it as 2026-11-27, 2026-11-27T16:00:00Z or 3d",
+            Self::At(_) => "write it as 2026-11-20, 2026-11-20T16:00:00Z, or 3d for three days ago",
+            Self::Side(_) => "write it as staging@2026-11-20 or prod-eu@3d; without a time, it means now",
+            Self::TwoEnvironments { .. } => "give one of them",
+            Self::Unconfirmed => "give --yes, or --dry-run to see the change",
+            Self::Plan(PlanError::Undeploy { .. }) => {
+                "remove these references first, then run the command again"
+            }
+            Self::Begins { is_shallow: true, .. } => "fetch the whole history: git fetch --unshallow",
             Self::Stale(_) => "make a new plan with --plan",
             Self::Exists(_) => "edit it, or remove it first",
             Self::Blind { .. } => {
@@ -181,6 +209,9 @@ impl Failure for ReleaseError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Author(_) | Self::Image(_) | Self::Until(_) => ExitCode::from(2),
+            Self::At(_) | Self::Side(_) | Self::TwoEnvironments { .. } | Self::Unconfirmed => {
+                ExitCode::from(2)
+            }
             Self::Plan(
                 PlanError::Environment { .. } | PlanError::Service { .. } | PlanError::First { .. },
             ) => ExitCode::from(2),

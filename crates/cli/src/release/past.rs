@@ -1,8 +1,8 @@
 //! The history of a repository, read along first parents.
 
-use super::ReleaseError;
-use super::repository::Repository;
+use super::repository::{Repository, tree_of};
 use super::snapshot::{Fault, Snapshot};
+use super::{ReleaseError, text};
 use equate_git::{Commit, Past as Ancestor};
 use equate_release::config::{Config, Place};
 use equate_release::fleet::Fleet;
@@ -58,6 +58,54 @@ pub(crate) fn walk(
     history::walk(config, places, steps, visit);
     let unreadable = fault.take().map(ReleaseError::Object);
     failure.into_inner().or(unreadable).map_or(Ok(()), Err)
+}
+
+/// The changes of one service, newest first.
+pub(crate) fn of_service(
+    repository: &Repository,
+    tip: &Commit,
+    config: &Config,
+    service: &str,
+) -> Result<Vec<Entry>, ReleaseError> {
+    let fleet = match config.services.pattern().has_service() {
+        true => Fleet::default(),
+        false => Fleet::build(&tree_of(tip), config),
+    };
+    let places = places(config, &fleet, &[service]);
+    let mut entries = Vec::new();
+    walk(repository, tip, config, &places, |entry| {
+        if entry.service == service {
+            entries.push(entry);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(entries)
+}
+
+/// The newest commit that is not younger than a time.
+///
+/// # Errors
+/// The history begins later.
+pub(crate) fn at(repository: &Repository, tip: &Commit, time: Timestamp) -> Result<Commit, ReleaseError> {
+    let mut ancestor = repository.inner.commit(&tip.revision().commit())?;
+    loop {
+        let made = described(&ancestor.commit).time;
+        if made <= time {
+            return Ok(ancestor.commit);
+        }
+        let is_shallow = repository.inner.is_shallow();
+        let parent = ancestor.parents.first();
+        ancestor = match parent.filter(|id| !is_shallow || repository.inner.has(id)) {
+            Some(id) => repository.inner.commit(id)?,
+            None => {
+                return Err(ReleaseError::Begins {
+                    first: text::moment(made),
+                    time: text::moment(time),
+                    is_shallow,
+                });
+            }
+        };
+    }
 }
 
 /// A service in an environment.

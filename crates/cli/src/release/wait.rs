@@ -277,20 +277,50 @@ fn only(object: &str, mut namespaces: Vec<String>) -> Result<Option<String>, Str
     }
 }
 
-/// The Kustomization that applied the first object, by Flux's labels.
+/// The Kustomization or HelmRelease that applied the first object, by Flux's labels.
 async fn owner(reader: &Reader, wanted: &[Wanted]) -> Option<String> {
-    let (_, object) = live(reader, wanted.first()?).await.ok()??;
-    let labels = object.metadata()?.get("labels")?;
-    let label = |key: &str| labels.get(key).and_then(Value::as_str);
+    let (kind, namespace, name) = owner_of(reader, wanted).await.ok()??;
+    Some(format!("{kind} {namespace}/{name}"))
+}
+
+type Owner = (&'static str, String, String);
+
+async fn owner_of(reader: &Reader, wanted: &[Wanted]) -> Result<Option<Owner>, String> {
+    let Some(first) = wanted.first() else {
+        return Ok(None);
+    };
+    let Some((_, object)) = live(reader, first).await? else {
+        return Ok(None);
+    };
+    let labels = object.metadata().and_then(|metadata| metadata.get("labels"));
+    let label = |key: &str| Some(labels?.get(key)?.as_str()?.to_owned());
     let kinds = [
         ("Kustomization", "kustomize.toolkit.fluxcd.io"),
         ("HelmRelease", "helm.toolkit.fluxcd.io"),
     ];
-    kinds.into_iter().find_map(|(kind, group)| {
+    Ok(kinds.into_iter().find_map(|(kind, group)| {
         let name = label(&format!("{group}/name"))?;
         let namespace = label(&format!("{group}/namespace"))?;
-        Some(format!("{kind} {namespace}/{name}"))
-    })
+        Some((kind, namespace, name))
+    }))
+}
+
+/// The live Kustomization that applied a service; `None` if there is none.
+pub(super) async fn kustomization(
+    reader: &Reader,
+    tree: &dyn Tree,
+    config: &Config,
+    (environment, service): (&str, &str),
+) -> Result<Option<Value>, String> {
+    let wanted = wanted(tree, config, environment, service);
+    let owner = owner_of(reader, &wanted).await?;
+    let Some(("Kustomization", namespace, name)) = owner else {
+        return Ok(None);
+    };
+    let id = ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", &namespace, &name);
+    let object = reader.object(&id, "v1").await;
+    let object = object.map_err(|error| crate::failure::chain(&error))?;
+    Ok(object.map(Object::into_value))
 }
 
 fn shown(id: &ObjectId) -> String {

@@ -5,15 +5,13 @@ use super::{Output, POLICY, ReleaseError, past, text};
 use equate_git::{Commit, Draft, Written};
 use equate_kustomize::Tree;
 use equate_release::config::Config;
-use equate_release::fleet::Fleet;
 use equate_release::history::Entry;
 use equate_release::plan::{self, Past, Plan};
-use equate_release::record::NOTES;
+use equate_release::record::{Intent, NOTES};
 use equate_release::rules::Health;
 use jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -79,7 +77,7 @@ pub(crate) fn write_with(
         let entries = |service: &str| -> Vec<Entry> {
             let mut known = known.borrow_mut();
             let found = known.entry(service.to_owned()).or_insert_with(|| {
-                history_of(&repository, commit, &config, service).unwrap_or_else(|error| {
+                past::of_service(&repository, commit, &config, service).unwrap_or_else(|error| {
                     failure.replace(Some(error));
                     Vec::new()
                 })
@@ -142,27 +140,6 @@ pub(crate) fn write_with(
     }
 }
 
-fn history_of(
-    repository: &Repository,
-    commit: &Commit,
-    config: &Config,
-    service: &str,
-) -> Result<Vec<Entry>, ReleaseError> {
-    let fleet = match config.services.pattern().has_service() {
-        true => Fleet::default(),
-        false => Fleet::build(&tree_of(commit), config),
-    };
-    let places = past::places(config, &fleet, &[service]);
-    let mut entries = Vec::new();
-    past::walk(repository, commit, config, &places, |entry| {
-        if entry.service == service {
-            entries.push(entry);
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(entries)
-}
-
 fn finish(
     options: &Options,
     repository: &Repository,
@@ -189,20 +166,16 @@ fn finish(
         Output::Text | Output::Wide => {
             let mut shown = String::new();
             for step in &plan.steps {
-                match plan.record.intent {
-                    equate_release::record::Intent::Hold | equate_release::record::Intent::Unhold => {
-                        let (intent, version) = (plan.record.intent, step.labels().1);
-                        let (service, environment) = (&step.service, &step.environment);
-                        let line = match intent {
-                            equate_release::record::Intent::Hold => {
-                                format!("{service} stays at {version} in {environment}\n")
-                            }
-                            _ => format!("{service} is no longer held in {environment}, at {version}\n"),
-                        };
-                        shown.push_str(&line);
+                let (intent, version) = (plan.record.intent, step.labels().1);
+                let (service, environment) = (&step.service, &step.environment);
+                shown.push_str(&match intent {
+                    Intent::Hold => format!("{service} stays at {version} in {environment}\n"),
+                    Intent::Unhold => {
+                        format!("{service} is no longer held in {environment}, at {version}\n")
                     }
-                    _ => shown.push_str(&text::step(step)),
-                }
+                    Intent::Undeploy => text::removal(step),
+                    Intent::Promote | Intent::Release | Intent::Rollback => text::step(step),
+                });
             }
             match (written, options.dry_run) {
                 (Some(id), _) => {

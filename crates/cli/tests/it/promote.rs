@@ -581,6 +581,13 @@ fn wait_ends_when_the_version_is_healthy_or_crashes() {
         "{}",
         printed(&output)
     );
+    // the status of the Kustomization remembers when that was
+    let output = equate(&["history", "web", "--at", "0s", "--env", "dev", "-o", "json"]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = &value["services"][0];
+    assert_eq!(row["version"], "9.9.2", "{}", printed(&output));
+    let (committed, applied) = (row["committed"].as_str(), row["applied"].as_str());
+    assert!(applied.is_some() && committed <= applied, "{}", printed(&output));
     let mut overlay = fleet.read("apps/dev/kustomization.yaml");
     overlay.push_str("patches:\n- path: crash.yaml\n");
     fleet.write("apps/dev/kustomization.yaml", &overlay);

@@ -121,6 +121,8 @@ pub struct Rule {
     pub healthy: Option<(bool, usize)>,
     /// The times without changes.
     pub freeze: Vec<Freeze>,
+    /// The line in the file.
+    pub line: usize,
 }
 
 /// A cluster that shows whether a version runs.
@@ -454,6 +456,7 @@ fn rule(reader: &Reader<'_>, config: &Config, at: usize, item: &Value) -> Result
         soak,
         healthy,
         freeze: windows,
+        line: reader.line(&at),
     })
 }
 
