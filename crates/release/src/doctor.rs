@@ -4,7 +4,7 @@
 //! that works, and that a reader may not expect.
 
 use crate::artifact::Subject;
-use crate::config::{Config, FILE, Rule, nearest};
+use crate::config::{Config, FILE, Rule, Services, nearest};
 use crate::fleet::{Built, Fleet, Unit, is_within};
 use crate::hold::{self, Hold};
 use crate::plan::{HoldFile, hold_files};
@@ -107,7 +107,12 @@ fn missing(config: &Config, fleet: &Fleet) -> Vec<Finding> {
                 there.join(", "),
                 absent.join(", ")
             ),
-            format!("add its manifests if it belongs to {first}; `promote` does not create them"),
+            match config.services {
+                Services::Versions(_) => {
+                    format!("add its manifests if it belongs to {first}; `promote` does not create them")
+                }
+                Services::Copies { .. } => format!("promote it if it belongs to {first}"),
+            },
         ));
     }
     findings

@@ -275,6 +275,14 @@ pub enum PlanError {
         /// The environment.
         environment: String,
     },
+    /// The environment does not have the service.
+    #[error("{service} is not in {environment}")]
+    Absent {
+        /// The service.
+        service: String,
+        /// The environment or group.
+        environment: String,
+    },
     /// A removal would change something else.
     #[error("removing {service} from {environment} would also change {}; nothing was written", others.join(", "))]
     Undeploy {

@@ -5,7 +5,7 @@ use super::repository::{Place, Repository, tree_of};
 use super::view::View;
 use super::{Output, ReleaseError, past, text};
 use equate_release::artifact::Artifact;
-use equate_release::edit::{Setter, setters};
+use equate_release::edit::{EditError, Setter, setters};
 use equate_release::fleet::Fleet;
 use equate_release::history::{Entry, Spell, spells};
 use equate_release::hold::Hold;
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     service: String,
     /// Version that an environment has or had (default: the current one).
     #[arg(value_name = "VERSION")]
-    version: Option<String>,
+    wanted: Option<String>,
     /// Environment or group (default: all that have the service).
     #[arg(short, long, value_name = "ENVIRONMENT")]
     env: Option<String>,
@@ -77,19 +77,13 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
     let mut found = Vec::new();
     for environment in &environments {
         let target = (environment.as_str(), service);
-        found.extend(describe(
-            &view,
-            target,
-            args.version.as_deref(),
-            &entries,
-            &holds,
-        )?);
+        found.extend(describe(&view, target, args.wanted.as_deref(), &entries, &holds)?);
     }
     if found.is_empty() {
         return Err(absent(
             &view,
             service,
-            args.version.as_deref(),
+            args.wanted.as_deref(),
             &environments,
             &entries,
         ));
@@ -178,28 +172,31 @@ fn absent(
     environments: &[String],
     entries: &[Entry],
 ) -> ReleaseError {
-    let mut known: Vec<String> = Vec::new();
-    for artifact in entries.iter().filter_map(|entry| entry.after.as_ref()) {
-        let label = artifact.label(service);
-        if !known.contains(&label) {
-            known.push(label);
-        }
-    }
     if let Some(version) = version {
+        let mut known: Vec<String> = Vec::new();
+        for artifact in entries.iter().filter_map(|entry| entry.after.as_ref()) {
+            let label = artifact.label(service);
+            if !known.contains(&label) {
+                known.push(label);
+            }
+        }
         return ReleaseError::Plan(PlanError::Version {
             service: service.to_owned(),
             version: version.to_owned(),
             known,
         });
     }
-    let environment = environments.first().map(String::as_str).unwrap_or_default();
-    let error = setters(&view.tree, &view.config, &view.fleet, (environment, service));
-    match error {
-        Err(error) => ReleaseError::Plan(PlanError::Edit(error)),
-        Ok(_) => ReleaseError::Plan(PlanError::Version {
+    let fault = environments
+        .iter()
+        .find_map(|environment| Some((environment, view.fleet.fault(environment, service)?)));
+    match fault {
+        Some((environment, problem)) => ReleaseError::Plan(PlanError::Edit(EditError::Unbuildable {
+            directory: environment.clone(),
+            problem: problem.to_owned(),
+        })),
+        None => ReleaseError::Plan(PlanError::Absent {
             service: service.to_owned(),
-            version: String::new(),
-            known,
+            environment: environments.join(", "),
         }),
     }
 }

@@ -21,6 +21,7 @@ const COMMITS_MAX: usize = 1_000;
   equate doctor
   # Check the local branch, and print the findings as JSON
   equate doctor --local -o json
+
 Exit codes:
   0  no errors
   1  errors")]
@@ -65,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, ReleaseError> {
 fn records(repository: &Repository, tip: &Commit) -> Result<Vec<Finding>, ReleaseError> {
     let mut findings = Vec::new();
     let mut next = Some(tip.revision().commit());
+    let is_shallow = repository.inner.is_shallow();
     for _ in 0..COMMITS_MAX {
         let Some(id) = next.take() else {
             break;
@@ -72,7 +74,6 @@ fn records(repository: &Repository, tip: &Commit) -> Result<Vec<Finding>, Releas
         let notes = repository.notes(&id);
         findings.extend(notes.iter().filter_map(|text| unreadable(&id, text)));
         let parents = repository.inner.commit(&id)?.parents;
-        let is_shallow = repository.inner.is_shallow();
         next = parents
             .first()
             .filter(|id| !is_shallow || repository.inner.has(id))

@@ -52,6 +52,7 @@ pub(crate) fn walk(
         repository,
         next: Some(first),
         left: COMMITS_MAX,
+        is_shallow: repository.inner.is_shallow(),
         failure: &failure,
         fault: Rc::clone(&fault),
     };
@@ -88,12 +89,12 @@ pub(crate) fn of_service(
 /// The history begins later.
 pub(crate) fn at(repository: &Repository, tip: &Commit, time: Timestamp) -> Result<Commit, ReleaseError> {
     let mut ancestor = repository.inner.commit(&tip.revision().commit())?;
+    let is_shallow = repository.inner.is_shallow();
     loop {
         let made = described(&ancestor.commit).time;
         if made <= time {
             return Ok(ancestor.commit);
         }
-        let is_shallow = repository.inner.is_shallow();
         let parent = ancestor.parents.first();
         ancestor = match parent.filter(|id| !is_shallow || repository.inner.has(id)) {
             Some(id) => repository.inner.commit(id)?,
@@ -140,6 +141,7 @@ struct Steps<'r> {
     repository: &'r Repository,
     next: Option<Ancestor>,
     left: usize,
+    is_shallow: bool,
     failure: &'r RefCell<Option<ReleaseError>>,
     /// The first object that the trees of the steps could not read.
     fault: Fault,
@@ -149,7 +151,7 @@ impl Steps<'_> {
     fn step(&mut self, Ancestor { commit, parents }: Ancestor) -> Result<Step, ReleaseError> {
         let parent = parents.first();
         // a shallow clone lacks the parents of its oldest commits; any other missing parent is damage
-        let is_cut = |id: &String| self.repository.inner.is_shallow() && !self.repository.inner.has(id);
+        let is_cut = |id: &String| self.is_shallow && !self.repository.inner.has(id);
         self.next = match parent.filter(|id| !is_cut(id)) {
             Some(id) => Some(self.repository.inner.commit(id)?),
             None => None,

@@ -12,6 +12,7 @@ use std::process::ExitCode;
   equate undeploy checkout --env staging --dry-run
   # Remove a service from an environment
   equate undeploy checkout --env staging --reason 'moved to the new shop'
+
 Exit codes:
   0  done
   1  an error occurred, or something else would change

@@ -42,6 +42,10 @@ pub fn plan_undeploy(
         let overlay = Overlay::new(tree, &files);
         let fleet = Fleet::build(&overlay, &config);
         known_service(&fleet, service)?;
+        let is_there = fleet.artifact(&environment, service).is_some();
+        if !is_there && fleet.fault(&environment, service).is_none() {
+            continue;
+        }
         let removal = Removal::find(&overlay, &fleet, (&environment, service))?;
         let others = removal.others(&overlay, &config, &fleet);
         if !others.is_empty() {
@@ -86,6 +90,12 @@ pub fn plan_undeploy(
             verdicts,
             remark: None,
             warning: None,
+        });
+    }
+    if steps.is_empty() {
+        return Err(PlanError::Absent {
+            service: service.to_owned(),
+            environment: to.to_owned(),
         });
     }
     Ok(Plan {

@@ -118,6 +118,7 @@ struct Chain {
 
 fn chain(view: &View, then: &Commit) -> Result<Chain, ReleaseError> {
     let inner = &view.repository.inner;
+    let is_shallow = inner.is_shallow();
     let mut ids = vec![view.commit.revision().commit()];
     let wanted = then.revision().commit();
     let mut position = None;
@@ -126,7 +127,7 @@ fn chain(view: &View, then: &Commit) -> Result<Chain, ReleaseError> {
             position = Some(ids.len() - 1);
         }
         let parents = inner.commit(id)?.parents;
-        match parents.first().filter(|id| !inner.is_shallow() || inner.has(id)) {
+        match parents.first().filter(|id| !is_shallow || inner.has(id)) {
             Some(parent) => ids.push(parent.clone()),
             None => break,
         }

@@ -89,7 +89,7 @@ fn directory_and_its_entry_go() {
             .unwrap_err()
             .to_string()
             .as_str(),
-        "dev has no service cart; add its manifests there first"
+        "cart is not in dev"
     ));
     assert!(undeployed(&after, "cart", "prod").is_ok());
 }
