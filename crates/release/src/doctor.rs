@@ -36,7 +36,7 @@ pub struct Finding {
     pub check: &'static str,
     /// The fault.
     pub problem: String,
-    /// What to do.
+    /// The way to correct it.
     pub action: String,
 }
 

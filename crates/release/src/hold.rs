@@ -59,7 +59,7 @@ impl Hold {
         self.until.is_none_or(|until| now < until)
     }
 
-    /// What the hold means for those who write to the environment.
+    /// The consequence for those who write to the environment, in words.
     pub fn consequence(&self) -> String {
         let environment = &self.environment;
         match (self.stops, &self.newer_than) {

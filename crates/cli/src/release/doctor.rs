@@ -130,3 +130,29 @@ fn table(findings: &[Finding], is_wide: bool) -> String {
     }
     table.take()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::unreadable;
+    use equate_release::doctor::Severity;
+    use equate_release::record::{FORMAT, Intent, Record};
+
+    #[test]
+    fn records_of_newer_versions_are_told_from_damage() {
+        let record = |format| Record {
+            format,
+            intent: Intent::Hold,
+            by: "Mia <mia@example.org>".to_owned(),
+            reason: None,
+            changes: Vec::new(),
+        };
+        let check = |text: &str, expected: Option<Severity>| {
+            let found = unreadable("3f9c2ab81d0e55", text);
+            assert_eq!(found.map(|finding| finding.severity), expected, "{text}");
+        };
+        check(&record(FORMAT).note(), None);
+        check(&record(FORMAT + 1).note(), Some(Severity::Warning));
+        check("{\"format\": 1", Some(Severity::Error));
+        check("Reviewed-by: x\n", Some(Severity::Error));
+    }
+}

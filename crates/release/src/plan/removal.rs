@@ -335,7 +335,7 @@ impl<'s> Removal<'s> {
                     continue;
                 };
                 let is_flux = group == "kustomize.toolkit.fluxcd.io" && kind == "Kustomization";
-                if is_flux && self.paths.iter().any(|path| *path == applied) {
+                if is_flux && self.paths.contains(&applied) {
                     let name = crate::field::name(&document.value);
                     let place = document.spans.get("/spec/path").map_or(1, |place| place.line);
                     found.push(format!(
