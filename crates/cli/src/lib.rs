@@ -122,12 +122,16 @@ impl App {
             Command::Resume(args) => runtime.block_on(suspend::run_resume(args, kinds))?,
             Command::Init(args) => release::init::run(&args)?,
             Command::Matrix(args) => release::matrix::run(&args)?,
+            Command::Status(args) => release::status::run(&args, runtime)?,
             Command::Promote(args) => return Ok(release::promote::promote(&args, runtime)?),
             Command::Release(args) => return Ok(release::promote::release(&args, runtime)?),
             Command::Rollback(args) => return Ok(release::promote::rollback(&args, runtime)?),
+            Command::Undeploy(args) => return Ok(release::undeploy::run(&args)?),
             Command::Hold(args) => return Ok(release::holds::hold(&args)?),
             Command::Unhold(args) => return Ok(release::holds::unhold(&args)?),
-            Command::History(args) => release::history::run(&args)?,
+            Command::Doctor(args) => return Ok(release::doctor::run(&args)?),
+            Command::Describe(args) => release::describe::run(&args)?,
+            Command::History(args) => release::history::run(&args, runtime)?,
             Command::Api(args) => runtime.block_on(api::run(args))?,
             Command::Version(args) => {
                 version::print(&args, &mut std::io::stdout()).map_err(StdoutError::from)?;

@@ -90,16 +90,24 @@ pub(crate) enum Command {
     Init(release::init::Args),
     /// Show the version of each service in each environment.
     Matrix(release::matrix::Args),
+    /// Show what could be promoted next, and what refuses it now.
+    Status(Box<release::status::Args>),
     /// Bring the versions of services from one environment to the next.
     Promote(Box<release::promote::Promote>),
     /// Set the version of a service in an environment.
     Release(Box<release::promote::Release>),
     /// Bring services in an environment back to the version before.
     Rollback(Box<release::promote::Rollback>),
+    /// Remove a service from an environment.
+    Undeploy(Box<release::undeploy::Args>),
     /// Keep a service in an environment at its version.
     Hold(Box<release::holds::Hold>),
     /// End the hold of a service in an environment.
     Unhold(Box<release::holds::Unhold>),
+    /// Describe a service: its versions, the places that set them, and the person who brought them.
+    Describe(Box<release::describe::Args>),
+    /// Check a repository for what makes promotions surprising.
+    Doctor(release::doctor::Args),
     /// Show who changed which version, and when.
     History(Box<release::history::Args>),
     /// Serve only the embedded Kubernetes API, without Equate's controllers, until interrupted.
@@ -127,7 +135,7 @@ pub(crate) enum Command {
 /// The options that select a cluster and namespace.
 const CLUSTER_OPTIONS: [&str; 3] = ["kubeconfig", "context", "namespace"];
 /// Commands that use none of these options, and hide them from their help.
-const WITHOUT_CLUSTER: [&str; 13] = [
+const WITHOUT_CLUSTER: [&str; 17] = [
     "up",
     "build",
     "push",
@@ -136,6 +144,10 @@ const WITHOUT_CLUSTER: [&str; 13] = [
     "matrix",
     "hold",
     "unhold",
+    "doctor",
+    "undeploy",
+    "describe",
+    "status",
     "history",
     "api",
     "version",
@@ -230,7 +242,7 @@ impl TypedValueParser for OfferedKinds {
     }
 }
 
-/// Hides the options that a command does not use. `api` has its own `--kubeconfig`.
+/// Hides the options that a command does not use. `api`, `status` and `history` have some of their own.
 fn hide_cluster_options(command: clap::Command) -> clap::Command {
     let everywhere = Cli::command();
     CLUSTER_OPTIONS.iter().fold(command, |command, id| {
@@ -269,9 +281,13 @@ fn unused_cluster_option(command: &clap::Command, matches: &ArgMatches) -> Optio
         .get_arguments()
         .filter(|arg| arg.is_hide_set() && given(inner, arg.get_id().as_str()))
         .find_map(clap::Arg::get_long)?;
-    let why = match OWN_CLUSTER.contains(&name) {
-        true => "runs its own cluster",
-        false => "uses no cluster",
+    let selects = own
+        .get_arguments()
+        .any(|arg| arg.get_id() == "context" && !arg.is_hide_set());
+    let why = match (OWN_CLUSTER.contains(&name), selects) {
+        (true, _) => "runs its own cluster",
+        (false, true) => "uses no namespace",
+        (false, false) => "uses no cluster",
     };
     Some(format!("`equate {name}` {why}; remove --{long}"))
 }

@@ -219,6 +219,12 @@ impl WritableRepository {
         })
     }
 
+    /// Whether history ends before the first commit, as after `git clone --depth`.
+    pub fn is_shallow(&self) -> bool {
+        // if git's list cannot be read, a missing parent counts as damage
+        self.store.with(gix::Repository::is_shallow).unwrap_or(false)
+    }
+
     /// The parents of a commit that are in the repository; a shallow clone lacks some.
     pub fn has(&self, id: &str) -> bool {
         ObjectId::from_hex(id.as_bytes())

@@ -196,6 +196,25 @@ impl Artifact {
         alike.next().filter(|_| alike.next().is_none())
     }
 
+    /// Whether its versions are those of another artifact, for the subjects that both have.
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        let mut common = 0;
+        let same = other.subjects().all(|subject| match self.counterpart(subject) {
+            None => true,
+            Some(found) => {
+                common += 1;
+                self.of(found) == other.of(subject)
+            }
+        });
+        same && common > 0
+    }
+
+    /// Whether a person means it by a text: its label, its id, or the first digits of the id.
+    pub fn is_named(&self, service: &str, text: &str) -> bool {
+        let id = self.id();
+        self.label(service) == text || id.short() == text || id.to_string() == text
+    }
+
     /// The digest over the sorted set.
     pub fn id(&self) -> ArtifactId {
         let mut hash = Sha256::new();

@@ -16,6 +16,10 @@ use equate_kustomize::{EntryKind, Tree};
 use equate_manifest::yaml::{self, EditError as Unwritable, Splice};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod setters;
+
+pub use setters::{Setter, setters};
+
 /// The most lines of other changes in an error.
 const OTHERS_MAX: usize = 5;
 
@@ -172,7 +176,11 @@ pub fn set_versions(
     Ok(edited)
 }
 
-fn target<'f>(fleet: &'f Fleet, environment: &str, service: &str) -> Result<(usize, &'f Built), EditError> {
+pub(crate) fn target<'f>(
+    fleet: &'f Fleet,
+    environment: &str,
+    service: &str,
+) -> Result<(usize, &'f Built), EditError> {
     let absent = || match fleet.fault(environment, service) {
         Some(problem) => EditError::Unbuildable {
             directory: environment.to_owned(),
@@ -439,7 +447,7 @@ enum Unproven {
     Others(Vec<String>),
 }
 
-fn shortened(mut others: Vec<String>) -> Vec<String> {
+pub(crate) fn shortened(mut others: Vec<String>) -> Vec<String> {
     let count = others.len();
     others.truncate(OTHERS_MAX);
     if count > OTHERS_MAX {
@@ -449,7 +457,7 @@ fn shortened(mut others: Vec<String>) -> Vec<String> {
 }
 
 /// The objects of other units that a change of files changes.
-fn others_changed(
+pub(crate) fn others_changed(
     tree: &dyn Tree,
     config: &Config,
     fleet: &Fleet,

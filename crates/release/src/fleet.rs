@@ -172,6 +172,17 @@ impl Fleet {
         names
     }
 
+    /// The names of all services of a tree, also if the fleet is only a part of it.
+    pub fn names(&self, tree: &dyn Tree, config: &Config) -> BTreeSet<String> {
+        let pattern = config.services.pattern();
+        if !pattern.has_service() {
+            return self.services().into_iter().map(str::to_owned).collect();
+        }
+        let environments: Vec<&str> = config.environments().collect();
+        let places = pattern.places(tree, &environments);
+        places.into_iter().filter_map(|place| place.service).collect()
+    }
+
     /// The number of version fields.
     pub fn fields(&self) -> usize {
         let built = self.units.iter().filter_map(|unit| unit.state.as_ref().ok());
@@ -274,7 +285,7 @@ fn services(
 }
 
 /// A service of an environment's own directory: the child that declares the object, else the object's name.
-fn service_of(object: &Object, children: &[String]) -> String {
+pub(crate) fn service_of(object: &Object, children: &[String]) -> String {
     let child = children.iter().find(|child| {
         let rest = object.origin.strip_prefix(child.as_str());
         rest.is_some_and(|rest| rest.starts_with('/'))
@@ -296,7 +307,7 @@ fn service_of(object: &Object, children: &[String]) -> String {
 }
 
 /// The directories among the resources of a kustomization.
-fn children(tree: &dyn Tree, directory: &str) -> Vec<String> {
+pub(crate) fn children(tree: &dyn Tree, directory: &str) -> Vec<String> {
     let names = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
     let text = names
         .into_iter()
@@ -323,7 +334,7 @@ fn children(tree: &dyn Tree, directory: &str) -> Vec<String> {
 }
 
 /// A relative path from a directory; `None` outside the tree.
-fn resolve(directory: &str, path: &str) -> Option<String> {
+pub(crate) fn resolve(directory: &str, path: &str) -> Option<String> {
     let mut segments: Vec<&str> = directory.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
         match part {

@@ -69,6 +69,39 @@ pub struct Entry {
     pub after: Option<Artifact>,
 }
 
+/// A time in which an environment had some versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spell {
+    /// The environment.
+    pub environment: String,
+    /// The commit that brought them.
+    pub since: Commit,
+    /// The commit that took them away.
+    pub until: Option<Commit>,
+}
+
+/// The times in which environments had the versions of an artifact, newest first. The entries are of one
+/// service, newest first.
+pub fn spells(entries: &[Entry], artifact: &Artifact) -> Vec<Spell> {
+    let mut later: BTreeMap<&str, &Commit> = BTreeMap::new();
+    let mut spells = Vec::new();
+    for entry in entries {
+        let until = later.insert(&entry.environment, &entry.commit);
+        if entry
+            .after
+            .as_ref()
+            .is_some_and(|after| after.agrees_with(artifact))
+        {
+            spells.push(Spell {
+                environment: entry.environment.clone(),
+                since: entry.commit.clone(),
+                until: until.cloned(),
+            });
+        }
+    }
+    spells
+}
+
 struct Track {
     place: Place,
     unit: Option<Unit>,

@@ -59,6 +59,26 @@ impl Hold {
         self.until.is_none_or(|until| now < until)
     }
 
+    /// The consequence for those who write to the environment, in words.
+    pub fn consequence(&self) -> String {
+        let environment = &self.environment;
+        match (self.stops, &self.newer_than) {
+            (Stops::All, _) => {
+                format!(
+                    "`promote`, `release` and `rollback` to {environment} are refused, and automation waits"
+                )
+            }
+            (Stops::Automation, Some(version)) => {
+                format!(
+                    "automation waits for a version newer than {version}; people may promote to {environment}"
+                )
+            }
+            (Stops::Automation, None) => {
+                format!("automation waits for the end of the hold; people may promote to {environment}")
+            }
+        }
+    }
+
     /// The file's text.
     pub fn to_text(&self) -> String {
         let mut text = String::new();

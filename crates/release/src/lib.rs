@@ -16,11 +16,13 @@
 //! | [`rules`] | soak, freeze windows, holds, required health: verdicts with file and line |
 //! | [`hold`] | holds as files |
 //! | [`plan`] | a promotion as data |
+//! | [`doctor`] | checks of a repository before a promotion surprises |
 //! | [`record`] | commit messages, trailers and notes |
 //! | [`history`] | the history of versions, from commits alone |
 
 pub mod artifact;
 pub mod config;
+pub mod doctor;
 pub mod edit;
 pub mod field;
 pub mod fleet;

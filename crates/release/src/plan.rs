@@ -4,7 +4,7 @@
 //! if they change the same values in the same way.
 
 use crate::artifact::{Artifact, Subject, Version};
-use crate::config::{BYTES_MAX, Config, ConfigError, FILE, Services, is_name};
+use crate::config::{self, BYTES_MAX, Config, ConfigError, FILE, Services, is_name};
 use crate::edit::{self, Change, EditError, Edited};
 use crate::fleet::Fleet;
 use crate::history::Entry;
@@ -17,10 +17,17 @@ use bytes::Bytes;
 use equate_kustomize::{EntryKind, Stat, Tree};
 use jiff::Timestamp;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
+mod error;
 mod holding;
+mod outlook;
+mod removal;
 
+pub use error::PlanError;
 pub use holding::{plan_hold, plan_unhold};
+pub use outlook::{Next, Outlook, outlook};
+pub use removal::plan_undeploy;
 
 /// A request for new versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +92,8 @@ pub struct Step {
     pub verdicts: Vec<Verdict>,
     /// A note for the reader, such as the hold of a rollback.
     pub remark: Option<String>,
+    /// A reason to think twice that refuses nothing.
+    pub warning: Option<String>,
 }
 
 impl Step {
@@ -175,108 +184,6 @@ pub struct SummaryStep {
     pub changes: Vec<Change>,
 }
 
-/// The reason why there is no plan.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// A file that people write is wrong.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// There is no `equate.yaml`, and nothing looks like environments.
-    #[error("the repository has no {FILE}, and no directories that look like environments")]
-    NoEnvironments,
-    /// The environment is unknown.
-    #[error("unknown environment {name:?}")]
-    Environment {
-        /// The name.
-        name: String,
-        /// The names of all environments.
-        known: Vec<String>,
-    },
-    /// The service is unknown.
-    #[error("unknown service {name:?}")]
-    Service {
-        /// The name.
-        name: String,
-        /// A similar name.
-        near: Option<String>,
-    },
-    /// No environment comes before.
-    #[error("no environment comes before {to}, so there is nothing to promote")]
-    First {
-        /// The environment.
-        to: String,
-    },
-    /// Environments before it have different versions.
-    #[error("{service} has different versions before {to}: {versions}")]
-    Ambiguous {
-        /// The service.
-        service: String,
-        /// The environment.
-        to: String,
-        /// `staging-a 1.0, staging-b 1.1`.
-        versions: String,
-    },
-    /// No environment ever had the version.
-    #[error("no environment ever had {service} {version}")]
-    Version {
-        /// The service.
-        service: String,
-        /// The version.
-        version: String,
-        /// Some known versions, newest first.
-        known: Vec<String>,
-    },
-    /// The version is a range.
-    #[error("{service} in {from} is the range {range}, which is not one version")]
-    Range {
-        /// The service.
-        service: String,
-        /// The environment.
-        from: String,
-        /// The range.
-        range: String,
-    },
-    /// The environment had no other version.
-    #[error("{environment} had no version of {service} before {version}")]
-    NothingBefore {
-        /// The environment.
-        environment: String,
-        /// The service.
-        service: String,
-        /// The current version.
-        version: String,
-    },
-    /// An image that no field names.
-    #[error("{service} in {environment} has no image {name}")]
-    Image {
-        /// The name.
-        name: String,
-        /// The service.
-        service: String,
-        /// The environment.
-        environment: String,
-        /// The images that it has.
-        known: Vec<String>,
-    },
-    /// There is no hold to remove.
-    #[error("{service} is not held in {environment}")]
-    NotHeld {
-        /// The service.
-        service: String,
-        /// The environment.
-        environment: String,
-    },
-    /// Directories are copied, and an older state of them is not in the tree.
-    #[error("a service whose directory is copied cannot {intent}: revert the commit with git")]
-    Copied {
-        /// The intent.
-        intent: Intent,
-    },
-    /// The versions cannot be set.
-    #[error(transparent)]
-    Edit(#[from] EditError),
-}
-
 /// Reads `equate.yaml`, or finds environments by convention.
 ///
 /// # Errors
@@ -294,24 +201,60 @@ pub fn config(tree: &dyn Tree) -> Result<Config, PlanError> {
 /// A file is no hold.
 pub fn holds(tree: &dyn Tree) -> Result<Vec<Hold>, PlanError> {
     let mut holds = Vec::new();
+    for file in hold_files(tree)? {
+        holds.extend(file.read(tree)?);
+    }
+    Ok(holds)
+}
+
+/// An entry of the directory of holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HoldFile {
+    /// Its path.
+    pub(crate) path: String,
+    /// Its kind.
+    pub(crate) kind: EntryKind,
+}
+
+impl HoldFile {
+    /// The environment and service that the path names.
+    pub(crate) fn target(&self) -> Option<(&str, &str)> {
+        let rest = self.path.strip_prefix(hold::DIRECTORY)?.strip_prefix('/')?;
+        let (environment, name) = rest.split_once('/')?;
+        Some((environment, name.strip_suffix(".yaml")?))
+    }
+
+    /// The hold; `None` if the entry is no file of a hold.
+    pub(crate) fn read(&self, tree: &dyn Tree) -> Result<Option<Hold>, ConfigError> {
+        let Some((environment, service)) = self.target() else {
+            return Ok(None);
+        };
+        let text = text(tree, &self.path, hold::BYTES_MAX)?;
+        text.map(|text| Hold::parse(environment, service, &self.path, &text))
+            .transpose()
+    }
+}
+
+/// The entries of the directory of holds, and of the directories of environments in it.
+pub(crate) fn hold_files(tree: &dyn Tree) -> Result<Vec<HoldFile>, ConfigError> {
+    let mut files = Vec::new();
     let (parent, _) = hold::DIRECTORY.split_once('/').unwrap_or_default();
     listed(tree, parent)?;
     for (environment, stat) in listed(tree, hold::DIRECTORY)? {
+        let path = format!("{}/{environment}", hold::DIRECTORY);
         if stat.kind != EntryKind::Directory {
+            files.push(HoldFile {
+                path,
+                kind: stat.kind,
+            });
             continue;
         }
-        let directory = format!("{}/{environment}", hold::DIRECTORY);
-        for (name, _) in listed(tree, &directory)? {
-            let path = format!("{directory}/{name}");
-            let Some(service) = name.strip_suffix(".yaml") else {
-                continue;
-            };
-            if let Some(text) = text(tree, &path, hold::BYTES_MAX)? {
-                holds.push(Hold::parse(&environment, service, &path, &text)?);
-            }
-        }
+        files.extend(listed(tree, &path)?.into_iter().map(|(name, stat)| HoldFile {
+            path: format!("{path}/{name}"),
+            kind: stat.kind,
+        }));
     }
-    Ok(holds)
+    Ok(files)
 }
 
 /// The entries of a directory, none if it does not exist. One that cannot be read is an error: it may have holds.
@@ -366,7 +309,7 @@ pub fn plan(tree: &dyn Tree, request: &Request, past: Past<'_>) -> Result<Plan, 
     for service in &request.services {
         for environment in &environments {
             let overlay = Overlay::new(tree, &files);
-            let mut fleet = Fleet::build(&overlay, &config);
+            let fleet = Fleet::build(&overlay, &config);
             known_service(&fleet, service)?;
             let planner = Planner {
                 tree: &overlay,
@@ -374,7 +317,7 @@ pub fn plan(tree: &dyn Tree, request: &Request, past: Past<'_>) -> Result<Plan, 
                 holds: &holds,
                 request,
                 past,
-                fleet: &mut fleet,
+                fleet: &fleet,
             };
             let (step, edited) = planner.step(service, environment)?;
             files.extend(edited.files);
@@ -388,29 +331,36 @@ pub fn plan(tree: &dyn Tree, request: &Request, past: Past<'_>) -> Result<Plan, 
     })
 }
 
-fn environments(config: &Config, name: &str) -> Result<Vec<String>, PlanError> {
+/// The environments that a name means: one, or those of a group.
+///
+/// # Errors
+/// The name is unknown.
+pub fn environments(config: &Config, name: &str) -> Result<Vec<String>, PlanError> {
     let found = config.resolve(name).ok_or_else(|| PlanError::Environment {
         name: name.to_owned(),
+        near: config.nearest(name).map(str::to_owned),
         known: config.environments().map(str::to_owned).collect(),
     })?;
     Ok(found.into_iter().map(str::to_owned).collect())
 }
 
-fn known_service(fleet: &Fleet, service: &str) -> Result<(), PlanError> {
-    let services = fleet.services();
-    if services.contains(service) && is_name(service) {
+/// Refuses a service that is not among the names.
+///
+/// # Errors
+/// The name is unknown, or it cannot name a service.
+pub fn check_service<'n>(names: impl IntoIterator<Item = &'n str>, service: &str) -> Result<(), PlanError> {
+    let names: BTreeSet<&str> = names.into_iter().collect();
+    if names.contains(service) && is_name(service) {
         return Ok(());
     }
-    let ranked = services
-        .iter()
-        .map(|other| (strsim::damerau_levenshtein(service, other), *other));
-    let near = ranked
-        .min()
-        .filter(|(distance, _)| *distance <= 1.max(service.len() / 3));
     Err(PlanError::Service {
         name: service.to_owned(),
-        near: near.map(|(_, name)| name.to_owned()),
+        near: config::nearest(service, names.into_iter()).map(str::to_owned),
     })
+}
+
+fn known_service(fleet: &Fleet, service: &str) -> Result<(), PlanError> {
+    check_service(fleet.services(), service)
 }
 
 fn record(intent: Intent, by: &str, reason: Option<String>, steps: &[Step]) -> Record {
@@ -439,7 +389,7 @@ struct Planner<'p> {
     holds: &'p [Hold],
     request: &'p Request,
     past: Past<'p>,
-    fleet: &'p mut Fleet,
+    fleet: &'p Fleet,
 }
 
 /// The versions to set, and the environment that they come from.
@@ -471,20 +421,13 @@ impl Planner<'_> {
             let fleet = Fleet::of_services(&tree, self.config, &[service]);
             fleet.artifact(environment, service).unwrap_or_default()
         };
-        let arrival = self.arrival(service, environment, &wanted, &after);
-        let case = Case {
-            service,
-            environment,
-            artifact: &after,
-            is_rollback: wanted.is_rollback,
-            actor: self.request.actor,
-            arrival: arrival.as_ref(),
-            holds: self.holds,
-            now: self.past.now,
-        };
         let verdicts = match edited.changes.is_empty() {
             true => Vec::new(),
-            false => rules::judge(self.config, &case),
+            false => self.verdicts(service, environment, &wanted, &after),
+        };
+        let warning = match edited.changes.is_empty() || wanted.is_rollback {
+            true => None,
+            false => self.rolled_back(service, environment, &after),
         };
         let remark = match wanted.is_rollback && !edited.changes.is_empty() {
             true => Some(self.hold_automation(service, environment, &before, &mut edited)),
@@ -499,8 +442,42 @@ impl Planner<'_> {
             changes: edited.changes.clone(),
             verdicts,
             remark,
+            warning,
         };
         Ok((step, edited))
+    }
+
+    fn verdicts(&self, service: &str, environment: &str, wanted: &Wanted, after: &Artifact) -> Vec<Verdict> {
+        let arrival = self.arrival(service, environment, wanted, after);
+        let case = Case {
+            service,
+            environment,
+            artifact: after,
+            is_rollback: wanted.is_rollback,
+            actor: self.request.actor,
+            arrival: arrival.as_ref(),
+            holds: self.holds,
+            now: self.past.now,
+        };
+        rules::judge(self.config, &case)
+    }
+
+    /// The warning to a person who brings back the version that a rollback removed. The hold of the rollback
+    /// remembers it.
+    fn rolled_back(&self, service: &str, environment: &str, after: &Artifact) -> Option<String> {
+        let label = after.label(service);
+        let hold = self.holds.iter().find(|hold| {
+            let is_of = hold.environment == environment && hold.service == service;
+            is_of && hold.is_active(self.past.now) && hold.newer_than.as_deref() == Some(label.as_str())
+        })?;
+        let ago = match hold.since {
+            Some(since) => format!(" {} ago", rules::span(self.past.now.duration_since(since))),
+            None => String::new(),
+        };
+        let (by, reason) = (hold.name(), &hold.reason);
+        Some(format!(
+            "{service} {label} was rolled back in {environment}{ago} by {by}: {reason}"
+        ))
     }
 
     /// A rollback holds against automation, in the same commit. A hold that a person set stays.
@@ -668,7 +645,7 @@ impl Planner<'_> {
         let mut known: Vec<String> = Vec::new();
         for artifact in current.chain(past) {
             let label = artifact.label(service);
-            if label == version || artifact.id().short() == version || artifact.id().to_string() == version {
+            if artifact.is_named(service, version) {
                 return Ok(artifact);
             }
             if !known.contains(&label) {
@@ -727,14 +704,14 @@ impl Planner<'_> {
         let before = self.config.before(environment);
         let has = |source: &&str| {
             let there = self.fleet.artifact(source, service);
-            there.is_some_and(|there| is_same(&there, after))
+            there.is_some_and(|there| there.agrees_with(after))
         };
         // the version must be in an environment before this one, whatever `--from` says
         let from = wanted.from.as_deref().filter(|from| before.contains(from));
         let source = from.into_iter().chain(before.iter().copied()).find(has)?;
         let entries = (self.past.entries)(service);
         let arrived = entries.iter().find(|entry| {
-            entry.environment == source && entry.after.as_ref().is_some_and(|there| is_same(there, after))
+            entry.environment == source && entry.after.as_ref().is_some_and(|there| there.agrees_with(after))
         });
         Some(Arrival {
             environment: source.to_owned(),
@@ -742,19 +719,6 @@ impl Planner<'_> {
             health: (self.past.health)(source, service),
         })
     }
-}
-
-/// Whether the versions of `there` are those of `here`, for the subjects that both have.
-fn is_same(there: &Artifact, here: &Artifact) -> bool {
-    let mut common = 0;
-    let same = here.subjects().all(|subject| match there.counterpart(subject) {
-        None => true,
-        Some(found) => {
-            common += 1;
-            there.of(found) == here.of(subject)
-        }
-    });
-    same && common > 0
 }
 
 #[cfg(test)]

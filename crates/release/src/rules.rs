@@ -93,6 +93,13 @@ pub fn judge(config: &Config, case: &Case<'_>) -> Vec<Verdict> {
     verdicts
 }
 
+/// The answers for the removal of a service: freezes and holds. It brings no version that could soak.
+pub fn judge_removal(config: &Config, case: &Case<'_>) -> Vec<Verdict> {
+    let mut verdicts = freezes(config, case);
+    verdicts.extend(case.holds.iter().filter_map(|hold| held(hold, case)));
+    verdicts
+}
+
 fn soak(config: &Config, case: &Case<'_>) -> Option<Verdict> {
     let rules = config.rules_for(case.environment, case.service);
     let (soak, line) = rules.filter_map(|rule| rule.soak).max()?;

@@ -2,23 +2,38 @@
 
 use super::repository::{Place, tree_of};
 use super::{Output, ReleaseError, past, text};
+use crate::connection;
 use crate::table::{Table, Value, colour};
 use equate_release::fleet::Fleet;
 use equate_release::history::Entry;
-use equate_release::plan::{self, PlanError};
+use equate_release::plan;
 use equate_release::record::{Record, versions};
 use equate_release::rules::span;
 use jiff::Timestamp;
 use serde_json::json;
 use std::ops::ControlFlow;
+use tokio::runtime::Runtime;
+
+mod at;
+mod diff;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    mut_arg("kubeconfig", |arg| arg.requires("at")),
+    mut_arg("context", |arg| arg.requires("at")),
+    after_help = "Examples:
   # Show the last changes of a service in production
   equate history checkout --env prod-eu
   # Show the last 50 changes of all services as JSON
-  equate history -c 50 -o json")]
+  equate history -c 50 -o json
+  # Show what git declared three days ago, and when it was applied
+  equate history --at 3d --env prod
+  # Show what changed in an environment since a day
+  equate history diff prod-eu@2026-11-20 prod-eu"
+)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Services (default: all).
     #[arg(value_name = "SERVICE")]
     services: Vec<String>,
@@ -28,6 +43,11 @@ pub(crate) struct Args {
     /// Maximum number of changes.
     #[arg(short = 'c', long, default_value_t = 20, value_name = "NUMBER")]
     count: usize,
+    /// Show what git declared at a time, not the changes: a time, a day (its start), or a duration before now.
+    #[arg(long, value_name = "TIME", conflicts_with = "count")]
+    at: Option<String>,
+    #[command(flatten)]
+    cluster: connection::Options,
     #[command(flatten)]
     place: Place,
     /// Output format.
@@ -35,17 +55,32 @@ pub(crate) struct Args {
     output: Output,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show the services whose versions differ between two times or environments.
+    Diff(diff::Args),
+}
+
+pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), ReleaseError> {
+    if let Some(Command::Diff(args)) = &args.command {
+        return diff::run(args);
+    }
+    if let Some(time) = &args.at {
+        let env = args.env.as_deref();
+        let wanted = (time.as_str(), args.services.as_slice(), env);
+        return at::run(wanted, &args.place, &args.cluster, args.output, runtime);
+    }
+    changes(args)
+}
+
+fn changes(args: &Args) -> Result<(), ReleaseError> {
     let repository = args.place.open()?;
     let commit = repository.tip()?;
     let tree = tree_of(&commit);
     let config = plan::config(&tree)?;
-    let environments: Option<Vec<&str>> = match &args.env {
+    let environments = match &args.env {
         None => None,
-        Some(name) => Some(config.resolve(name).ok_or_else(|| PlanError::Environment {
-            name: name.clone(),
-            known: config.environments().map(str::to_owned).collect(),
-        })?),
+        Some(name) => Some(plan::environments(&config, name)?),
     };
     let services: Vec<&str> = args.services.iter().map(String::as_str).collect();
     let fleet = match services.is_empty() || !config.services.pattern().has_service() {
@@ -54,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
     };
     let mut places = past::places(&config, &fleet, &services);
     if let Some(environments) = &environments {
-        places.retain(|place| environments.contains(&place.environment.as_str()));
+        places.retain(|place| environments.contains(&place.environment));
     }
     let mut entries: Vec<(Entry, Option<Record>)> = Vec::new();
     past::walk(&repository, &commit, &config, &places, |entry| {
@@ -66,7 +101,14 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
-    });
+    })?;
+    if entries.is_empty() && !services.is_empty() {
+        // a service that is gone has history; a name without any is a mistake
+        let names = fleet.names(&tree, &config);
+        for service in &services {
+            plan::check_service(names.iter().map(String::as_str), service)?;
+        }
+    }
     match args.output {
         Output::Text | Output::Wide => print_table(&entries, args.output == Output::Wide),
         Output::Json | Output::Yaml => {

@@ -1,11 +1,9 @@
 //! `equate matrix`: the version of each service in each environment, its age, and its holds.
 
-use super::repository::{Place, Repository, tree_of};
-use super::{Output, ReleaseError, past, text};
+use super::repository::Place;
+use super::view::View;
+use super::{Output, ReleaseError, text};
 use crate::table::{Table, Value, colour};
-use equate_git::Commit;
-use equate_release::config::Config;
-use equate_release::fleet::Fleet;
 use equate_release::hold::{Hold, Stops};
 use equate_release::plan;
 use equate_release::record::versions;
@@ -13,7 +11,6 @@ use equate_release::rules::span;
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -44,32 +41,22 @@ struct Cell {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
-    let repository = args.place.open()?;
-    let commit = repository.tip()?;
-    let tree = tree_of(&commit);
-    let config = plan::config(&tree)?;
-    let named: Vec<&str> = args.services.iter().map(String::as_str).collect();
-    let fleet = Fleet::of_services(&tree, &config, &named);
-    let holds = plan::holds(&tree)?;
-    let services: Vec<String> = match named.is_empty() {
-        true => fleet.services().into_iter().map(str::to_owned).collect(),
-        false => args.services.clone(),
-    };
-    for service in &services {
-        if !fleet.services().contains(service.as_str()) {
-            let near = None;
-            let name = service.clone();
-            return Err(plan::PlanError::Service { name, near }.into());
-        }
-    }
-    let cells = cells(&repository, &commit, &config, &fleet, &services);
+    let view = View::open(&args.place, &args.services)?;
+    let holds = plan::holds(&view.tree)?;
+    let cells = cells(&view)?;
+    let View {
+        commit,
+        config,
+        services,
+        ..
+    } = &view;
     let now = Timestamp::now();
     let holds: Vec<&Hold> = holds.iter().filter(|hold| hold.is_active(now)).collect();
     let environments: Vec<&str> = config.environments().collect();
     match args.output {
         Output::Text | Output::Wide => {
             let wide = args.output == Output::Wide;
-            print_table(&environments, &services, &cells, &holds, wide, now)
+            print_table(&environments, services, &cells, &holds, wide, now)
         }
         Output::Json | Output::Yaml => {
             let services: Vec<serde_json::Value> = services
@@ -88,18 +75,13 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
 
 type Cells = BTreeMap<(String, String), Cell>;
 
-fn cells(
-    repository: &Repository,
-    commit: &Commit,
-    config: &Config,
-    fleet: &Fleet,
-    services: &[String],
-) -> Cells {
+fn cells(view: &View) -> Result<Cells, ReleaseError> {
     let mut cells = Cells::new();
-    for environment in config.environments() {
-        for service in services {
-            let artifact = fleet.artifact(environment, service);
-            let fault = fleet.fault(environment, service).map(str::to_owned);
+    let mut newest = view.newest()?;
+    for environment in view.config.environments() {
+        for service in &view.services {
+            let artifact = view.fleet.artifact(environment, service);
+            let fault = view.fleet.fault(environment, service).map(str::to_owned);
             let (label, id, versions) = match &artifact {
                 Some(artifact) => (
                     artifact.label(service),
@@ -108,41 +90,20 @@ fn cells(
                 ),
                 None => ("-".to_owned(), String::new(), BTreeMap::new()),
             };
+            let key = (service.clone(), environment.to_owned());
+            let brought = newest.remove(&key).map(|entry| entry.commit);
             let cell = Cell {
                 label,
                 id,
                 versions,
-                since: None,
-                commit: None,
+                since: brought.as_ref().map(|commit| commit.time),
+                commit: brought.map(|commit| commit.id),
                 fault: fault.filter(|_| artifact.is_none()),
             };
-            cells.insert((service.clone(), environment.to_owned()), cell);
+            cells.insert(key, cell);
         }
     }
-    let named: Vec<&str> = services.iter().map(String::as_str).collect();
-    let places = past::places(config, fleet, &named);
-    let mut missing: BTreeSet<(String, String)> = cells
-        .iter()
-        .filter(|(_, cell)| !cell.id.is_empty())
-        .map(|(key, _)| key.clone())
-        .collect();
-    if missing.is_empty() {
-        return cells;
-    }
-    past::walk(repository, commit, config, &places, |entry| {
-        let key = (entry.service, entry.environment);
-        if missing.remove(&key)
-            && let Some(cell) = cells.get_mut(&key)
-        {
-            cell.since = Some(entry.commit.time);
-            cell.commit = Some(entry.commit.id);
-        }
-        match missing.is_empty() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    });
-    cells
+    Ok(cells)
 }
 
 fn print_table(
@@ -228,13 +189,7 @@ fn data(service: &str, environments: &[&str], cells: &Cells, holds: &[&Hold]) ->
                 "since": cell.since.map(|since| since.to_string()),
                 "commit": cell.commit,
                 "error": cell.fault,
-                "hold": hold.map(|hold| json!({
-                    "by": hold.by,
-                    "reason": hold.reason,
-                    "until": hold.until.map(|until| until.to_string()),
-                    "stops": hold.stops,
-                    "newerThan": hold.newer_than,
-                })),
+                "hold": hold.map(|hold| text::hold_data(hold)),
             }))
         })
         .collect();

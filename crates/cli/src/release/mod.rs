@@ -10,6 +10,9 @@
 //! | 5 | the outcome is unknown |
 //! | 6 | the plan is stale |
 
+mod applied;
+pub(crate) mod describe;
+pub(crate) mod doctor;
 pub(crate) mod history;
 pub(crate) mod holds;
 pub(crate) mod init;
@@ -18,12 +21,15 @@ mod past;
 pub(crate) mod promote;
 mod repository;
 mod snapshot;
+pub(crate) mod status;
 mod text;
+pub(crate) mod undeploy;
+mod view;
 mod wait;
 mod write;
 
 use crate::failure::{Failure, StdoutError};
-use equate_git::{ChangeError, OpenError};
+use equate_git::{ChangeError, OpenError, TreeError};
 use equate_release::edit::EditError;
 use equate_release::plan::PlanError;
 use std::path::PathBuf;
@@ -58,6 +64,14 @@ pub(crate) enum ReleaseError {
     Change(ChangeError<Box<Self>>),
     #[error(transparent)]
     Stdout(#[from] StdoutError),
+    #[error("cannot read the history at commit {id}")]
+    Commit {
+        id: String,
+        #[source]
+        source: TreeError,
+    },
+    #[error("cannot read the history: an object of the repository is missing or damaged")]
+    Object(#[source] TreeError),
     #[error("HEAD is on no branch")]
     Detached,
     #[error("no name and address for the commit")]
@@ -70,6 +84,22 @@ pub(crate) enum ReleaseError {
     Image(String),
     #[error("{0:?} is not a time or a duration")]
     Until(String),
+    #[error("{0:?} is not a time in the past")]
+    At(String),
+    #[error("{0:?} is not ENVIRONMENT or ENVIRONMENT@TIME")]
+    Side(String),
+    #[error("undeploy deletes objects from a cluster, and there is no terminal to confirm it")]
+    Unconfirmed,
+    #[error("not confirmed; nothing was written")]
+    Declined,
+    #[error("the environment is given twice: {at:?} and --env {env}")]
+    TwoEnvironments { at: String, env: String },
+    #[error("the history begins at {first}, after {time}")]
+    Begins {
+        first: String,
+        time: String,
+        is_shallow: bool,
+    },
     #[error("{name} is not a plan file of this version of equate")]
     PlanFile { name: String },
     #[error("could not {doing} {}", path.display())]
@@ -112,7 +142,7 @@ impl Failure for ReleaseError {
             Self::Plan(PlanError::Ambiguous { .. }) => "choose one with --from",
             Self::Plan(PlanError::Range { .. }) => "give one version with --pin",
             Self::Plan(PlanError::NothingBefore { .. }) => "name the version with --to",
-            Self::Plan(PlanError::NotHeld { .. }) => "list holds with `equate matrix`",
+            Self::Plan(PlanError::NotHeld { .. }) => "list holds with `equate status`",
             Self::Plan(PlanError::Edit(EditError::Others { .. })) => {
                 "set the version in a place that this service alone uses"
             }
@@ -124,6 +154,9 @@ impl Failure for ReleaseError {
                 "run the same command again: it says whether the version is there"
             }
             Self::Change(ChangeError::Moved { .. }) => "try again",
+            Self::Commit { .. } | Self::Object(_) => {
+                "check the clone with `git fsck`, or clone again without a filter"
+            }
             Self::Detached => "name the branch with --branch",
             Self::NoAuthor => {
                 "set user.name and user.email with git config, or give --author 'Name <address>'"
@@ -132,6 +165,14 @@ impl Failure for ReleaseError {
             Self::Signing => "give --no-gpg-sign to commit without a signature",
             Self::Image(_) => "write it as registry.example/checkout=2.4.1",
             Self::Until(_) => "write it as 2026-11-27, 2026-11-27T16:00:00Z or 3d",
+            Self::At(_) => "write it as 2026-11-20, 2026-11-20T16:00:00Z, or 3d for three days ago",
+            Self::Side(_) => "write it as staging@2026-11-20 or prod-eu@3d; without a time, it means now",
+            Self::TwoEnvironments { .. } => "give one of them",
+            Self::Unconfirmed => "give --yes, or --dry-run to see the change",
+            Self::Plan(PlanError::Undeploy { .. }) => {
+                "remove these references first, then run the command again"
+            }
+            Self::Begins { is_shallow: true, .. } => "fetch the whole history: git fetch --unshallow",
             Self::Stale(_) => "make a new plan with --plan",
             Self::Exists(_) => "edit it, or remove it first",
             Self::Blind { .. } => {
@@ -143,8 +184,12 @@ impl Failure for ReleaseError {
 
     fn hint_with_names(&self) -> Option<String> {
         match self {
-            Self::Plan(PlanError::Environment { known, .. }) => {
-                Some(format!("the environments are {}", known.join(", ")))
+            Self::Plan(PlanError::Environment { near, known, .. }) => {
+                let names = format!("the environments are {}", known.join(", "));
+                Some(match near {
+                    Some(near) => format!("did you mean {near}? {names}"),
+                    None => names,
+                })
             }
             Self::Plan(PlanError::Service { near: Some(near), .. }) => Some(format!("did you mean {near}?")),
             Self::Plan(PlanError::Version { known, .. }) if !known.is_empty() => {
@@ -164,6 +209,9 @@ impl Failure for ReleaseError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Author(_) | Self::Image(_) | Self::Until(_) => ExitCode::from(2),
+            Self::At(_) | Self::Side(_) | Self::TwoEnvironments { .. } | Self::Unconfirmed => {
+                ExitCode::from(2)
+            }
             Self::Plan(
                 PlanError::Environment { .. } | PlanError::Service { .. } | PlanError::First { .. },
             ) => ExitCode::from(2),

@@ -223,13 +223,9 @@ fn change(
     waiting: &Waiting,
     runtime: &Runtime,
 ) -> Result<Done, ReleaseError> {
+    let clusters = wait::Clusters::new(&waiting.cluster);
     let health: &HealthOf<'_> = &|tree, config, environment, service| {
-        runtime.block_on(wait::health(
-            tree,
-            config,
-            (environment, service),
-            &waiting.cluster,
-        ))
+        runtime.block_on(clusters.health(tree, config, (environment, service)))
     };
     write::write_with(options, health, |tree, author, past| {
         let request = Request {

@@ -6,6 +6,7 @@ use crate::up::own_credentials::{Places, own_sources};
 use equate_git::{
     Commit, Head, Identity, Limits, Mirrors, OwnCredentials, Remote, Upstream, WritableRepository,
 };
+use equate_release::record::{NOTES, Record};
 use std::path::{Path, PathBuf};
 
 /// The committer, unless `equate.yaml` names another.
@@ -79,11 +80,9 @@ impl Repository {
     /// The newest commit of the branch; fetched if the branch has an upstream.
     pub(crate) fn tip(&self) -> Result<Commit, ReleaseError> {
         let id = match &self.upstream {
-            Some((upstream, remote)) => {
-                let notes = equate_release::record::NOTES;
-                self.inner
-                    .fetch_upstream(&self.mirrors, remote, upstream, notes)?
-            }
+            Some((upstream, remote)) => self
+                .inner
+                .fetch_upstream(&self.mirrors, remote, upstream, NOTES)?,
             None => {
                 let tip = self.inner.tip(&format!("refs/heads/{}", self.branch));
                 tip.ok_or_else(|| {
@@ -106,15 +105,20 @@ impl Repository {
     }
 
     /// The record of a commit: its note, else its trailers.
-    pub(crate) fn record(&self, id: &str, message: &str) -> Option<equate_release::record::Record> {
-        let notes = self
+    pub(crate) fn record(&self, id: &str, message: &str) -> Option<Record> {
+        let noted = self.notes(id).iter().find_map(|text| Record::parse_note(text));
+        noted.or_else(|| Record::of_message(message))
+    }
+
+    /// The texts of a commit's notes: upstream's, and the local one.
+    pub(crate) fn notes(&self, id: &str) -> Vec<String> {
+        let upstream = self
             .upstream
             .as_ref()
             .map(|(upstream, _)| upstream.notes.as_str());
-        let refs = notes.into_iter().chain([equate_release::record::NOTES]);
-        let mut texts = refs.filter_map(|reference| self.inner.note(reference, id));
-        let noted = texts.find_map(|text| equate_release::record::Record::parse_note(&text));
-        noted.or_else(|| equate_release::record::Record::of_message(message))
+        let refs = upstream.into_iter().chain([NOTES]);
+        refs.filter_map(|reference| self.inner.note(reference, id))
+            .collect()
     }
 
     /// The person who runs the command.

@@ -1,7 +1,7 @@
 //! The tree of a commit for many builds: each directory and file is read from git's objects once.
 
 use bytes::Bytes;
-use equate_git::{BlobId, Mode, Node};
+use equate_git::{BlobId, Mode, Node, TreeError};
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -9,9 +9,13 @@ use std::rc::Rc;
 
 type Entries = BTreeMap<String, Node>;
 
+/// The first object that is missing or damaged. A build takes it for an absent file.
+pub(crate) type Fault = Rc<RefCell<Option<TreeError>>>;
+
 /// A commit's tree that remembers what it read.
 pub(crate) struct Snapshot {
     root: equate_git::Tree,
+    fault: Fault,
     directories: RefCell<HashMap<String, Option<Rc<Entries>>>>,
     files: RefCell<HashMap<BlobId, Bytes>>,
 }
@@ -20,12 +24,28 @@ pub(crate) struct Snapshot {
 #[error("it is a submodule, and submodules are not fetched")]
 struct Submodule;
 
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unreadable(String);
+
 impl Snapshot {
     pub(crate) fn new(root: equate_git::Tree) -> Self {
+        Self::with_fault(root, Fault::default())
+    }
+
+    /// A tree that shares its fault with others.
+    pub(crate) fn with_fault(root: equate_git::Tree, fault: Fault) -> Self {
         Self {
             root,
+            fault,
             directories: RefCell::default(),
             files: RefCell::default(),
+        }
+    }
+
+    fn note(&self, error: TreeError) {
+        if matches!(error, TreeError::Object { .. }) {
+            self.fault.borrow_mut().get_or_insert(error);
         }
     }
 
@@ -41,7 +61,7 @@ impl Snapshot {
                 Some(Node::Leaf(..)) | None => None,
             },
         };
-        let children = tree.and_then(|tree| tree.children().ok());
+        let children = tree.and_then(|tree| tree.children().map_err(|error| self.note(error)).ok());
         let entries = children.map(|children| {
             let entries = children.into_iter().map(|child| (child.name, child.node));
             Rc::new(entries.collect::<Entries>())
@@ -83,10 +103,11 @@ impl Tree for Snapshot {
         if let Some(known) = self.files.borrow().get(&id) {
             return Ok(known.clone());
         }
-        let content = self
-            .root
-            .read(&id)
-            .map_err(|error| ReadError::Store(Box::new(error)))?;
+        let content = self.root.read(&id).map_err(|error| {
+            let text = error.to_string();
+            self.note(error);
+            ReadError::Store(Box::new(Unreadable(text)))
+        })?;
         self.files.borrow_mut().insert(id, content.clone());
         Ok(content)
     }

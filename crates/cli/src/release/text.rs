@@ -2,11 +2,14 @@
 
 use super::Output;
 use crate::failure::StdoutError;
+use equate_release::config::parse_duration;
+use equate_release::hold::Hold;
 use equate_release::plan::{Plan, Step};
 use equate_release::record::{Intent, versions};
 use equate_release::rules::Verdict;
-use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -30,7 +33,7 @@ pub(crate) fn print(text: &str) -> Result<(), StdoutError> {
 }
 
 /// A text of the repository without line breaks and what else would steer the terminal.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\t' => Some(' '),
         c if c.is_control() => None,
@@ -68,6 +71,24 @@ pub(crate) fn step(step: &Step) -> String {
     text
 }
 
+/// The lines of a step that removes a service.
+pub(crate) fn removal(step: &Step) -> String {
+    let before = step.before.label(&step.service);
+    let (service, environment) = (&step.service, &step.environment);
+    let mut text = format!("{}\n", shown(&format!("{service} {before} leaves {environment}")));
+    for change in &step.changes {
+        let line = match change.old.as_str() {
+            "" => format!("{}  {}", change.path, change.new),
+            old => format!(
+                "{}:{}  {}: {old} {}",
+                change.path, change.line, change.key, change.new
+            ),
+        };
+        text.push_str(&format!("  {}\n", shown(&line)));
+    }
+    text
+}
+
 /// `error: checkout 2.4.1 may not go to prod-eu yet`, and the rules that refuse it.
 pub(crate) fn refusal(plan: &Plan, now: Timestamp) -> String {
     let mut text = String::new();
@@ -78,9 +99,13 @@ pub(crate) fn refusal(plan: &Plan, now: Timestamp) -> String {
         }
         let verb = match plan.record.intent {
             Intent::Rollback => "go back in",
+            Intent::Undeploy => "leave",
             _ => "go to",
         };
-        let (_, after) = step.labels();
+        let after = match plan.record.intent {
+            Intent::Undeploy => step.labels().0,
+            _ => step.labels().1,
+        };
         let (service, environment) = (&step.service, &step.environment);
         let yet = if refusals.iter().all(|verdict| verdict.until.is_some()) {
             " yet"
@@ -118,9 +143,43 @@ pub(crate) fn clock(time: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// `2026-11-27 18:12`, in the local time zone.
+pub(crate) fn moment(time: Timestamp) -> String {
+    let zoned = time.to_zoned(TimeZone::system());
+    zoned.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+/// A time that has passed: a time, a day, or a duration before now. A day counts from its start.
+pub(crate) fn past_time(text: &str, now: Timestamp) -> Option<Timestamp> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Some(time);
+    }
+    if let Some(duration) = parse_duration(text) {
+        let duration = SignedDuration::try_from(duration).ok()?;
+        return now.checked_sub(duration).ok();
+    }
+    let local: DateTime = text.parse().ok()?;
+    let zoned = local.to_zoned(TimeZone::system()).ok()?;
+    Some(zoned.timestamp())
+}
+
 /// `27 Nov`, in the local time zone.
 pub(crate) fn day(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%-d %b").to_string()
+}
+
+/// The data of a hold.
+pub(crate) fn hold_data(hold: &Hold) -> Value {
+    json!({
+        "by": hold.by,
+        "reason": hold.reason,
+        "since": hold.since.map(|since| since.to_string()),
+        "until": hold.until.map(|until| until.to_string()),
+        "stops": hold.stops,
+        "newerThan": hold.newer_than,
+        "place": format!("{}:{}", hold.path, hold.line),
+        "consequence": hold.consequence(),
+    })
 }
 
 /// The data of a plan and its outcome.
@@ -138,6 +197,7 @@ pub(crate) fn data(plan: &Plan, commit: Option<&str>, outcome: &str) -> Value {
                 "after": {"version": after, "artifact": step.after.id().to_string(), "versions": versions(&step.after)},
                 "changes": step.changes,
                 "verdicts": step.verdicts,
+                "warning": step.warning,
             })
         })
         .collect();
@@ -152,7 +212,21 @@ pub(crate) fn data(plan: &Plan, commit: Option<&str>, outcome: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::{past_time, shown};
+
+    #[test]
+    fn past_times_are_read() {
+        let now = "2026-11-25T12:00:00Z".parse().unwrap();
+        let read = |text: &str| past_time(text, now).map(|time| time.to_string());
+        assert_eq!(
+            read("2026-11-20T16:00:00Z").as_deref(),
+            Some("2026-11-20T16:00:00Z")
+        );
+        assert_eq!(read("1d12h").as_deref(), Some("2026-11-24T00:00:00Z"));
+        assert!(read("2026-11-20").is_some_and(|time| time.starts_with("2026-11-")));
+        assert!(read("2026-11-20 16:00").is_some());
+        assert_eq!(read("yesterday"), None);
+    }
 
     #[test]
     fn texts_of_a_repository_do_not_steer_the_terminal() {

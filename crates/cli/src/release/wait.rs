@@ -15,6 +15,7 @@ use kube::core::GroupVersionKind;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -96,24 +97,56 @@ pub(super) async fn until_healthy(
     }
 }
 
-/// The health of the declared versions of a service, at one look.
-pub(super) async fn health(
-    tree: &dyn Tree,
-    config: &Config,
-    (environment, service): (&str, &str),
-    given: &connection::Options,
-) -> Health {
-    let connection = match connect(config, environment, given).await {
-        Ok(connection) => connection,
-        Err(reason) => return Health::Unknown(reason),
-    };
-    let wanted = wanted(tree, config, environment, service);
-    let reader = Reader::new(connection.client.clone());
-    match look(&reader, config, &wanted).await {
-        State::Healthy(_) if !wanted.is_empty() => Health::Healthy,
-        State::Healthy(_) => Health::Unknown(format!("{service} has no object with a version")),
-        State::NotApplied(reason) => Health::Unknown(reason),
-        State::Waiting(cause) | State::Failed(cause) => Health::Unhealthy(cause),
+/// The clusters of environments. Each is connected to once, so that a silent one costs its timeout once.
+pub(super) struct Clusters<'o> {
+    given: &'o connection::Options,
+    known: Mutex<BTreeMap<String, Result<Reader, String>>>,
+}
+
+impl<'o> Clusters<'o> {
+    pub(super) fn new(given: &'o connection::Options) -> Self {
+        Self {
+            given,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The reader of an environment's cluster, or the reason why there is none.
+    pub(super) async fn reader(&self, config: &Config, environment: &str) -> Result<Reader, String> {
+        let mut known = self.known.lock().await;
+        if let Some(found) = known.get(environment) {
+            return found.clone();
+        }
+        let found = match connect(config, environment, self.given).await {
+            Ok(connection) => {
+                let answer = connection.client.apiserver_version().await;
+                let answer = answer.map_err(|error| crate::failure::chain(&error));
+                answer.map(|_| Reader::new(connection.client.clone()))
+            }
+            Err(reason) => Err(reason),
+        };
+        known.insert(environment.to_owned(), found.clone());
+        found
+    }
+
+    /// The health of the declared versions of a service, at one look.
+    pub(super) async fn health(
+        &self,
+        tree: &dyn Tree,
+        config: &Config,
+        (environment, service): (&str, &str),
+    ) -> Health {
+        let reader = match self.reader(config, environment).await {
+            Ok(reader) => reader,
+            Err(reason) => return Health::Unknown(reason),
+        };
+        let wanted = wanted(tree, config, environment, service);
+        match look(&reader, config, &wanted).await {
+            State::Healthy(_) if !wanted.is_empty() => Health::Healthy,
+            State::Healthy(_) => Health::Unknown(format!("{service} has no object with a version")),
+            State::NotApplied(reason) => Health::Unknown(reason),
+            State::Waiting(cause) | State::Failed(cause) => Health::Unhealthy(cause),
+        }
     }
 }
 
@@ -244,20 +277,50 @@ fn only(object: &str, mut namespaces: Vec<String>) -> Result<Option<String>, Str
     }
 }
 
-/// The Kustomization that applied the first object, by Flux's labels.
+/// The Kustomization or HelmRelease that applied the first object, by Flux's labels.
 async fn owner(reader: &Reader, wanted: &[Wanted]) -> Option<String> {
-    let (_, object) = live(reader, wanted.first()?).await.ok()??;
-    let labels = object.metadata()?.get("labels")?;
-    let label = |key: &str| labels.get(key).and_then(Value::as_str);
+    let (kind, namespace, name) = owner_of(reader, wanted).await.ok()??;
+    Some(format!("{kind} {namespace}/{name}"))
+}
+
+type Owner = (&'static str, String, String);
+
+async fn owner_of(reader: &Reader, wanted: &[Wanted]) -> Result<Option<Owner>, String> {
+    let Some(first) = wanted.first() else {
+        return Ok(None);
+    };
+    let Some((_, object)) = live(reader, first).await? else {
+        return Ok(None);
+    };
+    let labels = object.metadata().and_then(|metadata| metadata.get("labels"));
+    let label = |key: &str| Some(labels?.get(key)?.as_str()?.to_owned());
     let kinds = [
         ("Kustomization", "kustomize.toolkit.fluxcd.io"),
         ("HelmRelease", "helm.toolkit.fluxcd.io"),
     ];
-    kinds.into_iter().find_map(|(kind, group)| {
+    Ok(kinds.into_iter().find_map(|(kind, group)| {
         let name = label(&format!("{group}/name"))?;
         let namespace = label(&format!("{group}/namespace"))?;
-        Some(format!("{kind} {namespace}/{name}"))
-    })
+        Some((kind, namespace, name))
+    }))
+}
+
+/// The live Kustomization that applied a service; `None` if there is none.
+pub(super) async fn kustomization(
+    reader: &Reader,
+    tree: &dyn Tree,
+    config: &Config,
+    (environment, service): (&str, &str),
+) -> Result<Option<Value>, String> {
+    let wanted = wanted(tree, config, environment, service);
+    let owner = owner_of(reader, &wanted).await?;
+    let Some(("Kustomization", namespace, name)) = owner else {
+        return Ok(None);
+    };
+    let id = ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", &namespace, &name);
+    let object = reader.object(&id, "v1").await;
+    let object = object.map_err(|error| crate::failure::chain(&error))?;
+    Ok(object.map(Object::into_value))
 }
 
 fn shown(id: &ObjectId) -> String {

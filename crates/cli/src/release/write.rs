@@ -5,15 +5,13 @@ use super::{Output, POLICY, ReleaseError, past, text};
 use equate_git::{Commit, Draft, Written};
 use equate_kustomize::Tree;
 use equate_release::config::Config;
-use equate_release::fleet::Fleet;
 use equate_release::history::Entry;
 use equate_release::plan::{self, Past, Plan};
-use equate_release::record::NOTES;
+use equate_release::record::{Intent, NOTES};
 use equate_release::rules::Health;
 use jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -75,11 +73,15 @@ pub(crate) fn write_with(
         let tree = tree_of(commit);
         let config = plan::config(&tree)?;
         let known: RefCell<BTreeMap<String, Vec<Entry>>> = RefCell::default();
+        let failure: RefCell<Option<ReleaseError>> = RefCell::default();
         let entries = |service: &str| -> Vec<Entry> {
             let mut known = known.borrow_mut();
-            let found = known
-                .entry(service.to_owned())
-                .or_insert_with(|| history_of(&repository, commit, &config, service));
+            let found = known.entry(service.to_owned()).or_insert_with(|| {
+                past::of_service(&repository, commit, &config, service).unwrap_or_else(|error| {
+                    failure.replace(Some(error));
+                    Vec::new()
+                })
+            });
             found.clone()
         };
         let health = |environment: &str, service: &str| health(&tree, &config, environment, service);
@@ -88,7 +90,9 @@ pub(crate) fn write_with(
             health: &health,
             now: Timestamp::now(),
         };
-        make(&tree, &by, past)
+        let plan = make(&tree, &by, past);
+        // a plan from a part of history is no plan
+        failure.take().map_or(plan, Err)
     };
     if options.dry_run {
         let commit = repository.tip()?;
@@ -136,22 +140,6 @@ pub(crate) fn write_with(
     }
 }
 
-fn history_of(repository: &Repository, commit: &Commit, config: &Config, service: &str) -> Vec<Entry> {
-    let fleet = match config.services.pattern().has_service() {
-        true => Fleet::default(),
-        false => Fleet::build(&tree_of(commit), config),
-    };
-    let places = past::places(config, &fleet, &[service]);
-    let mut entries = Vec::new();
-    past::walk(repository, commit, config, &places, |entry| {
-        if entry.service == service {
-            entries.push(entry);
-        }
-        ControlFlow::Continue(())
-    });
-    entries
-}
-
 fn finish(
     options: &Options,
     repository: &Repository,
@@ -161,6 +149,9 @@ fn finish(
 ) -> Result<Done, ReleaseError> {
     let now = Timestamp::now();
     let is_refused = plan.is_refused();
+    for warning in plan.steps.iter().filter_map(|step| step.warning.as_ref()) {
+        eprintln!("warning: {}", text::shown(warning));
+    }
     let outcome = match (written, is_refused, options.dry_run) {
         (Some(_), _, _) => "committed",
         (None, true, _) => "refused",
@@ -175,20 +166,16 @@ fn finish(
         Output::Text | Output::Wide => {
             let mut shown = String::new();
             for step in &plan.steps {
-                match plan.record.intent {
-                    equate_release::record::Intent::Hold | equate_release::record::Intent::Unhold => {
-                        let (intent, version) = (plan.record.intent, step.labels().1);
-                        let (service, environment) = (&step.service, &step.environment);
-                        let line = match intent {
-                            equate_release::record::Intent::Hold => {
-                                format!("{service} stays at {version} in {environment}\n")
-                            }
-                            _ => format!("{service} is no longer held in {environment}, at {version}\n"),
-                        };
-                        shown.push_str(&line);
+                let (intent, version) = (plan.record.intent, step.labels().1);
+                let (service, environment) = (&step.service, &step.environment);
+                shown.push_str(&match intent {
+                    Intent::Hold => format!("{service} stays at {version} in {environment}\n"),
+                    Intent::Unhold => {
+                        format!("{service} is no longer held in {environment}, at {version}\n")
                     }
-                    _ => shown.push_str(&text::step(step)),
-                }
+                    Intent::Undeploy => text::removal(step),
+                    Intent::Promote | Intent::Release | Intent::Rollback => text::step(step),
+                });
             }
             match (written, options.dry_run) {
                 (Some(id), _) => {

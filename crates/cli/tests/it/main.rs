@@ -14,6 +14,7 @@ mod fleet;
 mod inflate;
 mod install;
 mod promote;
+mod promotion_state;
 mod session;
 mod template;
 mod webhook;

@@ -21,7 +21,7 @@ spec:
         image: registry.example/NAME:0.0.0
 ";
 
-const CONFIG: &str = "version: 1
+pub(crate) const CONFIG: &str = "version: 1
 environments: [dev, staging, {prod: [prod-eu, prod-us]}]
 services: apps/{environment}/{service}
 ";
@@ -33,14 +33,14 @@ const ENVIRONMENTS: [(&str, &str); 4] = [
     ("prod-us", "2.3.7"),
 ];
 
-fn overlay(name: &str, version: &str) -> String {
+pub(crate) fn overlay(name: &str, version: &str) -> String {
     format!(
         "# {name}, by hand\nresources:\n- ../../../base/{name}  # shared\n\nimages:\n- name: registry.example/{name}\n\
          \x20 newTag: {version}  # keep me\n"
     )
 }
 
-fn files(services: &[&str]) -> Vec<(String, String)> {
+pub(crate) fn files(services: &[&str]) -> Vec<(String, String)> {
     let mut files = vec![("README.md".to_owned(), "fleet\n".to_owned())];
     for name in services {
         let base = format!("base/{name}");
@@ -60,7 +60,7 @@ fn files(services: &[&str]) -> Vec<(String, String)> {
     files
 }
 
-fn commit(repository: &Repository, files: &[(String, String)]) -> String {
+pub(crate) fn commit(repository: &Repository, files: &[(String, String)]) -> String {
     let files: Vec<(&str, Option<&str>)> = files
         .iter()
         .map(|(path, text)| (path.as_str(), Some(text.as_str())))
@@ -69,7 +69,7 @@ fn commit(repository: &Repository, files: &[(String, String)]) -> String {
 }
 
 /// A repository without a remote.
-fn local(services: &[&str]) -> Repository {
+pub(crate) fn local(services: &[&str]) -> Repository {
     let repository = Repository::init().unwrap();
     commit(&repository, &files(services));
     repository
@@ -89,7 +89,7 @@ fn clone_of(remote: &Repository) -> Repository {
     clone
 }
 
-fn command(directory: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = equate_in(directory, arguments);
     command
         .env("GIT_AUTHOR_NAME", "Mia Holm")
@@ -100,13 +100,13 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn equate(repository: &Repository, arguments: &[&str]) -> Output {
+pub(crate) fn equate(repository: &Repository, arguments: &[&str]) -> Output {
     command(repository.path(), arguments).output().unwrap()
 }
 
 /// Runs a command; returns its output without commit ids.
 #[track_caller]
-fn run(repository: &Repository, arguments: &[&str], code: i32) -> String {
+pub(crate) fn run(repository: &Repository, arguments: &[&str], code: i32) -> String {
     let output = equate(repository, arguments);
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{text}");
@@ -117,7 +117,7 @@ fn run(repository: &Repository, arguments: &[&str], code: i32) -> String {
     lines.collect()
 }
 
-fn matrix(repository: &Repository, service: &str) -> Vec<String> {
+pub(crate) fn matrix(repository: &Repository, service: &str) -> Vec<String> {
     let output = equate(repository, &["matrix", service, "-o", "json"]);
     let value: serde_json::Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", printed(&output)));
@@ -128,7 +128,7 @@ fn matrix(repository: &Repository, service: &str) -> Vec<String> {
         .collect()
 }
 
-fn history(repository: &Repository, arguments: &[&str]) -> Vec<String> {
+pub(crate) fn history(repository: &Repository, arguments: &[&str]) -> Vec<String> {
     let arguments = [&["history", "-o", "json", "--count", "10000"], arguments].concat();
     let output = equate(repository, &arguments);
     let value: serde_json::Value = serde_json::from_slice(&output.stdout)
@@ -151,7 +151,7 @@ fn history(repository: &Repository, arguments: &[&str]) -> Vec<String> {
         .collect()
 }
 
-fn read(repository: &Repository, path: &str) -> String {
+pub(crate) fn read(repository: &Repository, path: &str) -> String {
     std::fs::read_to_string(repository.path().join(path)).unwrap()
 }
 
@@ -581,6 +581,13 @@ fn wait_ends_when_the_version_is_healthy_or_crashes() {
         "{}",
         printed(&output)
     );
+    // the status of the Kustomization remembers when that was
+    let output = equate(&["history", "web", "--at", "0s", "--env", "dev", "-o", "json"]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = &value["services"][0];
+    assert_eq!(row["version"], "9.9.2", "{}", printed(&output));
+    let (committed, applied) = (row["committed"].as_str(), row["applied"].as_str());
+    assert!(applied.is_some() && committed <= applied, "{}", printed(&output));
     let mut overlay = fleet.read("apps/dev/kustomization.yaml");
     overlay.push_str("patches:\n- path: crash.yaml\n");
     fleet.write("apps/dev/kustomization.yaml", &overlay);

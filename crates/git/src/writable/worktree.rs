@@ -90,10 +90,14 @@ pub(super) fn update(store: &Store, changes: &Changes) -> Result<(), gix::Error>
 fn write(root: &Path, path: &str, content: Option<&[u8]>) -> std::io::Result<()> {
     let file = root.join(path);
     let Some(content) = content else {
-        return match std::fs::remove_file(&file) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        };
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+        // directories that become empty go, too, as with git; the first one with other files stays
+        let above = file.ancestors().skip(1).take_while(|above| *above != root);
+        let _first_kept = above.map(std::fs::remove_dir).find(Result::is_err);
+        return Ok(());
     };
     let directory = file.parent().unwrap_or(root);
     std::fs::create_dir_all(directory)?;

@@ -221,6 +221,61 @@ pub fn append_item(
     Ok(after_line(text, text[..end].trim_end().len(), &lines(&indent)))
 }
 
+/// Removes an item, a scalar, from a list. A list that becomes empty is written as `[]`.
+///
+/// # Errors
+/// The item shares its line with something else, or it is no scalar.
+pub fn remove_item(text: &str, document: &Document, pointer: &str) -> Result<Splice, EditError> {
+    let text = without_mark(text);
+    let (bytes, line) = range(document, pointer)?;
+    let list = pointer.rsplit_once('/').map_or("", |(list, _)| list);
+    let refuse = |form| Err(EditError::Form { line, form });
+    let count = match (document.value.pointer(list), document.value.pointer(pointer)) {
+        (Some(Value::Array(items)), Some(item)) if !item.is_object() && !item.is_array() => items.len(),
+        (_, None) | (None, _) => return Err(EditError::Absent(pointer.to_owned())),
+        _ => return refuse("an item that is no scalar"),
+    };
+    if document.spans.is_in_flow(pointer) {
+        let before = text[..bytes.start].trim_end();
+        let after = &text[bytes.end..];
+        let rest = after.trim_start();
+        let bytes = match (before.ends_with(','), rest.strip_prefix(',')) {
+            (true, _) => before.len() - 1..bytes.end,
+            (false, Some(rest)) => bytes.start..text.len() - rest.trim_start().len(),
+            (false, None) => bytes,
+        };
+        return Ok(Splice {
+            bytes,
+            text: String::new(),
+        });
+    }
+    let start = line_start(text, bytes.start);
+    let is_alone = text[start..bytes.start].trim() == "-" && !text[bytes.clone()].contains('\n');
+    if !is_alone {
+        return refuse("an item that shares its line");
+    }
+    let end = text[bytes.end..]
+        .find('\n')
+        .map_or(text.len(), |at| bytes.end + at);
+    if count > 1 {
+        return Ok(Splice {
+            bytes: start..(end + 1).min(text.len()),
+            text: String::new(),
+        });
+    }
+    let head = text[..start].trim_end_matches(['\n', '\r', ' ', '\t']);
+    let key = list.rsplit('/').next().unwrap_or_default();
+    let is_key = head.strip_suffix(':').is_some_and(|head| head.ends_with(key));
+    if !is_key {
+        return refuse("the last item of a list with a comment above it");
+    }
+    let end = start + text[start..end].trim_end_matches('\r').len();
+    Ok(Splice {
+        bytes: head.len()..end,
+        text: " []".to_owned(),
+    })
+}
+
 fn without_mark(text: &str) -> &str {
     text.strip_prefix(BOM).unwrap_or(text)
 }
@@ -305,7 +360,7 @@ fn double_quoted(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Splice, append_item, apply, insert_after, remove, set};
+    use super::{Splice, append_item, apply, insert_after, remove, remove_item, set};
     use crate::yaml::{Document, Options, load};
 
     fn read(text: &str) -> Document {
@@ -455,5 +510,40 @@ mod tests {
             "{a: b}\n",
             "line 1: a document that is no block mapping cannot be edited in place",
         );
+    }
+
+    #[test]
+    fn items_are_removed_with_their_line() {
+        #[track_caller]
+        fn check(text: &str, pointer: &str, expected: &str) {
+            let found = edited(text, |text, document| remove_item(text, document, pointer));
+            assert_eq!(found, expected);
+        }
+        let block = "resources:\n# first\n- a  # the first\n- b\nimages: []\n";
+        check(block, "/resources/0", "resources:\n# first\n- b\nimages: []\n");
+        check(
+            block,
+            "/resources/1",
+            "resources:\n# first\n- a  # the first\nimages: []\n",
+        );
+        check("r:\n  - \"a\"\n", "/r/0", "r: []\n");
+        check("r:\r\n- a\r\nb: c\r\n", "/r/0", "r: []\r\nb: c\r\n");
+        check("x: y\nr:\n- a", "/r/0", "x: y\nr: []");
+        check("r:\n- a\n- b", "/r/1", "r:\n- a\n");
+        check("r: [a, b, c]\n", "/r/0", "r: [b, c]\n");
+        check("r: [a, 'b', c]\n", "/r/1", "r: [a, c]\n");
+        check("r: [a]\n", "/r/0", "r: []\n");
+        check("r: [\n  a,\n  b,\n]\n", "/r/1", "r: [\n  a,\n]\n");
+        check(
+            "r: # all\n- a\n",
+            "/r/0",
+            "line 2: the last item of a list with a comment above it cannot be edited in place",
+        );
+        check(
+            "r:\n- a: b\n",
+            "/r/0",
+            "line 2: an item that is no scalar cannot be edited in place",
+        );
+        check("r: []\n", "/r/0", "there is no value at /r/0");
     }
 }

@@ -23,7 +23,7 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 
-pub use edit::{EditError, Splice, append_item, apply, insert_after, remove, set};
+pub use edit::{EditError, Splice, append_item, apply, insert_after, remove, remove_item, set};
 pub use emit::{natural_order, to_string, to_string_by_key};
 pub use error::{Fault, YamlError};
 pub use load::{Document, Duplicate, Duplicates, Folded, Options, Watch, load, load_first, load_watched};

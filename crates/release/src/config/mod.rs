@@ -9,6 +9,7 @@ mod reader;
 mod time;
 
 pub use error::ConfigError;
+pub(crate) use error::nearest;
 pub use pattern::{Pattern, Place};
 pub(crate) use pattern::{children, is_directory, join};
 pub(crate) use reader::{Reader, document};
@@ -120,6 +121,8 @@ pub struct Rule {
     pub healthy: Option<(bool, usize)>,
     /// The times without changes.
     pub freeze: Vec<Freeze>,
+    /// The line in the file.
+    pub line: usize,
 }
 
 /// A cluster that shows whether a version runs.
@@ -184,7 +187,7 @@ impl Config {
         let names = self
             .environments()
             .chain(self.stages.iter().map(|stage| stage.name.as_str()));
-        error::nearest(name, names)
+        nearest(name, names)
     }
 
     pub(crate) fn rules_for<'c>(
@@ -453,6 +456,7 @@ fn rule(reader: &Reader<'_>, config: &Config, at: usize, item: &Value) -> Result
         soak,
         healthy,
         freeze: windows,
+        line: reader.line(&at),
     })
 }
 

@@ -1,4 +1,5 @@
-use super::{Commit, Step, walk};
+use super::{Commit, Entry, Step, spells, walk};
+use crate::artifact::{Artifact, Subject, Version};
 use crate::config::Config;
 use crate::overlay::Memory;
 use std::ops::ControlFlow;
@@ -57,7 +58,7 @@ fn history(trees: &[Memory], whole: bool) -> Vec<String> {
     });
     let mut found = Vec::new();
     walk(&config, &places, steps, |entry| {
-        let label = |artifact: &Option<crate::artifact::Artifact>| match artifact {
+        let label = |artifact: &Option<Artifact>| match artifact {
             Some(artifact) => artifact.label("cart"),
             None => "none".to_owned(),
         };
@@ -123,4 +124,35 @@ fn change_of_a_base_counts_in_each_environment() {
         history(&[tree("cart:1"), tree("cart:2")], false),
         ["c1 dev 1 -> 2", "c1 prod 1 -> 2"]
     );
+}
+
+#[test]
+fn spells_end_with_the_next_change_of_their_environment() {
+    let artifact = |tag: &str| {
+        let mut artifact = Artifact::default();
+        artifact.set(Subject::Image("cart".to_owned()), Version::tag(tag));
+        artifact
+    };
+    let entry = |number, environment: &str, after: Option<&str>| Entry {
+        commit: commit(number),
+        environment: environment.to_owned(),
+        service: "cart".to_owned(),
+        before: None,
+        after: after.map(artifact),
+    };
+    let entries = [
+        entry(5, "dev", Some("2")),
+        entry(4, "prod", None),
+        entry(3, "prod", Some("2")),
+        entry(2, "dev", Some("3")),
+        entry(1, "dev", Some("2")),
+    ];
+    let found: Vec<String> = spells(&entries, &artifact("2"))
+        .iter()
+        .map(|spell| {
+            let until = spell.until.as_ref().map_or("now", |commit| &commit.id);
+            format!("{} {} to {until}", spell.environment, spell.since.id)
+        })
+        .collect();
+    assert_eq!(found, ["dev c5 to now", "prod c3 to c4", "dev c1 to c2"]);
 }

@@ -71,6 +71,7 @@ pub fn plan_unhold(
         }
     }
     if steps.is_empty() {
+        known_service(&fleet, service)?;
         return Err(PlanError::NotHeld {
             service: service.to_owned(),
             environment: to.to_owned(),
@@ -94,5 +95,6 @@ fn unchanged(fleet: &Fleet, service: &str, environment: &str) -> Step {
         changes: Vec::new(),
         verdicts: Vec::new(),
         remark: None,
+        warning: None,
     }
 }

@@ -4,7 +4,7 @@
 use equate_release::config::Config;
 use equate_release::fleet::Fleet;
 use equate_release::overlay::Memory;
-use equate_release::plan::{Past, Request, plan};
+use equate_release::plan::{Past, Request, plan, plan_undeploy};
 use equate_release::record::Intent;
 use equate_release::rules::{Actor, Health};
 use proptest::prelude::*;
@@ -164,5 +164,54 @@ proptest! {
         // the same request again has nothing to do
         let again = plan(&after_tree, &request, past).unwrap();
         prop_assert!(again.files.is_empty());
+    }
+
+    #[test]
+    fn undeploy_takes_one_service_from_one_environment(
+        cart in proptest::collection::vec((style(), version()), 3),
+        ledger in proptest::collection::vec((style(), version()), 3),
+        bases in (version(), version()),
+        sidecar in any::<bool>(),
+        target in 0_usize..3,
+    ) {
+        let config_text = "version: 1\nenvironments: [dev, staging, prod]\nservices: apps/{environment}/{service}\n";
+        let mut tree = Memory::default().with("equate.yaml", config_text);
+        for environment in ENVIRONMENTS {
+            // a kustomization above the services, which names both
+            tree = tree.with(&format!("apps/{environment}/kustomization.yaml"), "resources:\n- cart\n- ledger\n");
+        }
+        let tree = service(tree, "cart", &cart, sidecar, &bases.0);
+        let tree = service(tree, "ledger", &ledger, sidecar, &bases.1);
+        let config = Config::parse("equate.yaml", config_text).unwrap();
+        let before = Fleet::build(&tree, &config);
+        let past = Past {
+            entries: &|_| Vec::new(),
+            health: &|_, _| Health::Healthy,
+            now: "2026-11-25T12:00:00Z".parse().unwrap(),
+        };
+        let by = "Mia <mia@example.org>";
+        let made = plan_undeploy(&tree, ("cart", ENVIRONMENTS[target]), None, by, past).unwrap();
+        let after_tree = tree.clone().changed(&made.files);
+        let after = Fleet::build(&after_tree, &config);
+        prop_assert_eq!(before.units.len(), after.units.len() + 1);
+        for (at, unit) in before.units.iter().enumerate() {
+            let is_gone = unit.place.environment == ENVIRONMENTS[target] && unit.place.service.as_deref() == Some("cart");
+            let now = after.units.iter().position(|other| other.place == unit.place);
+            prop_assert_eq!(now.is_none(), is_gone);
+            if let Some(now) = now {
+                prop_assert_eq!(objects(&before, at), objects(&after, now));
+            }
+        }
+        let whole = |tree: &Memory, environment: &str| {
+            let text = config_text.replace("/{service}", "");
+            let config = Config::parse("equate.yaml", &text).unwrap();
+            let fleet = Fleet::build(tree, &config);
+            let at = fleet.units.iter().position(|unit| unit.place.environment == environment).unwrap();
+            objects(&fleet, at).len()
+        };
+        for (at, environment) in ENVIRONMENTS.iter().enumerate() {
+            let lost = usize::from(at == target);
+            prop_assert_eq!(whole(&tree, environment), whole(&after_tree, environment) + lost);
+        }
     }
 }

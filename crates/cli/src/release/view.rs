@@ -1,0 +1,79 @@
+//! The newest commit of a repository with its environments built, as the commands that only read see it.
+
+use super::ReleaseError;
+use super::past::{self, Key};
+use super::repository::{Place, Repository, tree_of};
+use super::snapshot::Snapshot;
+use equate_git::Commit;
+use equate_release::config::Config;
+use equate_release::fleet::Fleet;
+use equate_release::history::Entry;
+use equate_release::plan;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The newest commit, its environments and the services of interest.
+pub(crate) struct View {
+    pub(crate) repository: Repository,
+    pub(crate) commit: Commit,
+    pub(crate) tree: Snapshot,
+    pub(crate) config: Config,
+    pub(crate) fleet: Fleet,
+    pub(crate) services: Vec<String>,
+}
+
+impl View {
+    /// Fetches and builds. All services are of interest if none is named.
+    ///
+    /// # Errors
+    /// The repository or `equate.yaml` cannot be read, or a service is unknown.
+    pub(crate) fn open(place: &Place, services: &[String]) -> Result<Self, ReleaseError> {
+        let repository = place.open()?;
+        let commit = repository.tip()?;
+        let tree = tree_of(&commit);
+        let config = plan::config(&tree)?;
+        let named: Vec<&str> = services.iter().map(String::as_str).collect();
+        let fleet = Fleet::of_services(&tree, &config, &named);
+        if !named.is_empty() {
+            let names = fleet.names(&tree, &config);
+            for service in &named {
+                plan::check_service(names.iter().map(String::as_str), service)?;
+            }
+        }
+        let services = match named.is_empty() {
+            true => fleet.services().into_iter().map(str::to_owned).collect(),
+            false => services.to_vec(),
+        };
+        Ok(Self {
+            repository,
+            commit,
+            tree,
+            config,
+            fleet,
+            services,
+        })
+    }
+
+    /// The environments of a name; all without one.
+    pub(crate) fn environments(&self, name: Option<&str>) -> Result<Vec<String>, ReleaseError> {
+        match name {
+            Some(name) => Ok(plan::environments(&self.config, name)?),
+            None => Ok(self.config.environments().map(str::to_owned).collect()),
+        }
+    }
+
+    /// The change that brought the versions of each service to each environment.
+    pub(crate) fn newest(&self) -> Result<BTreeMap<Key, Entry>, ReleaseError> {
+        let named: Vec<&str> = self.services.iter().map(String::as_str).collect();
+        let places = past::places(&self.config, &self.fleet, &named);
+        let mut wanted = BTreeSet::new();
+        for environment in self.config.environments() {
+            // a service without a version has no history
+            let versioned = self.services.iter().filter(|service| {
+                let artifact = self.fleet.artifact(environment, service);
+                artifact.is_some_and(|artifact| !artifact.is_empty())
+            });
+            wanted.extend(versioned.map(|service| (service.clone(), environment.to_owned())));
+        }
+        past::newest(&self.repository, &self.commit, &self.config, &places, wanted)
+    }
+}
