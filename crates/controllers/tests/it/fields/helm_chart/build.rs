@@ -1,4 +1,4 @@
-//! What is packaged, and when.
+//! Packaging: values files, versions, and the times of a new artifact.
 
 use serde_json::{Value, json};
 

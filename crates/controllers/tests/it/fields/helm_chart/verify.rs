@@ -152,10 +152,10 @@ async fn identity() {
 
 #[tokio::test]
 async fn spec_verify_match_oidcidentity_issuer_is_refused() {
-    identity().await;
+    Box::pin(identity()).await;
 }
 
 #[tokio::test]
 async fn spec_verify_match_oidcidentity_subject_is_refused() {
-    identity().await;
+    Box::pin(identity()).await;
 }

@@ -1,4 +1,4 @@
-//! What is fetched, and when.
+//! The index, and the times of its fetches.
 
 use serde_json::{Value, json};
 
