@@ -115,7 +115,10 @@ fn table(seen: &[Seen<'_>], newest: &BTreeMap<Key, Entry>, is_wide: bool, now: T
             next(outlook),
         ];
         if is_wide {
-            let id = outlook.current.as_ref().map(|artifact| artifact.id());
+            let id = outlook
+                .current
+                .as_ref()
+                .map(equate_release::artifact::Artifact::id);
             row.push(id.map_or_else(|| "-".to_owned(), |id| id.short().to_owned()));
             let commit = brought.map(|entry| entry.commit.id.clone());
             row.push(commit.unwrap_or_else(|| "-".to_owned()));
