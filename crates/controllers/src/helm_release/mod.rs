@@ -33,7 +33,7 @@ mod render;
 mod report;
 mod status;
 mod storage;
-mod values;
+pub mod values;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};

@@ -29,7 +29,7 @@ const BYTES_MAX: usize = 8 << 20;
 
 /// Composed values. `Debug` shows only the digest.
 #[derive(Clone)]
-pub(crate) struct Composed {
+pub struct Composed {
     pub(crate) values: Arc<Values>,
     pub(crate) digest: String,
     pub(crate) masks: Arc<Masks>,
@@ -44,6 +44,11 @@ impl std::fmt::Debug for Composed {
 }
 
 impl Composed {
+    /// The values, with those of Secrets.
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
     /// Whether each object is known to have the version that was read.
     pub(crate) fn is_current(&self, version: impl Fn(&InputRef) -> Option<u64>) -> bool {
         let mut all = self.versions.iter();
@@ -51,24 +56,34 @@ impl Composed {
     }
 }
 
-/// Why values cannot be composed.
+/// Why values cannot be composed. No message has a value of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ValuesError {
+pub enum ValuesError {
+    /// A reference leads to no valid values.
     #[error("could not resolve{} {kind} chart values reference '{name}' with key '{key}': {why}",
         if *optional { " optional" } else { "" })]
     Reference {
+        /// ConfigMap or Secret.
         kind: &'static str,
+        /// Its namespace and name.
         name: Key,
+        /// The key in it.
         key: String,
+        /// Whether it may be missing.
         optional: bool,
+        /// The cause.
         why: String,
     },
+    /// The API server refused the request or did not answer.
     #[error("{0}")]
     Unreachable(String),
+    /// Too many references.
     #[error("spec.valuesFrom has {0} entries; the limit is {REFERENCES_MAX}")]
     TooMany(usize),
+    /// Too many bytes.
     #[error("spec.valuesFrom refers to more than {BYTES_MAX} bytes of values")]
     TooLarge,
+    /// The inline values are no object.
     #[error("spec.values is not an object")]
     Inline,
 }
@@ -100,7 +115,7 @@ impl Found {
 ///
 /// # Errors
 /// A reference that is not optional cannot be read, or is no valid values.
-pub(crate) async fn compose(
+pub async fn compose(
     client: &Client,
     namespace: &str,
     inline: Option<&Value>,
