@@ -29,6 +29,7 @@ mod digests;
 mod memory;
 mod objects;
 mod observe;
+pub mod outlook;
 mod render;
 mod report;
 mod status;
@@ -102,6 +103,14 @@ pub(crate) fn object_ref(key: &Key) -> ObjectRef {
 /// Names the owner of an operation, in its record.
 fn operation_owner(declared: &Declared, action: Action) -> String {
     format!("{} {} {}", declared.uid, declared.generation, action.name())
+}
+
+/// The generation and the name of the action of an operation that this HelmRelease owns.
+fn own_operation<'o>(declared: &Declared, owner: &'o str) -> Option<(i64, &'o str)> {
+    let mut words = owner.splitn(3, ' ');
+    let (uid, generation, action) = (words.next()?, words.next()?, words.next()?);
+    let generation = generation.parse().ok()?;
+    (uid == declared.uid).then_some((generation, action))
 }
 
 pub(crate) struct HelmReleases {

@@ -53,24 +53,34 @@ async fn read(
     let Some(last) = records.last else {
         return Ok(None);
     };
-    let observed = current.is_some_and(|current| {
+    Ok(Some(compared(&storage, declared, seen, last).await))
+}
+
+/// Compares the last record with the status.
+pub(in crate::helm_release) async fn compared(
+    storage: &storage::Storage<'_>,
+    declared: &Declared,
+    seen: &Seen,
+    last: LastRecord,
+) -> Last {
+    let observed = latest(&seen.status.history).is_some_and(|current| {
         current.name == declared.name
             && u64::try_from(current.version) == Ok(last.version)
             && current.digest == last.digest.1
     });
-    Ok(Some(Last {
+    Last {
         version: last.version,
         observed,
         interrupted: interrupted(declared, seen, &last).filter(|_| last.status.is_pending() || !observed),
-        previous: earlier(&storage, declared, seen, &last).await,
+        previous: earlier(storage, declared, seen, &last).await,
         status: last.status,
         chart_name: last.chart_name,
         chart_version: last.chart_version,
-    }))
+    }
 }
 
 /// Lists the records, and reads the last one if it changed.
-async fn reread(
+pub(in crate::helm_release) async fn reread(
     storage: &storage::Storage<'_>,
     known: Option<&Records>,
     oci_digest: &str,
