@@ -81,10 +81,15 @@ const ABOUT: About = About {
     owner: Some(&HELM_RELEASE),
     concurrency: Concurrency::Computes,
     suspends: true,
-    columns: &[Column {
-        header: "REVISION",
-        pointer: "/status/lastAttemptedRevision",
-    }],
+    columns: &[
+        // as Flux: the version of the latest release, or of the attempt at the first one
+        Column::new(
+            "REVISION",
+            &["/status/history/0/chartVersion", "/status/lastAttemptedRevision"],
+        ),
+        Column::new("CHART", &["/status/history/0/chartName"]).after_message(),
+        Column::new("APP VERSION", &["/status/history/0/appVersion"]).after_message(),
+    ],
 };
 
 /// Memory of parsed templates.
