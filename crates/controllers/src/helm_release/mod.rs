@@ -29,6 +29,7 @@ mod digests;
 mod memory;
 mod objects;
 mod observe;
+pub mod offline;
 pub mod outlook;
 mod render;
 mod report;
