@@ -22,6 +22,7 @@
 //! Of the spec, `persistentClient` and `waitStrategy` change nothing here.
 
 mod act;
+pub mod comparison;
 mod decide;
 mod declaration;
 pub mod declared;
