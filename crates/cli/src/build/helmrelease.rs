@@ -119,7 +119,7 @@ pub(crate) enum HelmReleaseError {
         release: String,
         path: PathBuf,
         #[source]
-        source: ChartReadError,
+        source: Box<ChartReadError>,
     },
     #[error("HelmRelease {release}: {why}")]
     Chart { release: String, why: String },
@@ -127,7 +127,7 @@ pub(crate) enum HelmReleaseError {
     Values {
         release: String,
         #[source]
-        source: ValuesError,
+        source: Box<ValuesError>,
     },
     #[error("invalid Kubernetes version {text:?}")]
     KubeVersion {
@@ -339,7 +339,7 @@ impl BuildArgs {
         move |source| HelmReleaseError::ReadChart {
             release: release.clone(),
             path: path.clone(),
-            source,
+            source: Box::new(source),
         }
     }
 
@@ -373,7 +373,7 @@ impl BuildArgs {
         let composed = values::compose(holders, &self.namespace, inline, &references).await;
         composed.map_err(|source| HelmReleaseError::Values {
             release: self.called(),
-            source,
+            source: Box::new(source),
         })
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Args {
 enum Command {
     /// Build a Flux Kustomization from a local directory and print its objects, like `flux build kustomization`.
     #[command(visible_alias = "ks")]
-    Kustomization(kustomization::BuildArgs),
+    Kustomization(Box<kustomization::BuildArgs>),
     /// Render the chart of a HelmRelease and print its objects; values of Secrets are in clear text.
     #[command(visible_alias = "hr")]
     Helmrelease(Box<helmrelease::BuildArgs>),

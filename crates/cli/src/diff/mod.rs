@@ -392,7 +392,13 @@ async fn one(client: &Client, fleet: &Fleet, kustomization: &Kustomization, tree
     let outcome = fleet.preview(kustomization).await;
     let releases = match &outcome {
         Ok(preview) if preview.plan.guard.is_none() && !kustomization.spec.suspend => {
-            releases::compare(client, &fleet.built(kustomization), preview, trees).await
+            Box::pin(releases::compare(
+                client,
+                &fleet.built(kustomization),
+                preview,
+                trees,
+            ))
+            .await
         }
         Ok(_) | Err(_) => Vec::new(),
     };

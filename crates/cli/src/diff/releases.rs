@@ -10,7 +10,7 @@ use equate_apply::cluster::Preview;
 use equate_apply::id::ObjectId;
 use equate_apply::plan::Step;
 use equate_controllers::helm_chart::local;
-use equate_controllers::helm_release::comparison::{Change, Comparison};
+use equate_controllers::helm_release::comparison::{Change, Comparison, ComparisonError};
 use equate_controllers::helm_release::offline::chart_of;
 use equate_manifest::object::Object;
 use kube::Client;
@@ -34,7 +34,7 @@ pub(super) struct Inside {
 #[derive(Debug)]
 enum Outcome {
     Changes(Vec<Change>),
-    /// Its objects change, but not in a known way.
+    /// They cannot be known here.
     Unknown(String),
     /// It would fail.
     Failed(String),
@@ -118,8 +118,7 @@ pub(super) async fn compare(
     });
     for object in releases {
         let id = ObjectId::of(object);
-        let outcome = one(client, object, &id, objects, preview, trees).await;
-        if let Some(outcome) = outcome.unwrap_or_else(|why| Some(Outcome::Failed(why))) {
+        if let Some(outcome) = one(client, object, &id, objects, preview, trees).await {
             all.push(Inside {
                 name: id.to_string(),
                 outcome,
@@ -137,30 +136,32 @@ async fn one(
     objects: &[Object],
     preview: &Preview,
     trees: &Trees,
-) -> Result<Option<Outcome>, String> {
+) -> Option<Outcome> {
     let declared = serde_json::from_value(Value::Object(object.0.clone()));
     // an invalid one is refused when it is applied
-    let Ok(mut declared): Result<HelmRelease, _> = declared else {
-        return Ok(None);
-    };
+    let mut declared: HelmRelease = declared.ok()?;
     if declared.spec.suspend {
-        return Ok(None);
+        return None;
     }
     let live: Api<HelmRelease> = Api::namespaced(client.clone(), &id.namespace);
     let live = live.get_opt(&id.name).await;
-    let live = live.map_err(|error| format!("cannot read it: {}", chain(&error)))?;
+    let live = match live {
+        Ok(live) => live,
+        Err(error) => return Some(Outcome::Unknown(format!("cannot read it: {}", chain(&error)))),
+    };
     declared.metadata.namespace = Some(id.namespace.to_string());
     declared.status = live.as_ref().and_then(|live| live.status.clone());
     let changes = changed(preview, id) || reads_changed(&declared, id, preview);
     if declared.spec.kube_config.is_some() {
         let why = "its records are in the cluster of spec.kubeConfig".to_owned();
-        return Ok(changes.then_some(Outcome::Unknown(why)));
+        return changes.then_some(Outcome::Unknown(why));
     }
     let chart = match in_reach(&declared, trees) {
-        Ok(chart) => chart?,
+        Ok(Ok(chart)) => chart,
+        Ok(Err(why)) => return Some(Outcome::Failed(why)),
         Err(source) => {
             let why = format!("its chart is of {source}, which is not fetched here");
-            return Ok(changes.then_some(Outcome::Unknown(why)));
+            return changes.then_some(Outcome::Unknown(why));
         }
     };
     let comparison = Comparison {
@@ -169,7 +170,11 @@ async fn one(
         chart,
         given: objects,
     };
-    comparison.changes(client).await.map(Outcome::Changes).map(Some)
+    Some(match Box::pin(comparison.changes(client)).await {
+        Ok(changes) => Outcome::Changes(changes),
+        Err(ComparisonError::Unread(why)) => Outcome::Unknown(why),
+        Err(ComparisonError::Fails(why)) => Outcome::Failed(why),
+    })
 }
 
 /// The chart among the files of this repository, or the source that has it.

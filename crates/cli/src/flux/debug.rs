@@ -134,7 +134,7 @@ pub(crate) enum DebugError {
     Values {
         name: String,
         #[source]
-        source: ValuesError,
+        source: Box<ValuesError>,
     },
     #[error("Kustomization {0} has no spec.postBuild: no variables are substituted")]
     NoPostBuild(String),
@@ -287,7 +287,7 @@ async fn values(client: &Client, release: &HelmRelease, named: &ObjectArgs) -> R
     let composed = values::compose(client, &named.namespace, spec.values.as_ref(), &spec.values_from).await;
     let composed = composed.map_err(|source| DebugError::Values {
         name: named.called(),
-        source,
+        source: Box::new(source),
     })?;
     Ok(yaml::to_string(&Value::Object(composed.values().clone())))
 }

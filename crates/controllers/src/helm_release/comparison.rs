@@ -17,8 +17,8 @@ use serde_json::Value;
 use super::declared::Declared;
 use super::objects;
 use super::offline::{ClusterSeen, Offline};
-use super::storage::{Record, Storage};
-use super::values::{self, Composed, Holders};
+use super::storage::{Record, Storage, StorageError};
+use super::values::{self, Composed, Holders, ValuesError};
 use crate::masks::Masks;
 
 /// The change of one object of a release.
@@ -30,6 +30,36 @@ pub enum Change {
     Patch(ObjectId, Vec<Difference>),
     /// It would be deleted.
     Delete(ObjectId),
+}
+
+/// Why a release is not compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ComparisonError {
+    /// The caller cannot read what it takes; the release may be all right.
+    #[error("{0}")]
+    Unread(String),
+    /// The release would fail.
+    #[error("{0}")]
+    Fails(String),
+}
+
+impl From<ValuesError> for ComparisonError {
+    fn from(error: ValuesError) -> Self {
+        let why = error.to_string();
+        match error {
+            ValuesError::Unreachable(_) => Self::Unread(why),
+            ValuesError::Reference { .. }
+            | ValuesError::TooMany(_)
+            | ValuesError::TooLarge
+            | ValuesError::Inline => Self::Fails(why),
+        }
+    }
+}
+
+impl From<StorageError> for ComparisonError {
+    fn from(error: StorageError) -> Self {
+        Self::Unread(format!("cannot read the records of the release: {error}"))
+    }
 }
 
 /// A release to compare.
@@ -50,7 +80,7 @@ impl Comparison<'_> {
     ///
     /// # Errors
     /// The values, the records or the chart cannot be read, or the chart cannot be rendered.
-    pub async fn changes(self, client: &Client) -> Result<Vec<Change>, String> {
+    pub async fn changes(self, client: &Client) -> Result<Vec<Change>, ComparisonError> {
         let declared = Declared::from(self.declared);
         let namespace = &declared.key.namespace;
         let holders = Holders {
@@ -59,7 +89,7 @@ impl Comparison<'_> {
         };
         let spec = &self.declared.spec;
         let composed = values::compose(holders, namespace, spec.values.as_ref(), &spec.values_from);
-        let composed = composed.await.map_err(|error| error.to_string())?;
+        let composed = composed.await?;
         let before = match self.live {
             None => Before::Nothing,
             Some(live) => {
@@ -80,11 +110,11 @@ impl Comparison<'_> {
             values: &composed,
             cluster: ClusterSeen::Live(client),
         };
-        let rendered = rendering.render().await?;
+        let rendered = rendering.render().await.map_err(ComparisonError::Fails)?;
         let after = by_id(&cluster, rendered.held, &declared.namespace).await;
         let recorded = match &record {
             None => Vec::new(),
-            Some(record) => objects::read(&record.release.manifest)?,
+            Some(record) => objects::read(&record.release.manifest).map_err(ComparisonError::Unread)?,
         };
         let recorded = by_id(&cluster, recorded, &declared.namespace).await;
         let mut changes = changes(&recorded, &after, &masks);
@@ -127,15 +157,13 @@ fn hide_recorded(changes: &mut [Change]) {
 }
 
 /// The newest revision that was deployed.
-async fn deployed(cluster: &Cluster, declared: &Declared) -> Result<Option<Record>, String> {
+async fn deployed(cluster: &Cluster, declared: &Declared) -> Result<Option<Record>, StorageError> {
     let storage = Storage {
         cluster,
         namespace: &declared.storage,
         name: &declared.name,
     };
-    let failed =
-        |error: super::storage::StorageError| format!("cannot read the records of the release: {error}");
-    let all = storage.list().await.map_err(failed)?;
+    let all = storage.list().await?;
     let is_deployed = |status: &Status| *status == Status::Deployed;
     let newest = all
         .iter()
@@ -143,7 +171,7 @@ async fn deployed(cluster: &Cluster, declared: &Declared) -> Result<Option<Recor
         .find(|stored| is_deployed(&stored.revision.status));
     match newest.or(all.last()) {
         None => Ok(None),
-        Some(stored) => storage.get(stored.revision.version).await.map_err(failed),
+        Some(stored) => storage.get(stored.revision.version).await,
     }
 }
 
@@ -240,6 +268,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers write it in place")]
     fn map(data: Value) -> BTreeMap<ObjectId, Object> {
         let object =
             json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data });

@@ -19,6 +19,8 @@
 //! Storage, texts and rules are those of Helm 4 and of fluxcd/helm-controller 1.6: releases move between that
 //! and this controller without a new revision. `docs/compatibility.d/helm-release.md` lists the differences.
 //!
+//! `outlook`, `offline` and `comparison` run the same code outside of a controller, for the command line.
+//!
 //! Of the spec, `persistentClient` and `waitStrategy` change nothing here.
 
 mod act;

@@ -20,6 +20,21 @@ spec:
   chart: {spec: {chart: redis, sourceRef: {kind: HelmRepository, name: charts}}}
 ";
 
+/// May change Flux's objects, and read no Secret.
+const READER: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules:
+- {apiGroups: [helm.toolkit.fluxcd.io, source.toolkit.fluxcd.io, kustomize.toolkit.fluxcd.io], resources: ["*"], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
+subjects: [{kind: User, name: reader, apiGroup: rbac.authorization.k8s.io}]
+"#;
+
 fn map(name: &str, data: &str) -> String {
     format!(
         "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  labels: {{helm.toolkit.fluxcd.io/name: web, \
@@ -114,6 +129,17 @@ async fn changes_inside_releases_are_shown_without_values_of_secrets() {
         summary.contains("1 created, 1 changed, 3 in releases"),
         "{summary}"
     );
+    fixture.apply(READER).await;
+    let reader = fixture.client_as("reader").await;
+    let compared_by_reader = compare(&chosen, &reader, &settings).await.unwrap();
+    let shown = text::describe(&compared_by_reader[0]);
+    assert!(
+        shown.contains(
+            "? in HelmRelease/flux-system/web: its objects are not compared: secrets \"keys\" is forbidden"
+        ),
+        "{shown}"
+    );
+    assert!(!shown.contains("hunter"), "{shown}");
     let data = data::list(&compared);
     assert!(!data.to_string().contains("hunter"), "{data}");
     let fields = &data[0]["releases"][1]["differences"][1]["fields"];
