@@ -270,7 +270,7 @@ impl Page {
             let state = self.state(link.state, 0);
             self.line(&format!("{stem}{branch}{} {state} {since}", link.object));
             let inner = format!("{stem}{trunk}");
-            if link.state != State::Done {
+            if link.state != State::Done && !link.what.is_empty() {
                 let words = format!("{inner}  ");
                 self.block(&words, &words, &link.what);
             }

@@ -39,7 +39,7 @@ pub struct Outlook {
     pub reason: String,
     /// The last record: `revision 4, web@1.5.0, failed`; none without one.
     pub record: Option<String>,
-    /// What is not known, each in one line; the decision assumes that it is as in the status.
+    /// Unknown facts, each in one line; the decision assumes that they are as in the status.
     pub unknown: Vec<String>,
 }
 
