@@ -80,10 +80,7 @@ impl Controller for Greetings {
         component: "greeting-controller",
         status_manager: "greeting-controller",
         suspends: false,
-        columns: &[Column {
-            header: "GREETING",
-            pointer: "/status/greeting",
-        }],
+        columns: &[Column::new("GREETING", &["/status/greeting"])],
         ..About::DEFAULT
     };
 

@@ -79,6 +79,7 @@ mod tests {
             assert_eq!(printed.trim_end(), expected, "{words}: {errors}");
         };
         check("equate explain ks ''", "apps infra");
+        check("equate debug kustomization ''", "apps infra");
         check("equate get -n shop ks in", "infra");
         check("equate get ks/a", "ks/apps");
         check("equate get kustomiz", "kustomizations");

@@ -1,5 +1,6 @@
 //! `equate explain`: tells who applies an object, from which file, why it is unhealthy and what was changed
-//! by hand. For a Kustomization, shows the steps that make it ready, and the step that does not pass.
+//! by hand. For a Kustomization, shows the steps that make it ready, and the step that does not pass; for a
+//! HelmRelease, the next action on its release.
 //!
 //! `steps` reads what a Kustomization waits for, `chain` derives its steps and is pure. `crate::diagnosis`
 //! follows any other object down to its containers.
@@ -49,6 +50,8 @@ const NEAR: f64 = 0.6;
     after_help = "Examples:
   # Explain why a Kustomization is not ready
   equate explain kustomization apps
+  # Show the next action on a release, and its reason
+  equate explain helmrelease web -n shop
   # Explain why a Deployment is not healthy: its pods, containers and logs
   equate explain deployment web -n shop
   # Print the explanation as JSON
@@ -116,8 +119,13 @@ pub(crate) enum ExplainError {
     Elsewhere { id: ObjectId, others: Vec<String> },
     #[error("{} {} not found{}; there is {near}", .id.kind, .id.name, in_namespace(.id))]
     Misspelt { id: ObjectId, near: String },
-    #[error("could not decode {0} as a Kustomization")]
-    Unreadable(String, #[source] serde_json::Error),
+    #[error("could not decode {object} as a {kind}")]
+    Unreadable {
+        object: String,
+        kind: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
     #[error("could not determine the working directory")]
     Directory(#[source] std::io::Error),
     #[error("could not write to standard output")]
@@ -144,7 +152,7 @@ impl Failure for ExplainError {
             | Self::MissingName(_)
             | Self::AllNamespaces
             | Self::Read { .. }
-            | Self::Unreadable(..)
+            | Self::Unreadable { .. }
             | Self::Directory(_)
             | Self::Output(_) => None,
         }

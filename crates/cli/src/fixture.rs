@@ -5,10 +5,12 @@ use crate::kinds::Kinds;
 use crate::watch::{is_established, wait_until};
 use equate_apiserver::EmbeddedCluster;
 use equate_apiserver::cluster::Serving;
+use equate_helm::release::{Driver, Release, Stamp, digest, to_object};
 use equate_manifest::yaml;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 
 pub(crate) struct Fixture {
@@ -16,7 +18,7 @@ pub(crate) struct Fixture {
     pub(crate) kinds: Kinds,
     _serving: Serving,
     _cluster: EmbeddedCluster,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Fixture {
@@ -51,8 +53,33 @@ impl Fixture {
             kinds: Kinds::of(equate_controllers::all().iter()),
             _serving: serving,
             _cluster: cluster,
-            _folder: folder,
+            folder,
         }
+    }
+
+    /// A client that acts as another user.
+    pub(crate) async fn client_as(&self, user: &str) -> Client {
+        let options = Options {
+            kubeconfig: Some(self.folder.path().join("kubeconfig")),
+            context: None,
+        };
+        let impersonated = |mut config: kube::Config| {
+            config.auth_info.impersonate = Some(user.to_owned());
+            Client::try_from(config)
+        };
+        options.connect_by(impersonated).await.unwrap().client
+    }
+
+    /// Stores a revision of a release as Helm does, and returns its digest. `operation` is a controller's mark.
+    pub(crate) async fn store(&self, record: Value, operation: Option<&str>) -> String {
+        let release: Release = serde_json::from_value(record).unwrap();
+        let stamp = Stamp::Created(0);
+        let mut object = to_object(&release, Driver::Secret, &release.namespace, stamp).unwrap();
+        if let Some(operation) = operation {
+            object["metadata"]["annotations"] = json!({ "helm.equate.dev/operation": operation });
+        }
+        self.apply(&object.to_string()).await;
+        digest(&release, "").unwrap()
     }
 
     async fn define(&self) {

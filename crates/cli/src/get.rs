@@ -416,14 +416,15 @@ impl Query<'_> {
             .map_err(GetError::Output)
     }
 
-    fn table(&self, columns: &[&'static str], colour: bool) -> Table {
+    fn table(&self, columns: &Columns, colour: bool) -> Table {
         let mut header = Vec::new();
         if self.namespaces == Namespaces::All {
             header.push("NAMESPACE");
         }
         header.push("NAME");
-        header.extend(columns);
+        header.extend(&columns.first);
         header.extend(["SUSPENDED", "READY", "MESSAGE"]);
+        header.extend(&columns.last);
         if self.wide() {
             header.extend(["AGE", "SOURCE"]);
         }
@@ -438,7 +439,7 @@ impl Query<'_> {
         self.args.form.output == Some(Output::Wide)
     }
 
-    fn row(&self, kind: &Kind, object: &DynamicObject, columns: &[&str], several: bool) -> Vec<Value> {
+    fn row(&self, kind: &Kind, object: &DynamicObject, columns: &Columns, several: bool) -> Vec<Value> {
         let (namespace, name) = names(object);
         let mut row = Vec::new();
         if self.namespaces == Namespaces::All {
@@ -448,12 +449,16 @@ impl Query<'_> {
             true => format!("{}/{name}", kind.singular()),
             false => name.to_owned(),
         }));
-        let own = columns.iter().map(|header| cell(kind, object, header));
-        row.extend(own.map(|text| Value::plain(if self.wide() { text } else { short(&text) })));
+        let own = |header: &&'static str| {
+            let text = cell(kind, object, header);
+            Value::plain(if self.wide() { text } else { short(&text) })
+        };
+        row.extend(columns.first.iter().map(own));
         row.push(Value::plain(suspended(object)));
         let (ready, message) = readiness(kind, object);
         row.push(Value::status(ready));
         row.push(Value::plain(message));
+        row.extend(columns.last.iter().map(own));
         if self.wide() {
             row.push(Value::plain(
                 revision_time(object).map_or_else(String::new, |at| table::since(at, Timestamp::now())),
@@ -464,20 +469,37 @@ impl Query<'_> {
     }
 }
 
-fn columns(kinds: &[Kind]) -> Vec<&'static str> {
-    let mut headers = Vec::new();
+/// The headers of the columns that depend on the kinds.
+#[derive(Default)]
+struct Columns {
+    /// Before the columns of every kind.
+    first: Vec<&'static str>,
+    /// After the message.
+    last: Vec<&'static str>,
+}
+
+fn columns(kinds: &[Kind]) -> Columns {
+    let mut all = Columns::default();
     for kind in kinds {
-        let own: Vec<&'static str> = match kind.controller {
-            Some(about) => about.columns.iter().map(|column| column.header).collect(),
-            None => vec![REVISION],
+        let own: Vec<(&'static str, bool)> = match kind.controller {
+            Some(about) => about
+                .columns
+                .iter()
+                .map(|column| (column.header, column.is_after_message))
+                .collect(),
+            None => vec![(REVISION, false)],
         };
-        for header in own {
+        for (header, is_last) in own {
+            let headers = match is_last {
+                true => &mut all.last,
+                false => &mut all.first,
+            };
             if !headers.contains(&header) {
                 headers.push(header);
             }
         }
     }
-    headers
+    all
 }
 
 /// The text of a column; empty if the kind does not have it.
@@ -490,8 +512,10 @@ fn cell(kind: &Kind, object: &DynamicObject, header: &str) -> String {
         };
     };
     let column = about.columns.iter().find(|column| column.header == header);
-    match column.and_then(|column| object.data.pointer(column.pointer)) {
-        None | Some(serde_json::Value::Null) => String::new(),
+    let pointers = column.map_or(&[][..], |column| column.pointers);
+    let values = pointers.iter().filter_map(|pointer| object.data.pointer(pointer));
+    match values.into_iter().find(|value| !value.is_null()) {
+        None => String::new(),
         Some(serde_json::Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     }

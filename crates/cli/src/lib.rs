@@ -115,6 +115,7 @@ impl App {
             Command::Trace(args) => runtime.block_on(flux::trace::run(args, kinds))?,
             Command::Logs(args) => runtime.block_on(flux::logs::run(args, kinds))?,
             Command::Check(args) => runtime.block_on(flux::check::run(args, kinds))?,
+            Command::Debug(args) => runtime.block_on(flux::debug::run(args, kinds))?,
             Command::Stats(args) => runtime.block_on(flux::stats::run(args, kinds))?,
             Command::Export(args) => runtime.block_on(flux::export::run(args, kinds))?,
             Command::Reconcile(args) => runtime.block_on(reconcile::run(args, kinds))?,

@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Diff(Box<diff::Args>),
     /// List sources, Kustomizations and other Flux objects with their status.
     Get(get::Args),
-    /// Show a tree of the objects that a Kustomization applied, with their health.
+    /// Show a tree of the objects that a Kustomization or HelmRelease applied, with their health.
     Tree(tree::Args),
     /// Explain why an object is ready, healthy or not: who applies it, from which file, and its causes.
     Explain(explain::Args),
@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Logs(flux::logs::Args),
     /// Check the cluster, the controllers and their kinds, like `flux check`.
     Check(flux::check::Args),
+    /// Print the status, history, and composed values or variables of an object, like `flux debug`.
+    Debug(flux::debug::Args),
     /// Count the Flux objects of each kind, like `flux stats`.
     Stats(flux::stats::Args),
     /// Print Flux objects as they would be declared in git, like `flux export`.

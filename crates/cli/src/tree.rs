@@ -1,4 +1,6 @@
-//! `equate tree`: shows the objects that a Kustomization applied, and their health.
+//! `equate tree`: shows the objects that a Kustomization or a HelmRelease applied, and their health.
+
+mod release;
 
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
@@ -16,6 +18,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use kube::Client;
 use kube::api::DynamicObject;
+use release::ChartSeen;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -32,11 +35,13 @@ const READS_MAX: usize = 16;
     after_help = "Examples:
   # Show all objects below a Kustomization
   equate tree kustomization flux-system
+  # Show the chart of a release, and the objects that it holds
+  equate tree helmrelease web -n shop
   # Show only the Flux objects below it
   equate tree ks/flux-system --compact"
 )]
 pub(crate) struct Args {
-    /// Kustomization to show, such as `kustomization apps` or `ks/apps`.
+    /// Kustomization or HelmRelease to show, such as `kustomization apps`, `ks/apps` or `hr/web`.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]
     what: Vec<String>,
     #[command(flatten)]
@@ -118,6 +123,10 @@ impl Failure for TreeError {
 #[derive(Debug)]
 struct Node {
     id: ObjectId,
+    /// Of a HelmRelease with a release.
+    chart: Option<ChartSeen>,
+    /// Why objects may be missing below it.
+    unknown: Option<String>,
     health: Health,
     children: Vec<Node>,
 }
@@ -203,6 +212,14 @@ impl Reader<'_> {
                 source,
             })?;
             let remote = object.data["spec"]["kubeConfig"].is_object();
+            let is_release = kind.kind == release::KIND;
+            let (entries, unknown) = match is_release && entries.is_empty() {
+                true => match self.recorded(&object).await {
+                    Ok(recorded) => (recorded, None),
+                    Err(why) => (Vec::new(), Some(format!("its objects are not known: {why}"))),
+                },
+                false => (entries, None),
+            };
             let wanted = entries
                 .into_iter()
                 .filter(|(id, _)| !self.compact || self.kinds.find(&id.group, &id.kind).is_some());
@@ -214,7 +231,13 @@ impl Reader<'_> {
             let value = serde_json::to_value(&object).map_err(TreeError::Json)?;
             let health = equate_manifest::object::Object::from_value(value)
                 .map_or_else(Health::not_found, |object| judged(&object));
-            Ok(Node { id, health, children })
+            Ok(Node {
+                id,
+                chart: is_release.then(|| ChartSeen::of(&object)).flatten(),
+                unknown,
+                health,
+                children,
+            })
         })
     }
 
@@ -249,11 +272,7 @@ impl Reader<'_> {
                 status: health::Status::Unknown,
                 message: "in another cluster".to_owned(),
             };
-            return Ok(Node {
-                id,
-                health,
-                children: Vec::new(),
-            });
+            return Ok(Node::leaf(id, health));
         }
         let kind = self.kinds.find(&id.group, &id.kind);
         if let Some(kind) = kind.filter(|kind| kind.has_inventory())
@@ -274,11 +293,28 @@ impl Reader<'_> {
                 return Err(TreeError::Read { id, source });
             }
         };
-        Ok(Node {
+        Ok(Node::leaf(id, health))
+    }
+}
+
+impl Node {
+    fn leaf(id: ObjectId, health: Health) -> Self {
+        Self {
             id,
+            chart: None,
+            unknown: None,
             health,
             children: Vec::new(),
-        })
+        }
+    }
+
+    fn message(&self) -> String {
+        // a current object needs no explanation
+        let is_current = self.health.status == health::Status::Current;
+        let message = Some(self.health.message.clone()).filter(|text| !is_current && !text.is_empty());
+        let chart = self.chart.as_ref().map(ToString::to_string);
+        let parts = chart.into_iter().chain(message).chain(self.unknown.clone());
+        parts.collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -307,17 +343,10 @@ fn render(root: &Node, colour: bool) -> String {
 
 /// Draws one object behind its branch; `stem` prefixes the lines below it.
 fn draw(node: &Node, branch: &str, stem: &str, table: &mut Table) {
-    let health = &node.health;
-    // a current object needs no explanation
-    let message = if health.status == health::Status::Current {
-        ""
-    } else {
-        &health.message
-    };
     table.row(vec![
         Value::plain(format!("{branch}{}", node.id)),
-        Value::status(&health.status.to_string()),
-        Value::plain(message),
+        Value::status(&node.health.status.to_string()),
+        Value::plain(node.message()),
     ]);
     for (index, child) in node.children.iter().enumerate() {
         let last = index + 1 == node.children.len();
@@ -346,6 +375,12 @@ fn data(node: &Node) -> serde_json::Value {
         },
         "health": { "status": node.health.status.to_string(), "message": node.health.message },
     });
+    if let Some(chart) = &node.chart {
+        value["chart"] = chart.data();
+    }
+    if let Some(unknown) = &node.unknown {
+        value["unknown"] = unknown.as_str().into();
+    }
     if !node.children.is_empty() {
         value["resources"] = node.children.iter().map(data).collect();
     }

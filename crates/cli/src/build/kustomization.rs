@@ -77,7 +77,7 @@ pub(crate) struct BuildArgs {
     dry_run: bool,
 }
 
-fn local_source(text: &str) -> Result<(String, PathBuf), String> {
+pub(super) fn local_source(text: &str) -> Result<(String, PathBuf), String> {
     let parts = text.split_once('=').filter(|(source, directory)| {
         source.split('/').filter(|part| !part.is_empty()).count() == 3 && !directory.is_empty()
     });

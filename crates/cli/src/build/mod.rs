@@ -6,6 +6,7 @@
 mod commit;
 mod disk;
 pub(crate) mod fetch;
+mod helmrelease;
 pub(crate) mod kustomization;
 mod mask;
 pub(crate) mod output;
@@ -21,6 +22,7 @@ use equate_git::{LocalRepository, TreeishError};
 use equate_kustomize::{
     BuildError, Built, Charts, LoadRestriction, Loaders, Options, Order, Remotes, kustomize_with,
 };
+use helmrelease::HelmReleaseError;
 use kustomization::KustomizationError;
 use output::OutputError;
 use std::path::{Path, PathBuf};
@@ -36,7 +38,9 @@ use tokio::runtime::Runtime;
   # Build from a remote repository
   equate build 'https://example.org/fleet.git//clusters/dev?ref=main'
   # Build a Flux Kustomization from a local directory
-  equate build kustomization apps --path apps/dev")]
+  equate build kustomization apps --path apps/dev
+  # Render the chart of a HelmRelease
+  equate build helmrelease web -n shop --path charts/web")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -48,7 +52,10 @@ pub(crate) struct Args {
 enum Command {
     /// Build a Flux Kustomization from a local directory and print its objects, like `flux build kustomization`.
     #[command(visible_alias = "ks")]
-    Kustomization(kustomization::BuildArgs),
+    Kustomization(Box<kustomization::BuildArgs>),
+    /// Render the chart of a HelmRelease and print its objects; values of Secrets are in clear text.
+    #[command(visible_alias = "hr")]
+    Helmrelease(Box<helmrelease::BuildArgs>),
 }
 
 #[derive(Debug, clap::Args)]
@@ -147,6 +154,8 @@ pub(crate) enum RenderError {
     Output(#[from] OutputError),
     #[error(transparent)]
     Kustomization(#[from] KustomizationError),
+    #[error(transparent)]
+    HelmRelease(#[from] HelmReleaseError),
 }
 
 impl Failure for RenderError {
@@ -155,8 +164,10 @@ impl Failure for RenderError {
             Self::Target(_) => {
                 Some("use a directory, REPO@REV:PATH with a local REPO, or a URL; see `equate build --help`")
             }
-            Self::Kustomization(KustomizationError::Connect(error)) => error.hint(),
+            Self::Kustomization(KustomizationError::Connect(error))
+            | Self::HelmRelease(HelmReleaseError::Connect(error)) => error.hint(),
             Self::Kustomization(_)
+            | Self::HelmRelease(_)
             | Self::Treeish(_)
             | Self::Fetch(_)
             | Self::Build(_)
@@ -173,6 +184,7 @@ impl Failure for RenderError {
 pub(crate) fn run(args: Args, runtime: &Runtime) -> Result<(), RenderError> {
     match args.command {
         Some(Command::Kustomization(args)) => kustomization::build(&args, runtime),
+        Some(Command::Helmrelease(args)) => helmrelease::build(&args, runtime),
         None => args.directory.run(runtime),
     }
 }

@@ -21,7 +21,7 @@ _equate_names() {
         esac
     done
     case $command in
-        get | tree | explain | trace | export | reconcile | suspend | resume) ;;
+        get | tree | explain | trace | export | debug | reconcile | suspend | resume) ;;
         *) return ;;
     esac
     case $kind$current in

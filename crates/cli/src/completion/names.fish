@@ -22,4 +22,4 @@ function __equate_names
         equate get $positional[2] $options -o name 2>/dev/null | string replace -r '.*/' ''
     end
 end
-complete -c equate -n '__fish_seen_subcommand_from get tree explain trace export reconcile suspend resume' -f -a '(__equate_names)'
+complete -c equate -n '__fish_seen_subcommand_from get tree explain trace export debug reconcile suspend resume' -f -a '(__equate_names)'

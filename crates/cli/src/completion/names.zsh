@@ -16,7 +16,7 @@ _equate() {
         esac
     done
     case $positional[1] in
-        (get|tree|explain|trace|export|reconcile|suspend|resume)
+        (get|tree|explain|trace|export|debug|reconcile|suspend|resume)
             if [[ $current == */* ]]; then
                 kind=${current%%/*}
             elif (( $#positional == 2 )) && [[ $positional[2] != */* && $current != -* ]]; then

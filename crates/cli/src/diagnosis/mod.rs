@@ -76,6 +76,12 @@ impl Node {
             .since(status.since)
     }
 
+    /// Adds the objects that it depends on; the unhealthy ones are shown.
+    pub(crate) fn with_below(mut self, below: Vec<Node>) -> Self {
+        self.set_below(below);
+        self
+    }
+
     pub(crate) fn is_healthy(&self) -> bool {
         self.health == NodeHealth::Healthy
     }

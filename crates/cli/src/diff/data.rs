@@ -3,6 +3,7 @@
 //! Has one entry per Kustomization, also without changes. Masks the values of Secrets like the text. A value
 //! that is absent before or after has no field.
 
+use super::releases::Inside;
 use super::{Compared, text};
 use crate::failure::chain;
 use equate_apply::difference::{Difference, Shown};
@@ -20,6 +21,10 @@ fn kustomization(compared: &Compared) -> Value {
         Err(error) => value["error"] = chain(error).into(),
         Ok(preview) => {
             value["differences"] = text::steps(preview).filter_map(difference).collect();
+            let releases: Vec<Value> = compared.releases.iter().filter_map(Inside::data).collect();
+            if !releases.is_empty() {
+                value["releases"] = releases.into();
+            }
             if let Some(guard) = &preview.plan.guard {
                 match guard {
                     Guard::EmptyRender(empty) => {
@@ -64,11 +69,11 @@ fn difference(step: &Step) -> Option<Value> {
     Some(value)
 }
 
-fn object(id: &ObjectId) -> Value {
+pub(super) fn object(id: &ObjectId) -> Value {
     json!({ "group": &*id.group, "kind": &*id.kind, "namespace": &*id.namespace, "name": &*id.name })
 }
 
-fn field(difference: &Difference) -> Value {
+pub(super) fn field(difference: &Difference) -> Value {
     let mut value = Map::from_iter([("path".to_owned(), difference.path.as_str().into())]);
     for (name, shown) in [("before", &difference.before), ("after", &difference.after)] {
         match shown {
@@ -101,6 +106,7 @@ mod tests {
             name: "Kustomization/n/a".to_owned(),
             path: "a".to_owned(),
             outcome,
+            releases: Vec::new(),
         };
         assert_eq!(list(&[one]), json!([expected]));
     }

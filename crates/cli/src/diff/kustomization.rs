@@ -79,6 +79,8 @@ pub(super) fn compare(
         },
         name,
         path,
+        // its chart is in another place than the given directory
+        releases: Vec::new(),
     });
     Ok(compared.collect())
 }

@@ -1,10 +1,12 @@
 //! `equate diff`: shows the changes that committing the working tree would make in the cluster.
 //!
 //! Renders every Kustomization that reads this repository from the files on disk, with the controllers' code,
-//! and asks the API server for the result of each object. Writes nothing. Masks the values of Secrets.
+//! and asks the API server for the result of each object. Compares the releases of their HelmReleases with Helm's
+//! records, as far as the charts are in this repository. Writes nothing. Masks the values of Secrets.
 
 mod data;
 mod kustomization;
+mod releases;
 mod text;
 
 use crate::build::RenderError;
@@ -25,6 +27,7 @@ use equate_git::{LocalRepository, Mirrors, OpenError};
 use equate_source::{Ignore, Limits, Tree, TreeError};
 use kube::Client;
 use kube::api::{Api, ListParams};
+use releases::Inside;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -157,6 +160,8 @@ struct Compared {
     name: String,
     path: String,
     outcome: Result<Preview, PreviewError>,
+    /// The releases of its HelmReleases.
+    releases: Vec<Inside>,
 }
 
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError> {
@@ -298,7 +303,7 @@ async fn compare(
     .await;
     let mut compared = Vec::new();
     for kustomization in fleet.kustomizations().filter(|one| chosen.wants(one)) {
-        compared.push(one(&fleet, kustomization).await);
+        compared.push(one(client, &fleet, kustomization, &trees).await);
     }
     if compared.is_empty() {
         return Err(DiffError::None {
@@ -378,14 +383,28 @@ impl ControllerSettings {
     }
 }
 
-async fn one(fleet: &Fleet, kustomization: &Kustomization) -> Compared {
+async fn one(client: &Client, fleet: &Fleet, kustomization: &Kustomization, trees: &Trees) -> Compared {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let (name, namespace) = (
         text(&kustomization.metadata.name),
         text(&kustomization.metadata.namespace),
     );
+    let outcome = fleet.preview(kustomization).await;
+    let releases = match &outcome {
+        Ok(preview) if preview.plan.guard.is_none() && !kustomization.spec.suspend => {
+            Box::pin(releases::compare(
+                client,
+                &fleet.built(kustomization),
+                preview,
+                trees,
+            ))
+            .await
+        }
+        Ok(_) | Err(_) => Vec::new(),
+    };
     Compared {
-        outcome: fleet.preview(kustomization).await,
+        outcome,
+        releases,
         name: format!("Kustomization/{namespace}/{name}"),
         path: text(&kustomization.spec.path),
     }

@@ -1,6 +1,7 @@
 //! A comparison as text. Pure.
 
 use super::Compared;
+use super::releases::Inside;
 use crate::failure::chain;
 use equate_apply::cluster::Preview;
 use equate_apply::id::ObjectId;
@@ -11,6 +12,11 @@ use std::fmt::Write;
 
 /// 0: no changes, 1: changes, 2: an error, or an object would be refused.
 pub(super) fn code(compared: &Compared) -> u8 {
+    let inside = compared.releases.iter().map(Inside::code).max();
+    own_code(compared).max(inside.unwrap_or(0))
+}
+
+fn own_code(compared: &Compared) -> u8 {
     match &compared.outcome {
         Err(_) => 2,
         Ok(preview) if !preview.failures.is_empty() || preview.plan.guard.is_some() => 2,
@@ -47,6 +53,9 @@ pub(super) fn describe(compared: &Compared) -> String {
             }
             for failure in &preview.failures {
                 let _infallible = writeln!(text, "! {}", indented(&chain(failure)));
+            }
+            for inside in &compared.releases {
+                text.push_str(&inside.describe());
             }
         }
     }
@@ -123,6 +132,7 @@ pub(super) fn summary(all: &[Compared]) -> String {
     let previews = || all.iter().filter_map(|one| one.outcome.as_ref().ok());
     let count = |of: fn(&Step) -> bool| previews().flat_map(steps).filter(|step| of(step)).count();
     let refused: usize = previews().map(|preview| preview.failures.len()).sum();
+    let inside = all.iter().flat_map(|one| &one.releases).map(Inside::changes);
     let unbuilt = all.len() - previews().count();
     let mut parts = Vec::new();
     for (number, what) in [
@@ -135,6 +145,7 @@ pub(super) fn summary(all: &[Compared]) -> String {
         (count(is_awaited), "kept"),
         (count(is_over_budget), "to be confirmed"),
         (refused, "refused"),
+        (inside.sum(), "in releases"),
     ] {
         if number > 0 {
             parts.push(format!("{number} {what}"));
@@ -204,6 +215,7 @@ mod tests {
             name: "Kustomization/n/a".to_owned(),
             path: "a".to_owned(),
             outcome: Ok(preview),
+            releases: Vec::new(),
         };
         assert_eq!(code(&one), expected_code);
         assert_eq!(describe(&one), expected);
@@ -237,6 +249,7 @@ mod tests {
             name: "Kustomization/n/a".to_owned(),
             path: "a".to_owned(),
             outcome: Ok(preview),
+            releases: Vec::new(),
         };
         preview.plan.guard = Some(Guard::EmptyRender(EmptyRender {
             revision: "r".to_owned(),

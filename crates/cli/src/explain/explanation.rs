@@ -8,8 +8,10 @@ use super::text::{self, TerminalSize};
 use crate::diagnosis::{EventLine, Node, Reader};
 use crate::kinds::Kinds;
 use crate::objects::RequestError;
+use equate_api::helm::HelmRelease;
 use equate_api::kustomize::Kustomization;
 use equate_apply::id::ObjectId;
+use equate_controllers::helm_release::outlook::{Outlook, outlook};
 use equate_controllers::kit::reconciliation::THROTTLED_EVENT;
 use equate_manifest::object::Object;
 use jiff::Timestamp;
@@ -34,14 +36,23 @@ pub(crate) struct Explanation {
 pub(crate) enum Body {
     /// A Kustomization by its steps.
     Steps(Box<Chain>),
+    /// A HelmRelease, with the objects that are not healthy, and the next action on its release.
+    Release(Node, Box<Next>),
     Object(Node),
+}
+
+/// The next action on a release.
+#[derive(Debug)]
+pub(crate) struct Next {
+    pub(crate) outlook: Outlook,
+    pub(crate) suspended: bool,
 }
 
 impl Explanation {
     pub(crate) fn is_healthy(&self) -> bool {
         match &self.body {
             Body::Steps(chain) => chain.ready,
-            Body::Object(node) => node.is_healthy(),
+            Body::Release(node, _) | Body::Object(node) => node.is_healthy(),
         }
     }
 
@@ -83,8 +94,13 @@ pub(crate) async fn cause(client: &Client, kinds: &Kinds, id: &ObjectId) -> Opti
 }
 
 fn is_kustomization(kinds: &Kinds, id: &ObjectId) -> bool {
-    let kind = kinds.find(&id.group, &id.kind);
-    kind.is_some_and(|kind| kind.kind == "Kustomization")
+    is(kinds, id, "Kustomization")
+}
+
+fn is(kinds: &Kinds, id: &ObjectId, kind: &str) -> bool {
+    kinds
+        .find(&id.group, &id.kind)
+        .is_some_and(|found| found.kind == kind)
 }
 
 async fn explain_object(
@@ -104,6 +120,7 @@ async fn explain_object(
         })?;
     let body = match is_kustomization(kinds, id) {
         true => Body::Steps(Box::new(steps(reader, kinds, &object, &mut events).await?)),
+        false if is(kinds, id, "HelmRelease") => release(reader, kinds, id, &object).await?,
         false => Body::Object(reader.diagnose(id, &object).await),
     };
     let applied = applied::find(reader, kinds, &object, directory).await;
@@ -115,14 +132,45 @@ async fn explain_object(
     })
 }
 
+async fn release(
+    reader: &Reader,
+    kinds: &Kinds,
+    id: &ObjectId,
+    object: &Object,
+) -> Result<Body, ExplainError> {
+    let release: HelmRelease = serde_json::from_value(Value::Object(object.0.clone())).map_err(|source| {
+        ExplainError::Unreadable {
+            object: id.to_string(),
+            kind: "HelmRelease",
+            source,
+        }
+    })?;
+    let mut node = reader.diagnose(id, object).await;
+    if !node.is_healthy() {
+        let steps = Steps::new(reader.clone(), kinds);
+        node = node.with_below(steps.unhealthy_in_release(&release).await);
+    }
+    let next = Next {
+        outlook: outlook(reader.client(), &release).await,
+        suspended: release.spec.suspend,
+    };
+    Ok(Body::Release(node, Box::new(next)))
+}
+
 async fn steps(
     reader: &Reader,
     kinds: &Kinds,
     object: &Object,
     events: &mut Vec<EventLine>,
 ) -> Result<Chain, ExplainError> {
-    let object: Kustomization = serde_json::from_value(Value::Object(object.0.clone()))
-        .map_err(|error| ExplainError::Unreadable(ObjectId::of(object).to_string(), error))?;
+    let object: Kustomization =
+        serde_json::from_value(Value::Object(object.0.clone())).map_err(|source| {
+            ExplainError::Unreadable {
+                object: ObjectId::of(object).to_string(),
+                kind: "Kustomization",
+                source,
+            }
+        })?;
     let steps = Steps::new(reader.clone(), kinds);
     let mut looked = BTreeSet::from([chain::own_name(&object)]);
     let seen = steps.look(object, &mut looked).await?;

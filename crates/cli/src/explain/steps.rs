@@ -1,11 +1,12 @@
-//! Reads the objects that a Kustomization waits for.
+//! Reads the objects that a Kustomization or a HelmRelease waits for.
 
 use super::ExplainError;
 use super::chain::{self, Dependency, Seen, Source};
 use crate::diagnosis::{Node, Reader};
 use crate::kinds::{Kind, Kinds};
 use crate::objects::{self, RequestError};
-use equate_api::kustomize::Kustomization;
+use equate_api::helm::HelmRelease;
+use equate_api::kustomize::{InventoryEntry, Kustomization};
 use equate_apply::id::ObjectId;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
@@ -116,12 +117,27 @@ impl<'a> Steps<'a> {
         if !at_health && (!chain::is_ready(object) || entries.len() > INVENTORY_MAX) {
             return Vec::new();
         }
+        self.unhealthy_of(entries, at_health).await
+    }
+
+    /// The same for a HelmRelease that is not ready.
+    pub(super) async fn unhealthy_in_release(&self, release: &HelmRelease) -> Vec<Node> {
+        if release.spec.kube_config.is_some() || !release.spec.health_check_exprs.is_empty() {
+            return Vec::new();
+        }
+        let status = release.status.as_ref();
+        let held = status.and_then(|status| status.inventory.as_ref());
+        let entries = held.map_or(&[][..], |inventory| &inventory.entries);
+        self.unhealthy_of(entries, true).await
+    }
+
+    /// `with_flux` includes Flux's objects, which have an explanation of their own.
+    async fn unhealthy_of(&self, entries: &[InventoryEntry], with_flux: bool) -> Vec<Node> {
         let ids = entries
             .iter()
             .filter_map(|entry| Some((ObjectId::from_inventory(&entry.id).ok()?, entry.v.clone())));
         let ids: Vec<(ObjectId, String)> = ids
-            // a Kustomization below has its own explanation
-            .filter(|(id, _)| at_health || self.kinds.find(&id.group, &id.kind).is_none())
+            .filter(|(id, _)| with_flux || self.kinds.find(&id.group, &id.kind).is_none())
             .collect();
         let each = stream::iter(ids).map(|(id, version)| async move {
             let node = match self.reader.object(&id, &version).await {
@@ -143,5 +159,9 @@ fn typed(object: DynamicObject) -> Result<Kustomization, ExplainError> {
     let value = serde_json::to_value(object);
     value
         .and_then(serde_json::from_value)
-        .map_err(|error| ExplainError::Unreadable(called, error))
+        .map_err(|source| ExplainError::Unreadable {
+            object: called,
+            kind: "Kustomization",
+            source,
+        })
 }

@@ -3,9 +3,12 @@ use super::{Args, TerminalSize, explain_named};
 use crate::document::document;
 use crate::fixture::{FLEET, Fixture};
 use clap::Parser;
+use equate_api::helm::HelmRelease;
 use equate_manifest::object::Object;
 use equate_testkit::git::Repository;
 use jiff::Timestamp;
+use kube::api::Api;
+use kube::{Client, ResourceExt};
 use serde_json::json;
 
 #[derive(Debug, Parser)]
@@ -32,6 +35,18 @@ async fn explain_in(fixture: &Fixture, line: &str, directory: &std::path::Path) 
         }
         Err(error) => (None, format!("error: {error}\n")),
     }
+}
+
+async fn explain_as(client: &Client, fixture: &Fixture, line: &str) -> String {
+    let words = std::iter::once("explain").chain(line.split_whitespace());
+    let args = Line::try_parse_from(words).unwrap().args;
+    let directory = std::path::Path::new("/");
+    let explained = explain_named(client, &fixture.kinds, &args, directory).await;
+    let size = TerminalSize {
+        width: 80,
+        colour: false,
+    };
+    explained.unwrap().text(Timestamp::now(), size)
 }
 
 async fn explain_line(fixture: &Fixture, line: &str) -> (Option<bool>, String) {
@@ -502,5 +517,203 @@ fn values_of_secrets_are_masked() {
     assert_eq!(
         (found[0].path.as_str(), found[0].value.as_str()),
         (".data.password", "***")
+    );
+}
+
+const CONFIG: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+fn revision(version: u64, status: &str) -> serde_json::Value {
+    json!({
+        "name": "web", "namespace": "flux-system", "version": version, "info": { "status": status },
+        "chart": { "metadata": { "apiVersion": "v2", "name": "shop", "version": "1.4.0" } },
+    })
+}
+
+fn snapshot(version: u64, status: &str, digest: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "v2", "name": "web", "namespace": "flux-system", "version": version, "status": status,
+        "chartName": "shop", "chartVersion": "1.4.0", "configDigest": CONFIG, "digest": digest,
+        "firstDeployed": "2026-01-01T00:00:00Z", "lastDeployed": "2026-01-01T00:00:00Z",
+    })
+}
+
+/// A chart at a version, and the release of it.
+async fn released(fixture: &Fixture, chart: &str, spec: serde_json::Value, status: serde_json::Value) {
+    let condition = |status: &str, reason: &str| {
+        json!({
+            "type": "Ready", "status": status, "reason": reason, "message": "said",
+            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+        })
+    };
+    let source = json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+        "metadata": { "name": "shop", "namespace": "flux-system" },
+        "spec": { "interval": "1m", "chart": "shop", "sourceRef": { "kind": "HelmRepository", "name": "shop" } },
+        "status": {
+            "observedGeneration": 1, "observedChartName": "shop", "conditions": [condition("True", "Succeeded")],
+            "artifact": {
+                "revision": chart, "digest": format!("sha256:{}", "0".repeat(64)), "path": "a", "url": "http://a/a",
+                "lastUpdateTime": "2026-01-01T00:00:00Z",
+            },
+        },
+    });
+    fixture.apply(&source.to_string()).await;
+    let mut release = json!({
+        "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+        "metadata": { "name": "web", "namespace": "flux-system" },
+        "spec": { "interval": "1m", "chartRef": { "kind": "HelmChart", "name": "shop" } },
+        "status": {
+            "observedGeneration": 1, "storageNamespace": "flux-system", "conditions": [condition("False", "Testing")],
+            "lastAttemptedGeneration": 1, "lastAttemptedRevision": "1.4.0", "lastAttemptedConfigDigest": CONFIG,
+            "lastAttemptedReleaseAction": "upgrade",
+        },
+    });
+    for (part, fields) in [("spec", spec), ("status", status)] {
+        for (field, value) in fields.as_object().unwrap() {
+            release[part][field] = value.clone();
+        }
+    }
+    fixture.apply(&release.to_string()).await;
+}
+
+/// The paragraph of the next action, in one line.
+fn next(text: &str) -> String {
+    let (_, next) = text.split_once("\nnext: ").unwrap_or_else(|| panic!("{text}"));
+    let next = next.split("\n\n").next().unwrap_or_default();
+    next.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn next_action_on_a_release_is_the_controllers_decision() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let check = async |expected: &str| {
+        let (_, text) = explain_line(&fixture, "hr web").await;
+        assert_eq!(next(&text), expected, "{text}");
+    };
+    let (healthy, text) = explain_line(&fixture, "hr redis").await;
+    assert_eq!(
+        (healthy, next(&text).as_str()),
+        (
+            Some(false),
+            "wait: could not get Source object: ocirepositories.source.toolkit.fluxcd.io \"redis\" not found"
+        )
+    );
+    released(&fixture, "1.4.0", json!({}), json!({})).await;
+    check("install the release: release not installed: no release in storage for object").await;
+
+    let first = fixture.store(revision(1, "deployed"), None).await;
+    check(
+        "upgrade the release: release not managed by controller: found existing release in storage \
+         last record: revision 1, shop@1.4.0, deployed",
+    )
+    .await;
+    let deployed = || json!({ "history": [snapshot(1, "deployed", &first)] });
+    released(&fixture, "1.4.0", json!({}), deployed()).await;
+    check("nothing: release in-sync with desired state last record: revision 1, shop@1.4.0, deployed").await;
+    released(&fixture, "1.5.0", json!({}), deployed()).await;
+    check(
+        "upgrade the release: release out-of-sync with desired state: release chart changed; earlier failures no \
+         longer count: chart version differs from last attempt last record: revision 1, shop@1.4.0, deployed",
+    )
+    .await;
+
+    let first = fixture.store(revision(1, "superseded"), None).await;
+    let second = fixture.store(revision(2, "failed"), None).await;
+    let retries = json!({ "upgrade": { "remediation": { "retries": 1 } } });
+    let failed = json!({
+        "history": [snapshot(2, "failed", &second), snapshot(1, "superseded", &first)],
+        "upgradeFailures": 1, "failures": 1, "observedGeneration": 2, "lastAttemptedGeneration": 2,
+    });
+    released(&fixture, "1.4.0", retries.clone(), failed.clone()).await;
+    check(
+        "roll back to revision 1: release is in a failed state last record: revision 2, shop@1.4.0, failed",
+    )
+    .await;
+    let (_, text) = explain_line(&fixture, "hr web -o json").await;
+    let data: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(data["next"]["action"], "roll back to revision 1");
+    assert_eq!(data["notKnown"], json!([]));
+
+    let mut exhausted = failed.clone();
+    exhausted["upgradeFailures"] = json!(2);
+    let mut none_left = retries.clone();
+    none_left["upgrade"]["remediation"]["remediateLastFailure"] = json!(false);
+    exhausted["observedGeneration"] = json!(3);
+    exhausted["lastAttemptedGeneration"] = json!(3);
+    released(&fixture, "1.4.0", none_left.clone(), exhausted.clone()).await;
+    check(
+        "nothing until the chart, the values or the spec change: Failed to upgrade after 2 attempt(s); no retries \
+         are left: cannot remediate failed release last record: revision 2, shop@1.4.0, failed",
+    )
+    .await;
+
+    let releases: Api<HelmRelease> = Api::namespaced(fixture.connection.client.clone(), "flux-system");
+    let uid = releases.get("web").await.unwrap().uid().unwrap();
+    let operation = format!("{uid} 3 upgrade");
+    fixture
+        .store(revision(3, "pending-upgrade"), Some(&operation))
+        .await;
+    check(
+        "continue the upgrade: the upgrade is in progress last record: revision 3, shop@1.4.0, pending-upgrade",
+    )
+    .await;
+    released(&fixture, "1.5.0", none_left.clone(), exhausted.clone()).await;
+    check(
+        "end the upgrade as failed, and decide again: the chart, the values or the spec changed during the upgrade \
+         last record: revision 3, shop@1.4.0, pending-upgrade",
+    )
+    .await;
+    fixture.store(revision(4, "pending-upgrade"), None).await;
+    check(
+        "mark the interrupted operation as failed: release locked: release with status 'pending-upgrade'; earlier \
+         failures no longer count: chart version differs from last attempt last record: revision 4, shop@1.4.0, \
+         pending-upgrade",
+    )
+    .await;
+    none_left["suspend"] = json!(true);
+    none_left["valuesFrom"] = json!([{ "kind": "Secret", "name": "missing" }]);
+    released(&fixture, "1.4.0", none_left, exhausted).await;
+    check(
+        "nothing until it is resumed; then try again: could not resolve Secret chart values reference \
+         'flux-system/missing' with key 'values.yaml': secrets \"missing\" not found",
+    )
+    .await;
+}
+
+const READER: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reads-flux}
+rules:
+- {apiGroups: [helm.toolkit.fluxcd.io, source.toolkit.fluxcd.io], resources: ["*"], verbs: [get, list]}
+- {apiGroups: [""], resources: [events], verbs: [list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reads-flux}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads-flux}
+subjects: [{kind: User, name: reader, apiGroup: rbac.authorization.k8s.io}]
+"#;
+
+#[tokio::test]
+async fn unreadable_records_are_named_and_taken_from_the_status() {
+    let fixture = Fixture::start().await;
+    let digest = fixture.store(revision(1, "deployed"), None).await;
+    let deployed = json!({ "history": [snapshot(1, "deployed", &digest)] });
+    let secret = json!({ "valuesFrom": [{ "kind": "Secret", "name": "settings" }] });
+    released(&fixture, "1.5.0", secret, deployed).await;
+    fixture.apply(READER).await;
+    let client = fixture.client_as("reader").await;
+    let text = explain_as(&client, &fixture, "hr web").await;
+    assert_eq!(
+        next(&text),
+        "upgrade the release: release out-of-sync with desired state: release chart changed; earlier failures no \
+         longer count: chart version differs from last attempt not known: the values cannot be read: secrets \
+         \"settings\" is forbidden: User \"reader\" cannot get resource \"secrets\" in API group \"\" in the \
+         namespace \"flux-system\" not known: the records of the release in namespace flux-system cannot be read: \
+         not allowed: secrets is forbidden: User \"reader\" cannot list resource \"secrets\" in API group \"\" in the namespace \
+         \"flux-system\"",
+        "{text}"
     );
 }

@@ -2,10 +2,11 @@
 
 use super::applied::{Applied, Written};
 use super::chain::{CONFIRM, Chain, Link, State, confirmation};
-use super::explanation::{Body, Explanation};
+use super::explanation::{Body, Explanation, Next};
 use super::origin::Origin;
 use crate::diagnosis::{Node, NodeHealth};
 use crate::table;
+use equate_controllers::helm_release::outlook::Outlook;
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
@@ -31,6 +32,11 @@ pub(super) fn render(explanation: &Explanation, now: Timestamp, size: TerminalSi
     };
     let said = match &explanation.body {
         Body::Steps(chain) => page.chain(chain),
+        Body::Release(node, next) => {
+            let said = page.object(node);
+            page.next(next);
+            said
+        }
         Body::Object(node) => page.object(node),
     };
     page.applied(&explanation.applied);
@@ -157,6 +163,23 @@ impl Page {
         &node.message
     }
 
+    /// The next action on a release.
+    fn next(&mut self, next: &Next) {
+        let outlook = &next.outlook;
+        let planned = format!("{}: {}", outlook.action, outlook.reason);
+        let planned = match next.suspended {
+            true => format!("nothing until it is resumed; then {planned}"),
+            false => planned,
+        };
+        self.paragraph("next", &planned);
+        if let Some(record) = &outlook.record {
+            self.block("last record: ", "  ", record);
+        }
+        for unknown in &outlook.unknown {
+            self.block("not known: ", "  ", unknown);
+        }
+    }
+
     fn paragraph(&mut self, name: &str, words: &str) {
         self.text.push('\n');
         self.block(&format!("{name}: "), "  ", words);
@@ -247,7 +270,7 @@ impl Page {
             let state = self.state(link.state, 0);
             self.line(&format!("{stem}{branch}{} {state} {since}", link.object));
             let inner = format!("{stem}{trunk}");
-            if link.state != State::Done {
+            if link.state != State::Done && !link.what.is_empty() {
                 let words = format!("{inner}  ");
                 self.block(&words, &words, &link.what);
             }
@@ -282,15 +305,21 @@ pub(super) fn data(explanation: &Explanation) -> Json {
     let time = |time: &Option<Timestamp>| time.map(|time| time.to_string());
     let mut data = match &explanation.body {
         Body::Steps(chain) => chain_data(chain),
-        Body::Object(node) => json!({
-            "object": node.object,
-            "healthy": node.is_healthy(),
-            "reason": node.reason,
-            "message": node.message,
-            "cause": node.cause(),
-            "since": time(&node.since),
-            "below": node.below.iter().map(Link::of).map(|below| link(&below)).collect::<Vec<_>>(),
-        }),
+        Body::Release(node, next) => {
+            let mut data = node_data(node);
+            let Outlook {
+                action,
+                reason,
+                record,
+                unknown,
+            } = &next.outlook;
+            data["suspended"] = next.suspended.into();
+            data["next"] = json!({ "action": action, "reason": reason });
+            data["lastRecord"] = record.as_deref().into();
+            data["notKnown"] = unknown.as_slice().into();
+            data
+        }
+        Body::Object(node) => node_data(node),
     };
     let applied = &explanation.applied;
     let file = match &applied.origin {
@@ -313,6 +342,18 @@ pub(super) fn data(explanation: &Explanation) -> Json {
     );
     data["events"] = events.collect();
     data
+}
+
+fn node_data(node: &Node) -> Json {
+    json!({
+        "object": node.object,
+        "healthy": node.is_healthy(),
+        "reason": node.reason,
+        "message": node.message,
+        "cause": node.cause(),
+        "since": node.since.map(|time| time.to_string()),
+        "below": node.below.iter().map(Link::of).map(|below| link(&below)).collect::<Vec<_>>(),
+    })
 }
 
 fn chain_data(chain: &Chain) -> Json {

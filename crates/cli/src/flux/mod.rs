@@ -1,6 +1,7 @@
-//! Commands with the names, words and columns of Flux's: `check`, `export`, `logs`, `stats`, `trace`.
+//! Commands with the names, words and columns of Flux's: `check`, `debug`, `export`, `logs`, `stats`, `trace`.
 
 pub(crate) mod check;
+pub(crate) mod debug;
 pub(crate) mod export;
 pub(crate) mod logs;
 pub(crate) mod stats;

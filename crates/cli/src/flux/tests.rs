@@ -1,11 +1,12 @@
 use super::logs::{Entry, of_events};
-use super::{check, export, logs, stats, trace};
+use super::{check, debug, export, logs, stats, trace};
 use crate::fixture::{FLEET, Fixture};
 use clap::Parser;
 
 #[derive(Debug, Parser)]
 enum Line {
     Check(check::Args),
+    Debug(debug::Args),
     Export(export::Args),
     Logs(logs::Args),
     Stats(stats::Args),
@@ -18,6 +19,9 @@ async fn printed(fixture: &Fixture, line: &str) -> String {
     let error = |error: &dyn std::error::Error| format!("error: {error}\n");
     match Line::try_parse_from(words).unwrap() {
         Line::Check(args) => check::check(&fixture.connection, kinds, &args).await.text,
+        Line::Debug(args) => debug::debug(client, kinds, &args)
+            .await
+            .unwrap_or_else(|failure| error(&failure)),
         Line::Export(args) => export::export(client, kinds, &args)
             .await
             .unwrap_or_else(|failure| error(&failure)),
@@ -202,4 +206,257 @@ async fn logs_of_up_are_its_events() {
     assert_eq!(printed(&fixture, "logs").await, expected);
     assert_eq!(printed(&fixture, "logs --since 1h").await, "");
     assert_eq!(printed(&fixture, "logs --tail 0").await, "");
+}
+
+/// Objects and answers of flux2's own tests (`cmd/flux/testdata/debug_*`).
+const DEBUGGED: &str = r#"
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: test-values-inline, namespace: flux-system}
+spec:
+  chartRef: {kind: OCIRepository, name: podinfo}
+  interval: 5m0s
+  values: {image: {repository: stefanprodan/podinfo, tag: 5.0.0}}
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: test-values-from, namespace: flux-system}
+spec:
+  chartRef: {kind: OCIRepository, name: podinfo}
+  interval: 5m0s
+  values: {image: {repository: stefanprodan/podinfo, tag: 5.0.0}}
+  valuesFrom:
+  - {kind: ConfigMap, name: test}
+  - {kind: Secret, name: test, valuesKey: secrets.yaml}
+  - {kind: Secret, name: test, valuesKey: flatValue, targetPath: aFlatValue}
+  - {kind: ConfigMap, name: none, optional: true}
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: test-missing, namespace: flux-system}
+spec:
+  chartRef: {kind: OCIRepository, name: podinfo}
+  interval: 5m0s
+  valuesFrom: [{kind: Secret, name: none}]
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: test-with-history, namespace: flux-system}
+spec: {chartRef: {kind: OCIRepository, name: podinfo}, interval: 5m0s}
+status:
+  observedGeneration: 1
+  history:
+  - {name: test-with-history, namespace: flux-system, version: 1, configDigest: "sha256:abc123", chartName: podinfo, chartVersion: 6.0.0, appVersion: 6.0.0, deleted: "2024-01-01T10:00:00Z", digest: "sha256:def456", firstDeployed: "2024-01-01T09:00:00Z", lastDeployed: "2024-01-01T10:00:00Z", status: superseded}
+  - {name: test-with-history, namespace: flux-system, version: 2, configDigest: "sha256:xyz789", chartName: podinfo, chartVersion: 6.1.0, appVersion: 6.1.0, digest: "sha256:ghi012", firstDeployed: "2024-01-01T11:00:00Z", lastDeployed: "2024-01-01T11:00:00Z", status: deployed}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: test, namespace: flux-system}
+spec:
+  sourceRef: {kind: GitRepository, name: test}
+  interval: 1m
+  prune: true
+  postBuild:
+    substitute: {TEST_OVERRIDE: in-line, TEST_INLINE: in-line}
+    substituteFrom: [{kind: ConfigMap, name: test}, {kind: Secret, name: test}]
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: test-from, namespace: flux-system}
+spec:
+  sourceRef: {kind: GitRepository, name: test}
+  interval: 1m
+  prune: true
+  postBuild: {substituteFrom: [{kind: ConfigMap, name: test}, {kind: Secret, name: test}]}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: test-with-history, namespace: flux-system}
+spec: {sourceRef: {kind: GitRepository, name: test}, interval: 1m, prune: true}
+status:
+  observedGeneration: 1
+  history:
+  - {digest: "sha256:def456", firstReconciled: "2024-01-01T09:00:00Z", lastReconciled: "2024-01-01T10:00:00Z", lastReconciledDuration: 300ms, lastReconciledStatus: success, metadata: {originRevision: abc123}, totalReconciliations: 1}
+  - {digest: "sha256:ghi012", firstReconciled: "2024-02-01T09:00:00Z", lastReconciled: "2024-02-01T10:00:00Z", lastReconciledDuration: 500ms, lastReconciledStatus: failure, metadata: {originRevision: xyz789}, totalReconciliations: 10}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: test, namespace: flux-system}
+data: {TEST_OVERRIDE: cm, TEST_CM: cm, values.yaml: "cm: test\noverride: cm\n"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: test, namespace: flux-system}
+stringData: {TEST_OVERRIDE: secret, TEST_SECRET: secret, secrets.yaml: "secret: test\noverride: secret\n", flatValue: some-flat-value}
+"#;
+
+#[tokio::test]
+async fn debug_prints_the_answers_of_flux() {
+    let fixture = Fixture::start().await;
+    fixture.apply(DEBUGGED).await;
+    let check = async |line: &str, expected: &str| {
+        assert_eq!(printed(&fixture, line).await, expected.trim_start(), "{line}");
+    };
+    check(
+        "debug helmrelease test-values-inline --show-status",
+        "
+# Status documentation: https://fluxcd.io/flux/components/helm/helmreleases/#helmrelease-status
+observedGeneration: -1
+",
+    )
+    .await;
+    check(
+        "debug hr test-values-inline --show-values",
+        "
+image:
+  repository: stefanprodan/podinfo
+  tag: 5.0.0
+",
+    )
+    .await;
+    check(
+        "debug helmrelease test-values-from --show-values",
+        "
+aFlatValue: some-flat-value
+cm: test
+image:
+  repository: stefanprodan/podinfo
+  tag: 5.0.0
+override: secret
+secret: test
+",
+    )
+    .await;
+    check(
+        "debug helmrelease test-with-history --show-history",
+        r#"
+# History documentation: https://fluxcd.io/flux/components/helm/helmreleases/#history
+- appVersion: 6.0.0
+  chartName: podinfo
+  chartVersion: 6.0.0
+  configDigest: sha256:abc123
+  deleted: "2024-01-01T10:00:00Z"
+  digest: sha256:def456
+  firstDeployed: "2024-01-01T09:00:00Z"
+  lastDeployed: "2024-01-01T10:00:00Z"
+  name: test-with-history
+  namespace: flux-system
+  status: superseded
+  version: 1
+- appVersion: 6.1.0
+  chartName: podinfo
+  chartVersion: 6.1.0
+  configDigest: sha256:xyz789
+  deleted: null
+  digest: sha256:ghi012
+  firstDeployed: "2024-01-01T11:00:00Z"
+  lastDeployed: "2024-01-01T11:00:00Z"
+  name: test-with-history
+  namespace: flux-system
+  status: deployed
+  version: 2
+"#,
+    )
+    .await;
+    check(
+        "debug helmrelease test-values-inline --show-history",
+        "
+# History documentation: https://fluxcd.io/flux/components/helm/helmreleases/#history
+[]
+",
+    )
+    .await;
+    check(
+        "debug ks test --show-status",
+        "
+# Status documentation: https://fluxcd.io/flux/components/kustomize/kustomizations/#kustomization-status
+observedGeneration: -1
+",
+    )
+    .await;
+    check(
+        "debug ks test --show-vars",
+        "
+TEST_CM=cm
+TEST_INLINE=in-line
+TEST_OVERRIDE=in-line
+TEST_SECRET=secret
+flatValue=some-flat-value
+secrets.yaml=secret: testoverride: secret
+values.yaml=cm: testoverride: cm
+",
+    )
+    .await;
+    check(
+        "debug kustomization test-from --show-vars",
+        "
+TEST_CM=cm
+TEST_OVERRIDE=secret
+TEST_SECRET=secret
+flatValue=some-flat-value
+secrets.yaml=secret: testoverride: secret
+values.yaml=cm: testoverride: cm
+",
+    )
+    .await;
+    check(
+        "debug kustomization test-with-history --show-history",
+        r#"
+# History documentation: https://fluxcd.io/flux/components/kustomize/kustomizations/#history
+- digest: sha256:def456
+  firstReconciled: "2024-01-01T09:00:00Z"
+  lastReconciled: "2024-01-01T10:00:00Z"
+  lastReconciledDuration: 300ms
+  lastReconciledStatus: success
+  metadata:
+    originRevision: abc123
+  totalReconciliations: 1
+- digest: sha256:ghi012
+  firstReconciled: "2024-02-01T09:00:00Z"
+  lastReconciled: "2024-02-01T10:00:00Z"
+  lastReconciledDuration: 500ms
+  lastReconciledStatus: failure
+  metadata:
+    originRevision: xyz789
+  totalReconciliations: 10
+"#,
+    )
+    .await;
+    check(
+        "debug kustomization test --show-history",
+        "
+# History documentation: https://fluxcd.io/flux/components/kustomize/kustomizations/#history
+[]
+",
+    )
+    .await;
+    check(
+        "debug kustomization test-with-history --show-vars",
+        "error: Kustomization flux-system/test-with-history has no spec.postBuild: no variables are substituted\n",
+    )
+    .await;
+    check(
+        "debug helmrelease test-missing --show-values",
+        "error: could not compose the values of HelmRelease flux-system/test-missing\n",
+    )
+    .await;
+    check(
+        "debug helmrelease none --show-values",
+        "error: HelmRelease none not found in namespace flux-system\n",
+    )
+    .await;
+}
+
+#[test]
+fn debug_prints_one_thing() {
+    let check = |line: &str, expected: bool| {
+        let parsed = Line::try_parse_from(line.split_whitespace());
+        assert_eq!(parsed.is_ok(), expected, "{line}");
+    };
+    check("equate debug hr web", false);
+    check("equate debug hr web --show-values", true);
+    check("equate debug hr web --show-values --show-status", false);
+    check("equate debug hr web --show-vars", false);
+    check("equate debug ks apps --show-vars", true);
+    check("equate debug ks apps --show-values", false);
 }

@@ -32,6 +32,29 @@ async fn printed(fixture: &Fixture, line: &str) -> String {
     }
 }
 
+/// A release, and an attempt at a first one.
+const RELEASES: &str = r#"
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: web, namespace: default}
+spec: {interval: 1m, chartRef: {kind: OCIRepository, name: web}}
+status:
+  observedGeneration: 1
+  lastAttemptedRevision: 1.4.0
+  conditions: [{type: Ready, status: "True", reason: UpgradeSucceeded, message: Helm upgrade worked, lastTransitionTime: "2026-01-01T00:00:00Z", observedGeneration: 1}]
+  history:
+  - {name: web, namespace: default, version: 2, configDigest: "sha256:a", chartName: shop, chartVersion: 1.4.0, appVersion: "7.2", digest: "sha256:b", firstDeployed: "2026-01-01T00:00:00Z", lastDeployed: "2026-01-01T00:00:00Z", status: deployed}
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: new, namespace: default}
+spec: {interval: 1m, chartRef: {kind: OCIRepository, name: web}}
+status:
+  observedGeneration: 1
+  lastAttemptedRevision: 2.0.0
+  conditions: [{type: Ready, status: "False", reason: InstallFailed, message: "no", lastTransitionTime: "2026-01-01T00:00:00Z", observedGeneration: 1}]
+"#;
+
 #[tokio::test]
 async fn objects_are_listed_with_their_status() {
     let fixture = Fixture::start().await;
@@ -85,8 +108,18 @@ kustomization/apps              False       False   {apps}
     check(
         "hr",
         "
-NAME    REVISION   SUSPENDED   READY     MESSAGE
+NAME    REVISION   SUSPENDED   READY     MESSAGE                    CHART   APP VERSION
 redis              False       Unknown   waiting to be reconciled
+",
+    )
+    .await;
+    fixture.apply(RELEASES).await;
+    check(
+        "hr -n default",
+        "
+NAME   REVISION   SUSPENDED   READY   MESSAGE               CHART   APP VERSION
+new    2.0.0      False       False   InstallFailed: no
+web    1.4.0      False       True    Helm upgrade worked   shop    7.2
 ",
     )
     .await;

@@ -108,3 +108,65 @@ Kustomization/flux-system/root       Current
         "NotFound"
     );
 }
+
+const RELEASE: &str = r#"
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: web, namespace: flux-system}
+spec: {interval: 1m, chartRef: {kind: OCIRepository, name: web}}
+status:
+  observedGeneration: 1
+  storageNamespace: flux-system
+  conditions: [{type: Ready, status: "False", reason: UpgradeFailed, message: broken, lastTransitionTime: "2026-01-01T00:00:00Z", observedGeneration: 1}]
+  history:
+  - {name: web, namespace: flux-system, version: 2, configDigest: "sha256:a", chartName: shop, chartVersion: 1.4.0, appVersion: "7.2", digest: "sha256:b", firstDeployed: "2026-01-01T00:00:00Z", lastDeployed: "2026-01-01T00:00:00Z", status: failed}
+  INVENTORY
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: flux-system}
+"#;
+
+#[tokio::test]
+async fn tree_shows_the_chart_and_the_objects_of_a_release() {
+    let fixture = Fixture::start().await;
+    fixture.apply(&RELEASE.replace("INVENTORY", "")).await;
+    let message = "chart shop@1.4.0, app version 7.2; UpgradeFailed: broken";
+    assert_eq!(
+        printed(&fixture, "hr web").await,
+        format!(
+            "OBJECT                        HEALTH       MESSAGE\n\
+             HelmRelease/flux-system/web   InProgress   {message}; its objects are not known: \
+             Secret/flux-system/sh.helm.release.v1.web.v2 does not exist\n"
+        )
+    );
+    let manifest = "---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\n\
+                    ---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n";
+    let record = serde_json::json!({
+        "name": "web", "namespace": "flux-system", "version": 2, "info": { "status": "failed" }, "manifest": manifest,
+    });
+    fixture.store(record, None).await;
+    let objects = "├── ConfigMap/flux-system/settings   Current\n└── Namespace/shop                   NotFound     Resource not found\n";
+    assert_eq!(
+        printed(&fixture, "hr web").await,
+        format!(
+            "OBJECT                               HEALTH       MESSAGE\n\
+             HelmRelease/flux-system/web          InProgress   {message}\n{objects}"
+        )
+    );
+    let inventory = "inventory: {entries: [{id: flux-system_settings__ConfigMap, v: v1}]}";
+    fixture.apply(&RELEASE.replace("INVENTORY", inventory)).await;
+    assert_eq!(
+        printed(&fixture, "helmrelease/web").await,
+        format!(
+            "OBJECT                               HEALTH       MESSAGE\n\
+             HelmRelease/flux-system/web          InProgress   {message}\n\
+             └── ConfigMap/flux-system/settings   Current\n"
+        )
+    );
+    let data: serde_json::Value = serde_json::from_str(&printed(&fixture, "hr/web -o json").await).unwrap();
+    assert_eq!(
+        data["chart"],
+        serde_json::json!({ "name": "shop", "version": "1.4.0", "appVersion": "7.2" })
+    );
+}

@@ -54,10 +54,7 @@ const ABOUT: About = About {
     // as for GitRepositories: a handful of unresponsive hosts must not delay all other sources
     concurrency: Concurrency::Waits { at_least: 64 },
     suspends: true,
-    columns: &[Column {
-        header: "REVISION",
-        pointer: "/status/artifact/revision",
-    }],
+    columns: &[Column::new("REVISION", &["/status/artifact/revision"])],
 };
 
 pub(crate) struct Buckets {

@@ -72,10 +72,7 @@ const ABOUT: About = About {
     // sources
     concurrency: Concurrency::Waits { at_least: 64 },
     suspends: true,
-    columns: &[Column {
-        header: "REVISION",
-        pointer: "/status/artifact/revision",
-    }],
+    columns: &[Column::new("REVISION", &["/status/artifact/revision"])],
 };
 
 pub(crate) struct GitRepositories {

@@ -215,7 +215,7 @@ async fn from_archive(
 }
 
 /// Merges values files of a chart itself.
-fn chart_values(
+pub(super) fn chart_values(
     package: &Package,
     paths: &[String],
     ignore_missing: bool,
@@ -300,7 +300,7 @@ async fn from_files(
 }
 
 /// Merges values files of a source; none if the spec names none.
-fn tree_values(
+pub(super) fn tree_values(
     tree: &Tree,
     paths: &[String],
     ignore_missing: bool,

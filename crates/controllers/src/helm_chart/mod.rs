@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `origin` | what the source offers |
 //! | `build` | the steps of a build, and their failures |
+//! | `local` | charts of files, without a cluster |
 //! | `registry` | charts in registries |
 //! | `dependencies` | charts that the chart needs |
 
@@ -16,6 +17,7 @@ mod build;
 mod decide;
 mod declared;
 mod dependencies;
+pub mod local;
 mod observe;
 mod origin;
 mod registry;
@@ -64,10 +66,7 @@ const ABOUT: About = About {
     owner: None,
     concurrency: Concurrency::Waits { at_least: 16 },
     suspends: true,
-    columns: &[Column {
-        header: "REVISION",
-        pointer: "/status/artifact/revision",
-    }],
+    columns: &[Column::new("REVISION", &["/status/artifact/revision"])],
 };
 
 pub(crate) struct HelmCharts {

@@ -199,6 +199,14 @@ impl Declared {
         }
     }
 
+    /// Whether an action renders without a look at the chart's schema of values.
+    pub fn skips_schema(&self, action: Action) -> bool {
+        match action {
+            Action::Upgrade => self.upgrade.disable_schema_validation,
+            _ => self.install.disable_schema_validation,
+        }
+    }
+
     /// Whether an action runs hooks.
     pub fn runs_hooks(&self, action: Action) -> bool {
         !match action {

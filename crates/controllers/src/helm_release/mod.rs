@@ -19,9 +19,12 @@
 //! Storage, texts and rules are those of Helm 4 and of fluxcd/helm-controller 1.6: releases move between that
 //! and this controller without a new revision. `docs/compatibility.d/helm-release.md` lists the differences.
 //!
+//! `outlook`, `offline` and `comparison` run the same code outside of a controller, for the command line.
+//!
 //! Of the spec, `persistentClient` and `waitStrategy` change nothing here.
 
 mod act;
+pub mod comparison;
 mod decide;
 mod declaration;
 pub mod declared;
@@ -29,11 +32,13 @@ mod digests;
 mod memory;
 mod objects;
 mod observe;
+pub mod offline;
+pub mod outlook;
 mod render;
 mod report;
 mod status;
 mod storage;
-mod values;
+pub mod values;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -80,10 +85,15 @@ const ABOUT: About = About {
     owner: Some(&HELM_RELEASE),
     concurrency: Concurrency::Computes,
     suspends: true,
-    columns: &[Column {
-        header: "REVISION",
-        pointer: "/status/lastAttemptedRevision",
-    }],
+    columns: &[
+        // as Flux: the version of the latest release, or of the attempt at the first one
+        Column::new(
+            "REVISION",
+            &["/status/history/0/chartVersion", "/status/lastAttemptedRevision"],
+        ),
+        Column::new("CHART", &["/status/history/0/chartName"]).after_message(),
+        Column::new("APP VERSION", &["/status/history/0/appVersion"]).after_message(),
+    ],
 };
 
 /// Memory of parsed templates.
@@ -102,6 +112,14 @@ pub(crate) fn object_ref(key: &Key) -> ObjectRef {
 /// Names the owner of an operation, in its record.
 fn operation_owner(declared: &Declared, action: Action) -> String {
     format!("{} {} {}", declared.uid, declared.generation, action.name())
+}
+
+/// The generation and the name of the action of an operation that this HelmRelease owns.
+fn own_operation<'o>(declared: &Declared, owner: &'o str) -> Option<(i64, &'o str)> {
+    let mut words = owner.splitn(3, ' ');
+    let (uid, generation, action) = (words.next()?, words.next()?, words.next()?);
+    let generation = generation.parse().ok()?;
+    (uid == declared.uid).then_some((generation, action))
 }
 
 pub(crate) struct HelmReleases {

@@ -58,7 +58,7 @@ pub(crate) struct Rendered {
 /// A release to render.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rendering<'a> {
-    pub(crate) cluster: &'a Cluster,
+    pub(crate) cluster: TemplateCluster<'a>,
     pub(crate) processors: &'a Processors,
     pub(crate) programs: &'a Cache,
     pub(crate) declared: &'a Declared,
@@ -68,45 +68,38 @@ pub(crate) struct Rendering<'a> {
     pub(crate) timeout: Duration,
 }
 
+/// The cluster that templates see.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TemplateCluster<'a> {
+    /// This one, with its objects.
+    Live(&'a Cluster),
+    /// One with these versions and without objects.
+    Assumed(&'a Capabilities),
+}
+
 type Question = (String, String, String, String);
 type Answers = BTreeMap<Question, Option<Value>>;
 
 impl Rendering<'_> {
     pub(crate) async fn run(&self, chart: &Arc<Chart>, values: &Arc<Values>) -> Result<Rendered, String> {
-        let capabilities = Arc::new(self.capabilities().await?);
+        let capabilities = Arc::new(match self.cluster {
+            TemplateCluster::Live(cluster) => capabilities(cluster).await?,
+            TemplateCluster::Assumed(capabilities) => capabilities.clone(),
+        });
         let mut answers = Arc::new(Answers::new());
         for _ in 0..ROUNDS_MAX {
             let asked: Arc<Mutex<BTreeSet<Question>>> = Arc::default();
             let rendered = self.once(chart, values, &capabilities, &answers, &asked).await;
             let questions = std::mem::take(&mut *asked.lock().unwrap_or_else(PoisonError::into_inner));
-            if questions.is_empty() {
-                return rendered;
-            }
-            answers = Arc::new(self.answers(Answers::clone(&answers), questions).await?);
+            let cluster = match self.cluster {
+                TemplateCluster::Live(cluster) if !questions.is_empty() => cluster,
+                TemplateCluster::Live(_) | TemplateCluster::Assumed(_) => return rendered,
+            };
+            answers = Arc::new(answered(cluster, Answers::clone(&answers), questions).await?);
         }
         Err(format!(
             "the templates look up objects in more than {ROUNDS_MAX} rounds; look up fewer objects that others name"
         ))
-    }
-
-    async fn capabilities(&self) -> Result<Capabilities, String> {
-        let version = self.cluster.client().apiserver_version();
-        let version = tokio::time::timeout(ANSWER, version).await;
-        let version = version.map_err(|_| "cannot get the version of the cluster: no answer".to_owned())?;
-        let version =
-            version.map_err(|error| format!("cannot get the version of the cluster: {}", chain(&error)))?;
-        let served = self.cluster.api_versions().await;
-        let api_versions =
-            served.map_err(|error| format!("cannot get the APIs of the cluster: {}", chain(&error)))?;
-        Ok(Capabilities {
-            kube_version: KubeVersion {
-                version: version.git_version.clone(),
-                normalized: version.git_version,
-                major: version.major,
-                minor: version.minor,
-            },
-            api_versions,
-        })
     }
 
     async fn once(
@@ -158,38 +151,61 @@ impl Rendering<'_> {
         let done = job.within(self.timeout, || ()).await;
         done.map_err(|error| format!("cannot render the chart: {error}"))?
     }
+}
 
-    async fn answers(&self, mut answers: Answers, questions: BTreeSet<Question>) -> Result<Answers, String> {
-        let mut bytes: usize = answers
-            .values()
-            .flatten()
-            .map(|value| value.to_string().len())
-            .sum();
-        for question in questions {
-            if answers.len() >= LOOKUPS_MAX {
-                return Err(format!("the templates look up more than {LOOKUPS_MAX} objects"));
-            }
-            let (api_version, kind, namespace, name) = &question;
-            let found = self
-                .cluster
-                .look_up(api_version, kind, (namespace, name), ANSWER)
-                .await;
-            let found = found.map_err(|error| {
-                format!(
-                    "lookup of {kind} {namespace}/{name} in {api_version}: {}",
-                    chain(&error)
-                )
-            })?;
-            bytes += found.as_ref().map_or(0, |value| value.to_string().len());
-            if bytes > LOOKUP_BYTES_MAX {
-                return Err(format!(
-                    "the templates look up more than {LOOKUP_BYTES_MAX} bytes of objects"
-                ));
-            }
-            answers.insert(question, found);
+async fn capabilities(cluster: &Cluster) -> Result<Capabilities, String> {
+    let version = cluster.client().apiserver_version();
+    let version = tokio::time::timeout(ANSWER, version).await;
+    let version = version.map_err(|_| "cannot get the version of the cluster: no answer".to_owned())?;
+    let version =
+        version.map_err(|error| format!("cannot get the version of the cluster: {}", chain(&error)))?;
+    let served = cluster.api_versions().await;
+    let api_versions =
+        served.map_err(|error| format!("cannot get the APIs of the cluster: {}", chain(&error)))?;
+    Ok(Capabilities {
+        kube_version: KubeVersion {
+            version: version.git_version.clone(),
+            normalized: version.git_version,
+            major: version.major,
+            minor: version.minor,
+        },
+        api_versions,
+    })
+}
+
+async fn answered(
+    cluster: &Cluster,
+    mut answers: Answers,
+    questions: BTreeSet<Question>,
+) -> Result<Answers, String> {
+    let mut bytes: usize = answers
+        .values()
+        .flatten()
+        .map(|value| value.to_string().len())
+        .sum();
+    for question in questions {
+        if answers.len() >= LOOKUPS_MAX {
+            return Err(format!("the templates look up more than {LOOKUPS_MAX} objects"));
         }
-        Ok(answers)
+        let (api_version, kind, namespace, name) = &question;
+        let found = cluster
+            .look_up(api_version, kind, (namespace, name), ANSWER)
+            .await;
+        let found = found.map_err(|error| {
+            format!(
+                "lookup of {kind} {namespace}/{name} in {api_version}: {}",
+                chain(&error)
+            )
+        })?;
+        bytes += found.as_ref().map_or(0, |value| value.to_string().len());
+        if bytes > LOOKUP_BYTES_MAX {
+            return Err(format!(
+                "the templates look up more than {LOOKUP_BYTES_MAX} bytes of objects"
+            ));
+        }
+        answers.insert(question, found);
     }
+    Ok(answers)
 }
 
 /// Stops a render when its run is cancelled.

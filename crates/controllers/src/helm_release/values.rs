@@ -4,6 +4,7 @@
 //! The values of Secrets are known as texts to mask in every message that may quote them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use equate_api::helm::ValuesReference;
@@ -12,6 +13,7 @@ use equate_helm::release::config_digest;
 use equate_helm::values::set::{SetKind, set};
 use equate_helm::values::{merge, read};
 use equate_helm::{Limits, Values};
+use equate_manifest::object::Object;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use serde_json::Value;
@@ -29,7 +31,7 @@ const BYTES_MAX: usize = 8 << 20;
 
 /// Composed values. `Debug` shows only the digest.
 #[derive(Clone)]
-pub(crate) struct Composed {
+pub struct Composed {
     pub(crate) values: Arc<Values>,
     pub(crate) digest: String,
     pub(crate) masks: Arc<Masks>,
@@ -37,13 +39,23 @@ pub(crate) struct Composed {
     versions: Vec<(InputRef, Option<u64>)>,
 }
 
-impl std::fmt::Debug for Composed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Composed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Composed").field(&self.digest).finish()
     }
 }
 
 impl Composed {
+    /// The values, with those of Secrets.
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// Whether a value has one of a Secret's in it, also encoded.
+    pub fn hides(&self, value: &Value) -> bool {
+        self.masks.hides(value)
+    }
+
     /// Whether each object is known to have the version that was read.
     pub(crate) fn is_current(&self, version: impl Fn(&InputRef) -> Option<u64>) -> bool {
         let mut all = self.versions.iter();
@@ -51,26 +63,83 @@ impl Composed {
     }
 }
 
-/// Why values cannot be composed.
+/// Why values cannot be composed. No message has a value of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ValuesError {
+pub enum ValuesError {
+    /// A reference leads to no valid values.
     #[error("could not resolve{} {kind} chart values reference '{name}' with key '{key}': {why}",
         if *optional { " optional" } else { "" })]
     Reference {
+        /// ConfigMap or Secret.
         kind: &'static str,
+        /// Its namespace and name.
         name: Key,
+        /// The key in it.
         key: String,
+        /// Whether it may be missing.
         optional: bool,
+        /// The cause.
         why: String,
     },
+    /// The API server refused the request or did not answer.
     #[error("{0}")]
     Unreachable(String),
+    /// Too many references.
     #[error("spec.valuesFrom has {0} entries; the limit is {REFERENCES_MAX}")]
     TooMany(usize),
+    /// Too many bytes.
     #[error("spec.valuesFrom refers to more than {BYTES_MAX} bytes of values")]
     TooLarge,
+    /// The inline values are no object.
     #[error("spec.values is not an object")]
     Inline,
+}
+
+/// The ConfigMaps and Secrets in which references are looked up.
+#[derive(Clone, Copy)]
+pub struct Holders<'a> {
+    /// These come first. Encrypted ones do not count.
+    pub given: &'a [Object],
+    /// The cluster with the others.
+    pub client: Option<&'a Client>,
+}
+
+impl fmt::Debug for Holders<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cluster = if self.client.is_some() {
+            " and a cluster"
+        } else {
+            ""
+        };
+        write!(f, "{} objects{cluster}", self.given.len())
+    }
+}
+
+impl<'a> From<&'a Client> for Holders<'a> {
+    fn from(client: &'a Client) -> Self {
+        Self {
+            given: &[],
+            client: Some(client),
+        }
+    }
+}
+
+impl Holders<'_> {
+    /// Whether a reference of this namespace is to one of the given objects.
+    pub fn gives(&self, namespace: &str, reference: &ValuesReference) -> bool {
+        self.given((reference.kind, &Key::new(namespace, &*reference.name)))
+            .is_some()
+    }
+
+    fn given(&self, (kind, name): (ValuesKind, &Key)) -> Option<&Object> {
+        self.given.iter().find(|object| {
+            object.kind() == kind.as_str()
+                && object.api_version() == "v1"
+                && object.name() == name.name
+                && (object.namespace() == name.namespace || object.namespace().is_empty())
+                && !object.0.contains_key("sops")
+        })
+    }
 }
 
 enum Found {
@@ -91,7 +160,14 @@ impl Found {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         match self {
             Self::ConfigMap(map) => map.data.as_ref()?.get(key).map(|text| text.clone().into_bytes()),
-            Self::Secret(secret) => secret.data.as_ref()?.get(key).map(|bytes| bytes.0.clone()),
+            // only a given one has texts
+            Self::Secret(secret) => {
+                let text = secret.string_data.as_ref().and_then(|texts| texts.get(key));
+                match text {
+                    Some(text) => Some(text.clone().into_bytes()),
+                    None => secret.data.as_ref()?.get(key).map(|bytes| bytes.0.clone()),
+                }
+            }
         }
     }
 }
@@ -100,12 +176,13 @@ impl Found {
 ///
 /// # Errors
 /// A reference that is not optional cannot be read, or is no valid values.
-pub(crate) async fn compose(
-    client: &Client,
+pub async fn compose<'a>(
+    holders: impl Into<Holders<'a>>,
     namespace: &str,
     inline: Option<&Value>,
     references: &[ValuesReference],
 ) -> Result<Composed, ValuesError> {
+    let holders = holders.into();
     if references.len() > REFERENCES_MAX {
         return Err(ValuesError::TooMany(references.len()));
     }
@@ -132,7 +209,7 @@ pub(crate) async fn compose(
         };
         let holder = (reference.kind, name.clone());
         if !known.contains_key(&holder) {
-            let found = look(client, &holder).await?;
+            let found = look(holders, &holder).await?;
             known.insert(holder.clone(), found);
         }
         let Some(Some(found)) = known.get(&holder) else {
@@ -192,7 +269,13 @@ pub(crate) async fn compose(
     })
 }
 
-async fn look(client: &Client, (kind, name): &InputRef) -> Result<Option<Found>, ValuesError> {
+async fn look(holders: Holders<'_>, (kind, name): &InputRef) -> Result<Option<Found>, ValuesError> {
+    if let Some(object) = holders.given((*kind, name)) {
+        return given(*kind, object).map(Some);
+    }
+    let Some(client) = holders.client else {
+        return Ok(None);
+    };
     let unreachable = |error: kit_read::ReadError| ValuesError::Unreachable(error.to_string());
     match kind {
         ValuesKind::ConfigMap => {
@@ -204,6 +287,16 @@ async fn look(client: &Client, (kind, name): &InputRef) -> Result<Option<Found>,
             Ok(found.map_err(unreachable)?.map(Found::Secret))
         }
     }
+}
+
+fn given(kind: ValuesKind, object: &Object) -> Result<Found, ValuesError> {
+    let value = Value::Object(object.0.clone());
+    let found = match kind {
+        ValuesKind::ConfigMap => serde_json::from_value(value).map(Found::ConfigMap),
+        ValuesKind::Secret => serde_json::from_value(value).map(Found::Secret),
+    };
+    // the cause may quote a value
+    found.map_err(|_| ValuesError::Unreachable(format!("{kind} {} is not valid", object.name())))
 }
 
 /// Sets a value at a path as `helm --set` does: a quoted one as text, a literal one verbatim.

@@ -55,10 +55,7 @@ const ABOUT: About = About {
     owner: None,
     concurrency: Concurrency::Waits { at_least: 16 },
     suspends: true,
-    columns: &[Column {
-        header: "REVISION",
-        pointer: "/status/artifact/revision",
-    }],
+    columns: &[Column::new("REVISION", &["/status/artifact/revision"])],
 };
 
 pub(crate) struct HelmRepositories {

@@ -84,6 +84,28 @@ impl Concurrency {
 pub struct Column {
     /// The header, `REVISION`.
     pub header: &'static str,
-    /// The JSON pointer to its value, `/status/lastAppliedRevision`.
-    pub pointer: &'static str,
+    /// The JSON pointers to its value, `/status/lastAppliedRevision`; the first that leads to one counts.
+    pub pointers: &'static [&'static str],
+    /// Whether it follows the message: Flux has no such column.
+    pub is_after_message: bool,
+}
+
+impl Column {
+    /// A column between the name and the readiness.
+    pub const fn new(header: &'static str, pointers: &'static [&'static str]) -> Self {
+        Self {
+            header,
+            pointers,
+            is_after_message: false,
+        }
+    }
+
+    /// The same after the message.
+    #[must_use]
+    pub const fn after_message(self) -> Self {
+        Self {
+            is_after_message: true,
+            ..self
+        }
+    }
 }

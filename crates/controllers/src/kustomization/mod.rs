@@ -85,10 +85,7 @@ const ABOUT: About = About {
     owner: Some(&KUSTOMIZATION),
     concurrency: Concurrency::Computes,
     suspends: true,
-    columns: &[Column {
-        header: "REVISION",
-        pointer: "/status/lastAppliedRevision",
-    }],
+    columns: &[Column::new("REVISION", &["/status/lastAppliedRevision"])],
 };
 
 pub(crate) const GROUP: &str = "kustomize.toolkit.fluxcd.io";

@@ -19,6 +19,7 @@ use equate_apply::owner::Owner;
 use equate_apply::plan::{self, Live, Presence, PruneBudgetCheck};
 use equate_egress::Egress;
 use equate_kustomize::{Inputs, Resource};
+use equate_manifest::object::Object;
 use equate_source::Tree;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -390,6 +391,24 @@ impl Fleet {
         let members = self.members.values();
         let looked_at = members.filter(|member| !matches!(member.state, MemberState::Unread));
         looked_at.map(|member| &*member.object)
+    }
+
+    /// The objects of a Kustomization that was built, with their namespaces.
+    pub fn built(&self, kustomization: &Kustomization) -> Vec<Object> {
+        let member = self.members.get(&Key::of(&kustomization.metadata));
+        let rendered = member.and_then(|member| member.state.rendered());
+        let desired = rendered.map_or(&[][..], |rendered| &rendered.desired[..]);
+        let with_namespace = |desired: &Desired| {
+            let mut object = Object(desired.object.0.clone());
+            if !desired.id.namespace.is_empty() {
+                let metadata = object.0.get_mut("metadata").and_then(Value::as_object_mut);
+                if let Some(metadata) = metadata {
+                    metadata.insert("namespace".to_owned(), (&*desired.id.namespace).into());
+                }
+            }
+            object
+        };
+        desired.iter().map(with_namespace).collect()
     }
 
     /// A Kustomization by its key.

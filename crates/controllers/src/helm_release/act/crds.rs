@@ -99,7 +99,7 @@ pub(super) async fn apply(
     Ok(Some(POLL))
 }
 
-/// The CRDs of a chart and its enabled subcharts.
+/// The CRDs of a chart and its enabled subcharts, read on the tenants' processors.
 pub(super) async fn objects(
     cx: &HelmReleases,
     declared: &Declared,
@@ -114,7 +114,8 @@ pub(super) async fn objects(
     reading.done().await.map_err(|error| error.to_string())?
 }
 
-fn parsed(chart: &Chart, values: &Values) -> Result<Vec<Object>, String> {
+/// The CRDs of a chart and its enabled subcharts.
+pub(in crate::helm_release) fn parsed(chart: &Chart, values: &Values) -> Result<Vec<Object>, String> {
     let processed = dependencies::process(chart, values);
     let (chart, _) = processed.map_err(|error| format!("failed to process chart dependencies: {error}"))?;
     let mut found = Vec::new();

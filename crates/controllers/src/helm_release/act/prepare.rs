@@ -19,7 +19,7 @@ use super::{crds, objects as cluster};
 use crate::helm_release::decide::seen::Basis;
 use crate::helm_release::declared::{Action, Declared};
 use crate::helm_release::objects::Target;
-use crate::helm_release::render::{Rendered, Rendering};
+use crate::helm_release::render::{Rendered, Rendering, TemplateCluster};
 use crate::helm_release::storage::{Record, Storage, Stored};
 use crate::helm_release::{HELM_RELEASE, HelmReleases, Run, observe, operation_owner};
 use crate::kit::read::chain;
@@ -537,16 +537,13 @@ async fn render(
     revision: u64,
 ) -> Result<Rendered, String> {
     let rendering = Rendering {
-        cluster: &access.cluster,
+        cluster: TemplateCluster::Live(&access.cluster),
         processors: &cx.kit.processors,
         programs: &cx.programs,
         declared,
         revision,
         is_upgrade: action == Action::Upgrade,
-        skips_schema: match action {
-            Action::Upgrade => declared.upgrade.disable_schema_validation,
-            _ => declared.install.disable_schema_validation,
-        },
+        skips_schema: declared.skips_schema(action),
         timeout: declared.timeout_of(action).min(cx.kit.settings.timeout_max),
     };
     rendering.run(chart, config).await

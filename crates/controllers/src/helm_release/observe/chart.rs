@@ -82,14 +82,20 @@ pub(in crate::helm_release) fn template(declared: &Declared) -> Option<HelmChart
 
 /// Whether the HelmChart of the template exists as it describes.
 pub(super) fn own(cx: &HelmReleases, _run: &Run<'_>, declared: &Declared) -> OwnChart {
+    let found = cx.charts.get(&declared.source.key());
+    match compared(declared, found.as_deref()) {
+        OwnChart::Differs if found.is_none() && !cx.charts.is_ready() => OwnChart::Unlisted,
+        own => own,
+    }
+}
+
+/// Compares the HelmChart of the template with the one that exists.
+pub(in crate::helm_release) fn compared(declared: &Declared, found: Option<&HelmChart>) -> OwnChart {
     let Some(wanted) = template(declared).filter(|_| declared.owns_chart) else {
         return OwnChart::None;
     };
-    let Some(found) = cx.charts.get(&declared.source.key()) else {
-        return match cx.charts.is_ready() {
-            true => OwnChart::Differs,
-            false => OwnChart::Unlisted,
-        };
+    let Some(found) = found else {
+        return OwnChart::Differs;
     };
     let has = |found: &Option<std::collections::BTreeMap<String, String>>,
                wanted: &Option<std::collections::BTreeMap<String, String>>| {
@@ -169,7 +175,7 @@ pub(in crate::helm_release) async fn chart(
         .ok_or_else(|| "the chart is not available now".to_owned())
 }
 
-fn absent(declared: &Declared) -> Source {
+pub(in crate::helm_release) fn absent(declared: &Declared) -> Source {
     let source = &declared.source;
     let plural = format!("{}s", source.kind.to_lowercase());
     let plural = match source.kind {
@@ -182,7 +188,7 @@ fn absent(declared: &Declared) -> Source {
     ))
 }
 
-fn not_ready(declared: &Declared, why: &str) -> Source {
+pub(in crate::helm_release) fn not_ready(declared: &Declared, why: &str) -> Source {
     let source = &declared.source;
     Source::NotReady(format!(
         "{} '{}/{}' is not ready: {why}",
@@ -220,16 +226,28 @@ fn is_ready(cx: &HelmReleases, declared: &Declared) -> Result<(), Source> {
         }
         _ => return Ok(()),
     };
+    match unready(declared, (generation, observed), &conditions) {
+        Some(source) => Err(source),
+        None => Ok(()),
+    }
+}
+
+/// Why a source with these generations, declared and observed, and conditions is not ready.
+pub(in crate::helm_release) fn unready(
+    declared: &Declared,
+    (generation, observed): (Option<i64>, Option<i64>),
+    conditions: &[Condition],
+) -> Option<Source> {
     if generation != observed {
-        let ready = condition(&conditions, ConditionType::Ready).filter(|ready| ready.status == "False");
+        let ready = condition(conditions, ConditionType::Ready).filter(|ready| ready.status == "False");
         let why = ready.map_or("latest generation of object has not been reconciled", message);
-        return Err(not_ready(declared, why));
+        return Some(not_ready(declared, why));
     }
-    if is_true(&conditions, ConditionType::Stalled) {
-        let why = condition(&conditions, ConditionType::Stalled).map_or("", message);
-        return Err(not_ready(declared, why));
+    if is_true(conditions, ConditionType::Stalled) {
+        let why = condition(conditions, ConditionType::Stalled).map_or("", message);
+        return Some(not_ready(declared, why));
     }
-    Ok(())
+    None
 }
 
 fn message(condition: &Condition) -> &str {
@@ -415,7 +433,10 @@ fn released(
 }
 
 /// A chart's version with the digest of a revision, and that digest.
-fn with_digest(version: &str, revision: &str) -> Result<(String, String), String> {
+pub(in crate::helm_release) fn with_digest(
+    version: &str,
+    revision: &str,
+) -> Result<(String, String), String> {
     let parsed = Version::parse(version).map_err(|_| format!("invalid chart version {version}"))?;
     let invalid = || format!("invalid artifact revision {revision}");
     let (tag, digest) = match revision.split_once('@') {

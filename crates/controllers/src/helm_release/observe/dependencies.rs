@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use equate_api::helm::HelmRelease;
 use equate_api::meta::{ConditionType, is_true};
 
+use crate::Key;
 use crate::dependencies::DependencySeen;
 use crate::dependencies::ready::{self, Objects};
 use crate::helm_release::decide::seen::Dependencies;
@@ -20,11 +22,9 @@ pub(super) async fn look(cx: &HelmReleases, run: &mut Run<'_>, declared: &Declar
     };
     answers.resize(declared.depends_on.len(), None);
     for (key, answer) in declared.depends_on.iter().zip(answers) {
-        let Some(dependency) = cx.mirror.get(key) else {
-            return Dependencies::NotReady(format!(
-                "unable to get '{key}' dependency: helmreleases.helm.toolkit.fluxcd.io {:?} not found",
-                key.name
-            ));
+        let dependency = cx.mirror.get(key);
+        let Some(dependency) = dependency.as_deref() else {
+            return Dependencies::NotReady(absent(key));
         };
         match answer {
             Some(DependencySeen::Ready) => continue,
@@ -36,14 +36,30 @@ pub(super) async fn look(cx: &HelmReleases, run: &mut Run<'_>, declared: &Declar
             }
             None => {}
         }
-        let status = dependency.status.as_ref();
-        let observed = status.and_then(|status| status.observed_generation);
-        let ready = status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready));
-        if observed != dependency.metadata.generation || !ready {
-            return Dependencies::NotReady(format!("dependency '{key}' is not ready"));
+        if !is_ready(dependency) {
+            return Dependencies::NotReady(unready(key));
         }
     }
     Dependencies::Ready
+}
+
+pub(in crate::helm_release) fn absent(key: &Key) -> String {
+    format!(
+        "unable to get '{key}' dependency: helmreleases.helm.toolkit.fluxcd.io {:?} not found",
+        key.name
+    )
+}
+
+pub(in crate::helm_release) fn unready(key: &Key) -> String {
+    format!("dependency '{key}' is not ready")
+}
+
+/// Whether a dependency without an expression is ready.
+pub(in crate::helm_release) fn is_ready(dependency: &HelmRelease) -> bool {
+    let status = dependency.status.as_ref();
+    let observed = status.and_then(|status| status.observed_generation);
+    let ready = status.is_some_and(|status| is_true(&status.conditions, ConditionType::Ready));
+    observed == dependency.metadata.generation && ready
 }
 
 /// The answers of the expressions; none for dependencies without one.

@@ -8,9 +8,9 @@
 //! | `drift` | the objects that differ from the release |
 
 pub(super) mod chart;
-mod dependencies;
+pub(super) mod dependencies;
 pub(super) mod drift;
-mod records;
+pub(super) mod records;
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! The last record of a release, compared with the status.
 
+use std::sync::Arc;
+
 use equate_helm::release::{Status, config_digest, digest};
 use equate_helm::values::merge;
 
@@ -57,26 +59,37 @@ async fn read(
     let Some(last) = records.last else {
         return Ok(None);
     };
-    let observed = current.is_some_and(|current| {
+    let own = run.memory.values.as_ref().map(|own| Arc::clone(&own.values));
+    Ok(Some(
+        compared(&storage, declared, (seen, own.as_deref()), last).await,
+    ))
+}
+
+/// Compares the last record with the status, and with the declared values.
+pub(in crate::helm_release) async fn compared(
+    storage: &storage::Storage<'_>,
+    declared: &Declared,
+    (seen, own): (&Seen, Option<&equate_helm::Values>),
+    last: LastRecord,
+) -> Last {
+    let observed = latest(&seen.status.history).is_some_and(|current| {
         current.name == declared.name
             && u64::try_from(current.version) == Ok(last.version)
             && current.digest == last.digest.1
     });
-    let own = run.memory.values.as_ref();
     let kept = last.config.as_ref().zip(own);
-    let kept_values =
-        kept.map(|(config, own)| config_digest(&merge((**config).clone(), (*own.values).clone())));
-    Ok(Some(Last {
+    let kept_values = kept.map(|(config, own)| config_digest(&merge((**config).clone(), own.clone())));
+    Last {
         version: last.version,
         observed,
         interrupted: interrupted(declared, seen, &last, kept_values.as_deref())
             .filter(|_| last.status.is_pending() || !observed),
-        previous: earlier(&storage, declared, seen, &last).await,
+        previous: earlier(storage, declared, seen, &last).await,
         status: last.status,
         chart_name: last.chart_name,
         chart_version: last.chart_version,
         kept_values,
-    }))
+    }
 }
 
 /// Whether a record was read with this OCI digest, and with its values if they are needed.
