@@ -111,9 +111,8 @@ fn read(path: &Path, bytes_max: u64, out: &mut dyn Write) -> Result<String, Prob
         };
         left = rest;
         hash.update(chunk);
-        out.write_all(chunk).map_err(|error| {
-            Problem::new(Reason::Write, "its content cannot be written").because(error)
-        })?;
+        out.write_all(chunk)
+            .map_err(|error| Problem::new(Reason::Write, "its content cannot be written").because(error))?;
     }
 }
 
@@ -140,7 +139,9 @@ mod tests {
         assert_eq!(listed("apps/"), [own("apps/b.yaml", 2)]);
         let get = |key: &str, bytes_max| {
             let mut out = Vec::new();
-            let got = local.get(key, bytes_max, &mut out).map_err(|problem| problem.text);
+            let got = local
+                .get(key, bytes_max, &mut out)
+                .map_err(|problem| problem.text);
             got.map(|etag| (etag, String::from_utf8(out).unwrap()))
         };
         let etag = format!("{:x}", Sha256::digest("22"));

@@ -220,7 +220,8 @@ impl Bucket {
             Some(local) => {
                 let (prefix, limits) = (prefix.to_owned(), self.stores.0.limits.clone());
                 let listing = spawn_blocking(move || local.list(&prefix, &limits)).await;
-                listing.unwrap_or_else(|error| Err(Problem::new(Reason::Failed, "it broke off").because(error)))
+                listing
+                    .unwrap_or_else(|error| Err(Problem::new(Reason::Failed, "it broke off").because(error)))
             }
             None => self.pages(prefix).await,
         };

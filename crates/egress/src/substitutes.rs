@@ -19,6 +19,8 @@ pub struct Substitute {
     pub directory: PathBuf,
     /// The path from it; empty for the URL itself.
     pub below: String,
+    /// The last segment of the URL.
+    pub name: String,
 }
 
 impl Substitute {
@@ -57,6 +59,7 @@ impl Substitutes {
                 return (!leaves && !below.contains(['\\', '\0'])).then(|| Substitute {
                     directory: directory.clone(),
                     below,
+                    name: url.rsplit('/').next().unwrap_or_default().to_owned(),
                 });
             }
             end = url[..end].rfind('/')?;
@@ -99,9 +102,15 @@ mod tests {
         let check = |url: &str, want: &str| assert_eq!(normal(url), want, "{url}");
         check("https://Example.org/fleet.git", "https://example.org/fleet");
         check("https://example.org:443/fleet/", "https://example.org/fleet");
-        check("https://me:secret@example.org/fleet?x#y", "https://example.org/fleet");
+        check(
+            "https://me:secret@example.org/fleet?x#y",
+            "https://example.org/fleet",
+        );
         check("HTTP://example.org:8080/Fleet", "http://example.org:8080/Fleet");
-        check("ssh://git@Example.org:22/fleet.git", "ssh://git@example.org/fleet");
+        check(
+            "ssh://git@Example.org:22/fleet.git",
+            "ssh://git@example.org/fleet",
+        );
         check("ssh://git:x@example.org:2222/f", "ssh://git@example.org:2222/f");
         check("oci://GHCR.io/org/app/", "oci://ghcr.io/org/app");
         check("not a url/", "not a url");

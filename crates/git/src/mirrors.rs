@@ -402,7 +402,11 @@ mod tests {
             "https://example.org:443/fleet/",
             "https://EXAMPLE.org/fleet.git",
         ] {
-            assert_eq!(mirrors.substitute(url).as_deref(), Some(directory.path()), "{url}");
+            assert_eq!(
+                mirrors.substitute(url).as_deref(),
+                Some(directory.path()),
+                "{url}"
+            );
         }
         for url in [
             "http://example.org/fleet",

@@ -111,22 +111,24 @@ impl Local {
         })
     }
 
-    pub(crate) async fn blob(
-        &self,
-        blob: &Descriptor,
-        out: &mut (dyn Write + Send),
-    ) -> Result<(), Problem> {
+    pub(crate) async fn blob(&self, blob: &Descriptor, out: &mut (dyn Write + Send)) -> Result<(), Problem> {
         let mut images = self.images().await?.iter();
         let found = images.find(|image| image.layer == *blob.digest());
         let found = found.ok_or_else(|| {
-            Problem::new(Reason::Failed, format!("{}, which stands for it, changed", self.shown()))
+            Problem::new(
+                Reason::Failed,
+                format!("{}, which stands for it, changed", self.shown()),
+            )
         })?;
         let written = out.write_all(&found.content).and_then(|()| out.flush());
         written.map_err(|error| Problem::new(Reason::Write, "its content cannot be written").because(error))
     }
 
     pub(crate) fn unsigned(&self) -> Problem {
-        let text = format!("{}, which stands for it, has no signatures; remove spec.verify", self.shown());
+        let text = format!(
+            "{}, which stands for it, has no signatures; remove spec.verify",
+            self.shown()
+        );
         Problem::new(Reason::Failed, text)
     }
 }
@@ -135,13 +137,11 @@ fn tag(image: &Made) -> &str {
     image.tag.as_deref().unwrap_or(DEFAULT_TAG)
 }
 
-/// The exact tag, or else the newest version that differs in its build metadata only.
+/// The exact tag; `latest` is the newest, and content without a tag stands for every one.
 fn tagged<'a>(images: &'a [Made], wanted: &str) -> Option<&'a Made> {
-    let bare = |image: &&Made| image.tag.as_deref().and_then(|tag| tag.split('_').next()) == Some(wanted);
     let all = || images.iter().rev();
     all()
         .find(|image| image.tag.as_deref() == Some(wanted))
-        .or_else(|| all().find(bare))
         .or_else(|| all().find(|image| image.tag.is_none() || wanted == DEFAULT_TAG))
 }
 
@@ -189,6 +189,7 @@ mod tests {
         let place = Substitute {
             directory: PathBuf::from("/charts"),
             below: "app".to_owned(),
+            name: "app".to_owned(),
         };
         Local::new(place, Arc::new(move |_| Ok(images.clone())))
     }
@@ -214,7 +215,7 @@ mod tests {
         for (local, tag, want) in [
             (&versions, "1.0.0", Some("a")),
             (&versions, "1.1.0_x", Some("b")),
-            (&versions, "1.1.0", Some("b")),
+            (&versions, "1.1.0", None),
             (&versions, "latest", Some("c")),
             (&versions, "3.0.0", None),
             (&any, "3.0.0", Some("d")),
