@@ -8,6 +8,7 @@
 //! | `sign` | signatures of requests (AWS Signature Version 4); pure |
 //! | `answer` | lists and errors as XML; pure |
 //! | `store` | the requests |
+//! | `local` | buckets in directories of this machine |
 //!
 //! Every answer has a limit. Redirects are not followed, because a signature is for one host. The crate
 //! writes to no store, knows no custom resource, and keeps nothing on disk.
@@ -15,6 +16,7 @@
 mod access;
 mod answer;
 mod error;
+mod local;
 mod place;
 mod sign;
 mod store;

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,11 +15,13 @@ use equate_egress::{Admission, Egress, Outcome};
 use jiff::Timestamp;
 use reqwest::header::ETAG;
 use reqwest::{Method, Url};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::access::Access;
 use crate::answer::{Object, bare, page, refusal};
 use crate::error::{Error, Problem, Reason};
+use crate::local::Local;
 use crate::place::{Place, PlaceError, is_region};
 use crate::sign;
 
@@ -81,6 +84,7 @@ impl Stores {
     /// The endpoint, the name, the certificates or the proxy are unusable.
     pub fn open(&self, endpoint: &str, bucket: &str, access: Access) -> Result<Bucket, Error> {
         let failed = |problem: Problem| problem.of("connect to", endpoint);
+        let local = self.substitute(endpoint, bucket).map(Local::new);
         let region = access.region.clone().filter(|region| !region.is_empty());
         let place = Place::new(endpoint, bucket, region.as_deref(), access.insecure);
         let place = place.map_err(|error| failed(Problem::new(Reason::Configuration, error.to_string())))?;
@@ -94,7 +98,16 @@ impl Stores {
             }),
             endpoint: endpoint.to_owned(),
             access,
+            local,
         })
+    }
+
+    /// The directory that stands for `https://ENDPOINT/BUCKET`, which then needs no credentials.
+    #[must_use]
+    pub fn substitute(&self, endpoint: &str, bucket: &str) -> Option<PathBuf> {
+        let substitutes = self.0.egress.substitutes();
+        let find = |scheme| substitutes.find(&format!("{scheme}://{endpoint}/{bucket}"));
+        find("https").or_else(|| find("http")).map(|found| found.path())
     }
 }
 
@@ -134,6 +147,7 @@ pub struct Bucket {
     client: reqwest::Client,
     deadline: Mutex<Instant>,
     at: Mutex<At>,
+    local: Option<Local>,
 }
 
 #[derive(Debug, Clone)]
@@ -169,6 +183,9 @@ impl Bucket {
     /// # Errors
     /// The store forbids to ask, or fails.
     pub async fn exists(&self) -> Result<bool, Error> {
+        if let Some(local) = &self.local {
+            return Ok(local.exists());
+        }
         let ask = Ask {
             method: Method::HEAD,
             key: "",
@@ -199,7 +216,15 @@ impl Bucket {
     /// # Errors
     /// The list is too long, or the store fails.
     pub async fn list(&self, prefix: &str) -> Result<Vec<Object>, Error> {
-        let listed = self.pages(prefix).await;
+        let listed = match self.local.clone() {
+            Some(local) => {
+                let (prefix, limits) = (prefix.to_owned(), self.stores.0.limits.clone());
+                let listing = spawn_blocking(move || local.list(&prefix, &limits)).await;
+                listing
+                    .unwrap_or_else(|error| Err(Problem::new(Reason::Failed, "it broke off").because(error)))
+            }
+            None => self.pages(prefix).await,
+        };
         listed.map_err(|problem| problem.of("list", lock(&self.at).place.name()))
     }
 
@@ -251,7 +276,11 @@ impl Bucket {
         bytes_max: u64,
         out: &mut (dyn Write + Send),
     ) -> Result<String, Error> {
-        let got = self.content(key, bytes_max, out).await;
+        let got = match &self.local {
+            // a file of this machine is read as fast as `out` takes it
+            Some(local) => local.get(key, bytes_max, out),
+            None => self.content(key, bytes_max, out).await,
+        };
         got.map_err(|problem| problem.of("get", key.chars().take(300).collect::<String>()))
     }
 

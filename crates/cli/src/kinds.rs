@@ -230,6 +230,12 @@ impl Kind {
         format!("{}.{}", self.singular(), self.group)
     }
 
+    /// Whether nothing in this program writes the status of its objects. ExternalArtifacts have no
+    /// controller: their publishers do.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        self.controller.is_none() && self.kind != "ExternalArtifact"
+    }
+
     /// Whether its status lists the applied objects.
     pub(crate) fn has_inventory(&self) -> bool {
         self.controller.is_some_and(|about| about.owner.is_some())
@@ -248,11 +254,9 @@ impl Kind {
 }
 
 impl Kinds {
-    /// The groups and kinds that no controller here reconciles. ExternalArtifacts have none anywhere: others
-    /// write their statuses.
+    /// The groups and kinds that nothing here reconciles.
     pub(crate) fn without_controller(&self) -> impl Iterator<Item = (String, String)> {
-        let lacks = |kind: &&Kind| kind.controller.is_none() && kind.kind != "ExternalArtifact";
-        let kinds = self.0.iter().filter(lacks);
+        let kinds = self.0.iter().filter(|kind| kind.is_unsupported());
         kinds.map(|kind| (kind.group.to_owned(), kind.kind.to_owned()))
     }
 

@@ -237,6 +237,10 @@ async fn reconcile_one(
             what: what(kind, namespace, name),
         });
     }
+    if is_static(kind, &object) {
+        let line = format!("{}/{name} is static: nothing to reconcile", kind.singular());
+        return writeln!(out, "{line}").map_err(ReconcileError::Output);
+    }
     let token = Timestamp::now().to_string();
     let mut annotations = json!({ REQUESTED_AT: token });
     for name in more {
@@ -246,6 +250,11 @@ async fn reconcile_one(
     objects::patch(client, kind, namespace, name, &request).await?;
     let done = wait_until_ready(client, kind, namespace, name, &Goal::Answered(token), timeout).await?;
     writeln!(out, "{}", outcome(kind, &done)).map_err(ReconcileError::Output)
+}
+
+/// Whether no controller answers a request for it: its charts ask the registry themselves.
+fn is_static(kind: &Kind, object: &DynamicObject) -> bool {
+    kind.kind == "HelmRepository" && object.data["spec"]["type"] == "oci"
 }
 
 pub(crate) fn outcome(kind: &Kind, object: &DynamicObject) -> String {

@@ -244,7 +244,7 @@ impl Reader<'_> {
     /// The health of an object that nothing acts on.
     fn unjudged(&self, id: &ObjectId) -> Option<Health> {
         let kind = self.kinds.find(&id.group, &id.kind);
-        let message = if self.in_up && kind.is_some_and(|kind| kind.controller.is_none()) {
+        let message = if self.in_up && kind.is_some_and(Kind::is_unsupported) {
             "unsupported: Equate has no controller for it yet"
         } else if self
             .schemaless

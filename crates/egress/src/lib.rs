@@ -7,6 +7,7 @@
 //! | `proxy` | proxies of HTTP clients |
 //! | `hosts` | the number of requests at once per namespace and host, and hosts that do not answer |
 //! | `watches` | the number of watches per namespace and host |
+//! | `substitutes` | directories of this machine that stand for places of hosts |
 //!
 //! The checked address is the one that is dialled: a name that resolves differently the second time gains
 //! nothing. The caller limits the time and size of an answer.
@@ -15,9 +16,11 @@ mod address;
 mod dial;
 mod hosts;
 mod proxy;
+mod substitutes;
 mod watches;
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +31,7 @@ pub use dial::{ConnectError, Connector, HttpRefusal};
 pub use hosts::{Admission, HostShare, Hosts, Outcome, Refusal};
 pub use ipnet::IpNet;
 pub use proxy::{Proxy, ProxyError};
+pub use substitutes::{Substitute, Substitutes};
 pub use watches::{TooManyWatches, WatchSlot};
 
 /// The time limit of a connection, with the resolution of the name.
@@ -35,7 +39,10 @@ pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// The way out. Clones share everything.
 #[derive(Debug, Clone)]
-pub struct Egress(Arc<Inner>);
+pub struct Egress {
+    inner: Arc<Inner>,
+    substitutes: Substitutes,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -76,12 +83,30 @@ impl Egress {
     }
 
     fn of(policy: Option<AddressPolicy>, exempt: HashMap<String, Ports>) -> Self {
-        Self(Arc::new(Inner {
-            policy,
-            exempt,
-            hosts: Hosts::default(),
-            watches: Watches::default(),
-        }))
+        Self {
+            inner: Arc::new(Inner {
+                policy,
+                exempt,
+                hosts: Hosts::default(),
+                watches: Watches::default(),
+            }),
+            substitutes: Substitutes::default(),
+        }
+    }
+
+    /// The same, and a directory stands for the URL and everything below it.
+    #[must_use]
+    pub fn instead_of(self, url: &str, directory: &Path) -> Self {
+        Self {
+            substitutes: self.substitutes.instead_of(url, directory),
+            ..self
+        }
+    }
+
+    /// The directories that stand for URLs: clients ask them first.
+    #[must_use]
+    pub fn substitutes(&self) -> &Substitutes {
+        &self.substitutes
     }
 
     /// Waits until the namespace may send one more request to the host.
@@ -89,7 +114,7 @@ impl Egress {
     /// # Errors
     /// The host is closed for the namespace.
     pub async fn enter(&self, namespace: &str, host: &str) -> Result<Admission, Refusal> {
-        self.0.hosts.enter(namespace, host).await
+        self.inner.hosts.enter(namespace, host).await
     }
 
     /// Counts a watch of a host for a namespace.
@@ -97,25 +122,25 @@ impl Egress {
     /// # Errors
     /// The namespace has as many as it may.
     pub fn begin_watch(&self, namespace: &str, host: &str) -> Result<WatchSlot, TooManyWatches> {
-        self.0.watches.begin(namespace, host)
+        self.inner.watches.begin(namespace, host)
     }
 
     /// The requests by namespace and host.
     #[must_use]
     pub fn hosts(&self) -> &Hosts {
-        &self.0.hosts
+        &self.inner.hosts
     }
 
     /// The ports at which a host may have any address.
     fn exempt(&self, host: &str) -> Option<&Ports> {
-        match self.0.exempt.is_empty() {
+        match self.inner.exempt.is_empty() {
             true => None,
-            false => self.0.exempt.get(&bare(host)),
+            false => self.inner.exempt.get(&bare(host)),
         }
     }
 
     fn policy(&self) -> Option<&AddressPolicy> {
-        self.0.policy.as_ref()
+        self.inner.policy.as_ref()
     }
 }
 

@@ -50,5 +50,5 @@ pub use signature::{SignatureError, Signers, Tag};
 pub use submodule::{ModulesError, Submodule, SubmoduleError, SubmoduleUrlError};
 pub use transport::{RemoteError, SshAlgorithmError, SshAlgorithms};
 pub use tree::{BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
-pub use watch::{Watch, WatchError, watch};
+pub use watch::{Watch, WatchError, watch, watch_files};
 pub use writable::{ChangeError, Past, Upstream, WritableRepository, Written};

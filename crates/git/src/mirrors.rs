@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use equate_egress::Egress;
+use equate_egress::{Egress, Substitutes};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
 
@@ -26,7 +26,7 @@ use crate::{
     mirror::{self, Mirror},
     own::OwnCredentials,
     reference::{Reference, Revision, Target},
-    remote::{self, Credentials, Endpoint, Remote},
+    remote::{Credentials, Endpoint, Remote},
     resolve::{self, LocalRefs, ResolveError},
     signature::Tag,
     store::Store,
@@ -42,7 +42,7 @@ const UNUSED_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug, Clone)]
 pub struct Mirrors {
     shared: Arc<Shared>,
-    substitutes: Arc<HashMap<String, PathBuf>>,
+    substitutes: Substitutes,
     own: Option<Arc<OwnCredentials>>,
 }
 
@@ -66,8 +66,9 @@ impl Mirrors {
         Self::with_egress(root, limits, ssh, Egress::default())
     }
 
-    /// Like [`Mirrors::with_ssh`]; all connections are made by `egress`.
+    /// Like [`Mirrors::with_ssh`]; all connections are made by `egress`, whose directories stand for URLs.
     pub fn with_egress(root: impl Into<PathBuf>, limits: Limits, ssh: SshAlgorithms, egress: Egress) -> Self {
+        let substitutes = egress.substitutes().clone();
         let shared = Shared {
             root: root.into(),
             limits: Arc::new(limits),
@@ -77,17 +78,19 @@ impl Mirrors {
         };
         Self {
             shared: Arc::new(shared),
-            substitutes: Arc::default(),
+            substitutes,
             own: None,
         }
     }
 
-    /// Reads a local repository in place of a URL. It is opened in place and never written. URLs match
-    /// regardless of the host's case, a default port, a trailing slash or `.git`.
+    /// Reads a local repository in place of a URL, or those below a directory in place of the URLs below it
+    /// ([`Substitutes`]). It is opened in place and never written.
     #[must_use]
-    pub fn instead_of(mut self, url: &str, path: &Path) -> Self {
-        Arc::make_mut(&mut self.substitutes).insert(remote::normal(url), path.to_owned());
-        self
+    pub fn instead_of(self, url: &str, path: &Path) -> Self {
+        Self {
+            substitutes: self.substitutes.instead_of(url, path),
+            ..self
+        }
     }
 
     /// Uses the user's own credentials for remotes without any.
@@ -122,8 +125,8 @@ impl Mirrors {
     }
 
     /// The directory that replaces a URL.
-    pub fn substitute(&self, url: &str) -> Option<&Path> {
-        self.substitutes.get(&remote::normal(url)).map(PathBuf::as_path)
+    pub fn substitute(&self, url: &str) -> Option<PathBuf> {
+        Some(self.substitutes.find(url)?.path())
     }
 
     /// Resolves a reference to a revision. It lists the remote's refs and fetches nothing; an exact commit
@@ -144,7 +147,7 @@ impl Mirrors {
     fn resolved(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
         let target = reference.target()?;
         if let Some(path) = self.substitute(&remote.url) {
-            let store = Store::open(path, None)?;
+            let store = Store::open(&path, None)?;
             return resolve::choose(
                 &mut LocalRefs {
                     store: &store,
@@ -194,7 +197,7 @@ impl Mirrors {
     fn fetched(&self, remote: &Remote, revision: &Revision) -> Result<Commit, FetchError> {
         let limits = &self.shared.limits;
         if let Some(path) = self.substitute(&remote.url) {
-            let store = Arc::new(Store::open(path, None)?);
+            let store = Arc::new(Store::open(&path, None)?);
             let place = path.display().to_string();
             return Commit::read(&store, revision, limits).map_err(|source| FetchError::Absent {
                 commit: revision.commit(),
@@ -246,7 +249,7 @@ impl Mirrors {
         let known = self.own.as_ref().map(|own| own.known(remote));
         let remote = known.as_ref().unwrap_or(remote);
         let found = match self.substitute(&remote.url) {
-            Some(path) => fetch::local_tag(commit, path)?,
+            Some(path) => fetch::local_tag(commit, &path)?,
             None => {
                 let endpoint = Endpoint::parse(&remote.url)?;
                 let credentials = endpoint.credentials(&remote.credentials)?;
@@ -399,7 +402,11 @@ mod tests {
             "https://example.org:443/fleet/",
             "https://EXAMPLE.org/fleet.git",
         ] {
-            assert_eq!(mirrors.substitute(url), Some(directory.path()), "{url}");
+            assert_eq!(
+                mirrors.substitute(url).as_deref(),
+                Some(directory.path()),
+                "{url}"
+            );
         }
         for url in [
             "http://example.org/fleet",

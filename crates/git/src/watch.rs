@@ -1,6 +1,6 @@
-//! Reports that a local repository's refs may have moved.
+//! Reports that a local repository's refs may have moved, or that a directory's files changed.
 //!
-//! The caller resolves refs again to learn what moved. Only HEAD, `packed-refs` and files below `refs` are
+//! The caller resolves refs, or reads files, again to learn what changed. Of a repository, only HEAD, `packed-refs` and files below `refs` are
 //! watched, so saving a file in the worktree causes no report.
 
 use std::{
@@ -30,7 +30,7 @@ pub enum WatchError {
     #[error(transparent)]
     Open(#[from] OpenStoreError),
     /// The system refuses: too many watches, or the directory is gone.
-    #[error("cannot watch the refs in {}: check the system's limit of file watches", path.display())]
+    #[error("cannot watch {}: check the system's limit of file watches", path.display())]
     Notify {
         /// The directory.
         path: PathBuf,
@@ -55,10 +55,44 @@ pub fn watch(path: &Path, changed: impl Fn() + Send + 'static) -> Result<Watch, 
         git: real(repository.git_dir()),
         common: real(repository.common_dir()),
     });
+    let (at, watched) = (places.git.clone(), places.watched());
+    start(
+        "git-watch",
+        at,
+        &watched,
+        move |path| places.is_ref(path),
+        changed,
+    )
+}
+
+/// Calls `changed` on its own thread soon after a file below `path` changes, or the file at `path`. Calls it
+/// also when the system lost events, perhaps without a change. A `.git` directory does not count.
+pub fn watch_files(path: &Path, changed: impl Fn() + Send + 'static) -> Result<Watch, WatchError> {
+    let path = real(path);
+    let concerns = |path: &Path| !path.components().any(|part| part.as_os_str() == ".git");
+    let (directory, mode) = match (path.is_dir(), path.parent()) {
+        // a file is replaced by rename
+        (false, Some(parent)) => (parent.to_owned(), RecursiveMode::NonRecursive),
+        (_, _) => (path, RecursiveMode::Recursive),
+    };
+    let watched = [(directory.clone(), mode)];
+    start("file-watch", directory, &watched, concerns, changed)
+}
+
+fn start(
+    thread: &str,
+    place: PathBuf,
+    watched: &[(PathBuf, RecursiveMode)],
+    concerns: impl Fn(&Path) -> bool + Send + 'static,
+    changed: impl Fn() + Send + 'static,
+) -> Result<Watch, WatchError> {
     let (send, receive) = channel();
-    let filter = places.clone();
     let handler = move |event: notify::Result<notify::Event>| {
-        if filter.concerns(&event) {
+        let counts = event.map_or(true, |event| {
+            let is_change = !event.kind.is_access() && event.paths.iter().any(|path| concerns(path));
+            event.need_rescan() || is_change
+        });
+        if counts {
             // The receiver is gone only while the watch is being dropped.
             send.send(()).ok();
         }
@@ -67,17 +101,14 @@ pub fn watch(path: &Path, changed: impl Fn() + Send + 'static) -> Result<Watch, 
         let path = path.to_owned();
         move |source| WatchError::Notify { path, source }
     };
-    let mut watcher = notify::recommended_watcher(handler).map_err(refused(&places.git))?;
-    for (directory, mode) in places.watched() {
-        watcher.watch(&directory, mode).map_err(refused(&directory))?;
+    let mut watcher = notify::recommended_watcher(handler).map_err(refused(&place))?;
+    for (directory, mode) in watched {
+        watcher.watch(directory, *mode).map_err(refused(directory))?;
     }
     std::thread::Builder::new()
-        .name("git-watch".to_owned())
+        .name(thread.to_owned())
         .spawn(move || settle(&receive, &changed))
-        .map_err(|source| WatchError::Thread {
-            path: places.git,
-            source,
-        })?;
+        .map_err(|source| WatchError::Thread { path: place, source })?;
     Ok(Watch { _watcher: watcher })
 }
 
@@ -112,16 +143,6 @@ impl Places {
             watched.push((self.git.clone(), RecursiveMode::NonRecursive));
         }
         watched
-    }
-
-    fn concerns(&self, event: &notify::Result<notify::Event>) -> bool {
-        let Ok(event) = event else {
-            return true;
-        };
-        if event.need_rescan() {
-            return true;
-        }
-        !event.kind.is_access() && event.paths.iter().any(|path| self.is_ref(path))
     }
 
     fn is_ref(&self, path: &Path) -> bool {

@@ -5,7 +5,7 @@
 
 use crate::chart::{Chart, File, Values};
 use crate::limits::Limits;
-use crate::load::{LoadError, archive_parts, tree_parts};
+use crate::load::{LoadError, archive_parts, path_parts, tree_parts};
 use crate::metadata::{Dependency, Metadata};
 use crate::values;
 use equate_manifest::yaml;
@@ -13,6 +13,7 @@ use flate2::{Compression, GzBuilder};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use tar::{EntryType, Header};
 
@@ -40,6 +41,15 @@ impl Package {
     /// Those of [`Chart::from_archive`].
     pub fn from_archive(bytes: &[u8], limits: &Limits) -> Result<Self, LoadError> {
         let (chart, files) = archive_parts(bytes, limits)?;
+        Ok(Self { chart, files })
+    }
+
+    /// A chart's directory or archive on this machine. Links are followed: the files are the caller's own.
+    ///
+    /// # Errors
+    /// Those of [`Chart::from_path`].
+    pub fn from_path(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
+        let (chart, files) = path_parts(path, limits)?;
         Ok(Self { chart, files })
     }
 

@@ -9,6 +9,7 @@
 //! | `exchange` | one request, with redirects, credentials and pauses |
 //! | `remote` | an open repository, and its tokens |
 //! | `pull`, `push` | tags, manifests, blobs, referrers |
+//! | `local` | repositories in directories of this machine |
 //! | `signatures` | what is fetched to verify an artifact |
 //! | `tags` | the newest tag of a range of versions |
 //! | [`verify`] | signatures of cosign and notation; pure |
@@ -24,6 +25,7 @@ mod credentials;
 mod error;
 mod exchange;
 mod limits;
+mod local;
 mod name;
 mod pull;
 mod push;
@@ -39,6 +41,7 @@ pub use credentials::{Credentials, DockerConfig, DockerConfigError};
 pub use equate_egress::Proxy;
 pub use error::{Error, Reason};
 pub use limits::Limits;
+pub use local::{LocalImage, ReadImages, STAND_IN_LAYER};
 pub use name::{NameError, Repository, Version};
 pub use oci_spec;
 pub use pull::{Image, Manifest};

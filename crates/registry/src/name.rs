@@ -14,7 +14,7 @@ const REPOSITORY_CHARS: &str = "abcdefghijklmnopqrstuvwxyz0123456789_-./";
 const TAG_CHARS: &str = "abcdefghijklmnopqrstuvwxyz0123456789_-.ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const REPOSITORY_CHARS_MAX: usize = 255;
 const TAG_CHARS_MAX: usize = 128;
-const DEFAULT_TAG: &str = "latest";
+pub(crate) const DEFAULT_TAG: &str = "latest";
 
 /// A name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -154,6 +154,15 @@ impl Repository {
             Some(at) => Ok((Self::parse(&text[..at])?, Version::tag(&text[at + 1..])?)),
             None => Ok((Self::parse(text)?, Version::Tag(DEFAULT_TAG.to_owned()))),
         }
+    }
+
+    /// The names under which a directory may stand for the repository: Docker Hub has a short one.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        let mut urls = vec![format!("oci://{}/{}", self.registry, self.path)];
+        if self.registry == DOCKER_HUB {
+            urls.push(format!("oci://docker.io/{}", self.path));
+        }
+        urls
     }
 
     /// The host, with a port if the name has one.

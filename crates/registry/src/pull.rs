@@ -92,6 +92,9 @@ impl Remote {
     }
 
     async fn list_tags(&self) -> Result<Vec<String>, Problem> {
+        if let Some(local) = self.local() {
+            return local.tags().await;
+        }
         let mut tags = Vec::new();
         let mut next = Some(self.url(&format!("tags/list?n={PAGE}")).await?);
         let mut pages = 0;
@@ -173,6 +176,9 @@ impl Remote {
     }
 
     async fn head(&self, version: &Version) -> Result<Digest, Problem> {
+        if let Some(local) = self.local() {
+            return Ok(local.manifest(version).await?.digest);
+        }
         let ask = Ask {
             method: Method::HEAD,
             ..self.ask_manifest(version).await?
@@ -203,6 +209,9 @@ impl Remote {
     }
 
     async fn get(&self, version: &Version) -> Result<Manifest, Problem> {
+        if let Some(local) = self.local() {
+            return local.manifest(version).await;
+        }
         let ask = self.ask_manifest(version).await?;
         let mut answer = self.send(&ask).await?;
         if !answer.status().is_success() {
@@ -292,6 +301,9 @@ impl Remote {
                 Reason::TooLarge,
                 format!("it is larger than {max} bytes"),
             ));
+        }
+        if let Some(local) = self.local() {
+            return local.blob(blob, out).await;
         }
         let unknown = || Problem::new(Reason::Digest, "its digest is of an unknown algorithm");
         let mut receiving = Receiving {
@@ -410,6 +422,9 @@ impl Remote {
         subject: &Digest,
         artifact_type: Option<&str>,
     ) -> Result<Vec<Descriptor>, Problem> {
+        if let Some(local) = self.local() {
+            return Err(local.unsigned());
+        }
         let mut url = self.url(&format!("referrers/{subject}")).await?;
         if let Some(artifact_type) = artifact_type {
             url.query_pairs_mut().append_pair("artifactType", artifact_type);

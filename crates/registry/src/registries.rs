@@ -2,17 +2,19 @@
 //! is bounded, because tenants choose its keys.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use equate_egress::Egress;
+use equate_egress::{Egress, Substitute};
 use reqwest::header::HeaderValue;
 use tokio::time::Instant;
 
 use crate::access::{Access, Key};
 use crate::error::Problem;
 use crate::limits::Limits;
+use crate::local::{Local, ReadImages};
 use crate::name::Repository;
 use crate::remote::Remote;
 
@@ -30,7 +32,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(5 * 60);
 #[derive(Debug, Clone)]
 pub struct Registries(pub(crate) Arc<Inner>);
 
-#[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) egress: Egress,
     pub(crate) limits: Limits,
@@ -40,12 +41,32 @@ pub(crate) struct Inner {
     pauses: Mutex<Bounded<(String, String), ()>>,
     /// Whether a registry that may be served without TLS is.
     plain: Mutex<Bounded<(Key, String), bool>>,
+    /// Reads the directories that stand for repositories.
+    read: Option<ReadImages>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registries")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Registries {
     /// Registries behind this way out.
     #[must_use]
     pub fn new(egress: Egress, limits: Limits) -> Self {
+        Self::of(egress, limits, None)
+    }
+
+    /// The same, and the repositories that a directory stands for are read there.
+    #[must_use]
+    pub fn reading(egress: Egress, limits: Limits, read: ReadImages) -> Self {
+        Self::of(egress, limits, Some(read))
+    }
+
+    fn of(egress: Egress, limits: Limits, read: Option<ReadImages>) -> Self {
         Self(Arc::new(Inner {
             egress,
             limits,
@@ -53,6 +74,7 @@ impl Registries {
             tokens: Mutex::new(Bounded::new(TOKENS_MAX)),
             pauses: Mutex::new(Bounded::new(PAUSES_MAX)),
             plain: Mutex::new(Bounded::new(SCHEMES_MAX)),
+            read,
         }))
     }
 
@@ -64,6 +86,19 @@ impl Registries {
         let client = self.0.client(&access);
         let client = client.map_err(|problem| problem.of("connect to", repository.to_string()))?;
         Ok(Remote::new(self.clone(), repository, access, client))
+    }
+
+    /// The directory that stands for a repository, which then needs no credentials.
+    #[must_use]
+    pub fn substitute(&self, repository: &Repository) -> Option<Substitute> {
+        self.0.read.as_ref()?;
+        let substitutes = self.0.egress.substitutes();
+        repository.urls().iter().find_map(|url| substitutes.find(url))
+    }
+
+    pub(crate) fn local(&self, repository: &Repository) -> Option<Local> {
+        let place = self.substitute(repository)?;
+        Some(Local::new(place, Arc::clone(self.0.read.as_ref()?)))
     }
 
     /// The limits.

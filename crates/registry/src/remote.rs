@@ -16,6 +16,7 @@ use crate::credentials::Credentials;
 use crate::error::{Error, Problem, Reason};
 use crate::exchange::{Answer, accepted, host, speaks_no_tls};
 use crate::limits::Limits;
+use crate::local::Local;
 use crate::name::Repository;
 use crate::registries::{Inner, Registries};
 
@@ -52,6 +53,7 @@ pub struct Remote {
     access: Access,
     client: reqwest::Client,
     deadline: Mutex<Instant>,
+    local: Option<Local>,
 }
 
 impl Remote {
@@ -63,6 +65,7 @@ impl Remote {
     ) -> Self {
         let deadline = Mutex::new(Instant::now() + access.timeout);
         Self {
+            local: registries.local(&repository),
             registries,
             repository,
             access,
@@ -75,6 +78,16 @@ impl Remote {
     #[must_use]
     pub fn repository(&self) -> &Repository {
         &self.repository
+    }
+
+    /// Whether a directory stands for the repository.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.local.is_some()
+    }
+
+    pub(crate) fn local(&self) -> Option<&Local> {
+        self.local.as_ref()
     }
 
     pub(crate) fn shared(&self) -> &Inner {

@@ -4,6 +4,7 @@
 //! `~/.ssh/known_hosts`; keys with a passphrase are not supported.
 
 use super::commit::Commit;
+use crate::up::entry::{self, EntryError};
 use crate::up::remote_url;
 use bytes::Bytes;
 use equate_git::{Credentials, Kind, Limits, Mirrors, Reference, Remote, ResolveError, Revision};
@@ -20,8 +21,8 @@ pub(crate) struct FetchOptions {
     /// Refuse remote bases, components and files.
     #[arg(long)]
     pub(crate) no_remote_bases: bool,
-    /// Read the local repository at PATH instead of the one at URL, such as `https://example.org/app.git=../app` (can be repeated).
-    #[arg(long, value_name = "URL=PATH", value_parser = crate::up::substitution)]
+    /// Read the local repository DIR instead of the one at URL, such as `https://example.org/app.git=../app` (can be repeated).
+    #[arg(long, value_name = "URL=DIR", value_parser = crate::up::substitution)]
     pub(crate) instead_of: Vec<(String, PathBuf)>,
     /// Directory for mirrors of remote repositories (default: `$XDG_CACHE_HOME/equate` or `~/.cache/equate`).
     #[arg(long, value_name = "DIR")]
@@ -32,6 +33,8 @@ pub(crate) struct FetchOptions {
 pub(crate) enum FetchError {
     #[error("no directory for mirrors: HOME is not set; set one with --cache-dir")]
     NoCache,
+    #[error(transparent)]
+    Entry(#[from] EntryError),
     #[error("could not create an HTTP client")]
     Http(#[source] reqwest::Error),
     #[error("{0} is not a git URL over http, https or ssh")]
@@ -61,6 +64,7 @@ impl FetchOptions {
             (None, Some(cache)) => cache.join("equate"),
             (None, None) => return Err(FetchError::NoCache),
         };
+        entry::check_instead_of(&self.instead_of)?;
         let mut mirrors = Mirrors::new(root.join("git"), Limits::default());
         for (url, path) in &self.instead_of {
             // a short form matches the URL that it abbreviates

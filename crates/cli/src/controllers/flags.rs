@@ -75,8 +75,8 @@ pub(crate) struct Args {
     pub(crate) election: ElectionFlags,
     #[command(flatten, next_help_heading = "Logging")]
     pub(crate) log: log::Flags,
-    /// Read the local repository at PATH instead of the one at URL, such as `https://example.org/app.git=../app` (can be repeated).
-    #[arg(long, help_heading = SOURCES, value_name = "URL=PATH", value_parser = crate::up::substitution)]
+    /// Read the directory DIR instead of the source at URL, such as `https://example.org/app.git=../app` or `oci://example.org/charts=../charts` (can be repeated).
+    #[arg(long, help_heading = SOURCES, value_name = "URL=DIR", value_parser = crate::up::substitution)]
     pub(crate) instead_of: Vec<(String, PathBuf)>,
     #[command(flatten)]
     pub(crate) ignored: IgnoredFluxFlags,

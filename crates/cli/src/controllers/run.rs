@@ -37,6 +37,7 @@ use crate::counts::Requests;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::transit::CertificatesError;
+use crate::up::entry::{self, EntryError};
 
 /// Time at shutdown for open HTTP responses, and for the API server to release the Leases.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -52,6 +53,8 @@ pub(crate) enum ControllersError {
     Gate(String),
     #[error("invalid --watch-label-selector")]
     Selector(#[from] SelectorError),
+    #[error(transparent)]
+    Entry(#[from] EntryError),
     #[error("invalid --ssh-kex-algos or --ssh-hostkey-algos")]
     Ssh(#[from] SshAlgorithmError),
     #[error(transparent)]
@@ -96,6 +99,7 @@ impl Failure for ControllersError {
             Self::Refused(_)
             | Self::Gate(_)
             | Self::Selector(_)
+            | Self::Entry(_)
             | Self::Ssh(_)
             | Self::Client(_)
             | Self::Directory { .. }
@@ -131,6 +135,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     let servers = servers.iter().map(String::as_str);
     let artifacts = servers.chain([args.storage.storage_adv_addr.as_str()]);
     let egress = args.egress.egress(named.chain(artifacts));
+    let egress = entry::instead_of(egress, &args.instead_of)?;
     let mirrors = mirrors(&args, egress.clone())?;
     let mut interrupts = Interrupts::listen().map_err(ControllersError::Signal)?;
     let vital = Vital::start().map_err(ControllersError::Vital)?;
@@ -460,7 +465,10 @@ fn advertised(configured: &str, at: &Listen, listener: Option<&TcpListener>) -> 
 
 fn mirrors(args: &Args, egress: Egress) -> Result<Mirrors, SshAlgorithmError> {
     let root = args.storage.storage_path.join("git");
-    let mirrors = Mirrors::with_egress(root, Limits::default(), args.ssh.algorithms()?, egress);
-    let substitutes = args.instead_of.iter();
-    Ok(substitutes.fold(mirrors, |mirrors, (url, path)| mirrors.instead_of(url, path)))
+    Ok(Mirrors::with_egress(
+        root,
+        Limits::default(),
+        args.ssh.algorithms()?,
+        egress,
+    ))
 }

@@ -3,7 +3,7 @@
 use super::bootstrap::OWN_KINDS;
 use super::summary::{self, Facts};
 use super::view::{Dashboard, Group, Row, State};
-use crate::kinds::Kinds;
+use crate::kinds::{Kind, Kinds};
 use crate::status;
 use equate_api::kustomize::InventoryEntry;
 use equate_api::meta::{ConditionStatus, ConditionType, Reason, condition, is_true};
@@ -203,7 +203,7 @@ fn is_reconciled(known: &Known<'_>, id: &ObjectId) -> bool {
 
 fn lacks_controller(known: &Known<'_>, id: &ObjectId) -> bool {
     let kind = known.kinds.find(&id.group, &id.kind);
-    kind.is_some_and(|kind| kind.controller.is_none())
+    kind.is_some_and(Kind::is_unsupported)
 }
 
 fn inventory(entries: &[InventoryEntry]) -> impl Iterator<Item = ObjectId> {
@@ -220,6 +220,7 @@ fn row(known: &Known<'_>, about: &'static About, object: &dyn Listed) -> Row {
             State::Failed,
             format!("its source {source} is unsupported: Equate has no controller for that kind yet"),
         ),
+        _ if object.is_static() && !object.is_suspended() => (State::Ready, String::new()),
         _ => (state, message),
     };
     Row {

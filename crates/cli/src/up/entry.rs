@@ -1,5 +1,6 @@
 //! The directory of a local repository to apply, when `--path` names none.
 
+use equate_egress::Egress;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,8 @@ use std::path::{Path, PathBuf};
 const LEVELS_MAX: usize = 6;
 /// The directories that are searched.
 const DIRECTORIES_MAX: usize = 5_000;
+/// The ends of the names of packed charts and artifacts.
+const ARCHIVES: [&str; 2] = [".tgz", ".tar.gz"];
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum EntryError {
@@ -19,7 +22,7 @@ pub(crate) enum EntryError {
         root: PathBuf,
         nearest: Option<String>,
     },
-    #[error("--instead-of {url}={}: {} is not a directory{}", path.display(), path.display(), suggestion(nearest.as_deref()))]
+    #[error("--instead-of {url}={}: {} is not a directory or archive{}", path.display(), path.display(), suggestion(nearest.as_deref()))]
     Instead {
         url: String,
         path: PathBuf,
@@ -54,9 +57,22 @@ pub(crate) fn choose(root: &Path, given: Option<&str>) -> Result<String, EntryEr
     }
 }
 
-/// Checks that the directories of `--instead-of` exist.
+/// The way out with the directories of `--instead-of`, which must exist.
+pub(crate) fn instead_of(egress: Egress, pairs: &[(String, PathBuf)]) -> Result<Egress, EntryError> {
+    check_instead_of(pairs)?;
+    let pairs = pairs.iter();
+    Ok(pairs.fold(egress, |egress, (url, path)| egress.instead_of(url, path)))
+}
+
+/// Checks that the directories of `--instead-of` exist. A packed chart or artifact is a file.
 pub(crate) fn check_instead_of(pairs: &[(String, PathBuf)]) -> Result<(), EntryError> {
-    let Some((url, path)) = pairs.iter().find(|(_, path)| !path.is_dir()) else {
+    let is_archive = |path: &Path| {
+        let name = path.to_string_lossy();
+        path.is_file() && ARCHIVES.iter().any(|end| name.ends_with(end))
+    };
+    let mut missing = pairs.iter();
+    let missing = missing.find(|(_, path)| !path.is_dir() && !is_archive(path));
+    let Some((url, path)) = missing else {
         return Ok(());
     };
     Err(EntryError::Instead {
@@ -226,10 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn instead_of_needs_a_directory() {
-        let root = repository(&["app/a.yaml"]);
+    fn instead_of_needs_a_directory_or_an_archive() {
+        let root = repository(&["app/a.yaml", "app-1.0.0.tgz", "note.txt"]);
         let pair = |name: &str| vec![("https://h/a".to_owned(), root.path().join(name))];
         assert_eq!(check_instead_of(&pair("app")), Ok(()));
+        assert_eq!(check_instead_of(&pair("app-1.0.0.tgz")), Ok(()));
+        assert!(check_instead_of(&pair("note.txt")).is_err());
         let error = check_instead_of(&pair("ap")).unwrap_err().to_string();
         let expected = format!("did you mean {}?", root.path().join("app").display());
         assert!(error.ends_with(&expected), "{error}");

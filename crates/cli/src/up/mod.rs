@@ -8,7 +8,7 @@ mod crds;
 mod dashboard;
 mod definitions;
 mod endpoints;
-mod entry;
+pub(crate) mod entry;
 mod live;
 mod once;
 pub(crate) mod own_credentials;
@@ -67,8 +67,8 @@ pub(crate) struct Args {
     /// Interval between checks of a remote repository for commits; Equate watches a local one.
     #[arg(long, default_value = "1m", value_name = "DURATION")]
     poll: equate_api::meta::Duration,
-    /// Read the local repository at PATH instead of the one at URL, such as `https://example.org/app.git=../app` (can be repeated).
-    #[arg(long, value_name = "URL=PATH", value_parser = substitution)]
+    /// Read the directory DIR instead of the source at URL, such as `https://example.org/app.git=../app` or `oci://example.org/charts=../charts` (can be repeated).
+    #[arg(long, value_name = "URL=DIR", value_parser = substitution)]
     instead_of: Vec<(String, PathBuf)>,
     /// Define the kinds of a file or directory of CRDs, a chart, or a catalogue of schemas such as `cert-manager.io/issuer_v1.json` (can be repeated).
     #[arg(long, value_name = "PATH")]
@@ -84,9 +84,9 @@ pub(crate) fn substitution(text: &str) -> Result<(String, PathBuf), String> {
     // from the right: URLs may contain `=` in the query, paths rarely do
     let (url, path) = text
         .rsplit_once('=')
-        .ok_or("expected URL=PATH, such as https://example.org/app.git=../app")?;
+        .ok_or("expected URL=DIR, such as https://example.org/app.git=../app")?;
     if url.is_empty() || path.is_empty() {
-        return Err("neither the URL nor the path may be empty".into());
+        return Err("neither the URL nor the directory may be empty".into());
     }
     Ok((url.into(), path.into()))
 }
@@ -100,7 +100,7 @@ mod tests {
         for (text, expected) in [
             ("https://h/a.git=../a", Ok(("https://h/a.git", "../a"))),
             ("https://h/a?x=y=../a", Ok(("https://h/a?x=y", "../a"))),
-            ("https://h/a", Err("expected URL=PATH")),
+            ("https://h/a", Err("expected URL=DIR")),
             ("=../a", Err("neither")),
         ] {
             match (substitution(text), expected) {

@@ -25,8 +25,9 @@ use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
 use equate_apply::plan::Presence;
 use equate_controllers::engine::StartError;
-use equate_controllers::{ControllerSet, Engine, ObjectRef, OwnLoop};
-use equate_git::{Limits, Mirrors, OwnCredentials};
+use equate_controllers::{ControllerSet, Engine, ObjectRef, OwnLoop, Policy};
+use equate_egress::Egress;
+use equate_git::{Limits, Mirrors, OwnCredentials, SshAlgorithms};
 use equate_source::{Retention, Storage, StorageError};
 use futures::future::OptionFuture;
 use http::Request;
@@ -162,7 +163,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
     // listen before the parts start: an interrupt during the start cleans up too
     let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
     let repository = Repository::choose(&args.repository, args.branch.as_deref())?;
-    entry::check_instead_of(&args.instead_of)?;
+    let egress = entry::instead_of(Egress::default(), &args.instead_of)?;
     let path = match (&repository.directory, args.path.as_deref()) {
         (Some(directory), given) => entry::choose(directory, given)?,
         (None, given) => given.unwrap_or("./").to_owned(),
@@ -193,7 +194,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
             let reasons = vec!["still starting".to_owned()];
             return if args.once { Err(UpError::Interrupted { reasons }) } else { Ok(()) };
         }
-        session = Session::start((&args, &path, given, own), &repository, &workspace, controllers, kinds) => session?,
+        session = Session::start((&args, &path, given, own, egress), &repository, &workspace, controllers, kinds) => session?,
     };
     let outcome = if args.once {
         let timeout = args.timeout.get();
@@ -259,7 +260,7 @@ pub(super) struct Running {
 
 impl Session {
     async fn start(
-        (args, path, given, own): (&Args, &str, Given, OwnCredentials),
+        (args, path, given, own, egress): (&Args, &str, Given, OwnCredentials, Egress),
         repository: &Repository,
         workspace: &Workspace,
         controllers: &ControllerSet,
@@ -281,7 +282,8 @@ impl Session {
         let artifacts = storage.router();
         let engine = Engine::builder(client)
             .controllers(controllers.clone())
-            .mirrors(mirrors(args, repository, &state).with_own_credentials(own))
+            .mirrors(mirrors(repository, &state, egress.clone()).with_own_credentials(own))
+            .egress(egress)
             .storage(storage)
             .root(OwnLoop {
                 name: bootstrap::NAME.into(),
@@ -289,6 +291,11 @@ impl Session {
                 path: path.to_owned(),
             })
             .default_namespace("default")
+            .policy(Policy {
+                // the one user of this cluster writes all statuses
+                external_artifacts: true,
+                ..Policy::default()
+            })
             .poll(args.poll.get())
             .unreconciled(kinds.without_controller())
             .configure(crate::transit::settings()?)
@@ -358,8 +365,7 @@ impl Session {
             let kind = self.kinds.named(source.kind.as_str())?;
             let meta = &object.metadata;
             let owner = ObjectRef::new("Kustomization", meta.namespace.clone()?, meta.name.clone()?);
-            kind.controller
-                .is_none()
+            kind.is_unsupported()
                 .then(|| (owner, format!("{}/{}", kind.kind, source.name)))
         });
         Facts {
@@ -548,11 +554,9 @@ fn root(args: &Args, path: &str, repository: &Repository) -> Root {
     }
 }
 
-fn mirrors(args: &Args, repository: &Repository, state: &Path) -> Mirrors {
-    let mut mirrors = Mirrors::new(state.join("git"), Limits::default());
-    for (url, path) in &args.instead_of {
-        mirrors = mirrors.instead_of(url, path);
-    }
+fn mirrors(repository: &Repository, state: &Path, egress: Egress) -> Mirrors {
+    let (root, ssh) = (state.join("git"), SshAlgorithms::default());
+    let mirrors = Mirrors::with_egress(root, Limits::default(), ssh, egress);
     match &repository.directory {
         Some(directory) => mirrors.instead_of(&repository.url, directory),
         None => mirrors,

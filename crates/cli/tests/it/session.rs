@@ -19,9 +19,12 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn example() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fleet");
-        let mut files = Vec::new();
-        collect(&root, &root, &mut files);
+        Self::of("fleet")
+    }
+
+    /// The files of an example of this name, committed.
+    pub(crate) fn of(example: &str) -> Self {
+        let files = example_files(example);
         let fleet = Self {
             repository: Repository::init().unwrap(),
         };
@@ -72,8 +75,13 @@ impl Fleet {
 
     /// [`Self::up`] with more arguments.
     pub(crate) fn up_with(&self, arguments: &[&str], until: &str) -> Up {
+        self.up_in("clusters/dev", arguments, until)
+    }
+
+    /// [`Self::up_with`], of another directory.
+    pub(crate) fn up_in(&self, path: &str, arguments: &[&str], until: &str) -> Up {
         let mut process = self
-            .command(&["up", "--path", "clusters/dev"])
+            .command(&["up", "--path", path])
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
@@ -224,6 +232,16 @@ pub(crate) fn printed(output: &Output) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
+}
+
+/// The files of an example, by path.
+pub(crate) fn example_files(name: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples")
+        .join(name);
+    let mut files = Vec::new();
+    collect(&root, &root, &mut files);
+    files
 }
 
 fn collect(root: &Path, directory: &Path, files: &mut Vec<(String, String)>) {

@@ -38,6 +38,13 @@ impl Buckets {
         let mut access = Access::new(namespace, self.limit(declared).time);
         access.insecure = declared.insecure;
         access.region.clone_from(&declared.region);
+        let local = self.kit.buckets.substitute(&declared.endpoint, &declared.bucket);
+        if local.is_some() {
+            return Ok(access);
+        }
+        if let Some(field) = declared.unsupported {
+            return Err(Failure::unsupported(field, "bucket"));
+        }
         if let Some(name) = &declared.secret {
             let data = read("failed to get secret", name).await?;
             let (Some(_), Some(_)) = (data.get("accesskey"), data.get("secretkey")) else {

@@ -41,15 +41,13 @@ pub(crate) struct Declared {
     pub(crate) certificates: Option<String>,
     /// The Secret with the proxy.
     pub(crate) proxy: Option<String>,
+    /// A field for credentials, which a directory that stands for the bucket does not need.
     pub(crate) unsupported: Option<&'static str>,
 }
 
 impl Declared {
     /// The failure of the spec itself.
     pub(crate) fn refused(&self) -> Option<Failure> {
-        if let Some(field) = self.unsupported {
-            return Some(Failure::unsupported(field, "bucket"));
-        }
         self.names.as_ref().err().map(failure::names)
     }
 }

@@ -35,6 +35,7 @@ use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
 use crate::sources::draft::{Draft, OutdatedBy};
 use crate::sources::store;
+use crate::sources::watches::Watched;
 use crate::{Key, ObjectRef};
 
 /// A longer operation gets a status about its progress.
@@ -102,6 +103,10 @@ impl Controller for Buckets {
         if declared.deleting || declared.refused().is_some() {
             return Ok(Seen::Unobserved);
         }
+        let directory = self.kit.buckets.substitute(&declared.endpoint, &declared.bucket);
+        let object = ObjectRef::of(ABOUT.kind, &declared.key);
+        let watches = &self.kit.watches;
+        watches.follow(object, directory, Watched::Files).await;
         let status = run.status();
         let is_new = status.artifact.is_none() || status.observed_generation != Some(declared.generation);
         let work = observe::observe(self, declared, status);
@@ -182,6 +187,7 @@ impl Controller for Buckets {
     /// Removes the artifacts of an object that was deleted without our finalizer. Artifacts of another
     /// process's object stay until it is deleted: they may be in use.
     async fn forget(&self, key: &Key, _memory: Memory, why: Absence) {
+        self.kit.watches.leave(&ObjectRef::of(ABOUT.kind, key));
         let place = Place::new(ABOUT.kind, &key.namespace, &key.name);
         if let (Absence::Deleted, true, Ok(place)) = (why, self.buckets.is_ready(), place)
             && let Err(error) = store::remove(&self.kit.storage, place).await

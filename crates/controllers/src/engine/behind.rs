@@ -3,6 +3,7 @@
 
 use super::Engine;
 use crate::ownership::declaration::Declaration;
+use crate::ownership::other_shards::is_at;
 
 impl Engine {
     /// The sources that this process has not fetched yet, and objects that are ready at an older
@@ -25,8 +26,8 @@ impl Engine {
 fn is_outdated(declaration: &Declaration, revision: &str) -> bool {
     let status = &declaration.status;
     let ready = status.ready.as_ref().is_some_and(|ready| ready.is_true);
-    let applied = status.applied.as_deref();
-    declaration.ours && !declaration.suspended && ready && applied != Some(revision)
+    let applied = is_at(status.applied.as_deref(), revision);
+    declaration.ours && !declaration.suspended && ready && !applied
 }
 
 #[cfg(test)]
@@ -43,6 +44,9 @@ mod tests {
         };
         check(|_| (), true);
         check(|it| it.status.applied = Some("main@sha1:2".to_owned()), false);
+        // a release of an OCI artifact
+        check(|it| it.status.applied = Some("sha1:2".to_owned()), false);
+        check(|it| it.status.applied = Some("1:2".to_owned()), true);
         check(|it| it.suspended = true, false);
         check(|it| it.ours = false, false);
         // its own status says that it is not ready

@@ -20,7 +20,6 @@ mod report;
 #[cfg(test)]
 mod tests;
 mod verify;
-mod watches;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,26 +31,23 @@ use equate_git::Mirrors;
 use equate_source::{Place, Storage};
 use jiff::Timestamp;
 use kube::Client;
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use self::act::Done;
 use self::decide::{Plan, Seen};
 use self::declared::Declared;
 use self::includes::Includers;
-use self::watches::Watches;
 use crate::kit::about::{About, Column, Concurrency};
 use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable, own_reason};
 use crate::kit::mirror::{Change, Mirror};
 use crate::kit::processors::Processors;
-use crate::kit::read::chain;
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
 use crate::kit::sessions::Sessions;
 use crate::kit::wake::Reason;
-use crate::kit::waker::Waker;
 use crate::sources::draft::Draft;
 use crate::sources::store;
+use crate::sources::watches::{Watched, Watches};
 use crate::{Key, ObjectRef};
 
 /// A longer operation gets a status about its progress.
@@ -88,7 +84,6 @@ struct Context {
     git: Mirrors,
     storage: Storage,
     watches: Watches,
-    waker: Waker,
     egress: Egress,
     sessions: Sessions,
     processors: Processors,
@@ -114,8 +109,7 @@ impl Controller for GitRepositories {
                 repositories: kit.serve_source(),
                 git: kit.git.clone(),
                 storage: kit.storage.clone(),
-                watches: Watches::default(),
-                waker: kit.waker.clone(),
+                watches: kit.watches.clone(),
                 egress: kit.settings.egress.clone(),
                 sessions: kit.sessions.clone(),
                 processors: kit.processors.clone(),
@@ -206,7 +200,7 @@ impl Controller for GitRepositories {
     }
 
     fn suspend(&self, key: &Key, (): ()) {
-        self.cx.watches.leave(key);
+        self.cx.watches.leave(&ObjectRef::of(ABOUT.kind, key));
     }
 
     fn suspended(declared: &Arc<Declared>, status: GitRepositoryStatus) -> GitRepositoryStatus {
@@ -220,7 +214,7 @@ impl Controller for GitRepositories {
     /// Removes the artifacts of an object that was deleted without our finalizer. Artifacts of another
     /// process's object stay until it is deleted: they may be in use.
     async fn forget(&self, key: &Key, (): (), why: Absence) {
-        self.cx.watches.leave(key);
+        self.cx.watches.leave(&ObjectRef::of(ABOUT.kind, key));
         let place = Place::new(ABOUT.kind, &key.namespace, &key.name);
         if let (Absence::Deleted, true, Ok(place)) = (why, self.cx.repositories.is_ready(), place)
             && let Err(error) = store::remove(&self.cx.storage, place).await
@@ -233,20 +227,9 @@ impl Controller for GitRepositories {
 impl GitRepositories {
     /// Watches the directory that replaces the URL before it is read, so that no commit is missed.
     async fn follow(&self, declared: &Declared) {
-        let Some(path) = self.cx.git.substitute(&declared.url).map(ToOwned::to_owned) else {
-            return self.cx.watches.leave(&declared.key);
-        };
-        let (cx, key) = (Arc::clone(&self.cx), declared.key.clone());
-        let waker = self.cx.waker.clone();
-        let woken = Arc::new(move |key| waker.wake(&ObjectRef::of(ABOUT.kind, &key), Reason::Push));
-        let followed = spawn_blocking(move || {
-            if let Err(error) = cx.watches.follow(&key, &path, woken) {
-                let error = chain(&error);
-                tracing::warn!(%key, error, "cannot watch a local repository; it is only read at its interval");
-            }
-        });
-        // it does not panic by itself; unwatched, the interval still wakes it
-        drop(followed.await);
+        let object = ObjectRef::of(ABOUT.kind, &declared.key);
+        let path = self.cx.git.substitute(&declared.url);
+        self.cx.watches.follow(object, path, Watched::Refs).await;
     }
 
     async fn publish(
@@ -287,7 +270,7 @@ impl GitRepositories {
 
     /// Removes its artifacts first: without the finalizer, nothing knows them.
     async fn delete(&self, declared: &Declared) -> Acted<Done> {
-        self.cx.watches.leave(&declared.key);
+        self.cx.watches.leave(&ObjectRef::of(ABOUT.kind, &declared.key));
         match store::remove(&self.cx.storage, declared.publisher.place().clone()).await {
             Ok(()) => Acted::Released,
             Err(error) => Acted::Done(Done::NotRemoved(error)),

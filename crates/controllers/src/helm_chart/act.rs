@@ -21,7 +21,7 @@ use super::dependencies::add_missing;
 use super::origin::{LocalChart, Origin, Repository, too_large};
 use super::registry::{RegistryChart, Tagged};
 use crate::kit::read::chain;
-use crate::sources::charts::{HelmSettings, access, index_url};
+use crate::sources::charts::{HelmSettings, index_url};
 use crate::sources::failure::Failure;
 use crate::sources::http::{Answer, Get, HttpError};
 
@@ -374,12 +374,14 @@ async fn fetched(
     bytes_max: u64,
 ) -> Result<Vec<u8>, PullError> {
     let namespace = &declared.key.namespace;
-    let access = access(&cx.kit.client, namespace, &repository.access).await;
+    let (charts, home) = (&cx.kit.charts, repository.home.clone());
+    let access = charts
+        .access(&cx.kit.client, namespace, home, &repository.access)
+        .await;
     let access = access.map_err(|error| PullError {
         why: error.message(),
         is_about_trust: true,
     })?;
-    let access = access.at(repository.home.clone(), &repository.access);
     let get = Get {
         namespace,
         url,
@@ -388,7 +390,7 @@ async fn fetched(
         bytes_max,
         limit: repository.limit,
     };
-    match cx.kit.charts.http.get(get).await {
+    match charts.get(get).await {
         Ok(Answer::Body { bytes, .. }) => Ok(bytes),
         Ok(Answer::NotModified) => Err(PullError::plain("the host sent no content".to_owned())),
         Err(error) => Err(PullError {

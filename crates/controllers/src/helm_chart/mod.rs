@@ -177,6 +177,7 @@ impl Controller for HelmCharts {
     }
 
     async fn forget(&self, key: &Key, (): (), why: Absence) {
+        self.kit.watches.leave(&ObjectRef::of(ABOUT.kind, key));
         let place = Place::new(ABOUT.kind, &key.namespace, &key.name);
         if let (Absence::Deleted, true, Ok(place)) = (why, self.charts.is_ready(), place)
             && let Err(error) = store::remove(&self.kit.storage, place).await

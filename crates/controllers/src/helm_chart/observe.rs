@@ -4,12 +4,13 @@ use equate_api::meta::{ConditionType, Reason};
 use equate_api::source::{Artifact as SourceArtifact, ChartSourceKind, HelmChartStatus, HelmRepositoryType};
 use equate_source::{Publisher, Tree};
 
-use super::HelmCharts;
 use super::build::{Build, Step, with_metadata};
 use super::decide::{Artifact, Failed, Observed};
 use super::declared::Declared;
 use super::origin::{LocalChart, Origin, Repository};
 use super::registry::{RegistryChart, RegistrySpec, Tagged};
+use super::{ABOUT, HelmCharts};
+use crate::ObjectRef;
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::sources::Named;
@@ -107,6 +108,9 @@ async fn in_registry(
 ) -> Result<(Build, Origin), Failed> {
     check_name(&declared.chart)?;
     let chart = RegistryChart::open(cx, &declared.key.namespace, spec, &declared.chart).await?;
+    // the HelmRepository is static: nothing else wakes this chart
+    let object = ObjectRef::of(ABOUT.kind, &declared.key);
+    cx.kit.watches.follow_files(object, chart.substitute(cx)).await;
     let selected = chart.select(cx, &declared.version).await;
     let version = selected.map_err(|error| error.is(Step::Pull.failed(remote(&error.why))))?;
     let mut tagged = Tagged {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use equate_api::meta::{ConditionType, Reason};
 use equate_api::source::{HelmRepositorySpec, OciProvider};
+use equate_egress::Substitute;
 use equate_registry::oci_spec::image::Digest;
 use equate_registry::{
     Access, Credentials, DockerConfig, Reason as Class, Remote, Repository, SecretString, Version,
@@ -97,21 +98,29 @@ impl RegistryChart {
         let Some(base) = spec.url.strip_prefix(SCHEME) else {
             return Err(invalid(format!("invalid OCI registry URL: {}", spec.url)));
         };
-        if let Some(field) = spec.cloud {
-            return Err(Failure::unsupported(field, "chart"));
-        }
         let repository = Repository::parse(&format!("{base}/{chart}"));
         let repository = repository.map_err(|error| invalid(chain(&error)))?;
+        let is_local = cx.kit.registries.substitute(&repository).is_some();
+        if let Some(field) = spec.cloud.filter(|_| !is_local) {
+            return Err(Failure::unsupported(field, "chart"));
+        }
         let limit = TimeLimit::of(spec.timeout, cx.kit.settings.timeout_max);
         let mut own = Access::new(namespace, limit.time);
         own.insecure = spec.insecure;
-        credentials(cx, namespace, spec, &repository, &mut own).await?;
+        if !is_local {
+            credentials(cx, namespace, spec, &repository, &mut own).await?;
+        }
         Ok(Self {
             url: format!("{}/{chart}", spec.url),
             repository,
             access: own,
             limit,
         })
+    }
+
+    /// The directory that stands for it.
+    pub(crate) fn substitute(&self, cx: &HelmCharts) -> Option<Substitute> {
+        cx.kit.registries.substitute(&self.repository)
     }
 
     fn remote(&self, cx: &HelmCharts) -> Result<Remote, PullError> {
@@ -138,12 +147,13 @@ impl RegistryChart {
         format!("{}:{version}", self.url)
     }
 
-    /// The version that a range selects: a complete version without a request, otherwise the newest tag.
+    /// The version that a range selects: a complete version without a request, otherwise the newest tag. A
+    /// version of a directory changes with its content, so there it is always looked up.
     pub(crate) async fn select(&self, cx: &HelmCharts, range: &str) -> Result<String, PullError> {
-        if is_complete(range) {
+        let remote = self.remote(cx)?;
+        if is_complete(range) && !remote.is_local() {
             return Ok(range.to_owned());
         }
-        let remote = self.remote(cx)?;
         let tags = without_worker(remote.tags()).await;
         let name = self.repository.path();
         let name = name.rsplit('/').next().unwrap_or_default();

@@ -96,10 +96,13 @@ fn holds(object: &HelmRelease) -> BTreeSet<ObjectId> {
 
 fn status_seen(status: &HelmReleaseStatus) -> StatusSeen {
     let ready = condition(&status.conditions, ConditionType::Ready);
+    // the version of a chart in an OCI artifact is not the revision of that
+    let digest = status.last_attempted_revision_digest.clone();
+    let revision = digest.or_else(|| status.last_attempted_revision.clone());
     StatusSeen {
         observed_generation: status.observed_generation,
-        attempted: status.last_attempted_revision.clone(),
-        applied: status.last_attempted_revision.clone(),
+        attempted: revision.clone(),
+        applied: revision,
         ready: ready.map(|ready| ReadySeen {
             is_true: ready.status == "True",
             is_false: ready.status == "False",

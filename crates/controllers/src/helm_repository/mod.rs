@@ -107,6 +107,10 @@ impl Controller for HelmRepositories {
         if declared.deleting || declared.is_static {
             return Ok(Seen::Unobserved(Box::new(run.status())));
         }
+        let place = declared.home.as_ref().ok();
+        let place = place.and_then(|home| self.kit.charts.substitute(home));
+        let object = ObjectRef::of(ABOUT.kind, &declared.key);
+        self.kit.watches.follow_files(object, place).await;
         let status = run.status();
         let known = run.memory.known.take();
         let (observed, known) = match status.artifact.is_none() {
@@ -192,6 +196,7 @@ impl Controller for HelmRepositories {
     }
 
     async fn forget(&self, key: &Key, _memory: Memory, why: Absence) {
+        self.kit.watches.leave(&ObjectRef::of(ABOUT.kind, key));
         let place = Place::new(ABOUT.kind, &key.namespace, &key.name);
         let exists = self.repositories.get(key).is_some();
         if let (Absence::Deleted, true, false, Ok(place)) = (why, self.repositories.is_ready(), exists, place)
@@ -225,6 +230,10 @@ impl Reconcilable for HelmRepository {
 
     fn is_suspended(&self) -> bool {
         self.spec.suspend
+    }
+
+    fn is_static(&self) -> bool {
+        !HelmRepositories::is_finalized(self)
     }
 
     fn revision(&self) -> Option<&str> {

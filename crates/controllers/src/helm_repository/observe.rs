@@ -13,7 +13,7 @@ use crate::kit::controller::Retry;
 use crate::kit::read::chain;
 use crate::kit::services::Kit;
 use crate::kit::time_limit::TimeLimit;
-use crate::sources::charts::{access, index_url};
+use crate::sources::charts::index_url;
 use crate::sources::failure::Failure;
 use crate::sources::http::{Answer, Get, HttpError};
 use crate::sources::store::{Form, is_stored};
@@ -60,7 +60,10 @@ async fn index(
     })?;
     let namespace = &declared.key.namespace;
     let url = index_url(&home);
-    let access = access(&kit.client, namespace, &declared.access).await;
+    let charts = &kit.charts;
+    let access = charts
+        .access(&kit.client, namespace, home, &declared.access)
+        .await;
     let access = access.map_err(|error| Failure {
         condition: Some(ConditionType::FetchFailed),
         reason: Reason::AuthenticationFailed,
@@ -70,17 +73,16 @@ async fn index(
             false => Retry::Backoff,
         },
     })?;
-    let access = access.at(home, &declared.access);
     let limit = TimeLimit::of(declared.timeout, kit.settings.timeout_max);
     let get = Get {
         namespace,
         url: url.as_str(),
         access: &access,
         known: known.as_ref().map(|known| &known.validators),
-        bytes_max: kit.charts.settings.index_bytes_max,
+        bytes_max: charts.settings.index_bytes_max,
         limit,
     };
-    let (bytes, validators) = match kit.charts.http.get(get).await.map_err(|error| failed(&error))? {
+    let (bytes, validators) = match charts.get(get).await.map_err(|error| failed(&error))? {
         Answer::NotModified => return Ok((Index::Unchanged, known)),
         Answer::Body { bytes, validators } => (bytes, validators),
     };

@@ -201,6 +201,11 @@ pub trait Reconcilable:
         false
     }
 
+    /// Whether nothing is done for it, so that it never gets conditions: others only read its spec.
+    fn is_static(&self) -> bool {
+        false
+    }
+
     /// The current revision, for lists; `None` for kinds without revisions.
     fn revision(&self) -> Option<&str> {
         None

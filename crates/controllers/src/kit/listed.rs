@@ -15,6 +15,9 @@ pub trait Listed: Send + Sync {
     /// Whether it is suspended.
     fn is_suspended(&self) -> bool;
 
+    /// Whether nothing is done for it, so that it never gets conditions.
+    fn is_static(&self) -> bool;
+
     /// `status.conditions`, and their `status.observedGeneration`.
     fn observed(&self) -> (&[Condition], Option<i64>);
 
@@ -35,6 +38,10 @@ impl<K: Reconcilable> Listed for K {
 
     fn is_suspended(&self) -> bool {
         Reconcilable::is_suspended(self)
+    }
+
+    fn is_static(&self) -> bool {
+        Reconcilable::is_static(self)
     }
 
     fn observed(&self) -> (&[Condition], Option<i64>) {

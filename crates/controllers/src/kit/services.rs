@@ -21,7 +21,7 @@ use equate_apply::rules::OwnerRules;
 use equate_bucket::Stores;
 use equate_egress::Egress;
 use equate_git::Mirrors;
-use equate_registry::Registries;
+use equate_registry::{ReadImages, Registries};
 use equate_source::Storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
@@ -51,7 +51,8 @@ use crate::sources::artifacts::{self, Artifacts};
 use crate::sources::charts::{ChartRepositories, HelmSettings};
 use crate::sources::http::Http;
 use crate::sources::readers::SourceReaders;
-use crate::sources::{OnEvent, Publishes, SourceEvent, Sources};
+use crate::sources::watches::Watches;
+use crate::sources::{OnEvent, Publishes, SourceEvent, Sources, local};
 use crate::targets::remote::RemoteClusters;
 use crate::targets::target::{Access, TargetCluster};
 use crate::{ObjectRef, OwnLoop, Policy, Shards};
@@ -109,6 +110,8 @@ pub struct Kit {
     pub(crate) registries: Registries,
     /// Stores of buckets.
     pub(crate) buckets: Stores,
+    /// Watches directories that stand for sources.
+    pub(crate) watches: Watches,
     pub(crate) tally: Tally,
     pub(crate) sources: Sources,
     on_source_change: OnEvent,
@@ -257,21 +260,25 @@ impl Kit {
                 waker.wake_all(readers.map(|reader| (reader, Reason::Source)));
             })
         };
+        let helm = configured::<HelmSettings>(&configuration);
         let charts = ChartRepositories::new(
             Http::new(settings.egress.clone()),
-            configured::<HelmSettings>(&configuration),
+            helm.clone(),
             storage.clone(),
             processors.clone(),
         );
         let sources = Sources::new(&client, pace, &on_source_change);
         let buckets = Stores::new(settings.egress.clone(), equate_bucket::Limits::default());
-        let registries = Registries::new(settings.egress.clone(), equate_registry::Limits::default());
+        let images: ReadImages = Arc::new(move |place| Ok(local::images(place, &helm)?));
+        let limits = equate_registry::Limits::default();
+        let registries = Registries::reading(settings.egress.clone(), limits, images);
         Ok(Kit {
             cluster: Cluster::new(client.clone()),
             objects,
             client,
             storage,
             recorder,
+            watches: Watches::new(waker.clone()),
             waker,
             settings,
             git,

@@ -31,6 +31,9 @@ pub(super) async fn access(
     let namespace = &declared.key.namespace;
     let mut access = Access::new(namespace, cx.limit(declared).time);
     access.insecure = declared.insecure;
+    if cx.registries.substitute(repository).is_some() {
+        return Ok(access);
+    }
     let config = docker_config(cx, declared).await?;
     let Some(config) = config else {
         if let Some(field) = declared.cloud {

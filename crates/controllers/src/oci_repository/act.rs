@@ -7,7 +7,7 @@ use std::io::Seek as _;
 use std::sync::Arc;
 
 use equate_registry::oci_spec::image::Descriptor;
-use equate_registry::{Image, Remote, Version};
+use equate_registry::{Image, Remote, STAND_IN_LAYER, Version};
 use equate_source::{Blob, Ignore, Limits, Stored, Tree};
 
 use super::Context;
@@ -160,13 +160,13 @@ fn select<'a>(declared: &Declared, image: &'a Image) -> Result<&'a Descriptor, F
     let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
         return Ok(first);
     };
-    let mut all = layers.iter();
-    all.find(|layer| layer.media_type().as_ref() == wanted)
-        .ok_or_else(|| {
-            failure::layer(format!(
-                "failed to find layer with media type '{wanted}' in artifact"
-            ))
-        })
+    let mut all = layers.iter().map(|layer| (layer, layer.media_type().as_ref()));
+    let found = all.find(|(_, own)| *own == wanted || *own == STAND_IN_LAYER);
+    found.map(|(layer, _)| layer).ok_or_else(|| {
+        failure::layer(format!(
+            "failed to find layer with media type '{wanted}' in artifact"
+        ))
+    })
 }
 
 fn store(cx: &Context, declared: &Declared, revision: &str, mut layer: File) -> Result<Stored, Failure> {

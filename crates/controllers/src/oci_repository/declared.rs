@@ -166,20 +166,18 @@ fn unsupported(spec: &OciRepositorySpec) -> Option<&'static str> {
         insecure: _,
         interval: _,
         layer_selector: _,
-        // counts only where no Secret has credentials
+        // counts only where no Secret has credentials, and no directory stands for the registry
         provider: _,
         proxy_secret_ref: _,
         reference: _,
-        secret_ref,
-        service_account_name,
+        secret_ref: _,
+        service_account_name: _,
         suspend: _,
         timeout: _,
         url: _,
         verify,
     } = spec;
     let required = verify.as_ref().map(Required::from);
-    if required.is_some_and(|required| required.needs_public_root()) {
-        return Some("spec.verify without secretRef and without trustedRootSecretRef");
-    }
-    cloud(spec).filter(|_| secret_ref.is_none() && service_account_name.is_none())
+    let is_public = required.is_some_and(|required| required.needs_public_root());
+    is_public.then_some("spec.verify without secretRef and without trustedRootSecretRef")
 }

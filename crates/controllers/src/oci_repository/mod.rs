@@ -110,6 +110,10 @@ impl Controller for OciRepositories {
         if declared.deleting || declared.refused().is_some() {
             return Ok(Seen::Unobserved);
         }
+        let place = declared.repository.as_ref().ok();
+        let place = place.and_then(|repository| self.cx.registries.substitute(repository));
+        let object = ObjectRef::of(ABOUT.kind, &declared.key);
+        self.kit.watches.follow_files(object, place).await;
         let work = Box::pin(observe::observe(
             Arc::clone(&self.cx),
             Arc::clone(declared),
@@ -200,6 +204,7 @@ impl Controller for OciRepositories {
     /// Removes the artifacts of an object that was deleted without our finalizer. Artifacts of another
     /// process's object stay until it is deleted: they may be in use.
     async fn forget(&self, key: &Key, (): (), why: Absence) {
+        self.kit.watches.leave(&ObjectRef::of(ABOUT.kind, key));
         let place = Place::new(ABOUT.kind, &key.namespace, &key.name);
         if let (Absence::Deleted, true, Ok(place)) = (why, self.cx.repositories.is_ready(), place)
             && let Err(error) = store::remove(&self.cx.storage, place).await

@@ -15,6 +15,8 @@ use crate::kit::queue::without_worker;
 use crate::sources::failure::Failure;
 use crate::sources::store::{Form, is_stored};
 
+const LATEST: &str = "latest";
+
 /// Observes the store, then the registry.
 pub(super) async fn observe(
     cx: Arc<Context>,
@@ -97,6 +99,10 @@ async fn newest(
 ) -> Result<Version, Failure> {
     let all = remote.tags().await;
     let all = all.map_err(|error| failure::list(&declared.url, &error, cx.limit(declared)))?;
+    if remote.is_local() && all == [LATEST] {
+        // a directory without versions stands for all of them
+        return Ok(Version::Tag(LATEST.to_owned()));
+    }
     let selector = declared.selector.as_ref();
     let media_type = selector.and_then(|selector| selector.media_type.as_deref());
     let is_chart = media_type == Some(tags::CHART_LAYER);

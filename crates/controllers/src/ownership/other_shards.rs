@@ -14,7 +14,7 @@ pub struct StatusSeen {
     pub observed_generation: Option<i64>,
     /// `status.lastAttemptedRevision`.
     pub attempted: Option<String>,
-    /// `status.lastAppliedRevision`.
+    /// `status.lastAppliedRevision`, or the digest of an OCI artifact.
     pub applied: Option<String>,
     /// The condition `Ready`.
     pub ready: Option<ReadySeen>,
@@ -37,6 +37,14 @@ pub struct ReadySeen {
     pub observed_generation: Option<i64>,
 }
 
+/// Whether a status is at a revision. That of a release of an OCI artifact has its digest alone.
+pub(crate) fn is_at(known: Option<&str>, revision: &str) -> bool {
+    known.is_some_and(|known| {
+        let tag = revision.strip_suffix(known);
+        tag.is_some_and(|tag| tag.is_empty() || tag.ends_with('@'))
+    })
+}
+
 /// Whether its inventory has all that it wants of this revision. An owner that is being deleted or
 /// suspended will want nothing else.
 pub(crate) fn is_settled(declaration: &Declaration, revision: &str) -> bool {
@@ -45,7 +53,7 @@ pub(crate) fn is_settled(declaration: &Declaration, revision: &str) -> bool {
     }
     let status = &declaration.status;
     let generation = Some(declaration.generation);
-    let is = |known: &Option<String>| known.as_deref() == Some(revision);
+    let is = |known: &Option<String>| is_at(known.as_deref(), revision);
     if is(&status.applied) && status.observed_generation == generation {
         return true;
     }

@@ -6,7 +6,7 @@
 
 use equate_manifest::go::version::{Constraint, Version as SemVer};
 use equate_registry::tags::CHART_LAYER;
-use equate_registry::{Error, NameError, Remote, Version};
+use equate_registry::{Error, NameError, Remote, STAND_IN_LAYER, Version};
 
 /// Charts of Helm before 3.7.
 const OLDER_LAYER: &str = "application/tar+gzip";
@@ -31,6 +31,9 @@ pub(crate) async fn packed(
     let layers = image.manifest.layers();
     let of = |kind: &str| layers.iter().find(|layer| layer.media_type().as_ref() == kind);
     Ok(match of(CHART_LAYER).or_else(|| of(OLDER_LAYER)) {
+        None if of(STAND_IN_LAYER).is_some() => {
+            Err("the directory that stands for it is no chart, and has none of this name".to_owned())
+        }
         None => Err(format!(
             "manifest does not contain a layer with mediatype {CHART_LAYER}"
         )),

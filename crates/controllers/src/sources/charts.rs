@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use equate_api::source::{HelmRepository, HelmRepositorySpec};
+use equate_egress::Substitute;
 use equate_helm::repository::catalog::Catalog;
 use equate_helm::repository::index::{IndexError, IndexLimits};
 use equate_source::{Publisher, Storage};
@@ -18,7 +19,8 @@ use reqwest::Url;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::http::{Access, Certificates, Http, Login, address};
+use super::http::{Access, Answer, Certificates, Get, Http, HttpError, Login, Validators, address, shown};
+use super::local::repository_file;
 use super::publisher;
 use super::secrets::{SecretData, SecretReadError, read_secret, value};
 use crate::kit::processors::Processors;
@@ -84,7 +86,7 @@ pub(crate) enum CatalogError {
 
 /// The services for chart repositories that the controllers of a process share.
 pub(crate) struct ChartRepositories {
-    pub(crate) http: Http,
+    http: Http,
     pub(crate) settings: HelmSettings,
     storage: Storage,
     processors: Processors,
@@ -121,6 +123,54 @@ impl ChartRepositories {
             processors,
             indexes: Mutex::default(),
         }
+    }
+
+    /// The directory that stands for a repository, which then needs no credentials.
+    pub(crate) fn substitute(&self, home: &Url) -> Option<Substitute> {
+        self.http.egress().substitutes().find(home.as_str())
+    }
+
+    /// Gets a file of a repository: from the directory that stands for it, or from a host.
+    pub(crate) async fn get(&self, get: Get<'_>) -> Result<Answer, HttpError> {
+        let home = &get.access.home;
+        let Some(place) = self.substitute(home) else {
+            return self.http.get(get).await;
+        };
+        let (home, url, settings) = (home.clone(), address(get.url)?, self.settings.clone());
+        let (directory, name) = (place.path(), shown(&url));
+        let reading = self.processors.run(get.namespace, move || {
+            repository_file(&place, &home, &url, get.bytes_max, &settings)
+        });
+        let read = reading.done().await.map_err(|_| HttpError::Aborted)?;
+        let bytes = read.map_err(|source| HttpError::Directory {
+            url: name,
+            directory,
+            source: Box::new(source),
+        })?;
+        Ok(Answer::Body {
+            bytes,
+            validators: Validators::default(),
+        })
+    }
+
+    /// How the files of a repository are got, with the credentials of its Secrets.
+    pub(crate) async fn access(
+        &self,
+        client: &Client,
+        namespace: &str,
+        home: Url,
+        spec: &AccessSpec,
+    ) -> Result<Access, AccessError> {
+        let proof = match self.substitute(&home) {
+            Some(_) => Proof::default(),
+            None => access(client, namespace, spec).await?,
+        };
+        Ok(Access {
+            home,
+            login: proof.login,
+            passes_login: spec.passes_login,
+            certificates: proof.certificates,
+        })
     }
 
     /// The parsed index of a repository's artifact, from memory or from the store.
@@ -319,18 +369,6 @@ pub(crate) async fn access(
         login,
         certificates: certificates.unwrap_or_default(),
     })
-}
-
-impl Proof {
-    /// How the files of a repository are fetched.
-    pub(crate) fn at(self, home: Url, spec: &AccessSpec) -> Access {
-        Access {
-            home,
-            login: self.login,
-            passes_login: spec.passes_login,
-            certificates: self.certificates,
-        }
-    }
 }
 
 /// `None` if they are missing or incomplete.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
+use super::local::LocalError;
 use crate::kit::queue::without_worker;
 use crate::kit::time_limit::TimeLimit;
 
@@ -168,6 +170,15 @@ pub(crate) enum HttpError {
     Login,
     #[error("cannot use the certificates")]
     Certificates(#[source] reqwest::Error),
+    #[error("cannot get {url} from {}, which stands for its repository", directory.display())]
+    Directory {
+        url: String,
+        directory: PathBuf,
+        #[source]
+        source: Box<LocalError>,
+    },
+    #[error("internal error; see the controller's log")]
+    Aborted,
 }
 
 impl HttpError {
@@ -219,6 +230,10 @@ impl Http {
             egress,
             clients: Mutex::default(),
         }
+    }
+
+    pub(crate) fn egress(&self) -> &Egress {
+        &self.egress
     }
 
     /// Gets a URL, without a worker meanwhile.

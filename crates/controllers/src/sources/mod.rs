@@ -11,12 +11,16 @@ pub(crate) mod charts;
 pub(crate) mod draft;
 pub(crate) mod failure;
 pub(crate) mod http;
+pub(crate) mod local;
+#[cfg(test)]
+mod local_tests;
 pub(crate) mod readers;
 pub(crate) mod secrets;
 pub(crate) mod signatures;
 pub(crate) mod store;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod watches;
 
 use std::collections::BTreeMap;
 use std::fmt;

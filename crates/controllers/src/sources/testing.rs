@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use equate_api::meta::{Condition, ConditionType, condition};
 use equate_api::source::{Artifact, GitRepository, HelmChart, HelmRepository};
+use equate_egress::Egress;
 use equate_git::{Limits, Mirrors};
 use equate_helm::chart::File;
 use equate_helm::package::Package;
@@ -157,6 +158,16 @@ impl Session {
         more: &[CustomResourceDefinition],
         controllers: &[&str],
     ) -> Session {
+        Self::standing_in(settings, Egress::default(), more, controllers).await
+    }
+
+    /// The same, and directories stand for hosts.
+    pub(crate) async fn standing_in(
+        settings: HelmSettings,
+        egress: Egress,
+        more: &[CustomResourceDefinition],
+        controllers: &[&str],
+    ) -> Session {
         let cluster = EmbeddedCluster::builder().build().await.unwrap();
         let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
         let own = [GitRepository::crd(), HelmRepository::crd(), HelmChart::crd()];
@@ -181,6 +192,7 @@ impl Session {
             .controllers(all().only(controllers))
             .mirrors(mirrors)
             .storage(storage)
+            .egress(egress)
             .jitter(Jitter::none())
             .configure(settings)
             .start()

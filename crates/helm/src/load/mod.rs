@@ -43,10 +43,7 @@ impl Chart {
     /// # Errors
     /// Unreadable files, limits, and an invalid chart.
     pub fn from_directory(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
-        let mut budget = Budget::new(limits);
-        let (chart_yaml, files) = directory::files(path, &mut budget)?;
-        decode::version(&chart_yaml, limits)?;
-        assemble::chart(files, &mut budget, 1)
+        directory_parts(path, limits).map(|(chart, _)| chart)
     }
 
     /// Loads a chart directory or archive.
@@ -54,26 +51,7 @@ impl Chart {
     /// # Errors
     /// Those of [`Chart::from_archive`] and [`Chart::from_directory`].
     pub fn from_path(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
-        let shown = path.display().to_string();
-        let read = |source| LoadError::Read {
-            path: shown.clone(),
-            source,
-        };
-        if std::fs::metadata(path).map_err(read)?.is_dir() {
-            return Self::from_directory(path, limits);
-        }
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(path).map_err(read)?;
-        file.take(limits.archive_bytes_max.saturating_add(1))
-            .read_to_end(&mut bytes)
-            .map_err(read)?;
-        if bytes.len() as u64 > limits.archive_bytes_max {
-            return Err(LimitExceeded::ArchiveBytes(limits.archive_bytes_max).into());
-        }
-        if !bytes.starts_with(&[0x1f, 0x8b, 8]) {
-            return Err(LoadError::NotArchive { path: shown });
-        }
-        Self::from_archive(&bytes, limits)
+        path_parts(path, limits).map(|(chart, _)| chart)
     }
 
     /// Makes a chart of an untrusted tree's files, applying its `.helmignore`.
@@ -93,6 +71,38 @@ impl Chart {
         let files = counted(files, &mut budget)?;
         assemble::chart(files, &mut budget, 1)
     }
+}
+
+/// A chart's directory or archive, and its files.
+pub(crate) fn path_parts(path: &Path, limits: &Limits) -> Result<(Chart, Vec<File>), LoadError> {
+    let shown = path.display().to_string();
+    let read = |source| LoadError::Read {
+        path: shown.clone(),
+        source,
+    };
+    if std::fs::metadata(path).map_err(read)?.is_dir() {
+        return directory_parts(path, limits);
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(read)?;
+    file.take(limits.archive_bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(read)?;
+    if bytes.len() as u64 > limits.archive_bytes_max {
+        return Err(LimitExceeded::ArchiveBytes(limits.archive_bytes_max).into());
+    }
+    if !bytes.starts_with(&[0x1f, 0x8b, 8]) {
+        return Err(LoadError::NotArchive { path: shown });
+    }
+    archive_parts(&bytes, limits)
+}
+
+fn directory_parts(path: &Path, limits: &Limits) -> Result<(Chart, Vec<File>), LoadError> {
+    let mut budget = Budget::new(limits);
+    let (chart_yaml, files) = directory::files(path, &mut budget)?;
+    decode::version(&chart_yaml, limits)?;
+    let chart = assemble::chart(files.clone(), &mut budget, 1)?;
+    Ok((chart, files))
 }
 
 /// A packed chart, and its files.
