@@ -15,7 +15,7 @@ use crate::kit::read::chain;
 use crate::kit::wake::Reason;
 use crate::kit::waker::Waker;
 
-/// What a change is.
+/// A kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watched {
     /// A moved ref of a repository.
