@@ -374,10 +374,11 @@ fn created(meta: &ObjectMeta) -> Option<Timestamp> {
     meta.creation_timestamp.as_ref().map(|time| time.0)
 }
 
-/// Shortens `main@sha1:5c1f2ab0...` to `main@5c1f2ab`.
+/// Shortens `main@sha1:5c1f2ab0...` to `main@5c1f2ab`. Versions of charts stay as they are.
 pub(crate) fn short_revision(revision: &str) -> String {
     let (name, digest) = match revision.rsplit_once('@') {
         Some((name, digest)) => (Some(name), digest),
+        None if !revision.contains(':') => return revision.to_owned(),
         None => (None, revision),
     };
     let hex = digest.split_once(':').map_or(digest, |(_, hex)| hex);
@@ -546,6 +547,7 @@ mod tests {
             ("sha1:5c1f2ab0d7", "5c1f2ab"),
             ("refs/pull/1/head@sha1:5c1f2ab0d7", "refs/pull/1/head@5c1f2ab"),
             ("main@sha1:5c", "main@5c"),
+            ("1.18.2+af77ab038174", "1.18.2+af77ab038174"),
             ("", ""),
         ] {
             assert_eq!(short_revision(revision), expected);

@@ -126,9 +126,18 @@ impl Shell {
         Outcome {
             code: output.status.code(),
             stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
+            stderr: in_order(&text(&output.stderr)),
         }
     }
+}
+
+/// `kubectl set env --from` names the keys that it renames in no order.
+fn in_order(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    if lines.iter().any(|line| line.starts_with("Warning: key ")) {
+        lines.sort_unstable();
+    }
+    lines.join("\n")
 }
 
 /// Masks values that differ between servers. Column widths depend on values, so runs of spaces count as
