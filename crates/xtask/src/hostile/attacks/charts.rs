@@ -239,9 +239,12 @@ fn releases() -> Vec<Attack> {
         }),
         attack("releases: many objects", |ground| {
             Box::pin(async move {
-                let template = "{{ range until 5000 }}\n---\napiVersion: v1\nkind: ConfigMap\n\
-                                metadata:\n  name: a-{{ . }}\n{{ end }}";
-                let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", template)])?;
+                let template = format!(
+                    "{{{{ range until {} }}}}\n---\napiVersion: v1\nkind: ConfigMap\n\
+                     metadata:\n  name: a-{{{{ . }}}}\n{{{{ end }}}}",
+                    ground.pick(2000, 5000)
+                );
+                let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", &template)])?;
                 release_all(ground, chart, json!({})).await
             })
         }),
