@@ -8,6 +8,7 @@ use equate_api::kustomize::KustomizationStatus;
 use equate_kustomize::Tree;
 use equate_release::config::Config;
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ pub(super) struct Applied {
 /// `since`.
 ///
 /// # Errors
-/// No cluster can be read; the reason.
+/// No cluster can be read, or the status has another form; the reason.
 pub(super) async fn of_service(
     clusters: &Clusters<'_>,
     tree: &dyn Tree,
@@ -31,12 +32,16 @@ pub(super) async fn of_service(
 ) -> Result<Applied, String> {
     let reader = clusters.reader(config, environment).await?;
     let found = wait::kustomization(&reader, tree, config, (environment, service)).await?;
-    Ok(found.map_or_else(Applied::default, |value| read(&value, since, commits)))
+    found.map_or_else(|| Ok(Applied::default()), |value| read(&value, since, commits))
 }
 
-fn read(kustomization: &Value, since: Timestamp, commits: &BTreeSet<&str>) -> Applied {
-    let status = kustomization.get("status").cloned().unwrap_or_default();
-    let status: KustomizationStatus = serde_json::from_value(status).unwrap_or_default();
+fn read(kustomization: &Value, since: Timestamp, commits: &BTreeSet<&str>) -> Result<Applied, String> {
+    // a new Kustomization has no status
+    let Some(status) = kustomization.get("status") else {
+        return Ok(Applied::default());
+    };
+    let status = KustomizationStatus::deserialize(status);
+    let status = status.map_err(|error| format!("cannot read the status of the Kustomization: {error}"))?;
     let spec = kustomization.get("spec");
     let waits = spec.and_then(|spec| spec.get("wait")).and_then(Value::as_bool);
     let checks = spec
@@ -68,7 +73,7 @@ fn read(kustomization: &Value, since: Timestamp, commits: &BTreeSet<&str>) -> Ap
             _ => {}
         }
     }
-    found
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -115,7 +120,7 @@ mod tests {
         let seen = |spec: Value| {
             let kustomization = json!({"spec": spec, "status": {"history": history}});
             let since = "2026-11-25T12:00:00Z".parse().unwrap();
-            read(&kustomization, since, &BTreeSet::from(["c2", "c3"]))
+            read(&kustomization, since, &BTreeSet::from(["c2", "c3"])).unwrap()
         };
         let applied = "2026-11-25T12:01:00Z".parse().ok();
         let healthy = "2026-11-25T12:05:00Z".parse().ok();
