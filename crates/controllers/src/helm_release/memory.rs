@@ -10,7 +10,7 @@ use equate_helm::release::Release;
 
 use super::act::operation::Operation;
 use super::decide::seen::{Chart, Drift};
-use super::declared::Class;
+use super::declared::{Class, Declared};
 use super::storage::Stored;
 use super::values::Composed;
 use crate::dependencies::ready::ReadyExpressions;
@@ -33,10 +33,40 @@ pub(crate) struct Memory {
     pub(crate) definitions: Option<Definitions>,
     /// The classes of actions that the present attempt has run.
     pub(crate) attempted: BTreeSet<Class>,
+    /// The next attempt of the retry strategy.
+    pub(crate) retry: Option<NextAttempt>,
     /// The fields of the release's objects in the cluster, as they were found or made.
     pub(crate) expected: HashMap<ObjectId, Digest>,
     pub(crate) ready_expressions: Option<Arc<ReadyExpressions>>,
     pub(crate) this_run: ThisRun,
+}
+
+/// When the same inputs are tried again.
+#[derive(Debug, Clone)]
+pub(crate) struct NextAttempt {
+    pub(crate) at: tokio::time::Instant,
+    pub(crate) inputs: AttemptInputs,
+}
+
+/// The inputs of an attempt: with others, or by request, the next one begins at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AttemptInputs {
+    generation: i64,
+    requested_at: Option<String>,
+    /// The digest of the chart's artifact.
+    artifact: Option<String>,
+    config_digest: Option<String>,
+}
+
+impl Memory {
+    pub(crate) fn attempt_inputs(&self, declared: &Declared) -> AttemptInputs {
+        AttemptInputs {
+            generation: declared.generation,
+            requested_at: declared.requested_at.clone(),
+            artifact: self.chart.as_ref().map(|chart| chart.artifact.clone()),
+            config_digest: self.values.as_ref().map(|values| values.digest.clone()),
+        }
+    }
 }
 
 /// The knowledge of one run only.

@@ -95,7 +95,7 @@ fn action(step: &Step, seen: &Seen) -> String {
         Step::Release => "remove the finalizer",
         Step::ApplyChart => "apply the HelmChart",
         Step::DeleteChart => "delete the HelmChart",
-        Step::Await | Step::Wait(_) => "wait",
+        Step::Await | Step::Wait(_) | Step::Rest(_) => "wait",
         Step::Stall(..) => "nothing until the spec changes",
         Step::Fail(_) | Step::TryAgain(Again::Soon | Again::Interval) => "try again",
         Step::ReportDrift => "report the drift",
@@ -156,6 +156,7 @@ impl Observer<'_> {
             storage: Storage::NotLooked,
             operation: None,
             attempted: BTreeSet::new(),
+            retry_in: None,
             drift: Vec::new(),
         };
         if declared.deleting || seen.problem.is_some() || matches!(seen.source, Source::Denied(_)) {

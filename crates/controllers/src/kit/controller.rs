@@ -299,6 +299,8 @@ pub enum Next {
     Interval,
     /// After this time, for this reason.
     After(Duration, Reason),
+    /// The same, in the middle of an attempt: earlier failures still count for the next backoff.
+    Pause(Duration, Reason),
     /// The run failed: after the backoff.
     Backoff,
     /// The run failed: after the backoff, but no later than this.

@@ -318,6 +318,7 @@ impl<C: Controller> Runner<C> {
             Next::Await => Requeue::Wait,
             Next::Interval => Requeue::After(self.kit.spread(interval), Reason::Interval),
             Next::After(delay, reason) => Requeue::After(delay, reason),
+            Next::Pause(delay, reason) => Requeue::Pause(delay, reason),
             Next::Backoff => Requeue::Backoff,
             Next::BackoffWithin(delay) => Requeue::BackoffWithin(delay),
         }

@@ -31,7 +31,7 @@ use self::prepare::Prepared;
 use super::decide::seen::{Basis, Seen, Source, Values};
 use super::decide::{Again, Obstacle, Plan, Step, is_requested};
 use super::declared::{Action, Declared};
-use super::memory::ThisRun;
+use super::memory::{NextAttempt, ThisRun};
 use super::report::Done;
 use super::status::{Draft, clear_failures, full_name, latest};
 use super::{HelmReleases, Run, declaration, object_ref};
@@ -78,6 +78,7 @@ fn is_about_release(step: &Step) -> bool {
         | Step::ApplyChart
         | Step::DeleteChart
         | Step::Await
+        | Step::Rest(_)
         | Step::Wait(_)
         | Step::Stall(..)
         | Step::Fail(_)
@@ -142,7 +143,8 @@ async fn step(
         Step::Fail(obstacle) => Ok(fail(draft, &obstacle)),
         Step::Settle => Ok(settle(cx, run, declared, draft).await),
         Step::ReportDrift => Ok(report_drift(declared, seen, draft)),
-        Step::TryAgain(again) => Ok(try_again(run, draft, again, Vec::new())),
+        Step::TryAgain(again) => Ok(try_again(run, declared, draft, again, Vec::new())),
+        Step::Rest(left) => Ok(Acted::Unreported(Next::Pause(left, Reason::Retry))),
         Step::Exhausted(reason, message) => Ok(exhausted(run, draft, reason, &message, Vec::new())),
         Step::Continue => match (run.memory.operation.take(), run.memory.access.clone()) {
             (Some(operation), Some(access)) => work(cx, run, declared, operation, &access).await,
@@ -312,13 +314,23 @@ fn drift_message(status: &HelmReleaseStatus, seen: &Seen) -> String {
 }
 
 /// The attempt is over without success.
-fn try_again(run: &mut Run<'_>, mut draft: Draft, again: Again, notices: Vec<Notice>) -> Acted<Done> {
+fn try_again(
+    run: &mut Run<'_>,
+    declared: &Declared,
+    mut draft: Draft,
+    again: Again,
+    notices: Vec<Notice>,
+) -> Acted<Done> {
     run.memory.attempted.clear();
     let next = match again {
         Again::After(interval) => {
             let shown = equate_api::meta::Duration::from(interval);
             draft.reconciling(Why::ProgressingWithRetry, &format!("retrying after {shown}"));
             draft.observed();
+            run.memory.retry = Some(NextAttempt {
+                at: Instant::now() + interval,
+                inputs: run.memory.attempt_inputs(declared),
+            });
             Next::After(interval, Reason::Retry)
         }
         Again::Soon => {
@@ -391,7 +403,7 @@ async fn begin(
     run.write_status(draft.status).await?;
     let began = Instant::now();
     match prepare::prepare(cx, run, declared, action, access).await {
-        Ok(Prepared::Waits(again)) => Ok(Acted::Unreported(Next::After(again, Reason::Deferred))),
+        Ok(Prepared::Waits(again)) => Ok(Acted::Unreported(Next::Pause(again, Reason::Deferred))),
         Ok(Prepared::Ready(operation)) => {
             if matches!(action, Action::Install | Action::Upgrade | Action::Rollback) {
                 let mut draft = Draft::new(run.status(), declared.generation, Timestamp::now());
@@ -500,7 +512,7 @@ async fn work(
             run.memory.operation = Some(operation);
             // never at once: a deadline that has passed is seen in the next run
             let next = next.max(Duration::from_millis(50));
-            return Ok(Acted::Unreported(Next::After(next, Reason::Deadline)));
+            return Ok(Acted::Unreported(Next::Pause(next, Reason::Deadline)));
         }
         Progress::Done if operation.troubles.is_empty() => Ok(()),
         Progress::Done => {

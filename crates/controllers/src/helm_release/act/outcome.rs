@@ -493,8 +493,8 @@ async fn conclude(
         let notices = notice.into_iter().collect();
         return Ok(match after_remediation(declared, &draft.status) {
             Step::Exhausted(reason, message) => exhausted(run, draft, reason, &message, notices),
-            Step::TryAgain(again) => try_again(run, draft, again, notices),
-            _ => try_again(run, draft, Again::Soon, notices),
+            Step::TryAgain(again) => try_again(run, declared, draft, again, notices),
+            _ => try_again(run, declared, draft, Again::Soon, notices),
         });
     }
     write(run, draft, notice).await?;
@@ -605,7 +605,7 @@ pub(super) async fn not_begun(
     }
     run.memory.attempted.clear();
     if let Some(interval) = declared.active_retry(&draft.status) {
-        return Ok(try_again(run, draft, Again::After(interval), notices));
+        return Ok(try_again(run, declared, draft, Again::After(interval), notices));
     }
     Ok(Acted::Done(Done {
         status: draft.status,

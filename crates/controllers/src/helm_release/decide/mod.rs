@@ -16,7 +16,7 @@ use equate_helm::release::Status;
 
 use self::seen::{Access, Basis, Dependencies, OwnChart, Previous, Seen, Source, Storage, Values};
 use self::state::State;
-use super::declared::{Action, Declared};
+use super::declared::{Action, Class, Declared};
 use super::status::latest;
 
 /// The next step of a run, and its reason.
@@ -62,6 +62,8 @@ pub(crate) enum Step {
     Settle,
     /// This attempt ran the action already: try again.
     TryAgain(Again),
+    /// The next attempt of the retry strategy is later.
+    Rest(Duration),
     /// No retries are left.
     Exhausted(Reason, String),
 }
@@ -372,6 +374,9 @@ fn next(declared: &Declared, seen: &Seen, state: &State) -> Plan {
     let reason = state.to_string();
     let because = |why: &str| format!("{why}: {reason}");
     let begin = |action: Action, reason: String| {
+        if let Some(left) = seen.retry_in.filter(|_| !forced && action.class() == Class::Release) {
+            return plan(Step::Rest(left), format!("waits for the next attempt: {reason}"));
+        }
         let mut next = begin(declared, seen, action, reason);
         next.forced = forced;
         next

@@ -1,6 +1,7 @@
 //! The observations of a run.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use equate_api::helm::HelmReleaseStatus;
 use equate_helm::release::Status;
@@ -24,6 +25,8 @@ pub(crate) struct Seen {
     pub(crate) operation: Option<Basis>,
     /// The classes of actions that this attempt has run.
     pub(crate) attempted: BTreeSet<Class>,
+    /// The time until the next attempt of the retry strategy with the same inputs.
+    pub(crate) retry_in: Option<Duration>,
     /// The objects that differ from the release, if that is looked at.
     pub(crate) drift: Vec<Drift>,
 }

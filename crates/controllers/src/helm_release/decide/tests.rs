@@ -1,6 +1,7 @@
 //! The rules of decisions, as tables.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use equate_api::helm::{HelmRelease, HelmReleaseStatus};
 use equate_helm::release::Status;
@@ -99,6 +100,7 @@ fn seen(status: HelmReleaseStatus, storage: Storage) -> Seen {
         storage,
         operation: None,
         attempted: BTreeSet::new(),
+        retry_in: None,
         drift: Vec::new(),
     }
 }
@@ -118,6 +120,7 @@ fn shown(declared: &Declared, seen: &Seen) -> String {
         Step::Exhausted(reason, message) => format!("exhausted {reason}: {message}"),
         Step::TryAgain(Again::After(interval)) => format!("again after {interval:?}"),
         Step::TryAgain(again) => format!("again {again:?}"),
+        Step::Rest(left) => format!("rest {left:?}"),
         other => format!("{other:?}"),
     };
     format!("{step}; {}", plan.reason)
@@ -329,6 +332,26 @@ fn an_attempt_runs_each_class_of_actions_once() {
         &attempted("upgrade", 0),
         &format!("again after 60s; {reason}"),
     );
+}
+
+/// A wake for another reason, like a new condition of the source, is no reason to try earlier.
+#[test]
+fn the_interval_of_the_retry_strategy_holds_for_all_wakes() {
+    let spec = || json!({ "install": { "strategy": { "name": "RetryOnFailure", "retryInterval": "1h" } } });
+    let mut failed = seen(
+        status(json!({ "history": [snapshot(1, "failed")] })),
+        Storage::Last(last(1, "failed")),
+    );
+    failed.retry_in = Some(Duration::from_secs(60));
+    let rests = "rest 60s; waits for the next attempt: retry: release is in a failed state";
+    check(spec(), &failed, rests);
+    let requested = declared(
+        spec(),
+        json!({ "annotations": {
+            "reconcile.fluxcd.io/requestedAt": "1", "reconcile.fluxcd.io/forceAt": "1",
+        } }),
+    );
+    assert_eq!(decide(&requested, &failed).step, Step::Begin(Action::Upgrade));
 }
 
 #[test]

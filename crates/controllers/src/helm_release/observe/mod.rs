@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::Api;
+use tokio::time::Instant;
 
 use super::decide::seen::{Access, Dependencies, OwnChart, Seen, Source, Storage, Values};
 use super::declared::Declared;
@@ -58,6 +59,7 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
             .as_ref()
             .map(|operation| operation.basis.clone()),
         attempted: run.memory.attempted.clone(),
+        retry_in: None,
         drift: Vec::new(),
     };
     if declared.deleting {
@@ -92,6 +94,7 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
     if !matches!(seen.values, Values::Ready(_)) {
         return seen;
     }
+    seen.retry_in = retry_in(run, declared);
     seen.access = connect(cx, run, declared).await;
     if seen.access != Access::Open || seen.operation.is_some() {
         return seen;
@@ -101,6 +104,12 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
         seen.drift = drift::look(cx, run, declared).await;
     }
     seen
+}
+
+fn retry_in(run: &Run<'_>, declared: &Declared) -> Option<Duration> {
+    let retry = run.memory.retry.as_ref()?;
+    let left = retry.at.checked_duration_since(Instant::now())?;
+    (!left.is_zero() && retry.inputs == run.memory.attempt_inputs(declared)).then_some(left)
 }
 
 /// Reads the values, unless those of an earlier run are current.

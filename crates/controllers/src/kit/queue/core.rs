@@ -311,7 +311,7 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         if requeue.is_failure() {
             self.counts.failed += 1;
             entry.failures = entry.failures.saturating_add(1);
-        } else {
+        } else if !matches!(requeue, Requeue::Pause(..)) {
             entry.failures = 0;
         }
         let failures = entry.failures;
@@ -455,7 +455,7 @@ fn next_run(
 ) -> Option<(Duration, Reason)> {
     match requeue {
         Requeue::Wait => None,
-        Requeue::After(delay, reason) => Some((delay, reason)),
+        Requeue::After(delay, reason) | Requeue::Pause(delay, reason) => Some((delay, reason)),
         Requeue::Backoff => Some((backoff.delay(failures, jitter), Reason::Retry)),
         Requeue::BackoffWithin(most) => Some((backoff.delay(failures, jitter).min(most), Reason::Retry)),
     }

@@ -64,6 +64,8 @@ pub enum Requeue {
     Wait,
     /// After this time, for this reason, unless it is woken before.
     After(Duration, Reason),
+    /// The same, in the middle of an attempt: earlier failures still count for the next backoff.
+    Pause(Duration, Reason),
     /// The run failed: after the backoff.
     Backoff,
     /// The run failed: after the backoff, but no later than this.
@@ -74,7 +76,7 @@ impl Requeue {
     /// Whether the run failed.
     pub const fn is_failure(self) -> bool {
         match self {
-            Self::Wait | Self::After(..) => false,
+            Self::Wait | Self::After(..) | Self::Pause(..) => false,
             Self::Backoff | Self::BackoffWithin(_) => true,
         }
     }

@@ -626,6 +626,21 @@ fn failures_survive_a_wake_and_are_counted() {
     assert_eq!(counts.runs_for(Reason::Retry), 0);
 }
 
+/// An operation that waits for readiness and fails is not tried again each time as if it were the first.
+#[test]
+fn a_pause_in_an_attempt_keeps_the_failures_before_it() {
+    let mut core: Core<&str> = Core::new(Backoff::RECONCILE, Jitter::none(), Tenants::default());
+    let now = Instant::now();
+    let pause = Requeue::Pause(Duration::from_secs(1), Reason::Deadline);
+    let after = Requeue::After(Duration::from_secs(1), Reason::Deadline);
+    for (requeue, failures) in [(Requeue::Backoff, 1), (pause, 1), (Requeue::Backoff, 2), (after, 0)] {
+        core.wake("a", Reason::Changed, now);
+        take(&mut core, now);
+        core.finish(&"a", requeue, now);
+        assert_eq!(core.failures(&"a"), failures);
+    }
+}
+
 fn queue(workers: usize) -> Queue<String> {
     Queue::new(Settings {
         workers,

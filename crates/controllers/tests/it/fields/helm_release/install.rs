@@ -375,9 +375,26 @@ async fn spec_install_strategy_name_retry_on_failure() {
 async fn spec_install_strategy_retry_interval() {
     let session = start().await;
     let strategy = |interval: &str| json!({ "name": "RetryOnFailure", "retryInterval": interval });
-    let spec = json!({ "install": { "strategy": strategy("1h") }, "values": { "broken": true } });
+    let metadata = json!({ "labels": { "reconcile.fluxcd.io/watch": "Enabled" } });
+    let data = json!({ "values.yaml": "broken: true\n", "other": "extra: one\n" });
+    let map = manifest("ConfigMap", "values", json!({ "metadata": metadata, "data": data }));
+    session.create(serde_json::from_str(&map).unwrap()).await;
+    let from = |key: &str| json!([{ "kind": "ConfigMap", "name": "values", "valuesKey": key }]);
+    let spec = json!({ "install": { "strategy": strategy("1h") }, "valuesFrom": from("values.yaml") });
     release(&session, "app", spec).await;
     event(&session, "InstallFailed").await;
+    records(&session, &["v1 failed"]).await;
+    // whatever wakes it before its time, with the same inputs, is no reason to try again
+    release(&session, "other", json!({ "valuesFrom": from("other") })).await;
+    let extra = async |value: &str| {
+        let expected = json!(value);
+        session.is("ConfigMap", "other-extra", "/data/value", expected).await;
+    };
+    extra("one").await;
+    session
+        .set("ConfigMap", "values", json!({ "data": { "other": "extra: two\n" } }))
+        .await;
+    extra("two").await;
     records(&session, &["v1 failed"]).await;
     session
         .respec(KIND, "app", json!({ "install": { "strategy": strategy("1s") } }))
