@@ -44,6 +44,6 @@ mod table;
 mod webhooks;
 
 pub use auth::{Identity, Token};
-pub use cluster::{EmbeddedCluster, serve_http};
+pub use cluster::{EmbeddedCluster, Pace, serve_http};
 pub use controllers::{Profile, Simulation};
 pub use random::NoRandomNumbers;

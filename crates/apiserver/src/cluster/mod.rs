@@ -29,7 +29,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use serve::{ServeError, Serving, serve_http};
+pub use serve::{Pace, ServeError, Serving, serve_http};
 
 /// An error while building a cluster.
 #[derive(Debug, thiserror::Error)]

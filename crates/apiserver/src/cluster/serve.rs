@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -33,6 +33,8 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: usize = 4096;
 /// Connections of an address. Clients behind one address are a gateway's, or shards of controllers on one node.
 const PEER_CONNECTIONS_MAX: usize = 512;
+/// Addresses whose pace is known, between two removals of those that may ask at once again.
+const PACED_MAX: usize = 1024;
 /// A client that reads nothing for this long is gone, or wants to hold the connection.
 const WRITE_MAX: Duration = Duration::from_secs(60);
 /// Concurrent requests of one connection, watches included (as kube-apiserver).
@@ -170,9 +172,22 @@ pub(super) async fn serve(
 ///
 /// A head of a request has 30 s, and a client that reads nothing for 60 s is disconnected. There are at most
 /// 4,096 connections: further ones wait. Of one address there are at most 512: further ones
-/// take the place of the oldest without a request.
-pub async fn serve_http(listener: TcpListener, router: Router, stop: CancellationToken) {
-    accept(listener, None, router, Limits::DEFAULT, stop).await;
+/// take the place of the oldest without a request. Requests of one address beyond `pace` wait.
+pub async fn serve_http(listener: TcpListener, router: Router, pace: Pace, stop: CancellationToken) {
+    let limits = Limits {
+        pace: Some(pace),
+        ..Limits::DEFAULT
+    };
+    accept(listener, None, router, limits, stop).await;
+}
+
+/// How fast requests of one address are answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// In a long run.
+    pub per_second: u32,
+    /// At once.
+    pub burst: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -183,6 +198,7 @@ struct Limits {
     write: Duration,
     /// The time for the head of a request.
     head: Duration,
+    pace: Option<Pace>,
 }
 
 impl Limits {
@@ -190,6 +206,7 @@ impl Limits {
         of_peer: PEER_CONNECTIONS_MAX,
         write: WRITE_MAX,
         head: HEAD_MAX,
+        pace: None,
     };
 }
 
@@ -201,6 +218,8 @@ struct Peers(Arc<Mutex<Known>>);
 struct Known {
     connections: HashMap<IpAddr, BTreeMap<u64, Peer>>,
     tickets: u64,
+    /// When an address has used up what it may ask, if it goes on at its pace.
+    paid: HashMap<IpAddr, Instant>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -222,13 +241,7 @@ impl Peers {
     /// Beyond the number, the oldest connection without a request gives way: a probe has the address of its
     /// node, as others may have. `None` if all have sent one.
     fn enter(&self, address: IpAddr, max: usize) -> Option<PeerSlot> {
-        let address = match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let [a, b, c, d, ..] = address.segments();
-                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-            }
-            IpAddr::V4(address) => IpAddr::V4(address),
-        };
+        let address = network(address);
         let mut known = self.lock();
         known.tickets += 1;
         let ticket = known.tickets;
@@ -252,8 +265,41 @@ impl Peers {
         })
     }
 
+    /// The wait before the next request of an address (the generic cell rate algorithm of ATM networks).
+    fn pay(&self, address: IpAddr, pace: Pace, now: Instant) -> Duration {
+        let cost = Duration::from_secs(1) / pace.per_second.max(1);
+        let mut known = self.lock();
+        if known.paid.len() >= PACED_MAX {
+            known.paid.retain(|_, until| *until > now);
+        }
+        let until = known.paid.entry(address).or_insert(now);
+        *until = (*until).max(now) + cost;
+        (*until - now).saturating_sub(cost * pace.burst)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PeerSlot {
+    async fn pay(&self, pace: Option<Pace>) {
+        let Some(pace) = pace else { return };
+        let wait = self.peers.pay(self.address, pace, Instant::now());
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+    }
+}
+
+/// The client of an address: all of a network of 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        IpAddr::V4(address) => IpAddr::V4(address),
     }
 }
 
@@ -334,10 +380,15 @@ async fn accept(
                 let (acceptor, router, stop) = (acceptor.clone(), router.clone(), stop.clone());
                 connections.spawn(async move {
                     let _slot = slot;
-                    let asked = Arc::clone(&own.peer.asked);
+                    let own = Arc::new(own);
+                    let asking = Arc::clone(&own);
                     let router = router.layer(axum::middleware::map_request(move |request: Request| {
-                        asked.store(true, Ordering::Relaxed);
-                        std::future::ready(request)
+                        let asking = Arc::clone(&asking);
+                        async move {
+                            asking.peer.asked.store(true, Ordering::Relaxed);
+                            asking.pay(limits.pace).await;
+                            request
+                        }
                     }));
                     tokio::select! {
                         () = connection(stream, peer, acceptor, router, limits.head) => {}
@@ -535,6 +586,24 @@ mod tests {
             assert_eq!(ask(&mut probe).await, "HTTP/1.1 200");
         }
         stop.cancel();
+    }
+
+    #[test]
+    fn requests_beyond_the_pace_of_an_address_wait() {
+        let (peers, now) = (Peers::default(), Instant::now());
+        let pace = Pace {
+            per_second: 10,
+            burst: 3,
+        };
+        let pay = |address: &str, after: u64| {
+            let now = now + Duration::from_millis(after);
+            peers.pay(address.parse().unwrap(), pace, now).as_millis()
+        };
+        let waits: Vec<u128> = (0..5).map(|_| pay("10.0.0.1", 0)).collect();
+        assert_eq!(waits, [0, 0, 0, 100, 200]);
+        assert_eq!(pay("10.0.0.2", 0), 0, "each address has its own");
+        assert_eq!(pay("10.0.0.1", 300), 0, "the pace goes on while it waits");
+        assert_eq!(pay("10.0.0.1", 300), 100);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use equate_apiserver::Pace;
 use equate_controllers::engine::{Builder, StartError};
 use equate_controllers::kit::lease::{self, Held, LeaseConfig, LeaseConfigError};
 use equate_controllers::kit::notify::{Notifier, NotifyError};
@@ -149,9 +150,9 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
         ..
     } = &args.endpoints;
     let health = vital.run(bind(health_addr.clone(), "probes")).await?;
-    vital_listeners.serve(health, probe.health(), "probes");
+    vital_listeners.serve(health, probe.health(), PROBES);
     let measured = vital.run(bind(metrics_addr.clone(), "metrics")).await?;
-    vital_listeners.serve(measured, probe.metrics(), "metrics");
+    vital_listeners.serve(measured, probe.metrics(), METRICS);
 
     let leases = match configs.is_empty() {
         true => Ok(Leases::default()),
@@ -174,7 +175,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     let address = args.storage.storage_adv_addr.trim();
     let address = advertised(address, &args.storage.storage_addr, artifacts.as_ref());
     let storage = open(&args, &address)?;
-    listeners.serve(artifacts, storage.router(), "artifacts");
+    listeners.serve(artifacts, storage.router(), ARTIFACTS);
     let policy = args.tenancy.policy(&args.scope.namespace, &gates, &address);
     let components = controllers.components().join(",");
     let engine = Engine::builder(client)
@@ -364,6 +365,21 @@ impl Leases {
     }
 }
 
+/// What a listener serves, and how fast it answers one address: a flood takes little of the processors. Waits
+/// are shorter than a probe's timeout, by the number of connections of an address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Port(&'static str, Pace);
+
+pub(super) const PROBES: Port = Port("probes", pace(500, 500));
+/// An answer may have megabytes.
+const METRICS: Port = Port("metrics", pace(10, 50));
+/// A restart of other controllers asks for all artifacts.
+const ARTIFACTS: Port = Port("artifacts", pace(500, 2_000));
+
+const fn pace(per_second: u32, burst: u32) -> Pace {
+    Pace { per_second, burst }
+}
+
 #[derive(Debug)]
 pub(super) struct Listeners {
     stop: CancellationToken,
@@ -381,15 +397,16 @@ impl Listeners {
     }
 
     /// Serves a listener that was bound on the same runtime.
-    pub(super) fn serve(&mut self, listener: Option<TcpListener>, router: Router, what: &'static str) {
+    pub(super) fn serve(&mut self, listener: Option<TcpListener>, router: Router, port: Port) {
         let Some(listener) = listener else { return };
+        let Port(what, pace) = port;
         // the only way to learn the port if port 0 was requested
         match listener.local_addr() {
             Ok(address) => tracing::info!(what, %address, "listening"),
             Err(error) => tracing::warn!(what, %error, "listening on an unknown address"),
         }
         let stopped = self.stop.clone();
-        let serving = async move { equate_apiserver::serve_http(listener, router, stopped).await };
+        let serving = async move { equate_apiserver::serve_http(listener, router, pace, stopped).await };
         self.tasks.spawn_on(serving, &self.runtime);
     }
 

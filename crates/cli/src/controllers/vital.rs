@@ -47,7 +47,7 @@ impl Drop for Vital {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::run::Listeners;
+    use crate::controllers::run::{Listeners, PROBES};
     use axum::Router;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -66,7 +66,7 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let mut listeners = Listeners::on(vital.handle());
             let routes = Router::new().route("/healthz", get(async || "ok"));
-            listeners.serve(Some(listener), routes, "probes");
+            listeners.serve(Some(listener), routes, PROBES);
             let (end, ended) = std::sync::mpsc::channel::<()>();
             let ended = std::sync::Arc::new(std::sync::Mutex::new(ended));
             let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();

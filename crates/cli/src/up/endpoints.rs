@@ -12,6 +12,7 @@
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
+use equate_apiserver::Pace;
 use http::StatusCode;
 use ring::rand::SystemRandom;
 use serde_json::json;
@@ -20,6 +21,12 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+/// Its clients are those of this machine.
+const PACE: Pace = Pace {
+    per_second: 1_000,
+    burst: 10_000,
+};
 
 pub(crate) trait Loop: Send + Sync + 'static {
     fn wake_sources(&self);
@@ -73,7 +80,7 @@ impl Endpoints {
             .with_state(Arc::clone(&engine))
             .route("/hook/{token}", post(hook).with_state((self.token, engine)))
             .merge(artifacts);
-        equate_apiserver::serve_http(self.listener, routes, stop).await;
+        equate_apiserver::serve_http(self.listener, routes, PACE, stop).await;
     }
 }
 

@@ -34,15 +34,15 @@ pub(crate) const DEPLOYMENT: (&str, &str) = (
 pub(crate) async fn start(files: &[(&str, &str)]) -> Session {
     let mut all = vec![CHART, VALUES, MAP];
     all.extend(files);
-    let mut session = Session::start(&all).await;
-    for definition in [HelmChart::crd(), HelmRelease::crd()] {
-        session.define(definition).await;
-    }
-    let releases: Api<HelmRelease> = Api::namespaced(session.client.clone(), &session.home);
-    let list = async || releases.list(&ListParams::default()).await;
-    eventually("HelmReleases are served", DEADLINE, list).await;
-    session.engine(Options::default()).await;
-    session
+    let kinds = vec![HelmChart::crd(), HelmRelease::crd()];
+    Session::with(
+        &all,
+        Options {
+            kinds,
+            ..Options::default()
+        },
+    )
+    .await
 }
 
 fn spec(fields: Value) -> Value {

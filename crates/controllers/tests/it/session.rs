@@ -22,7 +22,7 @@ use equate_controllers::{Engine, OwnLoop, Policy, Shards, Stats};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage};
 use equate_testkit::apiserver::{EmbeddedCluster, Profile, Simulation};
-use equate_testkit::eventually::eventually;
+use equate_testkit::eventually::{established, eventually};
 use equate_testkit::faults::Faults;
 use equate_testkit::git::Repository;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
@@ -30,7 +30,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::NamespaceResourceScope;
-use kube::{Client, Config, CustomResourceExt, Resource};
+use kube::{Client, Config, CustomResourceExt, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -73,6 +73,9 @@ pub(crate) struct Options {
     /// Whether builds have threads of their own: then a paused clock does not wait for them.
     pub(crate) own_threads: bool,
     pub(crate) timeout_max: Option<Duration>,
+    /// More kinds than Kustomization and GitRepository. A kind that is not defined when the engine starts is
+    /// asked for with growing delays.
+    pub(crate) kinds: Vec<CustomResourceDefinition>,
 }
 
 impl Options {
@@ -143,14 +146,18 @@ impl Session {
                 .map(|(path, text)| (*path, Some(*text)))
                 .collect::<Vec<_>>(),
         );
-        session.furnish().await;
+        session.furnish(&options.kinds).await;
         session.engine(options).await;
         session
     }
 
-    async fn furnish(&self) {
-        for definition in [Kustomization::crd(), GitRepository::crd()] {
-            self.define(definition).await;
+    async fn furnish(&self, kinds: &[CustomResourceDefinition]) {
+        let own = [Kustomization::crd(), GitRepository::crd()];
+        for definition in own.iter().chain(kinds) {
+            self.define(definition.clone()).await;
+        }
+        for definition in kinds {
+            established(&self.client, &definition.name_any(), DEADLINE).await;
         }
         self.namespace("@home").await;
         let fleet = json!({

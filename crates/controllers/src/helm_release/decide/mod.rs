@@ -374,7 +374,10 @@ fn next(declared: &Declared, seen: &Seen, state: &State) -> Plan {
     let reason = state.to_string();
     let because = |why: &str| format!("{why}: {reason}");
     let begin = |action: Action, reason: String| {
-        if let Some(left) = seen.retry_in.filter(|_| !forced && action.class() == Class::Release) {
+        if let Some(left) = seen
+            .retry_in
+            .filter(|_| !forced && action.class() == Class::Release)
+        {
             return plan(Step::Rest(left), format!("waits for the next attempt: {reason}"));
         }
         let mut next = begin(declared, seen, action, reason);

@@ -633,7 +633,12 @@ fn a_pause_in_an_attempt_keeps_the_failures_before_it() {
     let now = Instant::now();
     let pause = Requeue::Pause(Duration::from_secs(1), Reason::Deadline);
     let after = Requeue::After(Duration::from_secs(1), Reason::Deadline);
-    for (requeue, failures) in [(Requeue::Backoff, 1), (pause, 1), (Requeue::Backoff, 2), (after, 0)] {
+    for (requeue, failures) in [
+        (Requeue::Backoff, 1),
+        (pause, 1),
+        (Requeue::Backoff, 2),
+        (after, 0),
+    ] {
         core.wake("a", Reason::Changed, now);
         take(&mut core, now);
         core.finish(&"a", requeue, now);

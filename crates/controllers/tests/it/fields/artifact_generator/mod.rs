@@ -8,6 +8,7 @@ use equate_api::extensions::ArtifactGenerator;
 use equate_api::source::ExternalArtifact;
 use equate_controllers::Policy;
 use equate_testkit::eventually::eventually;
+use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 
 use super::merge;
@@ -34,12 +35,10 @@ async fn start_with(files: &[(&str, &str)], options: Options) -> Session {
             external_artifacts: true,
             ..Policy::default()
         },
+        kinds: vec![ExternalArtifact::crd(), ArtifactGenerator::crd()],
         ..options
     };
-    let session = Session::anywhere_with(files, options).await;
-    session.serves::<ExternalArtifact>().await;
-    session.serves::<ArtifactGenerator>().await;
-    session
+    Session::anywhere_with(files, options).await
 }
 
 /// The session's repository as the source `git`.

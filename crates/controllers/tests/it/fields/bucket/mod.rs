@@ -9,7 +9,6 @@ use equate_source::{Entry, Limits, Tree};
 use equate_testkit::bucket::{BucketOptions, BucketServer};
 use equate_testkit::eventually::eventually;
 use kube::CustomResourceExt as _;
-use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -27,13 +26,8 @@ impl Store {
     }
 
     async fn with(store: BucketOptions, options: Options) -> Store {
-        let session = Session::anywhere_with(&[], options).await;
-        session.define(Bucket::crd()).await;
-        let list = async || {
-            let api: Api<Bucket> = Api::namespaced(session.client.clone(), &session.home);
-            api.list(&ListParams::default()).await
-        };
-        eventually("Buckets are served", DEADLINE, list).await;
+        let kinds = vec![Bucket::crd()];
+        let session = Session::anywhere_with(&[], Options { kinds, ..options }).await;
         let server = BucketServer::start(store).unwrap();
         let store = Store { session, server };
         let keys = json!({ "accesskey": "access", "secretkey": "secret/key+1" });

@@ -3,6 +3,7 @@
 use equate_api::extensions::ArtifactGenerator;
 use equate_api::source::ExternalArtifact;
 use equate_controllers::Policy;
+use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 
 use super::config;
@@ -20,12 +21,10 @@ async fn start(selector: Option<&str>) -> Session {
             ..Policy::default()
         },
         selector: selector.map(str::to_owned),
+        kinds: vec![ExternalArtifact::crd(), ArtifactGenerator::crd()],
         ..Options::default()
     };
-    let session = Session::anywhere_with(&[("apps/a.yaml", &*config("a", "one"))], options).await;
-    session.serves::<ExternalArtifact>().await;
-    session.serves::<ArtifactGenerator>().await;
-    session
+    Session::anywhere_with(&[("apps/a.yaml", &*config("a", "one"))], options).await
 }
 
 /// The ExternalArtifact of a generator names it as its source.

@@ -8,6 +8,7 @@ mod verify;
 use equate_api::source::{GitRepository, HelmChart, HelmRepository};
 use equate_helm::Chart;
 use equate_testkit::web::WebServer;
+use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 
 use super::merge;
@@ -34,10 +35,8 @@ async fn start_with(options: Options) -> Session {
         ("charts/app/prod.yaml", "value: prod\n"),
         ("env/site.yaml", "value: site\n"),
     ];
-    let session = Session::anywhere_with(&files, options).await;
-    session.serves::<HelmRepository>().await;
-    session.serves::<HelmChart>().await;
-    session
+    let kinds = vec![HelmRepository::crd(), HelmChart::crd()];
+    Session::anywhere_with(&files, Options { kinds, ..options }).await
 }
 
 /// A HelmChart of the git repository, with an interval of an hour unless the spec sets one.

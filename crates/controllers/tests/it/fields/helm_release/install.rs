@@ -377,7 +377,11 @@ async fn spec_install_strategy_retry_interval() {
     let strategy = |interval: &str| json!({ "name": "RetryOnFailure", "retryInterval": interval });
     let metadata = json!({ "labels": { "reconcile.fluxcd.io/watch": "Enabled" } });
     let data = json!({ "values.yaml": "broken: true\n", "other": "extra: one\n" });
-    let map = manifest("ConfigMap", "values", json!({ "metadata": metadata, "data": data }));
+    let map = manifest(
+        "ConfigMap",
+        "values",
+        json!({ "metadata": metadata, "data": data }),
+    );
     session.create(serde_json::from_str(&map).unwrap()).await;
     let from = |key: &str| json!([{ "kind": "ConfigMap", "name": "values", "valuesKey": key }]);
     let spec = json!({ "install": { "strategy": strategy("1h") }, "valuesFrom": from("values.yaml") });
@@ -388,11 +392,17 @@ async fn spec_install_strategy_retry_interval() {
     release(&session, "other", json!({ "valuesFrom": from("other") })).await;
     let extra = async |value: &str| {
         let expected = json!(value);
-        session.is("ConfigMap", "other-extra", "/data/value", expected).await;
+        session
+            .is("ConfigMap", "other-extra", "/data/value", expected)
+            .await;
     };
     extra("one").await;
     session
-        .set("ConfigMap", "values", json!({ "data": { "other": "extra: two\n" } }))
+        .set(
+            "ConfigMap",
+            "values",
+            json!({ "data": { "other": "extra: two\n" } }),
+        )
         .await;
     extra("two").await;
     records(&session, &["v1 failed"]).await;

@@ -17,6 +17,7 @@ use equate_api::source::{GitRepository, HelmChart};
 use equate_controllers::Policy;
 use equate_testkit::eventually::eventually;
 use k8s_openapi::api::core::v1::Secret;
+use kube::CustomResourceExt as _;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
@@ -136,12 +137,10 @@ async fn start_with(files: &[(&str, &str)], options: Options) -> Session {
             external_artifacts: true,
             ..options.policy
         },
+        kinds: vec![HelmChart::crd(), HelmRelease::crd()],
         ..options
     };
-    let session = Session::anywhere_with(&all, options).await;
-    session.serves::<HelmChart>().await;
-    session.serves::<HelmRelease>().await;
-    session
+    Session::anywhere_with(&all, options).await
 }
 
 /// A HelmRelease of the chart, with an interval of an hour. Null removes a field.

@@ -6,6 +6,7 @@ mod status;
 
 use equate_api::source::{HelmChart, HelmRepository};
 use equate_testkit::web::{WebOptions, WebServer};
+use kube::CustomResourceExt as _;
 use serde_json::{Value, json};
 
 use super::merge;
@@ -69,10 +70,8 @@ impl Charts {
 
 /// A session with HelmRepositories and HelmCharts.
 async fn start(options: Options) -> Session {
-    let session = Session::anywhere_with(&[], options).await;
-    session.serves::<HelmRepository>().await;
-    session.serves::<HelmChart>().await;
-    session
+    let kinds = vec![HelmRepository::crd(), HelmChart::crd()];
+    Session::anywhere_with(&[], Options { kinds, ..options }).await
 }
 
 /// The chart `app` of a HelmRepository.

@@ -15,7 +15,6 @@ use equate_testkit::registry::{RegistryGuard, RegistryOptions, RegistryServer};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use kube::CustomResourceExt as _;
-use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -44,13 +43,8 @@ impl Registry {
     }
 
     async fn with(registry: RegistryOptions, options: Options) -> Registry {
-        let session = Session::anywhere_with(&[], options).await;
-        session.define(OciRepository::crd()).await;
-        let list = async || {
-            let api: Api<OciRepository> = Api::namespaced(session.client.clone(), &session.home);
-            api.list(&ListParams::default()).await
-        };
-        eventually("OCIRepositories are served", DEADLINE, list).await;
+        let kinds = vec![OciRepository::crd()];
+        let session = Session::anywhere_with(&[], Options { kinds, ..options }).await;
         Registry {
             session,
             server: RegistryServer::start(registry).unwrap(),
