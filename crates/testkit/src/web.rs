@@ -138,6 +138,11 @@ impl WebServer {
         self.shared.state().files.insert(path.to_owned(), bytes.into());
     }
 
+    /// Removes a file.
+    pub fn remove(&self, path: &str) {
+        self.shared.state().files.remove(path);
+    }
+
     /// Whether requests are never answered.
     pub fn silence(&self, is_silent: bool) {
         self.shared.state().is_silent = is_silent;
