@@ -162,6 +162,11 @@ impl WritableRepository {
         &self.root
     }
 
+    /// The directory of the objects and of everything that work trees share: `.git`, or the bare repository.
+    pub fn common_dir(&self) -> PathBuf {
+        self.store.with(|repository| repository.common_dir().to_owned())
+    }
+
     /// The state of HEAD.
     ///
     /// # Errors

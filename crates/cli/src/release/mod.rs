@@ -15,6 +15,7 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod history;
 pub(crate) mod holds;
+mod index;
 pub(crate) mod init;
 pub(crate) mod matrix;
 mod past;
@@ -64,12 +65,6 @@ pub(crate) enum ReleaseError {
     Change(ChangeError<Box<Self>>),
     #[error(transparent)]
     Stdout(#[from] StdoutError),
-    #[error("cannot read the history at commit {id}")]
-    Commit {
-        id: String,
-        #[source]
-        source: TreeError,
-    },
     #[error("cannot read the history: an object of the repository is missing or damaged")]
     Object(#[source] TreeError),
     #[error("HEAD is on no branch")]
@@ -154,9 +149,7 @@ impl Failure for ReleaseError {
                 "run the same command again: it says whether the version is there"
             }
             Self::Change(ChangeError::Moved { .. }) => "try again",
-            Self::Commit { .. } | Self::Object(_) => {
-                "check the clone with `git fsck`, or clone again without a filter"
-            }
+            Self::Object(_) => "check the clone with `git fsck`, or clone again without a filter",
             Self::Detached => "name the branch with --branch",
             Self::NoAuthor => {
                 "set user.name and user.email with git config, or give --author 'Name <address>'"
