@@ -19,6 +19,7 @@ mod index;
 pub(crate) mod init;
 pub(crate) mod matrix;
 mod past;
+mod plan_file;
 pub(crate) mod promote;
 mod repository;
 mod snapshot;
@@ -104,8 +105,12 @@ pub(crate) enum ReleaseError {
         #[source]
         source: std::io::Error,
     },
-    #[error("the plan is stale: {0}")]
-    Stale(String),
+    #[error("{name} is a plan of `equate {command}`")]
+    OtherPlan { name: String, command: String },
+    #[error("the plan is stale: the repository changed so that the same request changes something else")]
+    Stale,
+    #[error("the repository changed since the question, so that something else would be removed")]
+    Changed,
     #[error("{0} exists already")]
     Exists(&'static str),
     #[error("{service} in {environment} is not healthy: {cause}")]
@@ -166,7 +171,9 @@ impl Failure for ReleaseError {
                 "remove these references first, then run the command again"
             }
             Self::Begins { is_shallow: true, .. } => "fetch the whole history: git fetch --unshallow",
-            Self::Stale(_) => "make a new plan with --plan",
+            Self::OtherPlan { .. } => "give it to that command with --apply",
+            Self::Stale => "make a new plan with --plan",
+            Self::Changed => "run the command again",
             Self::Exists(_) => "edit it, or remove it first",
             Self::Blind { .. } => {
                 "name a cluster under `clusters` in equate.yaml or with --context, or run `equate up` here"
@@ -210,7 +217,7 @@ impl Failure for ReleaseError {
             ) => ExitCode::from(2),
             Self::Unhealthy { .. } => ExitCode::from(UNHEALTHY),
             Self::Blind { .. } | Self::Change(ChangeError::Unknown { .. }) => ExitCode::from(UNKNOWN),
-            Self::Stale(_) => ExitCode::from(STALE),
+            Self::Stale | Self::Changed => ExitCode::from(STALE),
             _ => ExitCode::FAILURE,
         }
     }
