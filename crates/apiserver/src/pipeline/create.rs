@@ -109,7 +109,7 @@ impl Api {
             } else {
                 let mut changes = vec![Change::Put {
                     key,
-                    object: new,
+                    object: self.to_storage(resource, new).await?,
                     expect: Expect::Absent,
                 }];
                 changes.extend(charges);

@@ -2,7 +2,7 @@
 //!
 //! Texts and order are apiextensions-apiserver's (1.36). It validates an internal form that hoists what all
 //! versions share to the top: the schema of a single version is reported under `spec.validation`, not
-//! `spec.versions[0].schema`. Conversion webhooks are never called, and a warning names them.
+//! `spec.versions[0].schema`.
 
 mod version_rules;
 
@@ -481,16 +481,6 @@ fn names_errors(names: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A conversion webhook is not called.
-pub(crate) fn conversion_warnings(crd: &Value) -> Vec<String> {
-    let is_webhook = crd.pointer("/spec/conversion/strategy") == Some(&json!("Webhook"));
-    let name = text(crd.pointer("/metadata/name"));
-    let warning = format!(
-        "this server skips the conversion webhook of {name}: objects of another version get its apiVersion, and the \
-         fields that it knows"
-    );
-    is_webhook.then_some(warning).into_iter().collect()
-}
 
 fn conversion_errors(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
     let Some(conversion) = conversion.filter(|c| c.is_object()) else {
