@@ -505,6 +505,7 @@ fn conversion_errors(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
             }
             Some(_) => {}
         }
+        review_versions(conversion.get("webhook"), errors);
         return;
     }
     enumeration(strategy, "spec.conversion.strategy", &["None", "Webhook"], errors);
@@ -520,6 +521,31 @@ fn conversion_errors(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
             "spec.conversion.conversionReviewVersions",
             "should not be set when strategy is not set to Webhook",
         ));
+    }
+}
+
+fn review_versions(webhook: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let path = "spec.conversion.conversionReviewVersions";
+    let versions = webhook
+        .map(|webhook| list(webhook, "conversionReviewVersions"))
+        .unwrap_or_default();
+    if versions.is_empty() {
+        errors.push(FieldError::required(path, ""));
+        return;
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let at = || format!("{path}[{index}]");
+        if versions.iter().take(index).any(|other| other == version) {
+            errors.push(FieldError::invalid(at(), version, "duplicate version"));
+            continue;
+        }
+        for why in dns1035_label(text(Some(version))) {
+            errors.push(FieldError::invalid(at(), version, why));
+        }
+    }
+    if !versions.iter().any(|version| version == "v1" || version == "v1beta1") {
+        let why = "must include at least one of v1, v1beta1";
+        errors.push(FieldError::invalid(path, &json!(versions), why));
     }
 }
 
