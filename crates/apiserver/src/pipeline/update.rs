@@ -116,7 +116,8 @@ impl Api {
             }));
         }
         if cx.dry_run() {
-            return Ok(Attempt::Done(Written::built(new, false)));
+            let object = self.to_storage(resource, new).await?;
+            return Ok(Attempt::Done(Written::built(object, false)));
         }
         let charges = if last_finalizer_gone {
             Vec::new()

@@ -69,10 +69,15 @@ fn convert(body: &[u8]) -> (u16, String) {
 
 fn definition(plural: &str, kind: &str, client: &Value) -> Value {
     let version = |name: &str, field: &str, of: &str, storage: bool| {
-        let spec = json!({ "type": "object", "properties": { field: { "type": of } } });
+        let spec = json!({ "type": "object", "properties": { field: { "type": of }, "count": { "type": "integer" } } });
+        let status = json!({
+            "type": "object",
+            "properties": { "done": { "type": "boolean" }, "count": { "type": "integer" } },
+        });
         json!({
             "name": name, "served": true, "storage": storage,
-            "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": spec } } },
+            "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": spec, "status": status } } },
+            "subresources": { "status": {}, "scale": { "specReplicasPath": ".spec.count", "statusReplicasPath": ".status.count" } },
             "selectableFields": [{ "jsonPath": format!(".spec.{field}") }],
         })
     };
@@ -179,6 +184,10 @@ async fn run(cluster: &Cluster) -> Vec<(String, Value)> {
     define(cluster, "widgets", "Widget", &client).await;
     let (v1, v2) = ("v1/namespaces/default/widgets", "v2/namespaces/default/widgets");
     let length = |name: &str, length: &str| widget("v2", name, &json!({ "length": length }));
+    let scale = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": { "name": "a", "namespace": "default" },
+        "spec": { "replicas": 2 },
+    });
     let mut asked = vec![
         ("POST", v2.to_owned(), length("a", "3")),
         ("POST", format!("{v2}?dryRun=All"), length("d", "3")),
@@ -192,7 +201,12 @@ async fn run(cluster: &Cluster) -> Vec<(String, Value)> {
         ("GET", format!("{v2}?labelSelector=shown-as%3Dv1"), Value::Null),
         ("GET", format!("{v2}?fieldSelector=spec.length%3D4"), Value::Null),
         ("GET", format!("{v2}?watch=1&timeoutSeconds=1"), Value::Null),
+        ("PATCH", format!("{v2}/a?dryRun=All"), json!({ "spec": { "length": "9" } })),
         ("PATCH", format!("{v2}/a"), json!({ "spec": { "length": "5" } })),
+        ("PATCH", format!("{v2}/a"), json!({ "spec": { "length": "5" } })),
+        ("PATCH", format!("{v2}/a/status"), json!({ "status": { "done": true } })),
+        ("PUT", format!("{v2}/a/scale"), scale),
+        ("GET", format!("{v2}/a/scale"), Value::Null),
         ("GET", format!("{v1}/a"), Value::Null),
         ("PATCH", format!("{v2}/a"), json!({ "spec": { "length": "five" } })),
         ("PUT", format!("{v2}/b"), length("b", "6")),
