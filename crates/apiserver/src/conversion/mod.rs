@@ -155,7 +155,12 @@ impl Conversion {
         let Some(first) = objects.first() else {
             return Ok(Vec::new());
         };
-        let calling = |why: String| failed(format!("conversion webhook for {} failed: {why}", review::kind(first)));
+        let calling = |why: String| {
+            failed(format!(
+                "conversion webhook for {} failed: {why}",
+                review::kind(first)
+            ))
+        };
         let question = review::question(&self.reviews, &objects, api_version).map_err(failed)?;
         let bytes = hooks
             .post(&self.url, &self.bundle, SECONDS, question.body.clone())
@@ -204,17 +209,20 @@ impl Api {
                 continue;
             }
             let size = entry.encoded().len();
-            if objects.len() >= REVIEW_OBJECTS_MAX || (bytes + size > REVIEW_BYTES_MAX && !objects.is_empty()) {
+            if objects.len() >= REVIEW_OBJECTS_MAX || (bytes + size > REVIEW_BYTES_MAX && !objects.is_empty())
+            {
                 let asked = std::mem::take(&mut objects);
                 let waited = std::mem::take(&mut waiting);
-                self.fill(conversion, &mut entries, waited, asked, &wanted).await?;
+                self.fill(conversion, &mut entries, waited, asked, &wanted)
+                    .await?;
                 bytes = 0;
             }
             bytes += size;
             objects.push(object);
             waiting.push((at, key));
         }
-        self.fill(conversion, &mut entries, waiting, objects, &wanted).await?;
+        self.fill(conversion, &mut entries, waiting, objects, &wanted)
+            .await?;
         Ok(entries)
     }
 

@@ -60,7 +60,10 @@ impl Question {
             (status, "") => return Err(format!("response.result.status was '{status}', not 'Success'")),
             (_, message) => return Err(message.to_owned()),
         }
-        Ok(response["convertedObjects"].as_array().cloned().unwrap_or_default())
+        Ok(response["convertedObjects"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default())
     }
 }
 
@@ -120,7 +123,12 @@ fn restore(old: &Value, new: &mut Value) -> Result<(), String> {
     let returned = match new.get("metadata") {
         None => return Err("missing metadata in converted object".to_owned()),
         Some(Value::Object(map)) => map.clone(),
-        Some(other) => return Err(format!("invalid metadata of type {} in converted object", go_type(other))),
+        Some(other) => {
+            return Err(format!(
+                "invalid metadata of type {} in converted object",
+                go_type(other)
+            ));
+        }
     };
     let mut metadata = match old.get("metadata") {
         Some(Value::Object(map)) => map.clone(),
@@ -195,7 +203,12 @@ mod tests {
 
     #[test]
     fn answer_must_be_one_to_the_question() {
-        let question = question(&["v2".to_owned(), "v1".to_owned()], &[widget("v1")], "example.com/v2").unwrap();
+        let question = question(
+            &["v2".to_owned(), "v1".to_owned()],
+            &[widget("v1")],
+            "example.com/v2",
+        )
+        .unwrap();
         let check = |change: &dyn Fn(&mut Value), expected: Result<usize, String>| {
             let mut review = json!({
                 "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
@@ -210,9 +223,11 @@ mod tests {
         check(&|_| {}, Ok(1));
         check(
             &|review| review["apiVersion"] = json!("apiextensions.k8s.io/v1beta1"),
-            Err("expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got \
+            Err(
+                "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got \
                  apiextensions.k8s.io/v1beta1, Kind=ConversionReview"
-                .to_owned()),
+                    .to_owned(),
+            ),
         );
         check(
             &|review| review["response"] = Value::Null,
@@ -238,7 +253,8 @@ mod tests {
             let mut new = widget("v2");
             change(&mut new);
             let got = checked(&[widget("v1")], vec![new], "example.com/v2").map(|mut all| all.remove(0));
-            let expected = expected.map_err(|why| format!("conversion webhook for example.com/v1, Kind=Widget {why}"));
+            let expected =
+                expected.map_err(|why| format!("conversion webhook for example.com/v1, Kind=Widget {why}"));
             assert_eq!(got.map(|mut object| object["metadata"].take()), expected);
         };
         let metadata = |labels: Value| json!({ "name": "a", "namespace": "n", "uid": "u", "labels": labels });
@@ -275,16 +291,23 @@ mod tests {
         );
         check(
             &|new| new["metadata"]["labels"] = json!({ "b": 2 }),
-            Err("returned invalid metadata: metadata.labels[b] must be a string, but is int64 in converted object"),
+            Err(
+                "returned invalid metadata: metadata.labels[b] must be a string, but is int64 in converted object",
+            ),
         );
         check(
             &|new| new["metadata"]["labels"] = json!([]),
-            Err("returned invalid metadata: invalid metadata.labels of type []interface {} in converted object"),
+            Err(
+                "returned invalid metadata: invalid metadata.labels of type []interface {} in converted object",
+            ),
         );
         let none = checked(&[widget("v1")], Vec::new(), "example.com/v2");
         assert_eq!(
             none,
-            Err("conversion webhook for example.com/v1, Kind=Widget returned 0 objects, expected 1".to_owned())
+            Err(
+                "conversion webhook for example.com/v1, Kind=Widget returned 0 objects, expected 1"
+                    .to_owned()
+            )
         );
     }
 }

@@ -29,8 +29,7 @@ mod version;
 mod tests;
 
 pub(crate) use definition::{
-    default_crd, format_warnings, prepare_create, prepare_update, validate_crd,
-    validate_crd_update,
+    default_crd, format_warnings, prepare_create, prepare_update, validate_crd, validate_crd_update,
 };
 pub(crate) use establish::{ClaimedNames, condition_is_true, deletion_pending, establish, terminating};
 pub(crate) use rules::NAMED_FORMATS;

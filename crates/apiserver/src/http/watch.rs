@@ -341,7 +341,8 @@ impl Stream {
     async fn event(&mut self, out: &mut BytesMut, event: &Event) -> Result<(), ApiError> {
         let resource = &self.lines.resource;
         if resource.conversion().is_none() || !self.lines.names(event) {
-            self.lines.event(out, event, &event.entry, event.previous.as_ref());
+            self.lines
+                .event(out, event, &event.entry, event.previous.as_ref());
             return Ok(());
         }
         let entry = self.api.entry_as(resource, &event.entry).await?;

@@ -134,11 +134,7 @@ impl Api {
                 last: Some(object),
             }
         } else {
-            Change::Put {
-                key,
-                object,
-                expect,
-            }
+            Change::Put { key, object, expect }
         };
         let changes = std::iter::once(change).chain(charges).collect();
         match self.store.commit(changes).await {

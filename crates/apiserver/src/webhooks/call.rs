@@ -136,11 +136,16 @@ fn refused(status: StatusCode, said: &str) -> String {
         405 => "the server does not allow this method on the requested resource".to_owned(),
         429 => "the server has received too many requests and has asked us to try again later".to_owned(),
         503 => "the server is currently unable to handle the request".to_owned(),
-        504 => "the server was unable to return a response in the time allotted, but may still be processing \
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be processing \
                 the request"
-            .to_owned(),
+                .to_owned()
+        }
         500.. => format!("an error on the server ({said:?}) has prevented the request from succeeding"),
-        _ => format!("the server responded with the status code {} but did not return more information", status.as_u16()),
+        _ => format!(
+            "the server responded with the status code {} but did not return more information",
+            status.as_u16()
+        ),
     }
 }
 

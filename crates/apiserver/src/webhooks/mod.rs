@@ -39,8 +39,7 @@ pub(crate) fn skipped(webhook: &Value) -> Option<String> {
             text(service, "name")
         ));
     }
-    (!is_local(url))
-        .then(|| format!("webhook {name} is skipped: {url} is not on the machine of this server"))
+    (!is_local(url)).then(|| format!("webhook {name} is skipped: {url} is not on the machine of this server"))
 }
 
 /// Lets the mutating webhooks change an object, in order of their configurations' names.

@@ -117,7 +117,10 @@ async fn ask(cluster: &Cluster, method: &str, path: &str, body: &Value) -> Value
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     let text = String::from_utf8_lossy(&bytes);
     // a watch has a line for each event
-    let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let lines: Vec<Value> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
     let mut answer = json!({ "status": status, "body": lines });
     settle(&mut answer);
     answer
@@ -133,7 +136,9 @@ fn settle(value: &mut Value) {
             if let Some(Value::String(message)) = map.get_mut("message") {
                 let ids: Vec<String> = message
                     .split([' ', '"'])
-                    .filter(|word| word.len() == 36 && word.chars().all(|c| c == '-' || c.is_ascii_hexdigit()))
+                    .filter(|word| {
+                        word.len() == 36 && word.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
+                    })
                     .map(str::to_owned)
                     .collect();
                 for id in ids {
@@ -201,14 +206,26 @@ async fn run(cluster: &Cluster) -> Vec<(String, Value)> {
         ("GET", format!("{v2}?labelSelector=shown-as%3Dv1"), Value::Null),
         ("GET", format!("{v2}?fieldSelector=spec.length%3D4"), Value::Null),
         ("GET", format!("{v2}?watch=1&timeoutSeconds=1"), Value::Null),
-        ("PATCH", format!("{v2}/a?dryRun=All"), json!({ "spec": { "length": "9" } })),
+        (
+            "PATCH",
+            format!("{v2}/a?dryRun=All"),
+            json!({ "spec": { "length": "9" } }),
+        ),
         ("PATCH", format!("{v2}/a"), json!({ "spec": { "length": "5" } })),
         ("PATCH", format!("{v2}/a"), json!({ "spec": { "length": "5" } })),
-        ("PATCH", format!("{v2}/a/status"), json!({ "status": { "done": true } })),
+        (
+            "PATCH",
+            format!("{v2}/a/status"),
+            json!({ "status": { "done": true } }),
+        ),
         ("PUT", format!("{v2}/a/scale"), scale),
         ("GET", format!("{v2}/a/scale"), Value::Null),
         ("GET", format!("{v1}/a"), Value::Null),
-        ("PATCH", format!("{v2}/a"), json!({ "spec": { "length": "five" } })),
+        (
+            "PATCH",
+            format!("{v2}/a"),
+            json!({ "spec": { "length": "five" } }),
+        ),
         ("PUT", format!("{v2}/b"), length("b", "6")),
         ("GET", format!("{v1}/b"), Value::Null),
         ("PATCH", format!("{v2}/c?fieldManager=tests"), length("c", "7")),
@@ -264,13 +281,20 @@ async fn webhook_converts_on_the_way_in_and_out() {
     assert_eq!(created["body"][0]["metadata"]["generation"], 1);
     let stored = of("GET v1/namespaces/default/widgets/a");
     assert_eq!(stored["body"][0]["spec"], json!({ "size": 3 }));
-    assert_eq!(stored["body"][0]["metadata"]["labels"], json!({ "shown-as": "v1" }));
+    assert_eq!(
+        stored["body"][0]["metadata"]["labels"],
+        json!({ "shown-as": "v1" })
+    );
     let selected = of("GET v2/namespaces/default/widgets?fieldSelector");
     let names: Vec<&Value> = selected["body"][0]["items"].as_array().unwrap().iter().collect();
     assert_eq!(names.len(), 1, "{selected}");
     assert_eq!(names[0]["metadata"]["name"], "b");
     let watched = of("GET v2/namespaces/default/widgets?watch");
-    assert_eq!(watched["body"][0]["object"]["spec"], json!({ "length": "3" }), "{watched}");
+    assert_eq!(
+        watched["body"][0]["object"]["spec"],
+        json!({ "length": "3" }),
+        "{watched}"
+    );
     let refused = of("PATCH v2/namespaces/default/widgets/a {\"spec\":{\"length\":\"five\"}}");
     assert_eq!(refused["status"], 500);
     assert_eq!(

@@ -481,7 +481,6 @@ fn names_errors(names: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-
 fn conversion_errors(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
     let Some(conversion) = conversion.filter(|c| c.is_object()) else {
         return;
@@ -543,7 +542,10 @@ fn review_versions(webhook: Option<&Value>, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(at(), version, why));
         }
     }
-    if !versions.iter().any(|version| version == "v1" || version == "v1beta1") {
+    if !versions
+        .iter()
+        .any(|version| version == "v1" || version == "v1beta1")
+    {
         let why = "must include at least one of v1, v1beta1";
         errors.push(FieldError::invalid(path, &json!(versions), why));
     }
