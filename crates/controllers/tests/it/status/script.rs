@@ -116,7 +116,7 @@ impl fmt::Display for Named {
 }
 
 /// `Kind/name STATUS REASON` of `Ready` (any reason is `any`), `Kind/name TYPE STATUS REASON` of another
-/// condition, `Kind/name release N` of a HelmRelease that is ready with that revision, `Kind/name gone`,
+/// condition, `Kind/name release N` of a HelmRelease that is ready with that revision or chart, `Kind/name gone`,
 /// `Kind/name any`, or `Kind/name either` for one that may be there or not.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
@@ -150,9 +150,10 @@ impl Until {
             ["gone"] => object.is_null(),
             ["any"] => !object.is_null(),
             ["either"] => true,
-            ["release", version] => {
-                object["status"]["history"][0]["version"].to_string() == version
-                    && self.has(object, "Ready", "True", "any")
+            ["release", which] => {
+                let latest = &object["status"]["history"][0];
+                let is = latest["version"].to_string() == which || latest["chartName"] == which;
+                is && self.has(object, "Ready", "True", "any")
             }
             [status, reason] => self.has(object, "Ready", status, reason),
             [of, status, reason] => self.has(object, of, status, reason),
