@@ -1,7 +1,7 @@
-//! Flux's helm-controller, built from the pinned module in `crates/xtask/peers/helm-controller`.
+//! Flux's controllers, built from the pinned modules in `crates/xtask/peers`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::control_plane::{go, key, module};
 use super::{Error, Progress, cache_folder, once, run, runs};
@@ -9,29 +9,74 @@ use super::{Error, Progress, cache_folder, once, run, runs};
 /// The reference version of helm-controller.
 pub const HELM_CONTROLLER_VERSION: &str = "1.6.3";
 
+/// The version of source-controller that serves helm-controller's charts while statuses are recorded.
+pub const SOURCE_CONTROLLER_VERSION: &str = "1.9.1";
+
 /// Names the program for the tests.
 pub const HELM_CONTROLLER_VARIABLE: &str = "EQUATE_HELM_CONTROLLER";
+
+/// A program of Flux, with its kinds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FluxController {
+    /// The program.
+    pub program: PathBuf,
+    /// The folder of its CRDs.
+    pub definitions: PathBuf,
+}
 
 /// Builds helm-controller unless cached; returns the program.
 ///
 /// # Errors
 /// [`Error::NoGo`] without a `go` on PATH; otherwise the failed step.
 pub fn helm_controller(progress: Progress<'_>) -> Result<PathBuf, Error> {
+    built("helm-controller", HELM_CONTROLLER_VERSION, progress)
+}
+
+/// Builds helm-controller and source-controller unless cached.
+///
+/// # Errors
+/// [`Error::NoGo`] without a `go` on PATH; otherwise the failed step.
+pub fn flux_controllers(progress: Progress<'_>) -> Result<[FluxController; 2], Error> {
+    let helm = built("helm-controller", HELM_CONTROLLER_VERSION, progress)?;
+    let source = built("source-controller", SOURCE_CONTROLLER_VERSION, progress)?;
+    Ok([
+        FluxController {
+            definitions: definitions("helm-controller")?,
+            program: helm,
+        },
+        FluxController {
+            definitions: definitions("source-controller")?,
+            program: source,
+        },
+    ])
+}
+
+fn built(name: &str, version: &str, progress: Progress<'_>) -> Result<PathBuf, Error> {
     if !runs("go", &["version"]) {
         return Err(Error::NoGo);
     }
-    let module = module().join("helm-controller");
+    let module = module().join(name);
     let key = key(&module, &["go.mod", "go.sum"])?;
-    let folder = cache_folder()?.join(format!("helm-controller-{HELM_CONTROLLER_VERSION}-{key}"));
+    let folder = cache_folder()?.join(format!("{name}-{version}-{key}"));
     once(&folder, progress, |partial, progress| {
-        progress(&format!("building helm-controller {HELM_CONTROLLER_VERSION}"));
+        progress(&format!("building {name} {version}"));
         fs::create_dir_all(partial).map_err(Error::io("create", partial))?;
         let mut command = go(&module);
         command
             .args(["build", "-ldflags", "-s -w", "-o"])
-            .arg(partial.join("helm-controller"))
-            .arg("github.com/fluxcd/helm-controller");
-        run("go build of helm-controller", &mut command).map(drop)
+            .arg(partial.join(name))
+            .arg(format!("github.com/fluxcd/{name}"));
+        run(&format!("go build of {name}"), &mut command).map(drop)
     })?;
-    Ok(folder.join("helm-controller"))
+    Ok(folder.join(name))
+}
+
+/// The CRDs are in the controller's own module.
+fn definitions(name: &str) -> Result<PathBuf, Error> {
+    let package = format!("github.com/fluxcd/{name}");
+    let folder = run(
+        "go list",
+        go(&module().join(name)).args(["list", "-m", "-f", "{{.Dir}}", &package]),
+    )?;
+    Ok(Path::new(folder.trim()).join("config/crd/bases"))
 }

@@ -25,7 +25,10 @@ use std::process::{Command, Stdio};
 pub use clients::{Clients, HELM_CLIENTS_VARIABLE, KubectlVersion, kubectl};
 pub use conformance::{E2e, e2e};
 pub use control_plane::{ControlPlane, control_plane};
-pub use flux::{HELM_CONTROLLER_VARIABLE, HELM_CONTROLLER_VERSION, helm_controller};
+pub use flux::{
+    FluxController, HELM_CONTROLLER_VARIABLE, HELM_CONTROLLER_VERSION, SOURCE_CONTROLLER_VERSION,
+    flux_controllers, helm_controller,
+};
 pub use helm::{HELM_VERSION, Helm, helm};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};
 pub use secrets::{OPENBAO_VARIABLE, SOPS_VARIABLE, openbao, sops};

@@ -17,18 +17,20 @@ mod script;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use equate_api::helm::HelmRelease;
+use equate_api::source::HelmChart;
 use equate_testkit::git::{Fault, Guard, HttpServer, Repository};
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::{Event, Namespace};
-use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, CustomResourceExt as _};
 use serde_json::{Value, json};
 
 use self::mask::Mask;
 use self::pages::Page;
 use self::script::{Object, Scenario, Step, Until};
-use crate::session::{Session, real};
+use crate::session::{Options, Session, real};
 
 /// Long enough for a controller that retries after some seconds.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -56,7 +58,14 @@ async fn statuses_and_events_are_flux_s() {
     }
     let session = match mode {
         Mode::Upstream => None,
-        Mode::Compare | Mode::Bless => Some(Session::anywhere(&[]).await),
+        Mode::Compare | Mode::Bless => {
+            let kinds = vec![HelmChart::crd(), HelmRelease::crd()];
+            let options = Options {
+                kinds,
+                ..Options::default()
+            };
+            Some(Session::anywhere_with(&[], options).await)
+        }
     };
     let (client, labels) = match &session {
         Some(session) => (session.client.clone(), session.labels()),
@@ -204,11 +213,12 @@ impl Stage {
             };
             self.server.as_ref().unwrap().set(fault);
         }
-        if !step.commit.is_empty() {
-            let files: Vec<(&str, Option<&str>)> = step
-                .commit
+        if step.chart || !step.commit.is_empty() {
+            let chart = step.chart.then(script::chart).unwrap_or_default();
+            let files: Vec<(&str, Option<&str>)> = chart
                 .iter()
-                .map(|(path, text)| (&**path, text.as_deref()))
+                .map(|(path, text)| (&**path, Some(&**text)))
+                .chain(step.commit.iter().map(|(path, text)| (&**path, text.as_deref())))
                 .collect();
             let id = {
                 let message = step.message.as_ref().unwrap_or(&step.name);
@@ -269,7 +279,7 @@ impl Stage {
     /// Requests a run of each awaited object, one after the other, and waits.
     async fn reach(&mut self, step: &Step) -> Result<(), String> {
         for until in &step.until {
-            let mut token = None;
+            let mut token = step.requested(&until.of);
             if step.ask && until.is_ours() {
                 self.requests += 1;
                 token = Some(format!("request-{}", self.requests));
@@ -327,7 +337,7 @@ impl Stage {
         for until in step
             .until
             .iter()
-            .filter(|until| self.scenario.shows(&until.of.kind))
+            .filter(|until| !step.hidden && self.scenario.shows(&until.of.kind))
         {
             text.push(until.of.to_string());
             let object = self.api(&until.of.kind).get_opt(&until.of.name).await.unwrap();
