@@ -5,6 +5,7 @@
 //! does: the cost of a request does not depend on CRDs.
 
 use crate::builtin;
+use crate::conversion::Conversion;
 use crate::crd::{self, CustomVersion};
 use crate::registry::{Derived, Resource, SchemaSource, Subresource};
 use crate::store::{ResourceId, Snapshot};
@@ -21,6 +22,8 @@ pub(crate) struct Registry {
     group_versions: BTreeSet<(String, String)>,
     /// By CRD uid, generation and version.
     compiled: HashMap<(String, i64, String), Arc<CustomVersion>>,
+    /// By CRD uid and generation.
+    conversions: HashMap<(String, i64), Arc<Conversion>>,
 }
 
 impl Registry {
@@ -77,6 +80,7 @@ impl Registry {
             by_path,
             group_versions,
             compiled,
+            conversions: HashMap::new(),
         }
     }
 }
@@ -116,6 +120,7 @@ impl Catalog {
     fn rebuild(&self, revision: u64, snapshot: &Snapshot, before: &Registry) -> Registry {
         let mut resources = self.builtin.clone();
         let mut compiled = HashMap::new();
+        let mut conversions = HashMap::new();
         for (_, entry) in snapshot.list(&self.crds, None) {
             let crd = entry.object();
             if !crd::condition_is_true(crd, "Established") {
@@ -123,28 +128,46 @@ impl Catalog {
             }
             let uid = crd["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
             let generation = crd["metadata"]["generation"].as_i64().unwrap_or_default();
+            let mut compile = |name: &str| {
+                let key = (uid.clone(), generation, name.to_owned());
+                let known = compiled.get(&key).or_else(|| before.compiled.get(&key));
+                let custom = match known {
+                    Some(custom) => Arc::clone(custom),
+                    None => match CustomVersion::compile(crd, name) {
+                        Ok(custom) => Arc::new(custom),
+                        Err(error) => {
+                            tracing::error!(crd = %crd["metadata"]["name"], version = name, %error, "a stored CRD does not compile");
+                            return None;
+                        }
+                    },
+                };
+                compiled.insert(key, Arc::clone(&custom));
+                Some(custom)
+            };
+            let key = (uid.clone(), generation);
+            let conversion = match before.conversions.get(&key) {
+                Some(conversion) => Some(Arc::clone(conversion)),
+                None => Conversion::of(crd, &mut compile).map(Arc::new),
+            };
+            if let Some(conversion) = &conversion {
+                conversions.insert(key, Arc::clone(conversion));
+            }
             let versions = crd["spec"]["versions"]
                 .as_array()
                 .map(Vec::as_slice)
                 .unwrap_or_default();
             for version in versions.iter().filter(|v| v["served"] == true) {
                 let name = version["name"].as_str().unwrap_or_default();
-                let key = (uid.clone(), generation, name.to_owned());
-                let custom = match before.compiled.get(&key) {
-                    Some(custom) => Arc::clone(custom),
-                    None => match CustomVersion::compile(crd, name) {
-                        Ok(custom) => Arc::new(custom),
-                        Err(error) => {
-                            tracing::error!(crd = %crd["metadata"]["name"], version = name, %error, "a stored CRD does not compile");
-                            continue;
-                        }
-                    },
-                };
-                compiled.insert(key, Arc::clone(&custom));
-                resources.push(Arc::new(custom_resource(crd, name, custom)));
+                if let Some(custom) = compile(name) {
+                    let conversion = conversion.clone();
+                    resources.push(Arc::new(custom_resource(crd, name, custom, conversion)));
+                }
             }
         }
-        Registry::build(revision, resources, compiled)
+        Registry {
+            conversions,
+            ..Registry::build(revision, resources, compiled)
+        }
     }
 }
 
@@ -194,7 +217,12 @@ const CUSTOM_VERBS: [&str; 8] = [
     "watch",
 ];
 
-fn custom_resource(crd: &Value, version: &str, custom: Arc<CustomVersion>) -> Resource {
+fn custom_resource(
+    crd: &Value,
+    version: &str,
+    custom: Arc<CustomVersion>,
+    conversion: Option<Arc<Conversion>>,
+) -> Resource {
     let spec = &crd["spec"];
     let names = &crd["status"]["acceptedNames"];
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
@@ -235,10 +263,11 @@ fn custom_resource(crd: &Value, version: &str, custom: Arc<CustomVersion>) -> Re
         kind,
         group,
         // A definition that never changed has no objects of an older schema.
-        derived: Derived::reshaping(
+        derived: Derived::converting(
             crd["metadata"]["generation"]
                 .as_i64()
                 .is_none_or(|generation| generation > 1),
+            conversion,
         ),
     }
 }

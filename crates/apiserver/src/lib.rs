@@ -25,6 +25,7 @@ mod builtin;
 mod catalog;
 pub mod cluster;
 mod controllers;
+mod conversion;
 mod crd;
 mod discovery;
 mod field;

@@ -26,12 +26,14 @@ use crate::{
     objects::{Draft, Identity, Objects, ObjectsError},
     reference::Revision,
     store::Store,
+    transport::RefUpdate,
     tree::Tree,
 };
 
 mod remote;
 mod worktree;
 
+use remote::ATTEMPTS_MAX;
 pub use remote::Upstream;
 
 /// A local repository that commits can be written to.
@@ -141,6 +143,25 @@ struct Made {
     objects: Objects,
 }
 
+impl Made {
+    /// The refs to move, the branch first.
+    fn updates(&self, branch: &str, tip: ObjectId) -> Vec<RefUpdate> {
+        let mut updates = vec![RefUpdate {
+            name: branch.to_owned(),
+            old: Some(tip),
+            new: self.commit,
+        }];
+        if let Some((name, old, new)) = &self.note {
+            updates.push(RefUpdate {
+                name: name.clone(),
+                old: *old,
+                new: *new,
+            });
+        }
+        updates
+    }
+}
+
 impl WritableRepository {
     /// Finds the repository of a directory, in it or in one of its parents.
     ///
@@ -160,6 +181,11 @@ impl WritableRepository {
     /// The directory of the work tree, or that of a bare repository.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The directory of the objects and of everything that work trees share: `.git`, or the bare repository.
+    pub fn common_dir(&self) -> PathBuf {
+        self.store.with(|repository| repository.common_dir().to_owned())
     }
 
     /// The state of HEAD.
@@ -249,7 +275,12 @@ impl WritableRepository {
     }
 
     /// Commits a change to a local branch, and updates the files of the work tree if the branch is checked
-    /// out there. Files with uncommitted changes are refused before anything is written.
+    /// out there. Files with uncommitted changes are refused before anything is written, unless they are the
+    /// change itself.
+    ///
+    /// The files and the index are written before the branch moves, as with `git merge`: if the process is
+    /// killed between, the change is uncommitted, and the next call commits it. In the other order, the
+    /// user's next `git commit -a` would revert it.
     ///
     /// # Errors
     /// `make` fails, a file is not clean, or the repository cannot be written.
@@ -258,7 +289,6 @@ impl WritableRepository {
         branch: &str,
         mut make: impl FnMut(&Commit) -> Result<Option<Draft>, E>,
     ) -> Result<Written, ChangeError<E>> {
-        const ATTEMPTS_MAX: usize = 20;
         let reference = format!("refs/heads/{branch}");
         let is_checked_out = match self.head()? {
             Head::Branch(head) => head == branch,
@@ -280,33 +310,31 @@ impl WritableRepository {
                     return Err(ChangeError::Dirty { paths: dirty });
                 }
             }
-            let notes = draft
-                .note
-                .as_ref()
-                .and_then(|(reference, _)| self.find(reference));
+            let find_notes = || {
+                let (reference, _) = draft.note.as_ref()?;
+                self.find(reference)
+            };
+            let notes = find_notes();
             let made = self.make(&draft, tip, notes)?;
-            let moved = self.store.with(|repository| {
-                made.objects.write(repository)?;
-                move_ref(repository, &reference, Some(tip), made.commit, &draft.message)
-            });
-            match moved {
-                Ok(()) => {}
-                // another process was faster
-                Err(_) if self.find(&reference) != Some(tip) => continue,
-                Err(source) => return Err(self.repository("write", source)),
-            }
-            if let Some((reference, old, new)) = &made.note {
-                // a commit without its note still has its trailers
-                let noted = self
-                    .store
-                    .with(|repository| move_ref(repository, reference, *old, *new, "note"));
-                if let Err(error) = noted {
-                    tracing::warn!(%error, "cannot write the commit's note");
-                }
-            }
             if is_checked_out {
                 let updated = worktree::update(&self.store, &draft.changes);
                 updated.map_err(|source| self.repository("update the files of", source))?;
+            }
+            let moved = self.store.with(|repository| {
+                made.objects.write(repository)?;
+                move_refs(repository, &made.updates(&reference, tip), &draft.message)
+            });
+            if let Err(source) = moved {
+                if is_checked_out {
+                    let restored = worktree::restore(&self.store, &draft.changes);
+                    restored.map_err(|source| self.repository("restore the files of", source))?;
+                }
+                // another process was faster
+                if self.find(&reference) != Some(tip) || find_notes() != notes {
+                    back_off(attempt);
+                    continue;
+                }
+                return Err(self.repository("write", source));
             }
             return Ok(Written::Commit {
                 id: made.commit.to_string(),
@@ -371,6 +399,7 @@ impl WritableRepository {
     }
 }
 
+/// Moves one ref by compare-and-swap.
 fn move_ref(
     repository: &gix::Repository,
     name: &str,
@@ -378,30 +407,38 @@ fn move_ref(
     new: ObjectId,
     message: &str,
 ) -> Result<(), gix::Error> {
+    let name = name.to_owned();
+    move_refs(repository, &[RefUpdate { name, old, new }], message)
+}
+
+/// Moves refs by compare-and-swap, all or none.
+fn move_refs(repository: &gix::Repository, updates: &[RefUpdate], message: &str) -> Result<(), gix::Error> {
     let subject = message.lines().next().unwrap_or_default();
-    let expected = match old {
-        Some(old) => PreviousValue::MustExistAndMatch(Target::Object(old)),
-        None => PreviousValue::MustNotExist,
-    };
-    let edit = RefEdit {
-        change: Change::Update {
-            log: LogChange {
-                mode: RefLog::AndReference,
-                force_create_reflog: false,
-                message: format!("commit: {subject}").into(),
+    let mut edits = Vec::with_capacity(updates.len());
+    for RefUpdate { name, old, new } in updates {
+        edits.push(RefEdit {
+            change: Change::Update {
+                log: LogChange {
+                    mode: RefLog::AndReference,
+                    force_create_reflog: false,
+                    message: format!("commit: {subject}").into(),
+                },
+                expected: match old {
+                    Some(old) => PreviousValue::MustExistAndMatch(Target::Object(*old)),
+                    None => PreviousValue::MustNotExist,
+                },
+                new: Target::Object(*new),
             },
-            expected,
-            new: Target::Object(new),
-        },
-        name: name.try_into().map_err(gix::Error::from_error)?,
-        deref: false,
-    };
+            name: name.as_str().try_into().map_err(gix::Error::from_error)?,
+            deref: false,
+        });
+    }
     let committer = gix::actor::SignatureRef {
         name: "Equate".into(),
         email: "equate@localhost".into(),
         time: "0 +0000",
     };
-    repository.edit_references_as([edit], Some(committer))?;
+    repository.edit_references_as(edits, Some(committer))?;
     Ok(())
 }
 

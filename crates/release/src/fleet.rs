@@ -6,9 +6,10 @@
 use crate::artifact::Artifact;
 use crate::config::{Config, Place, is_directory, join};
 use crate::field::{self, Field};
+use crate::history::{Current, History};
 use equate_kustomize::{Inputs, Spec, Tree};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Names of directories that name no service.
 const SHARED: [&str; 8] = [
@@ -25,8 +26,32 @@ const SHARED: [&str; 8] = [
 /// The units of all environments.
 #[derive(Debug, Clone, Default)]
 pub struct Fleet {
-    /// The units, in the order of environments and directories.
+    /// The units that were built, in the order of environments and directories.
     pub units: Vec<Unit>,
+    /// The units that were not built, because a history knows their versions.
+    known: Vec<(Place, BTreeMap<String, Artifact>)>,
+    positions: Positions,
+}
+
+/// The units of environments and services.
+#[derive(Debug, Clone, Default)]
+struct Positions {
+    units: HashMap<String, HashMap<String, usize>>,
+    known: HashMap<String, HashMap<String, usize>>,
+    /// The units that do not build.
+    faults: Vec<usize>,
+}
+
+fn position(of: &HashMap<String, HashMap<String, usize>>, environment: &str, service: &str) -> Option<usize> {
+    of.get(environment)?.get(service).copied()
+}
+
+fn add(to: &mut HashMap<String, HashMap<String, usize>>, place: &Place, service: &str, at: usize) {
+    let services = match to.get_mut(&place.environment) {
+        Some(services) => services,
+        None => to.entry(place.environment.clone()).or_default(),
+    };
+    services.entry(service.to_owned()).or_insert(at);
 }
 
 /// A directory that is built on its own.
@@ -94,15 +119,45 @@ impl Unit {
         let Ok(built) = &self.state else {
             return true;
         };
-        let read: BTreeSet<&str> = built.inputs.paths().collect();
-        paths.into_iter().any(|path| {
-            let above = path.match_indices('/').map(|(at, _)| &path[..at]);
-            above.chain([path, ""]).any(|part| read.contains(part))
+        let mut paths = paths.into_iter();
+        paths.any(|path| {
+            built
+                .inputs
+                .paths()
+                .any(|read| read == path || is_within(read, path))
         })
     }
 }
 
 impl Fleet {
+    fn new(units: Vec<Unit>, known: Vec<(Place, BTreeMap<String, Artifact>)>) -> Self {
+        let mut positions = Positions::default();
+        for (at, unit) in units.iter().enumerate() {
+            match (&unit.place.service, &unit.state) {
+                (Some(service), _) => add(&mut positions.units, &unit.place, service, at),
+                (None, Ok(built)) => {
+                    for service in built.services.keys() {
+                        add(&mut positions.units, &unit.place, service, at);
+                    }
+                }
+                (None, Err(_)) => {}
+            }
+            if unit.state.is_err() {
+                positions.faults.push(at);
+            }
+        }
+        for (at, (place, services)) in known.iter().enumerate() {
+            for service in services.keys() {
+                add(&mut positions.known, place, service, at);
+            }
+        }
+        Self {
+            units,
+            known,
+            positions,
+        }
+    }
+
     /// Builds all environments.
     pub fn build(tree: &dyn Tree, config: &Config) -> Self {
         let environments: Vec<&str> = config.environments().collect();
@@ -111,9 +166,20 @@ impl Fleet {
             .into_iter()
             .filter(|place| has_files(tree, &place.directory))
             .map(|place| Unit::build(tree, config, place));
-        Self {
-            units: units.collect(),
+        Self::new(units.collect(), Vec::new())
+    }
+
+    /// All environments as the history of a tree knows them. Only units that do not build are built, for their
+    /// errors: the others have versions, and neither objects nor fields.
+    pub fn of_history(tree: &dyn Tree, config: &Config, history: &History) -> Self {
+        let (mut units, mut known) = (Vec::new(), Vec::new());
+        for Current { place, services } in history.current() {
+            match services {
+                Some(services) => known.push((place, services)),
+                None => units.push(Unit::build(tree, config, place)),
+            }
         }
+        Self::new(units, known)
     }
 
     /// Builds the units of one service, or all units of environments that have many services each.
@@ -136,25 +202,27 @@ impl Fleet {
                 }
             }
         }
-        Self { units }
+        Self::new(units, Vec::new())
     }
 
-    /// The unit of a service in an environment.
+    /// The built unit of a service in an environment.
     pub fn unit(&self, environment: &str, service: &str) -> Option<usize> {
-        self.units.iter().position(|unit| {
-            unit.place.environment == environment
-                && match (&unit.place.service, &unit.state) {
-                    (Some(name), _) => name == service,
-                    (None, Ok(built)) => built.services.contains_key(service),
-                    (None, Err(_)) => false,
-                }
-        })
+        position(&self.positions.units, environment, service)
     }
 
     /// The versions of a service in an environment; `None` if it is not there or does not build.
     pub fn artifact(&self, environment: &str, service: &str) -> Option<Artifact> {
+        if let Some(at) = position(&self.positions.known, environment, service) {
+            return self.known[at].1.get(service).cloned();
+        }
         let unit = &self.units[self.unit(environment, service)?];
         Some(unit.state.as_ref().ok()?.artifact(service))
+    }
+
+    /// The directories of all units.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        let built = self.units.iter().map(|unit| &unit.place);
+        built.chain(self.known.iter().map(|(place, _)| place))
     }
 
     /// The names of all services.
@@ -169,6 +237,8 @@ impl Fleet {
                 (None, Err(_)) => {}
             }
         }
+        let known = self.known.iter().flat_map(|(_, services)| services.keys());
+        names.extend(known.map(String::as_str));
         names
     }
 
@@ -194,10 +264,10 @@ impl Fleet {
 
     /// Whether an environment has a unit that does not build, and its error.
     pub fn fault(&self, environment: &str, service: &str) -> Option<&str> {
-        let unit = self.units.iter().find(|unit| {
+        let mut broken = self.positions.faults.iter().map(|at| &self.units[*at]);
+        let unit = broken.find(|unit| {
             unit.place.environment == environment
                 && unit.place.service.as_deref().is_none_or(|name| name == service)
-                && unit.state.is_err()
         });
         unit.and_then(|unit| unit.state.as_ref().err())
             .map(String::as_str)
@@ -346,6 +416,12 @@ pub(crate) fn resolve(directory: &str, path: &str) -> Option<String> {
         }
     }
     Some(segments.join("/"))
+}
+
+/// A path and all directories above it; the root, too.
+pub(crate) fn above_or_at(path: &str) -> impl Iterator<Item = &str> {
+    let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+    above.chain([path, ""])
 }
 
 /// Whether a pattern names a directory that contains a path.

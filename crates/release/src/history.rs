@@ -2,17 +2,27 @@
 //!
 //! A commit changes a version if the build of its tree has another one than the build of its first parent's.
 //! So commits made by hand count like those of `equate promote`, and merges like the changes they bring. A
-//! unit is built again only where a commit changed a path that its last build read.
+//! tree that does not build hides nothing: the next one that builds is compared with the last one that did.
+//!
+//! History grows from the oldest commit to the newest. A unit is built again only where a commit changed a
+//! path that its last build read, and a directory that gets earlier content back is not built again. A
+//! stored history grows by the commits since then, to the same result as from nothing.
+
+mod changes;
+mod growth;
+mod stored;
+
+pub use growth::Growth;
+pub use stored::{file_name, key};
 
 use crate::artifact::Artifact;
-use crate::config::{Config, Place, is_directory};
-use crate::fleet::{Unit, is_within};
-use equate_kustomize::Tree;
+use crate::config::Place;
 use jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use stored::Texts;
 
-/// A commit of the branch, without its tree.
+/// A commit of the branch, without its message and its tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// Its id.
@@ -23,35 +33,6 @@ pub struct Commit {
     pub author: String,
     /// The author's address.
     pub email: String,
-    /// Its message.
-    pub message: String,
-}
-
-impl Commit {
-    /// The first line of the message.
-    pub fn subject(&self) -> &str {
-        self.message.lines().next().unwrap_or_default().trim_end()
-    }
-}
-
-/// A commit with its tree.
-pub struct Step {
-    /// The commit.
-    pub commit: Commit,
-    /// Its tree.
-    pub tree: Box<dyn Tree>,
-    /// The paths of files that differ from its first parent.
-    pub changed: Vec<String>,
-    /// Whether it has no parent.
-    pub is_root: bool,
-}
-
-impl std::fmt::Debug for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Step")
-            .field("commit", &self.commit)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A change of a service's versions in an environment.
@@ -102,114 +83,186 @@ pub fn spells(entries: &[Entry], artifact: &Artifact) -> Vec<Spell> {
     spells
 }
 
+/// The number of a text in [`Texts`].
+type Text = u32;
+
+/// The changes of versions up to a commit, with all that is needed to go on from there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History {
+    texts: Texts,
+    /// The oldest and the newest commit.
+    first: Text,
+    tip: Text,
+    /// The number of commits.
+    length: u32,
+    /// Whether the oldest commit has no parent.
+    is_whole: bool,
+    /// The commits that changed a version, from the oldest.
+    commits: Vec<CommitRow>,
+    tracks: Vec<Track>,
+    /// The changes, from the oldest.
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CommitRow {
+    id: Text,
+    seconds: i64,
+    author: Text,
+    email: Text,
+}
+
+/// A change of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    commit: u32,
+    track: u32,
+    service: Text,
+    /// The empty text if there is no version.
+    before: Text,
+    after: Text,
+}
+
+/// A directory that is built on its own, through time.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Track {
-    place: Place,
-    unit: Option<Unit>,
-    artifacts: BTreeMap<String, Artifact>,
-    /// The commit after a part of history that does not build.
-    blame: Option<Commit>,
+    environment: Text,
+    /// The empty text if the directory has many services.
+    service: Text,
+    directory: Text,
+    /// Whether the newest commit has the directory.
+    is_there: bool,
+    /// The first commit since which the directory does not build.
+    broken: Option<u32>,
+    /// The services of the last build and their versions; `None` if no commit is known that builds. A directory
+    /// that is not there has no services.
+    last: Option<Vec<(Text, Text)>>,
+    /// The paths that the last build read, relative to the directory.
+    reads: Vec<Text>,
 }
 
-impl Track {
-    fn begin(tree: &dyn Tree, config: &Config, place: Place) -> Self {
-        let mut track = Self {
-            place,
-            unit: None,
-            artifacts: BTreeMap::new(),
-            blame: None,
-        };
-        if is_directory(tree, &track.place.directory) {
-            let unit = Unit::build(tree, config, track.place.clone());
-            track.artifacts = artifacts(&unit).unwrap_or_default();
-            track.unit = Some(unit);
-        }
-        track
-    }
-
-    fn is_affected(&self, changed: &[String]) -> bool {
-        match &self.unit {
-            Some(unit) => unit.reads_any(changed.iter().map(String::as_str)),
-            None => changed.iter().any(|path| is_within(&self.place.directory, path)),
-        }
-    }
-
-    /// Goes back over a commit; returns the services whose versions it changed.
-    fn back(&mut self, config: &Config, commit: &Commit, parent: Option<&dyn Tree>) -> Vec<Entry> {
-        let unit = parent
-            .filter(|tree| is_directory(*tree, &self.place.directory))
-            .map(|tree| Unit::build(tree, config, self.place.clone()));
-        let before = match &unit {
-            None => BTreeMap::new(),
-            Some(unit) => match artifacts(unit) {
-                Some(artifacts) => artifacts,
-                None => {
-                    // nothing is known about this tree: the next one that builds decides
-                    self.blame.get_or_insert_with(|| commit.clone());
-                    self.unit = Some(unit.clone());
-                    return Vec::new();
-                }
-            },
-        };
-        let commit = self.blame.take().unwrap_or_else(|| commit.clone());
-        let services: BTreeSet<&String> = before.keys().chain(self.artifacts.keys()).collect();
-        let changed = services
-            .into_iter()
-            .filter(|service| before.get(*service) != self.artifacts.get(*service));
-        let entries = changed.map(|service| Entry {
-            commit: commit.clone(),
-            environment: self.place.environment.clone(),
-            service: service.clone(),
-            before: before.get(service).cloned(),
-            after: self.artifacts.get(service).cloned(),
-        });
-        let entries = entries.collect();
-        self.unit = unit;
-        self.artifacts = before;
-        entries
-    }
+/// The service and the place of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key<'h> {
+    /// The environment.
+    pub environment: &'h str,
+    /// The service.
+    pub service: &'h str,
+    /// The directory that is built.
+    pub directory: &'h str,
 }
 
-/// The versions by service; services without a version are left out. `None` if the unit does not build.
-fn artifacts(unit: &Unit) -> Option<BTreeMap<String, Artifact>> {
-    let built = unit.state.as_ref().ok()?;
-    let named = built
-        .services
-        .keys()
-        .map(|service| (service.clone(), built.artifact(service)));
-    Some(named.filter(|(_, artifact)| !artifact.is_empty()).collect())
+/// A directory of the newest commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Current {
+    /// The directory.
+    pub place: Place,
+    /// Its services and their versions; `None` if it does not build.
+    pub services: Option<BTreeMap<String, Artifact>>,
 }
 
-/// Visits the changes of versions from the newest commit to the oldest.
-///
-/// `steps` are the commits along first parents. `places` are the directories of interest; those of services
-/// that are gone count, too.
-pub fn walk(
-    config: &Config,
-    places: &[Place],
-    steps: impl Iterator<Item = Step>,
-    mut visit: impl FnMut(Entry) -> ControlFlow<()>,
-) {
-    let mut steps = steps.peekable();
-    let mut tracks: Option<Vec<Track>> = None;
-    while let Some(step) = steps.next() {
-        let tracks = tracks.get_or_insert_with(|| {
-            let tree = &*step.tree;
-            let begin = |place| Track::begin(tree, config, place);
-            places.iter().cloned().map(begin).collect()
-        });
-        let parent = steps.peek().map(|step| &*step.tree);
-        if parent.is_none() && !step.is_root {
-            return;
-        }
-        for track in tracks.iter_mut() {
-            if !track.is_affected(&step.changed) {
-                continue;
+impl History {
+    /// The id of the newest commit; empty without commits.
+    pub fn tip(&self) -> &str {
+        self.texts.get(self.tip)
+    }
+
+    /// The id of the oldest commit, and whether it has no parent.
+    pub fn first(&self) -> (&str, bool) {
+        (self.texts.get(self.first), self.is_whole)
+    }
+
+    /// The number of commits, with those that changed no version.
+    pub fn length(&self) -> usize {
+        self.length as usize
+    }
+
+    /// The wanted changes, from the newest.
+    pub fn entries<'h>(
+        &'h self,
+        mut wanted: impl FnMut(Key<'h>) -> bool + 'h,
+    ) -> impl Iterator<Item = Entry> + 'h {
+        let mut rows = self.rows.clone();
+        rows.extend(self.ends());
+        rows.sort_by_key(|row| Reverse(row.commit));
+        rows.into_iter().filter_map(move |row| {
+            let track = self.tracks.get(row.track as usize)?;
+            let key = Key {
+                environment: self.texts.get(track.environment),
+                service: self.texts.get(row.service),
+                directory: self.texts.get(track.directory),
+            };
+            if !wanted(key) {
+                return None;
             }
-            for entry in track.back(config, &step.commit, parent) {
-                if visit(entry).is_break() {
-                    return;
+            Some(Entry {
+                commit: self.commit(row.commit)?,
+                environment: key.environment.to_owned(),
+                service: key.service.to_owned(),
+                before: stored::artifact(self.texts.get(row.before)),
+                after: stored::artifact(self.texts.get(row.after)),
+            })
+        })
+    }
+
+    /// The ends of versions whose directories do not build now.
+    fn ends(&self) -> impl Iterator<Item = Row> + '_ {
+        self.tracks.iter().zip(0..).flat_map(|(track, number)| {
+            let broken = track
+                .broken
+                .and_then(|commit| Some((commit, track.last.as_ref()?)));
+            broken.into_iter().flat_map(move |(commit, last)| {
+                let versioned = last.iter().filter(|(_, artifact)| *artifact != 0);
+                versioned.map(move |(service, artifact)| Row {
+                    commit,
+                    track: number,
+                    service: *service,
+                    before: *artifact,
+                    after: 0,
+                })
+            })
+        })
+    }
+
+    fn commit(&self, number: u32) -> Option<Commit> {
+        let row = self.commits.get(number as usize)?;
+        Some(Commit {
+            id: self.texts.get(row.id).to_owned(),
+            time: Timestamp::from_second(row.seconds).unwrap_or(Timestamp::UNIX_EPOCH),
+            author: self.texts.get(row.author).to_owned(),
+            email: self.texts.get(row.email).to_owned(),
+        })
+    }
+
+    /// The directories of the newest commit, sorted.
+    pub fn current(&self) -> Vec<Current> {
+        let there = self.tracks.iter().filter(|track| track.is_there);
+        let mut found: Vec<Current> = there
+            .map(|track| {
+                let services = || {
+                    let last = track.last.iter().flatten();
+                    let named = last.map(|(service, artifact)| {
+                        let artifact = stored::artifact(self.texts.get(*artifact));
+                        (self.texts.get(*service).to_owned(), artifact.unwrap_or_default())
+                    });
+                    named.collect()
+                };
+                Current {
+                    place: self.place(track),
+                    services: track.broken.is_none().then(services),
                 }
-            }
+            })
+            .collect();
+        found.sort_by(|one, other| one.place.cmp(&other.place));
+        found
+    }
+
+    fn place(&self, track: &Track) -> Place {
+        let service = self.texts.get(track.service);
+        Place {
+            environment: self.texts.get(track.environment).to_owned(),
+            service: (!service.is_empty()).then(|| service.to_owned()),
+            directory: self.texts.get(track.directory).to_owned(),
         }
     }
 }

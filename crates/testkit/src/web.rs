@@ -1,5 +1,5 @@
 //! A web server for tests, in memory: files by path with ETags, behind an optional login or client
-//! certificate. It is a chart repository, for instance.
+//! certificate. It is a chart repository, for instance, or a webhook.
 //!
 //! The server runs in its own thread, so blocking and asynchronous tests may use it.
 
@@ -49,11 +49,23 @@ struct Shared {
     state: Mutex<Content>,
 }
 
-#[derive(Debug, Default)]
+/// Answers the body of a POST with a status and a text.
+type Handler = Arc<dyn Fn(&[u8]) -> (u16, String) + Send + Sync>;
+
+#[derive(Default)]
 struct Content {
     files: BTreeMap<String, Bytes>,
+    handlers: BTreeMap<String, Handler>,
     requests: Vec<String>,
     is_silent: bool,
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Content")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Shared {
@@ -143,6 +155,12 @@ impl WebServer {
         self.shared.state().files.remove(path);
     }
 
+    /// Answers each POST to a path, from the next request on. The answer is text, and JSON with status 200.
+    pub fn handle(&self, path: &str, handler: impl Fn(&[u8]) -> (u16, String) + Send + Sync + 'static) {
+        let handlers = &mut self.shared.state().handlers;
+        handlers.insert(path.to_owned(), Arc::new(handler));
+    }
+
     /// Whether requests are never answered.
     pub fn silence(&self, is_silent: bool) {
         self.shared.state().is_silent = is_silent;
@@ -181,14 +199,29 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     if shared.state().is_silent {
         std::future::pending::<()>().await;
     }
-    let path = request.uri().path().to_owned();
-    let given = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let (request, body) = request.into_parts();
+    let path = request.uri.path().to_owned();
+    let given = |name| request.headers.get(name).and_then(|value| value.to_str().ok());
     let (login, known) = (given(header::AUTHORIZATION), given(header::IF_NONE_MATCH));
     let file = shared.state().files.get(&path).cloned();
+    let handler = shared.state().handlers.get(&path).cloned();
+    let handler = handler.filter(|_| request.method == http::Method::POST);
     let response = match file {
         _ if shared.login.is_some() && shared.login.as_deref() != login => Response::builder()
             .status(StatusCode::UNAUTHORIZED)
             .body(Body::empty()),
+        _ if let Some(handler) = handler => {
+            let body = axum::body::to_bytes(body, usize::MAX).await;
+            let (status, text) = handler(&body.unwrap_or_default());
+            let kind = match status {
+                200 => "application/json",
+                _ => "text/plain",
+            };
+            Response::builder()
+                .status(status)
+                .header(header::CONTENT_TYPE, kind)
+                .body(Body::from(text))
+        }
         None => Response::builder()
             .status(StatusCode::NOT_FOUND)
             .body(Body::empty()),

@@ -2,7 +2,7 @@
 //!
 //! Pure functions over JSON. [`definition`] validates a CustomResourceDefinition, [`establish`] computes
 //! its status, and a [`CustomVersion`] is one compiled version: it prunes, defaults and validates objects.
-//! [`rules`] runs CEL. Conversion webhooks are never called: every conversion is that of `None`.
+//! [`rules`] runs CEL. Webhooks convert in [`crate::conversion`].
 
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const PLURAL: &str = "customresourcedefinitions";
@@ -29,8 +29,7 @@ mod version;
 mod tests;
 
 pub(crate) use definition::{
-    conversion_warnings, default_crd, format_warnings, prepare_create, prepare_update, validate_crd,
-    validate_crd_update,
+    default_crd, format_warnings, prepare_create, prepare_update, validate_crd, validate_crd_update,
 };
 pub(crate) use establish::{ClaimedNames, condition_is_true, deletion_pending, establish, terminating};
 pub(crate) use rules::NAMED_FORMATS;

@@ -39,7 +39,7 @@ pub(crate) static DEFINITION: Strategy = Strategy {
     validate_update: super::validate_crd_update,
     warnings: |crd| {
         let mut out = super::format_warnings(crd, None);
-        out.extend(super::conversion_warnings(crd));
+        out.extend(crate::conversion::skipped(crd));
         out
     },
     ..Strategy::GENERIC

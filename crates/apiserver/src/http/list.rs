@@ -92,17 +92,34 @@ pub(crate) async fn page(
     } else {
         options.limit
     };
+    let start = start.unwrap_or_default();
+    let shown = match resource.conversion() {
+        Some(_) => {
+            let stored = snapshot.list_from(&id, namespace, &start);
+            // without a selection a page is the first objects, and one more says that others follow
+            let most = match limit {
+                Some(limit) if selection.is_empty() => limit.saturating_add(1),
+                _ => usize::MAX,
+            };
+            let stored = stored.take(most).map(|(_, entry)| Arc::clone(entry)).collect();
+            Some(api.entries_as(resource, stored).await?)
+        }
+        None => None,
+    };
     let mut entries = Vec::new();
     let mut last = None;
     let mut more = false;
     let mut seen = 0;
-    let start = start.unwrap_or_default();
-    for (path, entry) in snapshot.list_from(&id, namespace, &start) {
+    for (at, (path, stored)) in snapshot.list_from(&id, namespace, &start).enumerate() {
         // A full page announces more if any object follows, selected or not.
         if limit.is_some_and(|limit| entries.len() >= limit) {
             more = true;
             break;
         }
+        let entry = match &shown {
+            Some(shown) => shown.get(at).unwrap_or(stored),
+            None => stored,
+        };
         if !selection.matches(resource, entry) {
             seen += 1;
             continue;

@@ -223,6 +223,7 @@ impl Call<'_> {
                 let mut cx = self.writer(OptionsKind::Create)?;
                 let body = self.body(body).await?;
                 let written = self.api().create(&target, &body, &mut cx).await?;
+                let written = self.shown(&target, written).await?;
                 Ok(written_response(&reply, &target.resource, &written, &cx))
             }
             "DELETE" => {
@@ -304,6 +305,14 @@ impl Call<'_> {
                 let reply = self.reply_for(&target.resource)?;
                 let options = self.delete_options(body).await?;
                 let deleted = self.api().delete(&target, &options, &self.identity).await?;
+                let deleted = match deleted {
+                    Deleted::Gone(object) => {
+                        Deleted::Gone(self.api().object_as(&target.resource, object).await?)
+                    }
+                    Deleted::Marked(object) => {
+                        Deleted::Marked(self.api().object_as(&target.resource, object).await?)
+                    }
+                };
                 Ok(deleted_response(&reply, &target, &deleted))
             }
             _ => Err(ApiError::method_not_allowed()),
@@ -360,7 +369,7 @@ impl Call<'_> {
         match (target.endpoint, verb) {
             (Endpoint::Other("binding"), _) => self.binding(&target, body).await,
             (Endpoint::Scale, "get") => {
-                let scale = self.api().scale(&target)?;
+                let scale = self.api().scale(&target).await?;
                 let reply = self.reply_for(&target.resource)?;
                 Ok(reply.object(
                     &Resource::scale_view(&target.resource),
@@ -449,6 +458,7 @@ impl Call<'_> {
         }
         let body = self.body(body).await?;
         let written = self.api().update(target, &body, &mut cx).await?;
+        let written = self.shown(target, written).await?;
         Ok(written_response(&reply, &target.resource, &written, &cx))
     }
 
@@ -466,6 +476,7 @@ impl Call<'_> {
         };
         let force = self.query.flag("force");
         let written = self.api().patch(target, &body, kind, force, &mut cx).await?;
+        let written = self.shown(target, written).await?;
         Ok(written_response(&reply, &target.resource, &written, &cx))
     }
 
@@ -537,7 +548,13 @@ impl Call<'_> {
             }
         };
         let key: Key = target.key();
-        snapshot.get(&key).cloned().ok_or_else(|| target.not_found())
+        let entry = snapshot.get(&key).ok_or_else(|| target.not_found())?;
+        self.api().entry_as(&target.resource, entry).await
+    }
+
+    async fn shown(&self, target: &Target, written: Written) -> Result<Written, ApiError> {
+        let object = self.api().object_as(&target.resource, written.object).await?;
+        Ok(Written { object, ..written })
     }
 
     /// For objects of a resource, also as a table or their metadata alone.

@@ -22,6 +22,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use equate_manifest::schema::{self, protobuf};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -46,12 +47,15 @@ pub(crate) async fn respond(
     let selection = Selection::parse(&resource, options)?;
     let begun = begin(api, view, &resource, options).await?;
     let definition = Definition::of(api, view, &resource);
+    let shown = initial_objects(api, &resource, namespace.as_deref(), &begun).await?;
     let lifetime = match options.timeout_seconds {
         Some(seconds) => Duration::from_secs(seconds).min(LIFETIME_MAX),
         None => random_lifetime()?,
     };
     let end = Instant::now() + lifetime;
     let stream = Stream {
+        api: Arc::clone(api),
+        shown,
         lines: Lines {
             reply,
             resource,
@@ -162,6 +166,24 @@ fn subscribe(api: &Api, id: &ResourceId, revision: u64) -> WatchStart {
     }
 }
 
+/// The objects that a watch starts with, converted; `None` without a conversion.
+async fn initial_objects(
+    api: &Api,
+    resource: &Resource,
+    namespace: Option<&str>,
+    begun: &WatchStart,
+) -> Result<Option<VecDeque<Arc<Entry>>>, ApiError> {
+    let WatchStart::Objects(snapshot, _) = begun else {
+        return Ok(None);
+    };
+    if resource.conversion().is_none() {
+        return Ok(None);
+    }
+    let stored = snapshot.list(&resource.storage(), namespace);
+    let stored = stored.map(|(_, entry)| Arc::clone(entry)).collect();
+    Ok(Some(api.entries_as(resource, stored).await?.into()))
+}
+
 enum State {
     Begin(WatchStart),
     Initial {
@@ -177,6 +199,9 @@ enum State {
 }
 
 struct Stream {
+    api: Arc<Api>,
+    /// The initial objects that are left to send, if a webhook converted them.
+    shown: Option<VecDeque<Arc<Entry>>>,
     lines: Lines,
     bookmarks: bool,
     mark_initial: bool,
@@ -277,6 +302,7 @@ impl Stream {
                             return Some(bytes);
                         }
                         Live::Nothing => self.state = State::Live { subscription, after },
+                        Live::Last(bytes) => return Some(bytes),
                         Live::Over => return None,
                     }
                 }
@@ -286,8 +312,18 @@ impl Stream {
 
     fn initial(&mut self, snapshot: &Snapshot, from: &str) -> (Bytes, Option<String>) {
         let mut out = BytesMut::new();
+        while let Some(entry) = self.shown.as_mut().and_then(VecDeque::pop_front) {
+            if self.lines.selected(&entry) {
+                self.lines.entry(&mut out, "ADDED", &entry);
+            }
+            if out.len() >= BATCH_BYTES_MAX {
+                return (out.freeze(), Some(String::new()));
+            }
+        }
         let id = self.lines.resource.storage();
-        for (path, entry) in snapshot.list_from(&id, self.lines.namespace.as_deref(), from) {
+        let converted = self.shown.is_some();
+        let stored = snapshot.list_from(&id, self.lines.namespace.as_deref(), from);
+        for (path, entry) in stored.filter(|_| !converted) {
             if out.len() >= BATCH_BYTES_MAX {
                 return (out.freeze(), Some(path.as_str().to_owned()));
             }
@@ -300,6 +336,25 @@ impl Stream {
             out.extend_from_slice(&bookmark);
         }
         (out.freeze(), None)
+    }
+
+    async fn event(&mut self, out: &mut BytesMut, event: &Event) -> Result<(), ApiError> {
+        let resource = &self.lines.resource;
+        if resource.conversion().is_none() || !self.lines.names(event) {
+            self.lines
+                .event(out, event, &event.entry, event.previous.as_ref());
+            return Ok(());
+        }
+        let entry = self.api.entry_as(resource, &event.entry).await?;
+        let previous = match &event.previous {
+            // without a selection only its existence counts
+            Some(previous) if !self.lines.selection.is_empty() => {
+                Some(self.api.entry_as(resource, previous).await?)
+            }
+            previous => previous.clone(),
+        };
+        self.lines.event(out, event, &entry, previous.as_ref());
+        Ok(())
     }
 
     async fn live(&mut self, subscription: &mut Subscription, after: u64) -> Live {
@@ -323,7 +378,10 @@ impl Stream {
             Ok(Ok(events)) => {
                 let mut out = BytesMut::new();
                 for event in events.iter().filter(|e| e.revision > after) {
-                    self.lines.event(&mut out, event);
+                    if let Err(error) = self.event(&mut out, event).await {
+                        self.lines.line(&mut out, "ERROR", &error.to_value());
+                        return Live::Last(out.freeze());
+                    }
                 }
                 if out.is_empty() {
                     Live::Nothing
@@ -346,6 +404,8 @@ impl Stream {
 
 enum Live {
     Bytes(Bytes),
+    /// The end after an error.
+    Last(Bytes),
     Nothing,
     Over,
 }
@@ -364,19 +424,30 @@ impl Lines {
         self.selection.matches(&self.resource, entry)
     }
 
-    fn event(&mut self, out: &mut BytesMut, event: &Event) {
-        if self.namespace.as_ref().is_some_and(|n| *n != event.key.namespace) {
+    fn names(&self, event: &Event) -> bool {
+        self.namespace.as_ref().is_none_or(|n| *n == event.key.namespace)
+    }
+
+    /// `entry` and `previous` are the event's, in the version of the watch.
+    fn event(
+        &mut self,
+        out: &mut BytesMut,
+        event: &Event,
+        entry: &Arc<Entry>,
+        previous: Option<&Arc<Entry>>,
+    ) {
+        if !self.names(event) {
             return;
         }
-        let before = event.previous.as_ref().is_some_and(|p| self.selected(p));
-        let now = event.kind != EventKind::Deleted && self.selected(&event.entry);
+        let before = previous.is_some_and(|p| self.selected(p));
+        let now = event.kind != EventKind::Deleted && self.selected(entry);
         match (before, now) {
-            (false, true) => self.entry(out, "ADDED", &event.entry),
-            (true, true) => self.entry(out, "MODIFIED", &event.entry),
-            (true, false) if event.kind == EventKind::Deleted => self.entry(out, "DELETED", &event.entry),
+            (false, true) => self.entry(out, "ADDED", entry),
+            (true, true) => self.entry(out, "MODIFIED", entry),
+            (true, false) if event.kind == EventKind::Deleted => self.entry(out, "DELETED", entry),
             // Left the selection: its last matching state, at the new revision.
             (true, false) => {
-                if let Some(previous) = &event.previous {
+                if let Some(previous) = previous {
                     let mut last = previous.object().clone();
                     last["metadata"]["resourceVersion"] = json!(event.revision.to_string());
                     self.value(out, "DELETED", &last);

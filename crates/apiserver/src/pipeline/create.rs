@@ -101,7 +101,7 @@ impl Api {
             let key = target.key_of(&name);
             let existing = view.snapshot.get(&key);
             if existing.is_none() && cx.dry_run() {
-                return Ok(Written::built(new, true));
+                return Ok(Written::built(self.to_storage(resource, new).await?, true));
             }
             let deleting = existing.is_some_and(|e| super::meta::deleting(e.object()));
             let result = if existing.is_some() {
@@ -109,7 +109,7 @@ impl Api {
             } else {
                 let mut changes = vec![Change::Put {
                     key,
-                    object: new,
+                    object: self.to_storage(resource, new).await?,
                     expect: Expect::Absent,
                 }];
                 changes.extend(charges);

@@ -44,12 +44,13 @@ impl Api {
                 return Err(target.not_found());
             };
             check_preconditions(target, options, current.object())?;
+            let shown = self.entry_as(&target.resource, &current).await?;
             let request = policies::Request {
                 target,
                 identity,
                 name: &target.name,
                 object: None,
-                old: Some(current.object()),
+                old: Some(shown.object()),
                 dry_run: options.dry_run,
             };
             let mut warnings = policies::review(&view, &request)?;

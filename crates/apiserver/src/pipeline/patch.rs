@@ -39,7 +39,7 @@ impl Api {
                 };
                 return self.apply_new(target, config, force, cx, &now).await;
             };
-            let stored = self.in_version(target, &current)?;
+            let stored = self.in_version(target, &current).await?;
             let (new, pinned) = match &change {
                 Change::Apply(config, force) => {
                     let pinned = check_preconditions(target, config, &stored)?;

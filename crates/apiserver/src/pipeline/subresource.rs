@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Api {
-    pub(crate) fn scale(&self, target: &Target) -> Result<Value, ApiError> {
+    pub(crate) async fn scale(&self, target: &Target) -> Result<Value, ApiError> {
         let view = self.view();
         let entry = view
             .snapshot
             .get(&target.key())
             .ok_or_else(|| target.not_found())?;
+        let entry = self.entry_as(&target.resource, entry).await?;
         scale_of(target, entry.object())
     }
 
@@ -44,7 +45,7 @@ impl Api {
                 .get(&target.key())
                 .cloned()
                 .ok_or_else(|| target.not_found())?;
-            let stored = self.in_version(target, &current)?;
+            let stored = self.in_version(target, &current).await?;
             // This write adds the replicas to a custom resource without any.
             let (mut scale, _) =
                 crd::to_scale(&stored, &paths).map_err(|e| ApiError::internal(e.to_string()))?;
@@ -80,7 +81,8 @@ impl Api {
             super::put(&mut new, &["metadata", "managedFields"], owners);
             match self.change(target, &view, &current, &stored, new, cx).await? {
                 Attempt::Done(written) => {
-                    return Ok(Written::built(scale_of(target, written.object.value())?, false));
+                    let object = self.object_as(&target.resource, written.object).await?;
+                    return Ok(Written::built(scale_of(target, object.value())?, false));
                 }
                 Attempt::Raced if pinned => return Err(target.modified()),
                 Attempt::Raced => {}

@@ -51,7 +51,7 @@ impl Api {
             if !pinned && !target.resource.strategy.unconditional_update {
                 return Err(revision_required(target));
             }
-            let stored = self.in_version(target, &current)?;
+            let stored = self.in_version(target, &current).await?;
             let now = self.now();
             let mut new = object.clone();
             set_text(&mut new, "resourceVersion", meta_text(&stored, "resourceVersion"));
@@ -65,7 +65,8 @@ impl Api {
         Err(target.modified())
     }
 
-    pub(super) fn in_version(&self, target: &Target, entry: &Arc<Entry>) -> Result<Value, ApiError> {
+    pub(super) async fn in_version(&self, target: &Target, entry: &Arc<Entry>) -> Result<Value, ApiError> {
+        let entry = self.entry_as(&target.resource, entry).await?;
         target
             .resource
             .to_version(entry.object())
@@ -107,14 +108,16 @@ impl Api {
         )
         .await?;
         let last_finalizer_gone = removable(target, &new);
-        if !last_finalizer_gone && managed_fields::settle_times(stored, &mut new) {
+        let same = managed_fields::settle_times(stored, &mut new) && !resource.moves(current);
+        if !last_finalizer_gone && same {
             return Ok(Attempt::Done(Written {
                 object: Object::Stored(Arc::clone(current)),
                 created: false,
             }));
         }
         if cx.dry_run() {
-            return Ok(Attempt::Done(Written::built(new, false)));
+            let object = self.to_storage(resource, new).await?;
+            return Ok(Attempt::Done(Written::built(object, false)));
         }
         let charges = if last_finalizer_gone {
             Vec::new()
@@ -123,18 +126,15 @@ impl Api {
         };
         let expect = Expect::Revision(current.revision);
         let key = target.key();
+        let object = self.to_storage(resource, new.clone()).await?;
         let change = if last_finalizer_gone {
             Change::Delete {
                 key,
                 expect,
-                last: Some(resource.to_storage(new.clone())?),
+                last: Some(object),
             }
         } else {
-            Change::Put {
-                key,
-                object: resource.to_storage(new.clone())?,
-                expect,
-            }
+            Change::Put { key, object, expect }
         };
         let changes = std::iter::once(change).chain(charges).collect();
         match self.store.commit(changes).await {

@@ -203,11 +203,6 @@ impl Resource {
         }
     }
 
-    /// Unchanged: the store keeps the version that was last written.
-    pub(crate) fn to_storage(&self, object: Value) -> Result<Value, ApiError> {
-        Ok(object)
-    }
-
     pub(crate) fn scale_paths(&self) -> Option<ScalePaths> {
         match &self.schema {
             SchemaSource::Custom(version) => version.scale().cloned(),

@@ -7,6 +7,7 @@
 mod behaviour;
 mod versions;
 
+use crate::conversion::Conversion;
 use crate::field::FieldError;
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -48,12 +49,15 @@ pub(crate) struct Derived {
     types: OnceLock<Types>,
     /// Whether objects stored under an older schema are converted to this one on reading.
     pub(crate) reshapes: bool,
+    pub(crate) conversion: Option<Arc<Conversion>>,
 }
 
 impl Derived {
-    pub(crate) fn reshaping(reshapes: bool) -> Self {
+    /// A webhook reshapes by itself.
+    pub(crate) fn converting(reshapes: bool, conversion: Option<Arc<Conversion>>) -> Self {
         Self {
-            reshapes,
+            reshapes: reshapes && conversion.is_none(),
+            conversion,
             ..Self::default()
         }
     }

@@ -80,6 +80,11 @@ impl Entry {
         })
     }
 
+    /// Another form of the same revision.
+    pub(crate) fn with(self: &Arc<Self>, object: Value) -> Arc<Self> {
+        Self::stamp(object, self.revision).map_or_else(|| Arc::clone(self), Arc::new)
+    }
+
     /// The same revision without its tree; the entry itself if it has none, or if JSON does not keep it.
     pub(super) fn packed(self: &Arc<Self>) -> Arc<Self> {
         if self

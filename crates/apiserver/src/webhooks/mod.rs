@@ -7,9 +7,9 @@
 mod call;
 mod review;
 
-pub(crate) use call::Webhooks;
+pub(crate) use call::{Webhooks, is_local};
 
-use crate::builtin::tree::{get, items, text};
+use crate::builtin::tree::{get, int, items, text};
 use crate::pipeline::{View, normal_form};
 use crate::policies::{self, Request};
 use crate::status::ApiError;
@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use std::sync::LazyLock;
 
 const GROUP: &str = "admissionregistration.k8s.io";
+/// The default limit of a call.
+const SECONDS: i64 = 10;
 
 static MUTATING: LazyLock<ResourceId> =
     LazyLock::new(|| ResourceId::new(GROUP, "mutatingwebhookconfigurations"));
@@ -37,8 +39,7 @@ pub(crate) fn skipped(webhook: &Value) -> Option<String> {
             text(service, "name")
         ));
     }
-    (!call::is_local(url))
-        .then(|| format!("webhook {name} is skipped: {url} is not on the machine of this server"))
+    (!is_local(url)).then(|| format!("webhook {name} is skipped: {url} is not on the machine of this server"))
 }
 
 /// Lets the mutating webhooks change an object, in order of their configurations' names.
@@ -156,9 +157,14 @@ async fn ask(
         }
     }
     let (id, body) = review::question(webhook, request);
-    let answered = match hooks.post(webhook, body).await {
+    let (url, bundle) = (
+        text(webhook, "clientConfig.url"),
+        text(webhook, "clientConfig.caBundle"),
+    );
+    let seconds = int(webhook, "timeoutSeconds").unwrap_or(SECONDS);
+    let answered = match hooks.post(url, bundle, seconds, body).await {
         Ok(bytes) => review::answer(&bytes, &id),
-        Err(why) => Err(why),
+        Err(why) => Err(format!("failed to call webhook: {why}")),
     };
     let answer = match answered {
         Ok(answer) => answer,

@@ -12,6 +12,7 @@ use equate_apiserver::Pace;
 use equate_controllers::engine::{Builder, StartError};
 use equate_controllers::kit::lease::{self, Held, LeaseConfig, LeaseConfigError};
 use equate_controllers::kit::notify::{Notifier, NotifyError};
+use equate_controllers::kit::request_turns::RequestTurns;
 use equate_controllers::shards::SelectorError;
 use equate_controllers::{AnswerLimits, ControllerSet, Engine, LimitLayer};
 use equate_egress::Egress;
@@ -432,7 +433,9 @@ async fn client(args: &Args, requests: &Requests) -> Result<Client, ControllersE
     let make = |config| {
         let builder = ClientBuilder::try_from(config)?;
         let limits = LimitLayer(AnswerLimits::OWN);
-        Ok(builder.with_layer(&limits).with_layer(requests).build())
+        let turns = RequestTurns::default();
+        let builder = builder.with_layer(&limits).with_layer(requests);
+        Ok(builder.with_layer(&turns).build())
     };
     let named = args.cluster.kubeconfig.is_some()
         || args.cluster.context.is_some()

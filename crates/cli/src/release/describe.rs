@@ -3,7 +3,7 @@
 
 use super::repository::{Place, Repository, tree_of};
 use super::view::View;
-use super::{Output, ReleaseError, past, text};
+use super::{Output, ReleaseError, text};
 use equate_release::artifact::Artifact;
 use equate_release::edit::{EditError, Setter, setters};
 use equate_release::fleet::Fleet;
@@ -50,6 +50,8 @@ struct Description {
     is_current: bool,
     /// The change that brought it, if history goes back to it.
     brought: Option<Entry>,
+    /// The message of its commit.
+    message: String,
     record: Option<(Record, &'static str)>,
     setters: Vec<Setter>,
     /// The times in which any environment had it, the described one left out.
@@ -68,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
     };
     let view = View::open(&args.place, &[service.to_owned()])?;
     let environments = view.environments(env)?;
-    let entries = past::of_service(&view.repository, &view.commit, &view.config, service)?;
+    let entries: Vec<Entry> = view.history.entries(|key| key.service == service).collect();
     let now = Timestamp::now();
     let holds: Vec<Hold> = plan::holds(&view.tree)?
         .into_iter()
@@ -142,12 +144,17 @@ fn describe(
     };
     let elsewhere = spells(entries, &artifact).into_iter();
     let elsewhere = elsewhere.filter(|spell| spell.environment != environment);
+    let message = match brought {
+        Some(entry) => view.repository.message(&entry.commit.id)?,
+        None => String::new(),
+    };
     let of_environment = holds.iter().filter(|hold| hold.environment == environment);
     Ok(Some(Description {
         environment: environment.to_owned(),
         is_current,
-        record: brought.and_then(|entry| record(&view.repository, entry)),
+        record: brought.and_then(|entry| record(&view.repository, entry, &message)),
         brought: brought.cloned(),
+        message,
         setters: setters.map_err(PlanError::from)?,
         elsewhere: elsewhere.collect(),
         holds: of_environment.cloned().collect(),
@@ -156,12 +163,12 @@ fn describe(
 }
 
 /// The record of a change, and the place where it is.
-fn record(repository: &Repository, entry: &Entry) -> Option<(Record, &'static str)> {
+fn record(repository: &Repository, entry: &Entry, message: &str) -> Option<(Record, &'static str)> {
     let notes = repository.notes(&entry.commit.id);
     let noted = notes.iter().find_map(|text| Record::parse_note(text));
     match noted {
         Some(record) => Some((record, "git note")),
-        None => Record::of_message(&entry.commit.message).map(|record| (record, "trailers of the commit")),
+        None => Record::of_message(message).map(|record| (record, "trailers of the commit")),
     }
 }
 
@@ -202,9 +209,8 @@ fn absent(
 }
 
 fn how(one: &Description) -> String {
-    let subject = one.brought.as_ref().map(|entry| entry.commit.subject());
     let Some((record, _)) = &one.record else {
-        return format!("by hand: {}", subject.unwrap_or_default());
+        return format!("by hand: {}", text::subject(&one.message));
     };
     match from(one, record) {
         Some(from) => format!("{} from {from}", record.intent),
@@ -328,7 +334,7 @@ fn data(service: &str, one: &Description) -> serde_json::Value {
         "since": commit.map(|commit| commit.time.to_string()),
         "commit": commit.map(|commit| commit.id.clone()),
         "author": commit.map(|commit| json!({"name": commit.author, "email": commit.email})),
-        "subject": commit.map(|commit| commit.subject().to_owned()),
+        "subject": commit.map(|_| text::subject(&one.message)),
         "before": before.map(|artifact| artifact.label(service)),
         "from": record.and_then(|(record, _)| from(one, record)),
         "reason": record.and_then(|(record, _)| record.reason.clone()),

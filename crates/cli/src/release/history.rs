@@ -11,7 +11,6 @@ use equate_release::record::{Record, versions};
 use equate_release::rules::span;
 use jiff::Timestamp;
 use serde_json::json;
-use std::ops::ControlFlow;
 use tokio::runtime::Runtime;
 
 mod at;
@@ -73,6 +72,13 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), ReleaseError> {
     changes(args)
 }
 
+/// A change and what its commit says.
+struct Shown {
+    entry: Entry,
+    subject: String,
+    record: Option<Record>,
+}
+
 fn changes(args: &Args) -> Result<(), ReleaseError> {
     let repository = args.place.open()?;
     let commit = repository.tip()?;
@@ -83,25 +89,25 @@ fn changes(args: &Args) -> Result<(), ReleaseError> {
         Some(name) => Some(plan::environments(&config, name)?),
     };
     let services: Vec<&str> = args.services.iter().map(String::as_str).collect();
-    let fleet = match services.is_empty() || !config.services.pattern().has_service() {
-        true => Fleet::build(&tree, &config),
-        false => Fleet::default(),
-    };
+    let history = past::history(&repository, &commit, &config)?;
+    let fleet = Fleet::of_history(&tree, &config, &history);
     let mut places = past::places(&config, &fleet, &services);
     if let Some(environments) = &environments {
         places.retain(|place| environments.contains(&place.environment));
     }
-    let mut entries: Vec<(Entry, Option<Record>)> = Vec::new();
-    past::walk(&repository, &commit, &config, &places, |entry| {
-        if services.is_empty() || services.contains(&entry.service.as_str()) {
-            let record = repository.record(&entry.commit.id, &entry.commit.message);
-            entries.push((entry, record));
-        }
-        match entries.len() >= args.count {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    })?;
+    let is_wanted = |entry: &Entry| services.is_empty() || services.contains(&entry.service.as_str());
+    let mut entries: Vec<Shown> = Vec::new();
+    for entry in past::changes(&history, &places)
+        .filter(is_wanted)
+        .take(args.count)
+    {
+        let message = repository.message(&entry.commit.id)?;
+        entries.push(Shown {
+            record: repository.record(&entry.commit.id, &message),
+            subject: text::subject(&message),
+            entry,
+        });
+    }
     if entries.is_empty() && !services.is_empty() {
         // a service that is gone has history; a name without any is a mistake
         let names = fleet.names(&tree, &config);
@@ -134,7 +140,7 @@ fn label(entry: &Entry, artifact: Option<&equate_release::artifact::Artifact>) -
     }
 }
 
-fn print_table(entries: &[(Entry, Option<Record>)], wide: bool) -> Result<(), ReleaseError> {
+fn print_table(entries: &[Shown], wide: bool) -> Result<(), ReleaseError> {
     if entries.is_empty() {
         eprintln!("no change of a version");
         return Ok(());
@@ -151,14 +157,19 @@ fn print_table(entries: &[(Entry, Option<Record>)], wide: bool) -> Result<(), Re
         "WHY",
     ];
     let mut table = Table::new(header, colour());
-    for (entry, record) in entries {
+    for Shown {
+        entry,
+        subject,
+        record,
+    } in entries
+    {
         let commit = match wide {
             true => entry.commit.id.clone(),
             false => entry.commit.id.chars().take(7).collect(),
         };
         let why = match record.as_ref().and_then(|record| record.reason.clone()) {
             Some(reason) => format!("{}: {reason}", intent(record.as_ref())),
-            None if record.is_none() => entry.commit.subject().to_owned(),
+            None if record.is_none() => subject.clone(),
             None => intent(record.as_ref()),
         };
         let row = [
@@ -177,7 +188,12 @@ fn print_table(entries: &[(Entry, Option<Record>)], wide: bool) -> Result<(), Re
     Ok(())
 }
 
-fn data((entry, record): &(Entry, Option<Record>)) -> serde_json::Value {
+fn data(shown: &Shown) -> serde_json::Value {
+    let Shown {
+        entry,
+        subject,
+        record,
+    } = shown;
     let side = |artifact: Option<&equate_release::artifact::Artifact>| {
         artifact.map(|artifact| {
             json!({
@@ -191,7 +207,7 @@ fn data((entry, record): &(Entry, Option<Record>)) -> serde_json::Value {
         "commit": entry.commit.id,
         "time": entry.commit.time.to_string(),
         "author": {"name": entry.commit.author, "email": entry.commit.email},
-        "subject": entry.commit.subject(),
+        "subject": subject,
         "service": entry.service,
         "environment": entry.environment,
         "before": side(entry.before.as_ref()),

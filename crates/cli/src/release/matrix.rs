@@ -43,7 +43,7 @@ struct Cell {
 pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
     let view = View::open(&args.place, &args.services)?;
     let holds = plan::holds(&view.tree)?;
-    let cells = cells(&view)?;
+    let cells = cells(&view);
     let View {
         commit,
         config,
@@ -75,9 +75,9 @@ pub(crate) fn run(args: &Args) -> Result<(), ReleaseError> {
 
 type Cells = BTreeMap<(String, String), Cell>;
 
-fn cells(view: &View) -> Result<Cells, ReleaseError> {
+fn cells(view: &View) -> Cells {
     let mut cells = Cells::new();
-    let mut newest = view.newest()?;
+    let mut newest = view.newest();
     for environment in view.config.environments() {
         for service in &view.services {
             let artifact = view.fleet.artifact(environment, service);
@@ -103,7 +103,7 @@ fn cells(view: &View) -> Result<Cells, ReleaseError> {
             cells.insert(key, cell);
         }
     }
-    Ok(cells)
+    cells
 }
 
 fn print_table(

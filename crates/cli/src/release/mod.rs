@@ -15,9 +15,11 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod history;
 pub(crate) mod holds;
+mod index;
 pub(crate) mod init;
 pub(crate) mod matrix;
 mod past;
+mod plan_file;
 pub(crate) mod promote;
 mod repository;
 mod snapshot;
@@ -64,12 +66,6 @@ pub(crate) enum ReleaseError {
     Change(ChangeError<Box<Self>>),
     #[error(transparent)]
     Stdout(#[from] StdoutError),
-    #[error("cannot read the history at commit {id}")]
-    Commit {
-        id: String,
-        #[source]
-        source: TreeError,
-    },
     #[error("cannot read the history: an object of the repository is missing or damaged")]
     Object(#[source] TreeError),
     #[error("HEAD is on no branch")]
@@ -109,8 +105,12 @@ pub(crate) enum ReleaseError {
         #[source]
         source: std::io::Error,
     },
-    #[error("the plan is stale: {0}")]
-    Stale(String),
+    #[error("{name} is a plan of `equate {command}`")]
+    OtherPlan { name: String, command: String },
+    #[error("the plan is stale: the repository changed so that the same request changes something else")]
+    Stale,
+    #[error("the repository changed since the question, so that something else would be removed")]
+    Changed,
     #[error("{0} exists already")]
     Exists(&'static str),
     #[error("{service} in {environment} is not healthy: {cause}")]
@@ -154,9 +154,7 @@ impl Failure for ReleaseError {
                 "run the same command again: it says whether the version is there"
             }
             Self::Change(ChangeError::Moved { .. }) => "try again",
-            Self::Commit { .. } | Self::Object(_) => {
-                "check the clone with `git fsck`, or clone again without a filter"
-            }
+            Self::Object(_) => "check the clone with `git fsck`, or clone again without a filter",
             Self::Detached => "name the branch with --branch",
             Self::NoAuthor => {
                 "set user.name and user.email with git config, or give --author 'Name <address>'"
@@ -173,7 +171,9 @@ impl Failure for ReleaseError {
                 "remove these references first, then run the command again"
             }
             Self::Begins { is_shallow: true, .. } => "fetch the whole history: git fetch --unshallow",
-            Self::Stale(_) => "make a new plan with --plan",
+            Self::OtherPlan { .. } => "give it to that command with --apply",
+            Self::Stale => "make a new plan with --plan",
+            Self::Changed => "run the command again",
             Self::Exists(_) => "edit it, or remove it first",
             Self::Blind { .. } => {
                 "name a cluster under `clusters` in equate.yaml or with --context, or run `equate up` here"
@@ -217,7 +217,7 @@ impl Failure for ReleaseError {
             ) => ExitCode::from(2),
             Self::Unhealthy { .. } => ExitCode::from(UNHEALTHY),
             Self::Blind { .. } | Self::Change(ChangeError::Unknown { .. }) => ExitCode::from(UNKNOWN),
-            Self::Stale(_) => ExitCode::from(STALE),
+            Self::Stale | Self::Changed => ExitCode::from(STALE),
             _ => ExitCode::FAILURE,
         }
     }

@@ -1,20 +1,21 @@
 //! The history of a repository, read along first parents.
 
-use super::repository::{Repository, tree_of};
-use super::snapshot::{Fault, Snapshot};
+use super::index::Index;
+use super::repository::Repository;
+use super::snapshot::{Fault, Shared, Snapshot};
 use super::{ReleaseError, text};
-use equate_git::{Commit, Past as Ancestor};
+use equate_git::{Commit, Tree};
 use equate_release::config::{Config, Place};
 use equate_release::fleet::Fleet;
-use equate_release::history::{self, Entry, Step};
+use equate_release::history::{self, Entry, Growth, History};
 use jiff::Timestamp;
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::rc::Rc;
 
-/// The most commits that are read.
+/// The most commits that are read at once.
 const COMMITS_MAX: usize = 100_000;
+/// More commits than these take long enough to say so.
+const COMMITS_QUIET_MAX: usize = 10_000;
 
 /// The directories of services in all environments; of all services if none is named.
 pub(crate) fn places(config: &Config, fleet: &Fleet, services: &[&str]) -> Vec<Place> {
@@ -29,36 +30,116 @@ pub(crate) fn places(config: &Config, fleet: &Fleet, services: &[&str]) -> Vec<P
             }));
         }
     } else {
-        places.extend(fleet.units.iter().map(|unit| unit.place.clone()));
+        places.extend(fleet.places().cloned());
     }
     places.into_iter().collect()
 }
 
-/// Visits the changes of versions from the newest to the oldest.
+/// The changes of versions up to a commit, from the index of the clone where it has them.
 ///
 /// # Errors
-/// An object of the history is missing or damaged. A visit may have seen a wrong change by then.
-pub(crate) fn walk(
+/// An object of the history is missing or damaged.
+pub(crate) fn history(
     repository: &Repository,
     tip: &Commit,
     config: &Config,
-    places: &[Place],
-    visit: impl FnMut(Entry) -> ControlFlow<()>,
-) -> Result<(), ReleaseError> {
-    let first = repository.inner.commit(&tip.revision().commit())?;
-    let failure = RefCell::default();
+) -> Result<History, ReleaseError> {
+    let key = history::key(config);
+    let index = Index::of(repository);
+    let stored = index
+        .read(&key)
+        .filter(|history| is_complete(repository, history));
+    let id = tip.revision().commit();
+    let known = stored.as_ref().map(History::tip);
+    if known == Some(id.as_str()) {
+        return Ok(stored.unwrap_or_default());
+    }
+    let Line {
+        commits,
+        is_root,
+        meets,
+    } = line(repository, &id, known)?;
+    if commits.len() > COMMITS_QUIET_MAX {
+        eprintln!("reading the versions of {} commits once", commits.len());
+    }
     let fault = Fault::default();
-    let steps = Steps {
-        repository,
-        next: Some(first),
-        left: COMMITS_MAX,
-        is_shallow: repository.inner.is_shallow(),
-        failure: &failure,
-        fault: Rc::clone(&fault),
+    let shared = Rc::new(Shared::default());
+    let snapshot = |tree: &Tree| Snapshot::sharing(tree.clone(), Rc::clone(&fault), Rc::clone(&shared));
+    let mut before = None;
+    let history = match meets {
+        Some(tree) => {
+            before = Some(snapshot(&tree));
+            stored.unwrap_or_default()
+        }
+        None => History::default(),
     };
-    history::walk(config, places, steps, visit);
-    let unreadable = fault.take().map(ReleaseError::Object);
-    failure.into_inner().or(unreadable).map_or(Ok(()), Err)
+    let mut growth = Growth::new(history, config);
+    for (commit, tree) in commits.iter().rev() {
+        let after = snapshot(tree);
+        match &before {
+            None => growth.begin(&after, commit, is_root),
+            Some(before) => growth.advance(before, &after, commit),
+        }
+        // what is built from an object that cannot be read is wrong
+        if let Some(error) = fault.take() {
+            return Err(ReleaseError::Object(error));
+        }
+        before = Some(after);
+    }
+    let history = growth.finish();
+    if let Err(error) = index.write(&key, &history) {
+        tracing::debug!(%error, "cannot write the index of the history");
+    }
+    Ok(history)
+}
+
+/// Whether the clone has nothing before the oldest commit of a history; a shallow one may have been deepened.
+fn is_complete(repository: &Repository, history: &History) -> bool {
+    let (first, is_root) = history.first();
+    if is_root || history.length() >= COMMITS_MAX {
+        return true;
+    }
+    let first = repository.inner.commit(first);
+    first.is_ok_and(|first| first.parents.iter().take(1).all(|id| !repository.inner.has(id)))
+}
+
+/// The commits along first parents, from the newest, with their trees.
+struct Line {
+    commits: Vec<(history::Commit, Tree)>,
+    /// Whether the last of them has no parent.
+    is_root: bool,
+    /// The tree of the wanted commit, which is the parent of the last one.
+    meets: Option<Tree>,
+}
+
+fn line(repository: &Repository, tip: &str, wanted: Option<&str>) -> Result<Line, ReleaseError> {
+    let is_shallow = repository.inner.is_shallow();
+    let mut line = Line {
+        commits: Vec::new(),
+        is_root: false,
+        meets: None,
+    };
+    let mut next = Some(tip.to_owned());
+    while let Some(id) = next.filter(|_| line.commits.len() < COMMITS_MAX) {
+        let found = repository.inner.commit(&id)?;
+        if wanted == Some(id.as_str()) {
+            line.meets = Some(found.commit.tree().clone());
+            break;
+        }
+        line.commits
+            .push((described(&found.commit), found.commit.tree().clone()));
+        line.is_root = found.parents.is_empty();
+        // a shallow clone lacks the parents of its oldest commits; any other missing parent is damage
+        let is_there = |id: &String| !is_shallow || repository.inner.has(id);
+        next = found.parents.into_iter().next().filter(is_there);
+    }
+    Ok(line)
+}
+
+/// The changes of some directories, from the newest.
+pub(crate) fn changes<'h>(history: &'h History, places: &'h [Place]) -> impl Iterator<Item = Entry> + 'h {
+    let wanted: HashSet<&str> = places.iter().map(|place| place.directory.as_str()).collect();
+    history.entries(move |key| wanted.contains(key.directory))
 }
 
 /// The changes of one service, newest first.
@@ -68,19 +149,8 @@ pub(crate) fn of_service(
     config: &Config,
     service: &str,
 ) -> Result<Vec<Entry>, ReleaseError> {
-    let fleet = match config.services.pattern().has_service() {
-        true => Fleet::default(),
-        false => Fleet::build(&tree_of(tip), config),
-    };
-    let places = places(config, &fleet, &[service]);
-    let mut entries = Vec::new();
-    walk(repository, tip, config, &places, |entry| {
-        if entry.service == service {
-            entries.push(entry);
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(entries)
+    let history = history(repository, tip, config)?;
+    Ok(history.entries(|key| key.service == service).collect())
 }
 
 /// The newest commit that is not younger than a time.
@@ -113,87 +183,17 @@ pub(crate) fn at(repository: &Repository, tip: &Commit, time: Timestamp) -> Resu
 pub(crate) type Key = (String, String);
 
 /// The newest change of each wanted service and environment.
-pub(crate) fn newest(
-    repository: &Repository,
-    tip: &Commit,
-    config: &Config,
-    places: &[Place],
-    mut wanted: BTreeSet<Key>,
-) -> Result<BTreeMap<Key, Entry>, ReleaseError> {
-    let mut found = BTreeMap::new();
-    if wanted.is_empty() {
-        return Ok(found);
+pub(crate) fn newest(history: &History, wanted: &BTreeSet<Key>) -> BTreeMap<Key, Entry> {
+    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (service, environment) in wanted {
+        missing.entry(service).or_default().insert(environment);
     }
-    walk(repository, tip, config, places, |entry| {
-        let key = (entry.service.clone(), entry.environment.clone());
-        if wanted.remove(&key) {
-            found.insert(key, entry);
-        }
-        match wanted.is_empty() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    })?;
-    Ok(found)
-}
-
-struct Steps<'r> {
-    repository: &'r Repository,
-    next: Option<Ancestor>,
-    left: usize,
-    is_shallow: bool,
-    failure: &'r RefCell<Option<ReleaseError>>,
-    /// The first object that the trees of the steps could not read.
-    fault: Fault,
-}
-
-impl Steps<'_> {
-    fn step(&mut self, Ancestor { commit, parents }: Ancestor) -> Result<Step, ReleaseError> {
-        let parent = parents.first();
-        // a shallow clone lacks the parents of its oldest commits; any other missing parent is damage
-        let is_cut = |id: &String| self.is_shallow && !self.repository.inner.has(id);
-        self.next = match parent.filter(|id| !is_cut(id)) {
-            Some(id) => Some(self.repository.inner.commit(id)?),
-            None => None,
-        };
-        let changed = match (&self.next, parents.is_empty()) {
-            (Some(parent), _) => commit.tree().changed(parent.commit.tree()),
-            (None, true) => commit.tree().entries().map(|entries| {
-                let paths = entries.into_iter().map(|entry| entry.path);
-                paths.collect()
-            }),
-            // the clone is shallow
-            (None, false) => Ok(Vec::new()),
-        };
-        Ok(Step {
-            tree: Box::new(Snapshot::with_fault(
-                commit.tree().clone(),
-                Rc::clone(&self.fault),
-            )),
-            changed: changed.map_err(|source| ReleaseError::Commit {
-                id: commit.revision().commit(),
-                source,
-            })?,
-            is_root: parents.is_empty(),
-            commit: described(&commit),
-        })
-    }
-}
-
-impl Iterator for Steps<'_> {
-    type Item = Step;
-
-    fn next(&mut self) -> Option<Step> {
-        let ancestor = self.next.take()?;
-        self.left = self.left.checked_sub(1)?;
-        match self.step(ancestor) {
-            Ok(step) => Some(step),
-            Err(error) => {
-                self.failure.replace(Some(error));
-                None
-            }
-        }
-    }
+    let newest = history.entries(|key| {
+        let environments = missing.get_mut(key.service);
+        environments.is_some_and(|environments| environments.remove(key.environment))
+    });
+    let keyed = newest.map(|entry| ((entry.service.clone(), entry.environment.clone()), entry));
+    keyed.collect()
 }
 
 pub(crate) fn described(commit: &Commit) -> history::Commit {
@@ -203,6 +203,5 @@ pub(crate) fn described(commit: &Commit) -> history::Commit {
         time,
         author: commit.author().name.clone(),
         email: commit.author().email.clone(),
-        message: commit.message().to_owned(),
     }
 }

@@ -1,5 +1,6 @@
 //! `equate promote`, `equate release` and `equate rollback`.
 
+use super::plan_file::{self, PlanFile};
 use super::repository::tree_of;
 use super::write::{self, Done, HealthOf, Options};
 use super::{ReleaseError, wait};
@@ -10,7 +11,7 @@ use equate_release::plan::{self, Request};
 use equate_release::record::Intent;
 use equate_release::rules::Actor;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
@@ -141,15 +142,22 @@ pub(crate) fn promote(args: &Promote, runtime: &Runtime) -> Result<ExitCode, Rel
         actor: Actor::Person,
     };
     if let Some(path) = &args.apply {
-        let (request, summary) = read_plan(path)?;
-        return run(&request, Some(&summary), &args.options, &args.waiting, runtime);
+        let file = PlanFile::read(path, Intent::Promote)?;
+        let request = read_request(&file)?;
+        return run(
+            &request,
+            Some(&file.summary),
+            &args.options,
+            &args.waiting,
+            runtime,
+        );
     }
     if let Some(path) = &args.plan {
         let mut options = args.options.clone();
         options.dry_run = true;
         let done = change(&request, None, &options, &args.waiting, runtime)?;
         if !done.is_refused {
-            write_plan(path, &request, &done)?;
+            plan_file::write(path, &request_data(&request), &done)?;
         }
         return Ok(done.code);
     }
@@ -233,74 +241,36 @@ fn change(
             ..request.clone()
         };
         let plan = plan::plan(tree, &request, past)?;
-        let is_other = |expected: &Value| *expected != summary(&plan);
+        let is_other = |expected: &Value| *expected != plan_file::summary(&plan);
         if expected.is_some_and(is_other) {
-            let reason = "the repository changed so that the same request changes something else";
-            return Err(ReleaseError::Stale(reason.to_owned()));
+            return Err(ReleaseError::Stale);
         }
         Ok(plan)
     })
 }
 
-fn summary(plan: &plan::Plan) -> Value {
-    // texts and numbers always serialize
-    serde_json::to_value(plan.summary()).unwrap_or_default()
-}
-
-fn write_plan(path: &Path, request: &Request, done: &Done) -> Result<(), ReleaseError> {
-    let value = json!({
-        "format": equate_release::record::FORMAT,
-        "base": done.commit.revision().commit(),
-        "request": {
-            "services": request.services,
-            "to": request.to,
-            "from": request.from,
-            "version": request.version,
-            "pin": request.pin,
-            "reason": request.reason,
-        },
-        "plan": summary(&done.plan),
-    });
-    let text = format!("{value:#}\n");
-    std::fs::write(path, text).map_err(|source| ReleaseError::File {
-        doing: "write",
-        path: path.to_owned(),
-        source,
+fn request_data(request: &Request) -> Value {
+    json!({
+        "services": request.services,
+        "to": request.to,
+        "from": request.from,
+        "version": request.version,
+        "pin": request.pin,
+        "reason": request.reason,
     })
 }
 
-fn read_plan(path: &Path) -> Result<(Request, Value), ReleaseError> {
-    let read = std::fs::read_to_string(path).map_err(|source| ReleaseError::File {
-        doing: "read",
-        path: path.to_owned(),
-        source,
-    })?;
-    let wrong = || ReleaseError::PlanFile {
-        name: path.display().to_string(),
-    };
-    let value: Value = serde_json::from_str(&read).map_err(|_| wrong())?;
-    if value.get("format").and_then(Value::as_u64) != Some(u64::from(equate_release::record::FORMAT)) {
-        return Err(wrong());
-    }
-    let request = value.get("request").ok_or_else(wrong)?;
-    let text = |key: &str| request.get(key).and_then(Value::as_str).map(str::to_owned);
-    let services = request
-        .get("services")
-        .and_then(Value::as_array)
-        .ok_or_else(wrong)?;
-    let services = services.iter().filter_map(Value::as_str).map(str::to_owned);
-    let request = Request {
+fn read_request(file: &PlanFile) -> Result<Request, ReleaseError> {
+    Ok(Request {
         intent: Intent::Promote,
-        services: services.collect(),
-        to: text("to").ok_or_else(wrong)?,
-        from: text("from"),
-        version: text("version"),
+        services: file.texts("services"),
+        to: file.needed("to")?,
+        from: file.text("from"),
+        version: file.text("version"),
         images: Vec::new(),
-        pin: text("pin"),
-        reason: text("reason"),
+        pin: file.text("pin"),
+        reason: file.text("reason"),
         by: String::new(),
         actor: Actor::Person,
-    };
-    let plan = value.get("plan").cloned().ok_or_else(wrong)?;
-    Ok((request, plan))
+    })
 }

@@ -104,6 +104,11 @@ impl Repository {
         }
     }
 
+    /// The message of a commit.
+    pub(crate) fn message(&self, id: &str) -> Result<String, ReleaseError> {
+        Ok(self.inner.commit(id)?.commit.message().to_owned())
+    }
+
     /// The record of a commit: its note, else its trailers.
     pub(crate) fn record(&self, id: &str, message: &str) -> Option<Record> {
         let noted = self.notes(id).iter().find_map(|text| Record::parse_note(text));

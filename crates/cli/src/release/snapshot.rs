@@ -1,13 +1,18 @@
 //! The tree of a commit for many builds: each directory and file is read from git's objects once.
 
 use bytes::Bytes;
-use equate_git::{BlobId, Mode, Node, TreeError};
+use equate_git::{BlobId, Mode, Node, TreeError, TreeId};
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 
-type Entries = BTreeMap<String, Node>;
+/// The most entries of directories, and bytes of files, that are kept for other trees.
+const ENTRIES_MAX: usize = 500_000;
+const BYTES_MAX: usize = 64 << 20;
+
+/// The entries of a directory, sorted by name.
+type Entries = Vec<(String, Node)>;
 
 /// The first object that is missing or damaged. A build takes it for an absent file.
 pub(crate) type Fault = Rc<RefCell<Option<TreeError>>>;
@@ -17,7 +22,40 @@ pub(crate) struct Snapshot {
     root: equate_git::Tree,
     fault: Fault,
     directories: RefCell<HashMap<String, Option<Rc<Entries>>>>,
-    files: RefCell<HashMap<BlobId, Bytes>>,
+    shared: Rc<Shared>,
+}
+
+/// Directories and files by their ids, for the trees of many commits.
+#[derive(Default)]
+pub(crate) struct Shared {
+    directories: RefCell<Limited<TreeId, Rc<Entries>>>,
+    files: RefCell<Limited<BlobId, Bytes>>,
+}
+
+/// A map that is emptied when it becomes too large.
+struct Limited<K, V> {
+    known: HashMap<K, V>,
+    weight: usize,
+}
+
+impl<K, V> Default for Limited<K, V> {
+    fn default() -> Self {
+        Self {
+            known: HashMap::new(),
+            weight: 0,
+        }
+    }
+}
+
+impl<K: std::hash::Hash + Eq, V: Clone> Limited<K, V> {
+    fn insert(&mut self, key: K, value: V, weight: usize, max: usize) {
+        if self.weight + weight > max {
+            self.known.clear();
+            self.weight = 0;
+        }
+        self.weight += weight;
+        self.known.insert(key, value);
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -30,16 +68,16 @@ struct Unreadable(String);
 
 impl Snapshot {
     pub(crate) fn new(root: equate_git::Tree) -> Self {
-        Self::with_fault(root, Fault::default())
+        Self::sharing(root, Fault::default(), Rc::default())
     }
 
-    /// A tree that shares its fault with others.
-    pub(crate) fn with_fault(root: equate_git::Tree, fault: Fault) -> Self {
+    /// A tree that shares its fault, and all that it read, with others.
+    pub(crate) fn sharing(root: equate_git::Tree, fault: Fault, shared: Rc<Shared>) -> Self {
         Self {
             root,
             fault,
             directories: RefCell::default(),
-            files: RefCell::default(),
+            shared,
         }
     }
 
@@ -54,27 +92,44 @@ impl Snapshot {
         if let Some(known) = self.directories.borrow().get(path) {
             return known.clone();
         }
-        let tree = match path {
-            "" => Some(self.root.clone()),
+        let id = match path {
+            "" => Some(self.root.id()),
             path => match self.node(path) {
-                Some(Node::Directory(id)) => Some(self.root.at(id)),
+                Some(Node::Directory(id)) => Some(id),
                 Some(Node::Leaf(..)) | None => None,
             },
         };
-        let children = tree.and_then(|tree| tree.children().map_err(|error| self.note(error)).ok());
-        let entries = children.map(|children| {
-            let entries = children.into_iter().map(|child| (child.name, child.node));
-            Rc::new(entries.collect::<Entries>())
-        });
+        let entries = id.and_then(|id| self.entries(id));
         self.directories
             .borrow_mut()
             .insert(path.to_owned(), entries.clone());
         entries
     }
 
+    fn entries(&self, id: TreeId) -> Option<Rc<Entries>> {
+        if let Some(known) = self.shared.directories.borrow().known.get(&id) {
+            return Some(Rc::clone(known));
+        }
+        let children = self.root.at(id).children();
+        let children = children.map_err(|error| self.note(error)).ok()?;
+        let mut entries: Entries = children
+            .into_iter()
+            .map(|child| (child.name, child.node))
+            .collect();
+        // git sorts a directory as if its name ended with a slash
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let weight = entries.len() + 1;
+        let entries = Rc::new(entries);
+        let mut known = self.shared.directories.borrow_mut();
+        known.insert(id, Rc::clone(&entries), weight, ENTRIES_MAX);
+        Some(entries)
+    }
+
     fn node(&self, path: &str) -> Option<Node> {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-        self.directory(directory)?.get(name).copied()
+        let entries = self.directory(directory)?;
+        let at = entries.binary_search_by(|(found, _)| found.as_str().cmp(name));
+        Some(entries.get(at.ok()?)?.1)
     }
 }
 
@@ -100,7 +155,7 @@ impl Tree for Snapshot {
             Some(Node::Leaf(Mode::Submodule, _)) => return Err(ReadError::Store(Box::new(Submodule))),
             Some(Node::Leaf(_, id)) => id,
         };
-        if let Some(known) = self.files.borrow().get(&id) {
+        if let Some(known) = self.shared.files.borrow().known.get(&id) {
             return Ok(known.clone());
         }
         let content = self.root.read(&id).map_err(|error| {
@@ -108,7 +163,8 @@ impl Tree for Snapshot {
             self.note(error);
             ReadError::Store(Box::new(Unreadable(text)))
         })?;
-        self.files.borrow_mut().insert(id, content.clone());
+        let mut known = self.shared.files.borrow_mut();
+        known.insert(id, content.clone(), content.len() + 1, BYTES_MAX);
         Ok(content)
     }
 }

@@ -44,13 +44,14 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), ReleaseError> {
     let view = View::open(&args.place, &args.services)?;
     let environments = view.environments(args.env.as_deref())?;
     let holds = plan::holds(&view.tree)?;
-    let newest = view.newest()?;
+    let newest = view.newest();
+    let mut by_service: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
+    for ((service, _), entry) in &newest {
+        by_service.entry(service).or_default().push(entry.clone());
+    }
     let now = Timestamp::now();
     // the newest change of an environment brought what it has, so rules need no older one
-    let entries = |service: &str| -> Vec<Entry> {
-        let of_service = newest.iter().filter(|((name, _), _)| name == service);
-        of_service.map(|(_, entry)| entry.clone()).collect()
-    };
+    let entries = |service: &str| by_service.get(service).cloned().unwrap_or_default();
     let clusters = wait::Clusters::new(&args.cluster);
     let health = |environment: &str, service: &str| {
         runtime.block_on(clusters.health(&view.tree, &view.config, (environment, service)))

@@ -42,6 +42,12 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars().filter_map(harmless).collect()
 }
 
+/// The first line of a commit's message.
+pub(crate) fn subject(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    line.trim_end().to_owned()
+}
+
 /// The lines of a step.
 pub(crate) fn step(step: &Step) -> String {
     let (before, after) = step.labels();

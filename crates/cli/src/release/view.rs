@@ -5,9 +5,9 @@ use super::past::{self, Key};
 use super::repository::{Place, Repository, tree_of};
 use super::snapshot::Snapshot;
 use equate_git::Commit;
-use equate_release::config::Config;
+use equate_release::config::{Config, Services};
 use equate_release::fleet::Fleet;
-use equate_release::history::Entry;
+use equate_release::history::{Entry, History};
 use equate_release::plan;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,11 @@ pub(crate) struct View {
     pub(crate) config: Config,
     pub(crate) fleet: Fleet,
     pub(crate) services: Vec<String>,
+    pub(crate) history: History,
 }
 
 impl View {
-    /// Fetches and builds. All services are of interest if none is named.
+    /// Fetches, and builds named services. All services are of interest if none is named.
     ///
     /// # Errors
     /// The repository or `equate.yaml` cannot be read, or a service is unknown.
@@ -31,8 +32,12 @@ impl View {
         let commit = repository.tip()?;
         let tree = tree_of(&commit);
         let config = plan::config(&tree)?;
+        let history = past::history(&repository, &commit, &config)?;
         let named: Vec<&str> = services.iter().map(String::as_str).collect();
-        let fleet = Fleet::of_services(&tree, &config, &named);
+        let fleet = match (&config.services, named.is_empty()) {
+            (Services::Versions(_), true) => Fleet::of_history(&tree, &config, &history),
+            _ => Fleet::of_services(&tree, &config, &named),
+        };
         if !named.is_empty() {
             let names = fleet.names(&tree, &config);
             for service in &named {
@@ -50,6 +55,7 @@ impl View {
             config,
             fleet,
             services,
+            history,
         })
     }
 
@@ -62,9 +68,7 @@ impl View {
     }
 
     /// The change that brought the versions of each service to each environment.
-    pub(crate) fn newest(&self) -> Result<BTreeMap<Key, Entry>, ReleaseError> {
-        let named: Vec<&str> = self.services.iter().map(String::as_str).collect();
-        let places = past::places(&self.config, &self.fleet, &named);
+    pub(crate) fn newest(&self) -> BTreeMap<Key, Entry> {
         let mut wanted = BTreeSet::new();
         for environment in self.config.environments() {
             // a service without a version has no history
@@ -74,6 +78,6 @@ impl View {
             });
             wanted.extend(versioned.map(|service| (service.clone(), environment.to_owned())));
         }
-        past::newest(&self.repository, &self.commit, &self.config, &places, wanted)
+        past::newest(&self.history, &wanted)
     }
 }

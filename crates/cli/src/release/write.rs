@@ -35,6 +35,20 @@ pub(crate) struct Options {
     /// Output format.
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     pub(crate) output: Output,
+    #[arg(skip)]
+    pub(crate) parts: Parts,
+}
+
+/// The parts of a change that are printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Parts {
+    /// The plan and its outcome.
+    #[default]
+    All,
+    /// The plan as text on stderr, before a question.
+    Question,
+    /// The outcome, after the answer. As data, it has the plan.
+    Outcome,
 }
 
 /// A plan that was carried out, or was not.
@@ -158,25 +172,17 @@ fn finish(
         (None, false, _) if plan.files.is_empty() => "unchanged",
         (None, false, _) => "planned",
     };
-    match options.output {
-        Output::Json | Output::Yaml => {
+    match (options.output, options.parts) {
+        (Output::Json | Output::Yaml, Parts::All | Parts::Outcome) => {
             text::print_data(options.output, &text::data(&plan, written, outcome))?;
         }
-        Output::Text | Output::Wide if is_refused => eprint!("{}", text::refusal(&plan, now)),
-        Output::Text | Output::Wide => {
-            let mut shown = String::new();
-            for step in &plan.steps {
-                let (intent, version) = (plan.record.intent, step.labels().1);
-                let (service, environment) = (&step.service, &step.environment);
-                shown.push_str(&match intent {
-                    Intent::Hold => format!("{service} stays at {version} in {environment}\n"),
-                    Intent::Unhold => {
-                        format!("{service} is no longer held in {environment}, at {version}\n")
-                    }
-                    Intent::Undeploy => text::removal(step),
-                    Intent::Promote | Intent::Release | Intent::Rollback => text::step(step),
-                });
-            }
+        _ if is_refused => eprint!("{}", text::refusal(&plan, now)),
+        (_, Parts::Question) => eprint!("{}", steps(&plan)),
+        (Output::Text | Output::Wide, parts) => {
+            let mut shown = match parts {
+                Parts::All => steps(&plan),
+                Parts::Question | Parts::Outcome => String::new(),
+            };
             match (written, options.dry_run) {
                 (Some(id), _) => {
                     let short: String = id.chars().take(7).collect();
@@ -207,4 +213,20 @@ fn finish(
         },
         is_refused,
     })
+}
+
+/// The lines of a plan's steps.
+fn steps(plan: &Plan) -> String {
+    let mut shown = String::new();
+    for step in &plan.steps {
+        let version = step.labels().1;
+        let (service, environment) = (&step.service, &step.environment);
+        shown.push_str(&match plan.record.intent {
+            Intent::Hold => format!("{service} stays at {version} in {environment}\n"),
+            Intent::Unhold => format!("{service} is no longer held in {environment}, at {version}\n"),
+            Intent::Undeploy => text::removal(step),
+            Intent::Promote | Intent::Release | Intent::Rollback => text::step(step),
+        });
+    }
+    shown
 }

@@ -3,7 +3,7 @@
 use crate::session::{Fleet, equate_in, printed};
 use equate_testkit::git::Repository;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 const DEPLOYMENT: &str = "apiVersion: apps/v1
 kind: Deployment
@@ -76,17 +76,42 @@ pub(crate) fn local(services: &[&str]) -> Repository {
 }
 
 /// A bare repository, and a clone of it that has fetched nothing yet.
-fn remote(services: &[&str]) -> (Repository, Repository) {
+pub(crate) fn remote(services: &[&str]) -> (Repository, Repository) {
     let remote = Repository::init_bare().unwrap();
     commit(&remote, &files(services));
-    (clone_of(&remote), remote)
+    (clone_of(&directory(&remote)), remote)
 }
 
-fn clone_of(remote: &Repository) -> Repository {
+/// The directory of a repository, as the address of a remote.
+fn directory(remote: &Repository) -> String {
+    remote.path().display().to_string()
+}
+
+/// A clone of an address that has fetched nothing yet.
+pub(crate) fn clone_of(url: &str) -> Repository {
     let clone = Repository::init().unwrap();
-    let url = remote.path().display().to_string();
-    clone.configure("remote \"origin\"", "url", &url).unwrap();
+    clone.configure("remote \"origin\"", "url", url).unwrap();
     clone
+}
+
+/// Runs git in a directory; returns its output, or its errors.
+pub(crate) fn git(directory: &Path, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(directory)
+        .env("HOME", directory)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_AUTHOR_NAME", "Olga Outside")
+        .env("GIT_AUTHOR_EMAIL", "olga@example.org")
+        .env("GIT_COMMITTER_NAME", "Olga Outside")
+        .env("GIT_COMMITTER_EMAIL", "olga@example.org")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout).unwrap()),
+        false => Err(printed(&output)),
+    }
 }
 
 pub(crate) fn command(directory: &Path, arguments: &[&str]) -> Command {
@@ -294,58 +319,9 @@ fn holds_and_rollbacks() {
 }
 
 #[test]
-fn trap_05_all_services_land_while_outsiders_push() {
-    let names: Vec<String> = (0..8).map(|number| format!("service-{number}")).collect();
-    let services: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (clone, remote) = remote(&services);
-    let clones: Vec<Repository> = services.iter().map(|_| clone_of(&remote)).collect();
-    let running: Vec<Child> = services
-        .iter()
-        .zip(&clones)
-        .map(|(service, clone)| {
-            let arguments = ["promote", service, "--to", "staging"];
-            let mut command = command(clone.path(), &arguments);
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            command.spawn().unwrap()
-        })
-        .collect();
-    // an outsider pushes to the same branch meanwhile
-    let outsider = clone_of(&remote);
-    for number in 1..=4 {
-        let image = format!("registry.example/service-0={number}.0.0");
-        run(
-            &outsider,
-            &["release", "service-0", "--to", "dev", "--image", &image],
-            0,
-        );
-    }
-    for child in running {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", printed(&output));
-    }
-    let changes = history(&clone, &["--env", "staging"]);
-    let promoted: Vec<&String> = changes
-        .iter()
-        .filter(|change| change.ends_with("promote"))
-        .collect();
-    assert_eq!(promoted.len(), services.len(), "{changes:?}");
-    for service in &services[1..] {
-        assert_eq!(matrix(&clone, service)[1], "2.4.1");
-    }
-    let outside = history(&clone, &["service-0", "--env", "dev"]);
-    assert_eq!(
-        outside
-            .iter()
-            .filter(|change| change.ends_with("release"))
-            .count(),
-        4
-    );
-}
-
-#[test]
 fn trap_04_the_last_commit_of_two_releases_decides() {
     let (clone, remote) = remote(&["checkout"]);
-    let other = clone_of(&remote);
+    let other = clone_of(&directory(&remote));
     let release = |clone: &Repository, version: &str| {
         let image = format!("registry.example/checkout={version}");
         let arguments = ["release", "checkout", "--to", "dev", "--image", &image];
@@ -505,10 +481,7 @@ fn refusal_of_a_host_is_shown() {
     .unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&hook, executable).unwrap();
-    let clone = Repository::init().unwrap();
-    clone
-        .configure("remote \"origin\"", "url", &server.url())
-        .unwrap();
+    let clone = clone_of(&server.url());
     let text = run(&clone, &["promote", "checkout", "--to", "staging"], 1);
     assert!(text.contains("main is protected: open a pull request"), "{text}");
     assert!(text.contains("pre-receive hook declined"), "{text}");
@@ -516,22 +489,12 @@ fn refusal_of_a_host_is_shown() {
 }
 
 fn check_push(remote: &Repository, url: &str, prepare: impl FnOnce(&Path)) {
-    let clone = Repository::init().unwrap();
+    let clone = clone_of(url);
     prepare(clone.path());
-    clone.configure("remote \"origin\"", "url", url).unwrap();
     run(&clone, &["promote", "checkout", "--to", "staging"], 0);
     assert_eq!(matrix(&clone, "checkout")[1], "2.4.1");
     // git agrees that everything is there
-    let check = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .arg("--git-dir")
-            .arg(remote.path())
-            .args(arguments)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", printed(&output));
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let check = |arguments: &[&str]| git(remote.path(), arguments).unwrap();
     check(&["fsck", "--strict"]);
     assert_eq!(
         check(&["log", "-1", "--format=%an %cn %s", "main"]),

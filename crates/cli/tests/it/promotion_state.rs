@@ -176,6 +176,54 @@ fn missing_objects_end_the_history_with_an_error() {
 }
 
 #[test]
+fn stored_history_is_that_of_the_commits() {
+    let repository = local(&["checkout", "ledger"]);
+    let folder = repository.path().join(".git/equate");
+    let index = || {
+        let files = std::fs::read_dir(&folder).unwrap();
+        let paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        assert_eq!(paths.len(), 1, "{paths:?}");
+        paths[0].clone()
+    };
+    // with the index, and without one
+    let check = |expected: usize| {
+        let stored = history(&repository, &[]);
+        let described = data(&repository, &["describe", "checkout"]);
+        let bytes = std::fs::read(index()).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(history(&repository, &[]), stored);
+        assert_eq!(data(&repository, &["describe", "checkout"]), described);
+        assert_eq!(std::fs::read(index()).unwrap(), bytes);
+        assert_eq!(stored.len(), expected, "{stored:?}");
+    };
+    check(8);
+    run(&repository, &["promote", "checkout", "--to", "staging"], 0);
+    check(9);
+    // damaged
+    std::fs::write(index(), "equate").unwrap();
+    check(9);
+    // of other directories
+    let config = CONFIG.replace("staging, ", "");
+    commit(&repository, &[("equate.yaml".to_owned(), config)]);
+    check(6);
+    // the branch goes on elsewhere
+    let reset = ["update-ref", "refs/heads/main", "HEAD~2"];
+    let mut git = std::process::Command::new("git");
+    assert!(
+        git.args(reset)
+            .current_dir(repository.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    check(8);
+    // where it cannot be written, everything still works
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "").unwrap();
+    assert_eq!(history(&repository, &[]).len(), 8);
+}
+
+#[test]
 fn description_names_places_people_and_other_environments() {
     let repository = local(&["checkout"]);
     let hand = repository.commit(&[("notes.txt", Some("x"))]).unwrap();

@@ -236,6 +236,11 @@ impl Controller for HelmReleases {
         self.kit.artifacts.release(&object_ref(key));
     }
 
+    fn suspended(declared: &Declared, mut status: HelmReleaseStatus) -> HelmReleaseStatus {
+        status.observed_generation = Some(declared.generation);
+        status
+    }
+
     async fn forget(&self, key: &Key, memory: Memory, _why: Absence) {
         self.here.view.forget(key);
         self.kit.artifacts.release(&object_ref(key));

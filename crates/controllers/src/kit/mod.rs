@@ -22,6 +22,7 @@
 //! | `read` | one object by its name |
 //! | [`listed`] | an object of any kind, for lists |
 //! | [`missing_kinds`] | kinds without a definition, by owner |
+//! | [`request_turns`] | turns of tenants at the API server |
 //! | [`lease`] | leader election |
 
 pub mod about;
@@ -41,6 +42,7 @@ pub mod processors;
 pub mod queue;
 pub(crate) mod read;
 pub mod reconciliation;
+pub mod request_turns;
 pub mod runner;
 pub mod services;
 pub(crate) mod sessions;

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use equate_api::extensions::ArtifactGenerator;
 use equate_api::helm::HelmRelease;
 use equate_api::kustomize::{Kustomization, KustomizationStatus};
 use equate_api::meta::{ConditionType, condition};
-use equate_api::source::{Bucket, GitRepository, HelmChart, HelmRepository, OciRepository};
+use equate_api::source::{Bucket, ExternalArtifact, GitRepository, HelmChart, HelmRepository, OciRepository};
 use equate_controllers::kit::processors::Threads;
 use equate_controllers::policy::WorkloadIdentityPolicy;
 use equate_controllers::{ControllerSet, Engine, OwnLoop, Policy, Shards, Stats};
@@ -189,18 +190,8 @@ impl Session {
         }
     }
 
-    /// Defines the other kinds with a controller, and waits until they are watched: a kind that is not
-    /// defined is asked for again and again.
-    pub(crate) async fn define_others(&self) {
-        let sources = [
-            Bucket::crd(),
-            OciRepository::crd(),
-            HelmRepository::crd(),
-            HelmChart::crd(),
-        ];
-        for definition in sources.into_iter().chain([HelmRelease::crd()]) {
-            self.define(definition).await;
-        }
+    /// Waits until [`all_kinds`] are watched.
+    pub(crate) async fn watches_all(&self) {
         let watched = async || {
             let log = self.faults.log();
             let kinds = [
@@ -209,6 +200,7 @@ impl Session {
                 "/helmrepositories",
                 "/helmcharts",
                 "/helmreleases",
+                "/artifactgenerators",
             ];
             let missing = kinds
                 .into_iter()
@@ -542,6 +534,19 @@ impl Session {
 }
 
 /// An embedded cluster with simulated workloads.
+/// The other kinds with a controller, and what these make.
+pub(crate) fn all_kinds() -> Vec<CustomResourceDefinition> {
+    vec![
+        Bucket::crd(),
+        OciRepository::crd(),
+        HelmRepository::crd(),
+        HelmChart::crd(),
+        HelmRelease::crd(),
+        ArtifactGenerator::crd(),
+        ExternalArtifact::crd(),
+    ]
+}
+
 async fn embedded() -> EmbeddedCluster {
     EmbeddedCluster::builder()
         .controllers(Profile {

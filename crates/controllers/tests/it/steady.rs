@@ -3,7 +3,7 @@
 use equate_testkit::eventually::eventually;
 use serde_json::json;
 
-use crate::session::{DEADLINE, Options, Session, config_map, deployment};
+use crate::session::{DEADLINE, Options, Session, all_kinds, config_map, deployment};
 
 #[tokio::test]
 async fn a_start_without_changes_writes_nothing() {
@@ -72,14 +72,22 @@ async fn intervals_send_no_api_requests() {
         ("apps/a.yaml", &*config_map("a", "one")),
         ("apps/b.yaml", &*config_map("b", "one")),
     ];
-    let session = Session::start(&files).await;
+    let kinds = all_kinds();
+    let session = Session::with(
+        &files,
+        Options {
+            kinds,
+            ..Options::default()
+        },
+    )
+    .await;
     let revision = session.commit(&[]);
     session
         .kustomize("apps", "apps", json!({ "interval": "50ms", "wait": true }))
         .await;
     session.ready("apps", &revision).await;
     session.event("apps", "Reconciliation finished").await;
-    session.define_others().await;
+    session.watches_all().await;
     let before = session.stats();
     session.faults.clear_log();
     let passed = async || match session.stats().runs - before.runs {

@@ -8,7 +8,7 @@ use kube::CustomResourceExt as _;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::session::{DEADLINE, HOME, Options, Session, config_map, ready};
+use crate::session::{DEADLINE, HOME, Options, Session, all_kinds, config_map, ready};
 
 const LABEL: &str = "reconcile.fluxcd.io/watch";
 /// A secret value that must not leak.
@@ -149,7 +149,15 @@ async fn kustomization_post_build_substitute_from_is_read_at_its_interval() {
         ("apps/a.yaml", &*config_map("a", "${shown}")),
         ("other/b.yaml", "# nothing\n"),
     ];
-    let session = Session::start(&files).await;
+    let kinds = all_kinds();
+    let session = Session::with(
+        &files,
+        Options {
+            kinds,
+            ..Options::default()
+        },
+    )
+    .await;
     make(
         &session,
         "ConfigMap",
@@ -201,7 +209,7 @@ async fn kustomization_post_build_substitute_from_is_read_at_its_interval() {
     session.value("default", "a", Some("four")).await;
     // the run writes its status after the object, and its event concurrently
     runs(&session, 1).await;
-    session.define_others().await;
+    session.watches_all().await;
     let built = session.stats().builds;
     session.faults.clear_log();
     let before = session.stats().runs;

@@ -8,7 +8,7 @@ use std::{
 
 use gix::{ObjectId, protocol::transport::Service};
 
-use super::{ChangeError, Made, WritableRepository, Written, back_off, move_ref};
+use super::{ChangeError, Made, WritableRepository, Written, back_off, move_ref, move_refs};
 use crate::{
     commit::Commit,
     fetch::FetchError,
@@ -20,8 +20,8 @@ use crate::{
     transport::{Pushed, RefUpdate, Session},
 };
 
-/// The most tips that a change is made for.
-const ATTEMPTS_MAX: usize = 60;
+/// The most tips that a change is made for: fifty others who land first, each with a few pushes between.
+pub(super) const ATTEMPTS_MAX: usize = 200;
 /// The most refusals in a row because another push holds a ref. A lock that a killed process left stays.
 const LOCKED_MAX: usize = 10;
 /// The most commits on top of ours in which it is looked for.
@@ -145,18 +145,7 @@ impl WritableRepository {
                 return Ok(Written::Nothing);
             };
             let made = self.make(&draft, tips.branch, tips.notes)?;
-            let mut updates = vec![RefUpdate {
-                name: reference.clone(),
-                old: Some(tips.branch),
-                new: made.commit,
-            }];
-            if let Some((name, old, new)) = &made.note {
-                updates.push(RefUpdate {
-                    name: name.clone(),
-                    old: *old,
-                    new: *new,
-                });
-            }
+            let updates = made.updates(&reference, tips.branch);
             let pushed = self.push(mirrors, remote, upstream, &updates, &made);
             let (words, failed) = match pushed {
                 Ok(Pushed::Done) => {
@@ -230,15 +219,21 @@ impl WritableRepository {
     }
 
     fn remember<E>(&self, upstream: &Upstream, made: &Made) -> Result<(), ChangeError<E>> {
-        let known = self.find(&upstream.tracking);
-        let known_notes = self.find(&upstream.notes);
+        let mut updates = vec![RefUpdate {
+            name: upstream.tracking.clone(),
+            old: self.find(&upstream.tracking),
+            new: made.commit,
+        }];
+        if let Some((_, _, new)) = &made.note {
+            updates.push(RefUpdate {
+                name: upstream.notes.clone(),
+                old: self.find(&upstream.notes),
+                new: *new,
+            });
+        }
         let kept = self.store.with(|repository| {
             made.objects.write(repository)?;
-            move_ref(repository, &upstream.tracking, known, made.commit, "push")?;
-            if let Some((_, _, new)) = &made.note {
-                move_ref(repository, &upstream.notes, known_notes, *new, "push")?;
-            }
-            Ok::<_, gix::Error>(())
+            move_refs(repository, &updates, "push")
         });
         if let Err(error) = kept {
             // the commit is on the remote; the next fetch repeats this
@@ -387,15 +382,21 @@ fn push_to_directory(directory: &Path, updates: &[RefUpdate], made: &Made) -> Re
     }
     let moved = store.with(|repository| {
         made.objects.write(repository)?;
-        for update in updates {
-            move_ref(repository, &update.name, update.old, update.new, "push")?;
-        }
-        Ok::<_, gix::Error>(())
+        move_refs(repository, updates, "push")
     });
     Ok(match moved {
         Ok(()) => Pushed::Done,
-        Err(error) => Pushed::Refused(error.to_string()),
+        Err(error) => Pushed::Refused(whole_text(&error)),
     })
+}
+
+/// An error with its causes, in one line.
+fn whole_text(error: &gix::Error) -> String {
+    let first: &dyn std::error::Error = error;
+    let causes = std::iter::successors(Some(first), |error| error.source());
+    let mut words: Vec<String> = causes.map(ToString::to_string).collect();
+    words.dedup();
+    words.join(": ")
 }
 
 /// Whether another push holds a ref, in the words of git and gix: the protocol has no code for it. The words

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use gix::{
     bstr::ByteSlice as _,
@@ -10,40 +11,68 @@ use gix::{
 
 use crate::{objects::Changes, store::Store};
 
-/// The paths whose file or index entry differs from HEAD.
+/// How long another process may hold the index.
+const INDEX_LOCK: Duration = Duration::from_secs(5);
+
+/// The paths whose file or index entry has a content that is neither that of HEAD nor the new one. The new one
+/// is there if an earlier call was killed before its commit.
 pub(super) fn dirty(store: &Store, changes: &Changes) -> Result<Vec<String>, gix::Error> {
     store.with(|repository| {
         let Some(root) = repository.workdir() else {
             return Ok(Vec::new());
         };
         let index = repository.index_or_empty()?;
-        let head = repository.head_tree_id_or_empty()?.detach();
+        let hash = repository.object_hash();
+        let id_of = |content: &[u8]| gix::objs::compute_hash(hash, gix::objs::Kind::Blob, content);
         let mut dirty = Vec::new();
-        for path in changes.keys() {
-            let committed = match head.is_empty_tree() {
-                true => None,
-                false => repository
-                    .find_tree(head)?
-                    .lookup_entry_by_path(Path::new(path))?
-                    .map(|entry| entry.object_id()),
-            };
+        for (path, new) in changes {
+            let known = [
+                committed(repository, path)?,
+                new.as_deref().map(id_of).transpose()?,
+            ];
             let entry = index.entry_by_path_and_stage(path.as_bytes().as_bstr(), Stage::Unconflicted);
-            let staged = entry.map(|entry| entry.id);
-            let is_same = staged == committed
-                && match (std::fs::read(root.join(path)), committed) {
-                    (Ok(content), Some(id)) => {
-                        gix::objs::compute_hash(repository.object_hash(), gix::objs::Kind::Blob, &content)
-                            .is_ok_and(|now| now == id)
-                    }
-                    (Err(_), None) => true,
-                    (Ok(_), None) | (Err(_), Some(_)) => false,
-                };
-            if !is_same {
+            let file = match std::fs::read(root.join(path)) {
+                Ok(content) => Some(id_of(&content)?),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                Err(_) => {
+                    dirty.push(path.clone());
+                    continue;
+                }
+            };
+            if !known.contains(&entry.map(|entry| entry.id)) || !known.contains(&file) {
                 dirty.push(path.clone());
             }
         }
         Ok(dirty)
     })
+}
+
+/// The file's content in HEAD.
+fn committed(repository: &gix::Repository, path: &str) -> Result<Option<gix::ObjectId>, gix::Error> {
+    let head = repository.head_tree_id_or_empty()?.detach();
+    if head.is_empty_tree() {
+        return Ok(None);
+    }
+    let entry = repository
+        .find_tree(head)?
+        .lookup_entry_by_path(Path::new(path))?;
+    Ok(entry.map(|entry| entry.object_id()))
+}
+
+/// Writes the content of HEAD to the files of a change that did not become a commit.
+pub(super) fn restore(store: &Store, changes: &Changes) -> Result<(), gix::Error> {
+    let old = store.with(|repository| -> Result<Changes, gix::Error> {
+        let mut old = Changes::new();
+        for path in changes.keys() {
+            let content = match committed(repository, path)? {
+                Some(id) => Some(repository.find_object(id)?.data.clone()),
+                None => None,
+            };
+            old.insert(path.clone(), content);
+        }
+        Ok(old)
+    })?;
+    update(store, &old)
 }
 
 /// Writes the files, each in one step, and the index.
@@ -55,8 +84,12 @@ pub(super) fn update(store: &Store, changes: &Changes) -> Result<(), gix::Error>
         for (path, content) in changes {
             write(&root, path, content.as_deref()).map_err(gix::Error::from_error)?;
         }
+        // held from reading to writing: another process may change other entries
+        let patience = gix::lock::acquire::Fail::AfterDurationWithBackoff(INDEX_LOCK);
+        let path = repository.index_path();
+        let lock = gix::lock::File::acquire_to_update_resource(&path, patience, None, 0)?;
         let mut index = gix::index::File::at_or_default(
-            repository.index_path(),
+            path,
             repository.object_hash(),
             false,
             gix::index::decode::Options::default(),
@@ -83,7 +116,12 @@ pub(super) fn update(store: &Store, changes: &Changes) -> Result<(), gix::Error>
             }
         }
         index.remove_tree();
-        index.write(gix::index::write::Options::default())
+        let mut lock = std::io::BufWriter::new(lock);
+        index.write_to(&mut lock, gix::index::write::Options::default())?;
+        let lock = lock.into_inner().map_err(gix::Error::from_error)?;
+        lock.commit()
+            .map_err(|failed| gix::Error::from_error(failed.error))?;
+        Ok(())
     })
 }
 

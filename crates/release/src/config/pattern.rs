@@ -71,6 +71,36 @@ impl Pattern {
         segments.collect::<Vec<_>>().join("/")
     }
 
+    /// The directory that it names and that contains a path, or is it. Hidden ones are left out, as in
+    /// [`Self::places`].
+    pub fn place_of(&self, environments: &[&str], path: &str) -> Option<Place> {
+        let mut place = Place {
+            environment: String::new(),
+            service: None,
+            directory: String::new(),
+        };
+        let mut names = path.split('/');
+        for segment in &self.segments {
+            let name = names.next().filter(|name| segment.fits(environments, name))?;
+            match segment {
+                Segment::Plain(_) => {}
+                Segment::Environment => name.clone_into(&mut place.environment),
+                Segment::Service => place.service = Some(name.to_owned()),
+            }
+            place.directory = join(&place.directory, name);
+        }
+        Some(place)
+    }
+
+    /// Whether a directory is one that it names, or one above.
+    pub fn leads_to_place(&self, environments: &[&str], directory: &str) -> bool {
+        let mut segments = self.segments.iter();
+        directory.split('/').all(|name| {
+            let segment = segments.next();
+            segment.is_some_and(|segment| segment.fits(environments, name))
+        })
+    }
+
     /// The directories of a tree that it names, of these environments.
     pub fn places(&self, tree: &dyn Tree, environments: &[&str]) -> Vec<Place> {
         let mut places = Vec::new();
@@ -105,6 +135,16 @@ impl Pattern {
             }));
         }
         places
+    }
+}
+
+impl Segment {
+    fn fits(&self, environments: &[&str], name: &str) -> bool {
+        match self {
+            Self::Plain(plain) => plain == name,
+            Self::Environment => environments.contains(&name),
+            Self::Service => !name.starts_with('.'),
+        }
     }
 }
 

@@ -60,7 +60,6 @@ fn entry(number: i64, environment: &str, service: &str, before: &str, after: &st
             time: Timestamp::from_second(1_000_000_000 + number).unwrap(),
             author: "Mia".to_owned(),
             email: "mia@example.org".to_owned(),
-            message: "change\n".to_owned(),
         },
         environment: environment.to_owned(),
         service: service.to_owned(),

@@ -68,6 +68,10 @@ pub enum Fault {
     Redirect(String),
     /// Answer in protocol 0, which refuses wants other than tips of refs.
     Old,
+    /// Receive a request whose path and query end so, and do nothing with it.
+    Before(&'static str),
+    /// Carry out a request whose path and query end so, and do not answer it.
+    After(&'static str),
 }
 
 /// An answered request.
@@ -107,6 +111,7 @@ struct Shared {
     guard: Guard,
     fault: watch::Sender<Fault>,
     answered: Mutex<Vec<Answered>>,
+    held: watch::Sender<usize>,
 }
 
 impl HttpServer {
@@ -126,6 +131,7 @@ impl HttpServer {
             guard,
             fault,
             answered: Mutex::default(),
+            held: watch::channel(0).0,
         });
         let (certificate, client, acceptor) = match tls || clients {
             true => {
@@ -192,6 +198,11 @@ impl HttpServer {
         self.shared.fault.send_replace(fault);
     }
 
+    /// The number of requests that [`Fault::Before`] and [`Fault::After`] have stopped.
+    pub fn held(&self) -> usize {
+        *self.shared.held.borrow()
+    }
+
     /// The requests answered since the last call.
     pub fn take(&self) -> Vec<Answered> {
         std::mem::take(
@@ -251,6 +262,10 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         .await
         .unwrap_or_default();
     let fault = shared.fault.borrow().clone();
+    if matches!(fault, Fault::Before(end) if path.ends_with(end)) {
+        shared.held.send_modify(|held| *held += 1);
+        return std::future::pending().await;
+    }
     let whole = whole(
         &shared,
         &parts.method,
@@ -284,6 +299,10 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .push(answered);
+    if matches!(fault, Fault::After(end) if parts.uri.to_string().ends_with(end)) {
+        shared.held.send_modify(|held| *held += 1);
+        return std::future::pending().await;
+    }
     Response::from_parts(head, broken(fault, bytes).await)
 }
 
@@ -308,7 +327,9 @@ async fn broken(fault: Fault, bytes: Bytes) -> Body {
         | Fault::Garbage
         | Fault::Page
         | Fault::Redirect(_)
-        | Fault::Old => Body::from(bytes),
+        | Fault::Old
+        | Fault::Before(_)
+        | Fault::After(_) => Body::from(bytes),
     }
 }
 
@@ -380,7 +401,9 @@ async fn whole(
         | Fault::Drip(_)
         | Fault::Cut(_)
         | Fault::Redirect(_)
-        | Fault::Old => {}
+        | Fault::Old
+        | Fault::Before(_)
+        | Fault::After(_) => {}
     }
     if let Some(refusal) = refuse(&shared.guard, headers) {
         return refusal;

@@ -1,7 +1,7 @@
-//! Flux's helm-controller and source-controller, built from the pinned modules in `crates/xtask/peers`.
+//! Flux's controllers, built from the pinned modules in `crates/xtask/peers`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::control_plane::{go, key, module};
 use super::{Error, Progress, cache_folder, once, run, runs};
@@ -9,21 +9,30 @@ use super::{Error, Progress, cache_folder, once, run, runs};
 /// The reference version of helm-controller.
 pub const HELM_CONTROLLER_VERSION: &str = "1.6.3";
 
-/// Names the program for the tests.
-pub const HELM_CONTROLLER_VARIABLE: &str = "EQUATE_HELM_CONTROLLER";
-
-/// The reference version of source-controller.
+/// The version of source-controller that serves helm-controller's charts while statuses are recorded.
 pub const SOURCE_CONTROLLER_VERSION: &str = "1.9.1";
 
 /// Names the program for the tests.
+pub const HELM_CONTROLLER_VARIABLE: &str = "EQUATE_HELM_CONTROLLER";
+
+/// Names the program for the tests.
 pub const SOURCE_CONTROLLER_VARIABLE: &str = "EQUATE_SOURCE_CONTROLLER";
+
+/// A program of Flux, with its kinds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FluxController {
+    /// The program.
+    pub program: PathBuf,
+    /// The folder of its CRDs.
+    pub definitions: PathBuf,
+}
 
 /// Builds helm-controller unless cached; returns the program.
 ///
 /// # Errors
 /// [`Error::NoGo`] without a `go` on PATH; otherwise the failed step.
 pub fn helm_controller(progress: Progress<'_>) -> Result<PathBuf, Error> {
-    controller("helm-controller", HELM_CONTROLLER_VERSION, progress)
+    built("helm-controller", HELM_CONTROLLER_VERSION, progress)
 }
 
 /// Builds source-controller unless cached; returns the program.
@@ -31,10 +40,29 @@ pub fn helm_controller(progress: Progress<'_>) -> Result<PathBuf, Error> {
 /// # Errors
 /// As of [`helm_controller`].
 pub fn source_controller(progress: Progress<'_>) -> Result<PathBuf, Error> {
-    controller("source-controller", SOURCE_CONTROLLER_VERSION, progress)
+    built("source-controller", SOURCE_CONTROLLER_VERSION, progress)
 }
 
-fn controller(name: &str, version: &str, progress: Progress<'_>) -> Result<PathBuf, Error> {
+/// Builds helm-controller and source-controller unless cached.
+///
+/// # Errors
+/// [`Error::NoGo`] without a `go` on PATH; otherwise the failed step.
+pub fn flux_controllers(progress: Progress<'_>) -> Result<[FluxController; 2], Error> {
+    let helm = helm_controller(progress)?;
+    let source = source_controller(progress)?;
+    Ok([
+        FluxController {
+            definitions: definitions("helm-controller")?,
+            program: helm,
+        },
+        FluxController {
+            definitions: definitions("source-controller")?,
+            program: source,
+        },
+    ])
+}
+
+fn built(name: &str, version: &str, progress: Progress<'_>) -> Result<PathBuf, Error> {
     if !runs("go", &["version"]) {
         return Err(Error::NoGo);
     }
@@ -52,4 +80,14 @@ fn controller(name: &str, version: &str, progress: Progress<'_>) -> Result<PathB
         run(&format!("go build of {name}"), &mut command).map(drop)
     })?;
     Ok(folder.join(name))
+}
+
+/// The CRDs are in the controller's own module.
+fn definitions(name: &str) -> Result<PathBuf, Error> {
+    let package = format!("github.com/fluxcd/{name}");
+    let folder = run(
+        "go list",
+        go(&module().join(name)).args(["list", "-m", "-f", "{{.Dir}}", &package]),
+    )?;
+    Ok(Path::new(folder.trim()).join("config/crd/bases"))
 }

@@ -27,8 +27,8 @@ pub use clients::{Clients, HELM_CLIENTS_VARIABLE, KubectlVersion, kubectl};
 pub use conformance::{E2e, e2e};
 pub use control_plane::{ControlPlane, control_plane};
 pub use flux::{
-    HELM_CONTROLLER_VARIABLE, HELM_CONTROLLER_VERSION, SOURCE_CONTROLLER_VARIABLE, SOURCE_CONTROLLER_VERSION,
-    helm_controller, source_controller,
+    FluxController, HELM_CONTROLLER_VARIABLE, HELM_CONTROLLER_VERSION, SOURCE_CONTROLLER_VARIABLE,
+    SOURCE_CONTROLLER_VERSION, flux_controllers, helm_controller, source_controller,
 };
 pub use helm::{HELM_VERSION, Helm, helm};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};

@@ -14,6 +14,7 @@ pub(crate) mod listings;
 mod protobuf;
 pub(crate) mod records;
 mod sources;
+mod statuses;
 pub(crate) mod template;
 
 use std::error::Error;
@@ -54,6 +55,8 @@ enum Tool {
     Cel(cel::Args),
     /// Encode objects of `crates/manifest/tests/golden/protobuf` with Kubernetes' own types
     Protobuf(protobuf::Args),
+    /// Record the statuses and events of HelmReleases with Flux's own helm-controller
+    Statuses(statuses::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
@@ -68,6 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Tool::Chart(args) => chart::run(args),
         Tool::Cel(args) => cel::run(args),
         Tool::Protobuf(args) => protobuf::run(args),
+        Tool::Statuses(args) => statuses::run(args),
     }
 }
 

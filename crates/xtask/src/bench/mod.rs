@@ -10,6 +10,7 @@ mod helm;
 pub(crate) mod hostile;
 mod kustomize;
 pub(crate) mod process;
+mod release;
 mod releases;
 pub(crate) mod session;
 mod sources;
@@ -39,6 +40,8 @@ enum What {
     Hostile(crate::hostile::BenchArgs),
     /// Kustomize builds to text: this engine and the real one, on the same trees
     Kustomize(KustomizeArgs),
+    /// Promotion: the history of many commits, the status of many services, promotions one by one and at once
+    Release(release::Args),
     /// Many OCIRepositories, and many HelmCharts of one large index: time, requests and memory
     Sources(SourcesArgs),
 }
@@ -117,6 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         What::Hostile(args) => crate::hostile::bench(&binary(args.equate.as_deref())?, args),
         What::Loop(args) => steps::run(&binary(args.equate.as_deref())?, args),
         What::Kustomize(args) => kustomize::run(args),
+        What::Release(args) => release::run(&binary(args.equate.as_deref())?, args),
         What::Sources(args) => sources::run(&binary(args.equate.as_deref())?, args),
     }
 }

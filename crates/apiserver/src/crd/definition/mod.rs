@@ -2,7 +2,7 @@
 //!
 //! Texts and order are apiextensions-apiserver's (1.36). It validates an internal form that hoists what all
 //! versions share to the top: the schema of a single version is reported under `spec.validation`, not
-//! `spec.versions[0].schema`. Conversion webhooks are never called, and a warning names them.
+//! `spec.versions[0].schema`.
 
 mod version_rules;
 
@@ -481,17 +481,6 @@ fn names_errors(names: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A conversion webhook is not called.
-pub(crate) fn conversion_warnings(crd: &Value) -> Vec<String> {
-    let is_webhook = crd.pointer("/spec/conversion/strategy") == Some(&json!("Webhook"));
-    let name = text(crd.pointer("/metadata/name"));
-    let warning = format!(
-        "this server skips the conversion webhook of {name}: objects of another version get its apiVersion, and the \
-         fields that it knows"
-    );
-    is_webhook.then_some(warning).into_iter().collect()
-}
-
 fn conversion_errors(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
     let Some(conversion) = conversion.filter(|c| c.is_object()) else {
         return;
@@ -515,6 +504,7 @@ fn conversion_errors(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
             }
             Some(_) => {}
         }
+        review_versions(conversion.get("webhook"), errors);
         return;
     }
     enumeration(strategy, "spec.conversion.strategy", &["None", "Webhook"], errors);
@@ -530,6 +520,34 @@ fn conversion_errors(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
             "spec.conversion.conversionReviewVersions",
             "should not be set when strategy is not set to Webhook",
         ));
+    }
+}
+
+fn review_versions(webhook: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let path = "spec.conversion.conversionReviewVersions";
+    let versions = webhook
+        .map(|webhook| list(webhook, "conversionReviewVersions"))
+        .unwrap_or_default();
+    if versions.is_empty() {
+        errors.push(FieldError::required(path, ""));
+        return;
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let at = || format!("{path}[{index}]");
+        if versions.iter().take(index).any(|other| other == version) {
+            errors.push(FieldError::invalid(at(), version, "duplicate version"));
+            continue;
+        }
+        for why in dns1035_label(text(Some(version))) {
+            errors.push(FieldError::invalid(at(), version, why));
+        }
+    }
+    if !versions
+        .iter()
+        .any(|version| version == "v1" || version == "v1beta1")
+    {
+        let why = "must include at least one of v1, v1beta1";
+        errors.push(FieldError::invalid(path, &json!(versions), why));
     }
 }
 

@@ -124,27 +124,69 @@ fn an_established_definition_keeps_its_identity() {
 }
 
 #[test]
-fn conversion_webhooks_are_named_in_a_warning() {
-    let check = |client: Value, errors: &[&str], warned: bool| {
+fn conversion_webhook_elsewhere_is_named_in_a_warning() {
+    let check = |client: Value, errors: &[&str], warning: Option<&str>| {
         let mut crd = widgets("widgets", "Widget");
-        crd["spec"]["conversion"] = json!({ "strategy": "Webhook", "webhook": { "clientConfig": client } });
+        crd["spec"]["conversion"] = json!({
+            "strategy": "Webhook",
+            "webhook": { "clientConfig": client, "conversionReviewVersions": ["v1"] },
+        });
         let found: Vec<String> = super::validate_crd(&crd)
             .iter()
             .map(ToString::to_string)
             .collect();
         assert_eq!(found, errors);
-        assert_eq!(crate::crd::conversion_warnings(&crd).len(), usize::from(warned));
+        let warning = warning.map(|why| {
+            format!(
+                "the conversion webhook of widgets.example.com is skipped: {why}; objects of another version get its \
+                 apiVersion, and the fields that it knows"
+            )
+        });
+        assert_eq!(crate::conversion::skipped(&crd), warning);
     };
-    let service = json!({ "namespace": "n", "name": "s" });
-    check(json!({ "service": service }), &[], true);
-    check(json!({ "url": "https://localhost:9443/convert" }), &[], true);
     check(
-        json!({}),
-        &["spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required"],
-        true,
+        json!({ "service": { "namespace": "n", "name": "s" } }),
+        &[],
+        Some("this server runs no container for the Service n/s"),
+    );
+    check(json!({ "url": "https://localhost:9443/convert" }), &[], None);
+    check(
+        json!({ "url": "https://hooks.example.com/convert" }),
+        &[],
+        Some("https://hooks.example.com/convert is not on the machine of this server"),
     );
     let none = widgets("widgets", "Widget");
-    assert_eq!(crate::crd::conversion_warnings(&none), Vec::<String>::new());
+    assert_eq!(crate::conversion::skipped(&none), None);
+}
+
+#[test]
+fn conversion_is_checked() {
+    let check = |conversion: Value, errors: &[&str]| {
+        let mut crd = widgets("widgets", "Widget");
+        crd["spec"]["conversion"] = conversion;
+        let found: Vec<String> = super::validate_crd(&crd)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(found, errors);
+    };
+    let url = json!({ "url": "https://localhost/" });
+    check(
+        json!({ "strategy": "Webhook", "webhook": { "clientConfig": {}, "conversionReviewVersions": ["v1"] } }),
+        &["spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required"],
+    );
+    check(
+        json!({ "strategy": "Webhook", "webhook": { "clientConfig": url } }),
+        &["spec.conversion.conversionReviewVersions: Required value"],
+    );
+    check(
+        json!({ "strategy": "Webhook", "webhook": { "clientConfig": url, "conversionReviewVersions": ["v2", "v2"] } }),
+        &[
+            "spec.conversion.conversionReviewVersions[1]: Invalid value: \"v2\": duplicate version",
+            "spec.conversion.conversionReviewVersions: Invalid value: [\"v2\",\"v2\"]: must include at least one of v1, \
+             v1beta1",
+        ],
+    );
 }
 
 #[test]

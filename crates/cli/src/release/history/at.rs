@@ -17,7 +17,6 @@ use equate_release::record::versions;
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use tokio::runtime::Runtime;
 
 /// A service in an environment at the time.
@@ -68,7 +67,7 @@ pub(super) fn run(
         }
     }
     let chain = chain(&view, &then)?;
-    let spells = spells(&view, &fleet, &chain, &rows)?;
+    let spells = spells(&view, &fleet, &chain, &rows);
     let clusters = Clusters::new(cluster);
     let mut blind: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in &mut rows {
@@ -154,7 +153,7 @@ impl Chain {
 /// The change that brought each version, and the commit of the next change of the same service.
 type Spells = BTreeMap<Key, (Entry, Option<String>)>;
 
-fn spells(view: &View, fleet: &Fleet, chain: &Chain, rows: &[Row]) -> Result<Spells, ReleaseError> {
+fn spells(view: &View, fleet: &Fleet, chain: &Chain, rows: &[Row]) -> Spells {
     let names: BTreeSet<&str> = rows.iter().map(|row| row.service.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let places = past::places(&view.config, fleet, &names);
@@ -163,11 +162,8 @@ fn spells(view: &View, fleet: &Fleet, chain: &Chain, rows: &[Row]) -> Result<Spe
         .map(|row| (row.service.clone(), row.environment.clone()))
         .collect();
     let mut spells = Spells::new();
-    if wanted.is_empty() {
-        return Ok(spells);
-    }
     let mut later: BTreeMap<Key, String> = BTreeMap::new();
-    past::walk(&view.repository, &view.commit, &view.config, &places, |entry| {
+    for entry in past::changes(&view.history, &places) {
         let key = (entry.service.clone(), entry.environment.clone());
         let is_later = chain
             .positions
@@ -179,12 +175,11 @@ fn spells(view: &View, fleet: &Fleet, chain: &Chain, rows: &[Row]) -> Result<Spe
             let until = later.get(&key).cloned();
             spells.insert(key, (entry, until));
         }
-        match wanted.is_empty() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if wanted.is_empty() {
+            break;
         }
-    })?;
-    Ok(spells)
+    }
+    spells
 }
 
 fn table(rows: &[Row], is_wide: bool) -> String {

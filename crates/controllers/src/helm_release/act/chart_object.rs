@@ -8,7 +8,7 @@ use equate_api::source::HelmChart;
 use equate_apply::cluster::{Propagation, Write};
 use equate_apply::id::ObjectId;
 use equate_manifest::object::Object;
-use kube::Resource as _;
+use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
 
 use super::fail;
@@ -18,7 +18,8 @@ use crate::helm_release::observe::chart::template;
 use crate::helm_release::report::Done;
 use crate::helm_release::status::Draft;
 use crate::helm_release::{HELM_RELEASE, HelmReleases, Run, owner_of};
-use crate::kit::controller::Acted;
+use crate::kit::controller::{Acted, Notice};
+use crate::kit::events::Severity;
 use crate::kit::read::chain;
 use crate::kit::reconciliation::Stop;
 use crate::policy::Policy;
@@ -46,6 +47,7 @@ pub(super) async fn apply(
         object: &object,
         dry_run: false,
     };
+    let before = cx.charts.get(&declared.source.key());
     let applied = cx
         .here
         .cluster
@@ -53,8 +55,14 @@ pub(super) async fn apply(
         .await;
     match applied {
         Ok(Some(written)) => {
+            let created = written.created;
             // the next look sees it
             if let Ok(chart) = serde_json::from_value::<HelmChart>(Value::Object(written.object.0)) {
+                if created
+                    || before.is_none_or(|before| before.resource_version() != chart.resource_version())
+                {
+                    run.emit(changed(&chart, declared, created));
+                }
                 cx.charts.note(chart);
             }
         }
@@ -70,6 +78,23 @@ pub(super) async fn apply(
     draft.status.helm_chart = Some(format!("{namespace}/{name}"));
     run.write_status(draft.status).await?;
     Ok(Acted::Again)
+}
+
+fn changed(chart: &HelmChart, declared: &Declared, created: bool) -> Notice {
+    let (reason, verb) = match created {
+        true => ("HelmChartCreated", "Created"),
+        false => ("HelmChartConfigured", "Configured"),
+    };
+    let (to, of) = (&declared.source, &chart.spec.source_ref);
+    let message = format!(
+        "{verb} HelmChart/{}/{} with SourceRef '{}/{}/{}'",
+        to.namespace,
+        to.name,
+        of.kind.as_str(),
+        to.namespace,
+        of.name
+    );
+    Notice::new(Severity::Normal, reason, message)
 }
 
 fn object(chart: &HelmChart, declared: &Declared) -> Result<Object, String> {
@@ -112,6 +137,11 @@ pub(super) async fn delete(
         let why = format!("failed to delete HelmChart '{named}': {}", chain(&error));
         return Ok(failed(draft, &why));
     }
+    run.emit(Notice::new(
+        Severity::Normal,
+        "HelmChartDeleted",
+        format!("deleted HelmChart '{named}'"),
+    ));
     draft.status.helm_chart = None;
     run.memory.chart = None;
     run.memory.loaded = None;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::drift_message;
+use super::outcome::about;
 use crate::helm_release::decide::seen::Seen;
 use crate::helm_release::declared::{Action, Declared};
 use crate::helm_release::objects::named;
@@ -56,6 +57,10 @@ pub(super) async fn correct(
     let status = run.status();
     let current = latest(&status.history);
     let release = current.map(full_name).unwrap_or_default();
+    let noticed = |severity, reason, text: &str| match current {
+        Some(current) => about(severity, reason, text, current),
+        None => Notice::new(severity, reason, text),
+    };
     if !errors.is_empty() {
         let partially = if done.is_empty() { "" } else { "partially " };
         let mut text = format!(
@@ -66,13 +71,13 @@ pub(super) async fn correct(
             text.push_str("\n\nSuccessful corrections:\n");
             text.push_str(&done.join("\n"));
         }
-        run.emit(Notice::new(Severity::Warning, "DriftCorrectionFailed", text));
+        run.emit(noticed(Severity::Warning, "DriftCorrectionFailed", &text));
     } else if !done.is_empty() {
         let text = format!(
             "Cluster state of release {release} has been corrected:\n{}",
             done.join("\n")
         );
-        run.emit(Notice::new(Severity::Normal, "DriftCorrected", text));
+        run.emit(noticed(Severity::Normal, "DriftCorrected", &text));
     }
     run.memory.attempted.insert(Action::CorrectDrift.class());
     run.memory.this_run.drift = None;

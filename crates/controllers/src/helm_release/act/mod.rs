@@ -42,6 +42,8 @@ use crate::kit::wake::Reason;
 use crate::targets::target::Access;
 
 /// Upstream's text around an error that only a change of the spec can fix.
+/// The message of a release that does not run an action yet.
+const PREREQUISITES: &str = "Fulfilling prerequisites";
 const TERMINAL: &str = "Reconciliation failed terminally due to configuration error";
 
 pub(super) async fn act(
@@ -188,7 +190,7 @@ async fn step(
 }
 
 fn wait(cx: &HelmReleases, run: &Run<'_>, mut draft: Draft, obstacle: &Obstacle) -> Acted<Done> {
-    draft.reconciling(Why::Progressing, "Fulfilling prerequisites");
+    draft.reconciling(Why::Progressing, PREREQUISITES);
     draft.not_ready(obstacle.reason, &obstacle.message);
     let is_news = draft.status != run.status();
     let notice = (is_news && obstacle.reason == Why::DependencyNotReady)
@@ -223,7 +225,7 @@ fn stall(mut draft: Draft, reason: Why, message: &str) -> Acted<Done> {
 
 fn fail(mut draft: Draft, obstacle: &Obstacle) -> Acted<Done> {
     let before = draft.status.clone();
-    draft.reconciling(Why::ProgressingWithRetry, &obstacle.message);
+    draft.reconciling(Why::Progressing, PREREQUISITES);
     draft.not_ready(obstacle.reason, &obstacle.message);
     let event = obstacle.event.as_ref().filter(|_| draft.status != before);
     let notice = event.map(|event| Notice::new(Severity::Warning, obstacle.reason.as_str(), event));

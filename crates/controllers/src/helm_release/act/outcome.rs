@@ -82,7 +82,10 @@ pub(super) async fn finish(
         Action::Test => tested(declared, &mut draft, &release, &result),
         Action::Unlock | Action::CorrectDrift => None,
     };
-    draft.summarize(declared);
+    // a removed release is still one that failed: Ready says why
+    if operation.action() != Action::UninstallFailed {
+        draft.summarize(declared);
+    }
     conclude(run, declared, draft, notice, &operation, result).await
 }
 
@@ -228,8 +231,8 @@ async fn supersede(
     Ok(changed)
 }
 
-fn about(severity: Severity, reason: Why, message: &str, snapshot: &Snapshot) -> Notice {
-    let mut notice = Notice::new(severity, reason.as_str(), message)
+pub(super) fn about(severity: Severity, reason: &str, message: &str, snapshot: &Snapshot) -> Notice {
+    let mut notice = Notice::new(severity, reason, message)
         .with("revision", &snapshot.chart_version)
         .with("token", &snapshot.config_digest);
     if let Some(version) = &snapshot.app_version {
@@ -294,7 +297,7 @@ fn released(
             if declared.retry(of).is_some() {
                 clear_failures(&mut draft.status);
             }
-            Some(about(Severity::Normal, success, &message, &current))
+            Some(about(Severity::Normal, success.as_str(), &message, &current))
         }
         Err(why) => {
             let message = format!(
@@ -306,7 +309,7 @@ fn released(
             count_failure(&mut draft.status);
             draft.set(Released, ConditionStatus::False, failure, &message);
             count_attempt(&mut draft.status, of);
-            Some(about(Severity::Warning, failure, &message, &snapshot))
+            Some(about(Severity::Warning, failure.as_str(), &message, &snapshot))
         }
     }
 }
@@ -326,7 +329,7 @@ fn rolled_back(
     for record in changed {
         draft.update_snapshot(record, Some("rollback"));
     }
-    draft.snapshot(release, None, operation.oci_digest.as_deref());
+    draft.snapshot(release, Some("rollback"), operation.oci_digest.as_deref());
     let previous = restored.unwrap_or_else(|| observe(release, operation.oci_digest.clone(), None));
     let head = format!(
         "Helm rollback to previous release {} with chart {}",
@@ -351,7 +354,7 @@ fn rolled_back(
         }
     };
     draft.set(ConditionType::Remediated, is, reason, &message);
-    Some(about(severity, reason, &message, &previous))
+    Some(about(severity, reason.as_str(), &message, &previous))
 }
 
 fn uninstalled_failed(
@@ -388,7 +391,7 @@ fn uninstalled_failed(
         }
     };
     draft.set(ConditionType::Remediated, is, reason, &message);
-    Some(about(severity, reason, &message, &current))
+    Some(about(severity, reason.as_str(), &message, &current))
 }
 
 fn uninstalled(draft: &mut Draft, release: &Release, result: &Result<(), String>) -> Option<Notice> {
@@ -414,7 +417,7 @@ fn uninstalled(draft: &mut Draft, release: &Release, result: &Result<(), String>
         }
     };
     draft.set(ConditionType::Released, ConditionStatus::False, reason, &message);
-    Some(about(severity, reason, &message, &current))
+    Some(about(severity, reason.as_str(), &message, &current))
 }
 
 fn tested(
@@ -459,7 +462,7 @@ fn tested(
         }
     };
     draft.set(ConditionType::TestSuccess, is, reason, &message);
-    Some(about(severity, reason, &message, &current))
+    Some(about(severity, reason.as_str(), &message, &current))
 }
 
 /// Writes the status, and goes on or ends the attempt.
@@ -731,7 +734,7 @@ pub(super) async fn unlock(
             );
             draft.summarize(declared);
             run.memory.attempted.insert(Class::Unlock);
-            let notice = about(Severity::Normal, Why::PendingRelease, &message, &current);
+            let notice = about(Severity::Normal, Why::PendingRelease.as_str(), &message, &current);
             write(run, draft, Some(notice)).await?;
             Ok(Acted::Again)
         }
@@ -747,7 +750,12 @@ pub(super) async fn unlock(
             draft.summarize(declared);
             Ok(Acted::Done(Done {
                 status: draft.status,
-                notices: vec![about(Severity::Warning, Why::PendingRelease, &message, &current)],
+                notices: vec![about(
+                    Severity::Warning,
+                    Why::PendingRelease.as_str(),
+                    &message,
+                    &current,
+                )],
                 next: Next::Backoff,
                 ended: true,
                 failed: true,

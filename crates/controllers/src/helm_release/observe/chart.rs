@@ -177,14 +177,9 @@ pub(in crate::helm_release) async fn chart(
 
 pub(in crate::helm_release) fn absent(declared: &Declared) -> Source {
     let source = &declared.source;
-    let plural = format!("{}s", source.kind.to_lowercase());
-    let plural = match source.kind {
-        "OCIRepository" => "ocirepositories".to_owned(),
-        _ => plural,
-    };
     Source::Absent(format!(
-        "{plural}.source.toolkit.fluxcd.io {:?} not found",
-        source.name
+        "{}.source.toolkit.fluxcd.io {:?} not found",
+        source.kind, source.name
     ))
 }
 

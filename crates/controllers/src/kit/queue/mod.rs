@@ -35,8 +35,10 @@ use super::backoff::{Backoff, Jitter};
 use super::tenants::{Tenant, Tenants};
 use super::wake::{Reason, Reasons};
 
+#[cfg(test)]
+pub(crate) use self::seat::as_run_of;
 pub use self::seat::without_worker;
-pub(crate) use self::seat::{add_wait, computing, waited};
+pub(crate) use self::seat::{add_wait, computing, tenant, waited};
 
 /// A key whose tenant has a share of the runs.
 pub trait Namespaced {

@@ -140,6 +140,24 @@ pub(crate) async fn computing<F: Future>(work: F) -> F::Output {
     done
 }
 
+/// The tenant of the present run; none outside of runs.
+pub(crate) fn tenant() -> Option<Tenant> {
+    SEAT.try_with(|seat| seat.tenant.clone()).ok()
+}
+
+/// Runs a future as a run of a tenant, without a queue.
+#[cfg(test)]
+pub(crate) async fn as_run_of<F: Future>(tenant: Tenant, run: F) -> F::Output {
+    struct Nobody;
+    impl Workers for Nobody {
+        fn leave(&self, _: u64, _: &Tenant, _: Absence) {}
+        fn come_back(&self, _: u64, _: &Tenant, _: Absence, worker: Option<oneshot::Sender<()>>) {
+            drop(worker);
+        }
+    }
+    Seat::new(Arc::new(Nobody), 0, tenant).taken_by(run).await
+}
+
 /// Adds to the time that the present run waited for a processor.
 pub(crate) fn add_wait(time: Duration) {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

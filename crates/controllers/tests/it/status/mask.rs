@@ -94,7 +94,14 @@ impl Mask {
                     lines.push(format!("inventory of {}", ids.len()));
                     lines.extend(ids);
                 }
+                ("history", value) if object["kind"] == "HelmRelease" => {
+                    lines.extend(value.as_array().into_iter().flatten().map(snapshot));
+                }
                 ("history", value) => lines.extend(value.as_array().into_iter().flatten().map(record)),
+                ("lastAttemptedReleaseActionDuration", _) => lines.push(format!("{field}: <time>")),
+                (field, Value::String(digest)) if field.ends_with("Digest") => {
+                    lines.push(format!("{field}: {}", short(digest)));
+                }
                 (field, value) => lines.push(format!("{field}: {value}")),
             }
         }
@@ -111,6 +118,11 @@ impl Mask {
 
     pub(super) fn event(&self, event: &Event) -> String {
         let word = |part: &Option<String>| part.clone().unwrap_or_default();
+        let message = word(&event.message);
+        let message = match message.split_once("\nLast Helm logs:") {
+            Some((message, _)) => format!("{message}\nLast Helm logs: <logs>"),
+            None => message,
+        };
         let mut text = format!(
             "event {}/{} {} {}: {}",
             word(&event.involved_object.kind),
@@ -118,7 +130,7 @@ impl Mask {
             word(&event.type_),
             word(&event.reason),
             // client-go's prefix after more than ten events
-            word(&event.message)
+            message
                 .trim_end()
                 .trim_start_matches("(combined from similar events): ")
         );
@@ -140,6 +152,24 @@ fn record(record: &Value) -> String {
         record["lastReconciledStatus"].as_str().unwrap_or_default(),
         record["metadata"]
     )
+}
+
+/// A revision of a release. Its own digest has the time of the release in it.
+fn snapshot(snapshot: &Value) -> String {
+    let mut fields = Vec::new();
+    for (field, value) in snapshot.as_object().into_iter().flatten() {
+        fields.push(match (field.as_str(), value) {
+            ("configDigest", Value::String(digest)) => format!("{field} {}", short(digest)),
+            (field, Value::String(text)) => format!("{field} {text}"),
+            (field, value) => format!("{field} {value}"),
+        });
+    }
+    format!("history {}", fields.join(", "))
+}
+
+/// The digest of declared values depends on nothing else: it is compared.
+fn short(digest: &str) -> &str {
+    digest.get(..15).unwrap_or(digest)
 }
 
 fn indented(text: &str, by: &str) -> Vec<String> {

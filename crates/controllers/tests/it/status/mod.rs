@@ -21,12 +21,14 @@ mod sources_ground;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use equate_api::helm::HelmRelease;
+use equate_api::source::HelmChart;
 use equate_testkit::git::{Fault, Guard, HttpServer, Repository};
 use futures::stream::{self, StreamExt};
 use k8s_openapi::api::core::v1::{Event, Namespace};
-use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, CustomResourceExt as _};
 use serde_json::{Value, json};
 
 use self::mask::Mask;
@@ -74,7 +76,7 @@ async fn run(is_about_sources: bool) {
         Mode::Compare | Mode::Bless => {
             let kinds = match is_about_sources {
                 true => sources_ground::kinds(),
-                false => Vec::new(),
+                false => vec![HelmChart::crd(), HelmRelease::crd()],
             };
             let options = Options {
                 kinds,
@@ -243,11 +245,12 @@ impl Stage {
             };
             self.server.as_ref().unwrap().set(fault);
         }
-        if !step.commit.is_empty() {
-            let files: Vec<(&str, Option<&str>)> = step
-                .commit
+        if step.chart || !step.commit.is_empty() {
+            let chart = step.chart.then(script::chart).unwrap_or_default();
+            let files: Vec<(&str, Option<&str>)> = chart
                 .iter()
-                .map(|(path, text)| (&**path, text.as_deref()))
+                .map(|(path, text)| (&**path, Some(&**text)))
+                .chain(step.commit.iter().map(|(path, text)| (&**path, text.as_deref())))
                 .collect();
             let id = {
                 let message = step.message.as_ref().unwrap_or(&step.name);
@@ -312,7 +315,7 @@ impl Stage {
     /// Requests a run of each awaited object, one after the other, and waits.
     async fn reach(&mut self, step: &Step) -> Result<(), String> {
         for until in &step.until {
-            let mut token = None;
+            let mut token = step.requested(&until.of);
             if step.ask && until.is_ours() {
                 self.requests += 1;
                 token = Some(format!("request-{}", self.requests));
@@ -370,7 +373,7 @@ impl Stage {
         for until in step
             .until
             .iter()
-            .filter(|until| self.scenario.shows(&until.of.kind))
+            .filter(|until| !step.hidden && self.scenario.shows(&until.of.kind))
         {
             text.push(until.of.to_string());
             let object = self.api(&until.of.kind).get_opt(&until.of.name).await.unwrap();

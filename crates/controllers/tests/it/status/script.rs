@@ -31,6 +31,9 @@ pub(super) struct Scenario {
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
     pub(super) name: String,
+    /// Whether the commit has also the files of `tests/status/chart`, at `chart/`.
+    #[serde(default)]
+    pub(super) chart: bool,
     /// Files by path; null removes one.
     #[serde(default)]
     pub(super) commit: BTreeMap<String, Option<String>>,
@@ -57,6 +60,9 @@ pub(super) struct Step {
     /// Whether to request a run of all awaited objects.
     #[serde(default = "yes")]
     pub(super) ask: bool,
+    /// Whether only the events are shown: the attempts of a release that fails are counted.
+    #[serde(default)]
+    pub(super) hidden: bool,
     /// The awaited objects, in this order; then they are shown.
     pub(super) until: Vec<Until>,
 }
@@ -91,13 +97,35 @@ impl TryFrom<String> for Named {
     }
 }
 
+impl Step {
+    /// The request that the step itself writes into an object.
+    pub(super) fn requested(&self, of: &Named) -> Option<String> {
+        let mut objects = self.objects.iter().map(|object| &object.0);
+        let found = objects.find(|object| {
+            let default = if of.kind == "GitRepository" {
+                "fleet"
+            } else {
+                "app"
+            };
+            let name = object["metadata"]["name"].as_str().unwrap_or(default);
+            object["kind"] == of.kind.as_str() && name == of.name
+        });
+        let annotations = &found?["metadata"]["annotations"];
+        annotations["reconcile.fluxcd.io/requestedAt"]
+            .as_str()
+            .map(str::to_owned)
+    }
+}
+
 impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind, self.name)
     }
 }
 
-/// `Kind/name STATUS REASON` of `Ready` (any reason is `any`), `Kind/name gone`, or `Kind/name any`.
+/// `Kind/name STATUS REASON` of `Ready` (any reason is `any`), `Kind/name TYPE STATUS REASON` of another
+/// condition, `Kind/name release N` of a HelmRelease that is ready with that revision or chart, `Kind/name gone`,
+/// `Kind/name any`, or `Kind/name either` for one that may be there or not.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Until {
@@ -129,14 +157,29 @@ impl Until {
         match *words {
             ["gone"] => object.is_null(),
             ["any"] => !object.is_null(),
-            [status, reason] => {
-                let any = reason == "any";
-                let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-                let ready = conditions.find(|condition| condition["type"] == "Ready");
-                ready.is_some_and(|ready| ready["status"] == status && (any || ready["reason"] == reason))
+            ["either"] => true,
+            ["release", which] => {
+                let latest = &object["status"]["history"][0];
+                let is = latest["version"].to_string() == which || latest["chartName"] == which;
+                is && self.has(object, "Ready", "True", "any")
             }
-            _ => panic!("{self:?} says neither gone, any, nor a status and a reason"),
+            [status, reason] => self.has(object, "Ready", status, reason),
+            [of, status, reason] => self.has(object, of, status, reason),
+            _ => panic!("{self:?} says neither gone, any, either, release, nor a status and a reason"),
         }
+    }
+
+    fn has(&self, object: &Value, of: &str, status: &str, reason: &str) -> bool {
+        let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let found = conditions.find(|condition| condition["type"] == of);
+        // not every run is requested: the outcome of an earlier generation may have the same reason
+        let current = |found: &Value| {
+            self.of.kind != "HelmRelease" || found["observedGeneration"] == object["metadata"]["generation"]
+        };
+        found.is_some_and(|found| {
+            let any = reason == "any";
+            current(found) && found["status"] == status && (any || found["reason"] == reason)
+        })
     }
 }
 
@@ -151,7 +194,17 @@ impl Object {
         let kind = self.0["kind"].as_str().unwrap();
         let mut full = match kind {
             "GitRepository" if !new => json!({ "metadata": { "name": "fleet" } }),
-            "Kustomization" if !new => json!({ "metadata": { "name": "app" } }),
+            "Kustomization" | "HelmRelease" if !new => json!({ "metadata": { "name": "app" } }),
+            "HelmRelease" => json!({
+                "metadata": { "name": "app" },
+                "spec": {
+                    "interval": "10m", "timeout": "20s",
+                    "chart": { "spec": {
+                        "chart": "./chart", "interval": "10m",
+                        "sourceRef": { "kind": "GitRepository", "name": "fleet" },
+                    } },
+                },
+            }),
             "GitRepository" => json!({
                 "metadata": { "name": "fleet" },
                 "spec": { "url": "@url", "interval": "10m", "timeout": "20s", "ref": { "branch": "main" } },
@@ -243,6 +296,7 @@ pub(super) fn has_status(kind: &str) -> bool {
         "GitRepository",
         "HelmRepository",
         "HelmChart",
+        "HelmRelease",
         "OCIRepository",
         "Bucket",
     ]
@@ -253,6 +307,7 @@ pub(super) fn has_status(kind: &str) -> bool {
 pub(super) fn api_version(kind: &str) -> &'static str {
     match kind {
         "Kustomization" => "kustomize.toolkit.fluxcd.io/v1",
+        "HelmRelease" => "helm.toolkit.fluxcd.io/v2",
         "GitRepository" | "OCIRepository" | "HelmRepository" | "HelmChart" | "Bucket" => {
             "source.toolkit.fluxcd.io/v1"
         }
@@ -284,6 +339,30 @@ impl Scenario {
     pub(super) fn page(&self) -> PathBuf {
         folder().join(format!("{}.txt", self.name))
     }
+}
+
+/// The files of the chart that HelmReleases have, by path in the repository.
+pub(super) fn chart() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder().join("chart")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path
+                .strip_prefix(self::folder())
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            found.push((name, std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
 }
 
 /// All scenarios, by file and place in it.
