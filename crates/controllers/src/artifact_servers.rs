@@ -151,12 +151,12 @@ fn bare(host: &str) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// Escapes are refused, because a server may resolve them.
+/// Escapes are refused, because a server may resolve them. Flux's files of OCIRepositories begin with `sha256:`.
 fn is_file_of(url: &Url, directory: &str) -> bool {
     let file = url.path().strip_prefix('/');
     let file = file.and_then(|path| path.strip_prefix(directory));
     let file = file.and_then(|rest| rest.strip_prefix('/'));
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+:".contains(&byte);
     let is_whole = url.query().is_none() && url.fragment().is_none();
     file.is_some_and(|file| is_whole && !file.is_empty() && file.bytes().all(is_plain))
 }
@@ -252,6 +252,16 @@ mod tests {
             assert_eq!(found.is_ok(), expected, "{kind} {path}: {found:?}");
         };
         check("OCIRepository", FILE, true);
+        check(
+            "OCIRepository",
+            "ocirepository/team-a/app/sha256:0123.tar.gz",
+            true,
+        );
+        check(
+            "OCIRepository",
+            "ocirepository/team-a/app/sha256%3A0123.tar.gz",
+            false,
+        );
         check("Bucket", FILE, false);
         check("OCIRepository", "ocirepository/team-b/app/0123.tar.gz", false);
         check("OCIRepository", "ocirepository/team-a/other/0123.tar.gz", false);

@@ -264,6 +264,11 @@ fn route(shared: &Shared, parts: &Parts) -> Response {
         (true, &Method::HEAD) => Response::new(Body::empty()),
         (true, &Method::GET) => list(shared, parts.uri.query().unwrap_or_default()),
         (false, &Method::GET) => object(shared, key),
+        (false, &Method::HEAD) => {
+            let mut response = object(shared, key);
+            *response.body_mut() = Body::empty();
+            response
+        }
         _ => refusal(
             StatusCode::METHOD_NOT_ALLOWED,
             "MethodNotAllowed",
@@ -290,6 +295,7 @@ fn object(shared: &Shared, key: &str) -> Response {
     };
     let response = Response::builder()
         .header("etag", etag)
+        .header("last-modified", "Thu, 01 Jan 2026 00:00:00 GMT")
         .header("content-length", length);
     response.body(body).unwrap_or_default()
 }

@@ -150,6 +150,11 @@ impl WebServer {
         self.shared.state().files.insert(path.to_owned(), bytes.into());
     }
 
+    /// Removes a file.
+    pub fn remove(&self, path: &str) {
+        self.shared.state().files.remove(path);
+    }
+
     /// Answers each POST to a path, from the next request on. The answer is text, and JSON with status 200.
     pub fn handle(&self, path: &str, handler: impl Fn(&[u8]) -> (u16, String) + Send + Sync + 'static) {
         let handlers = &mut self.shared.state().handlers;

@@ -74,6 +74,13 @@ fn anywhere(programs: &Programs) -> Result<(), Box<dyn Error>> {
             None
         }
     };
+    let source_controller = match peers::available(peers::source_controller(&mut progress))? {
+        Ok(program) => Some(program),
+        Err(skip) => {
+            println!("{}", skip.0);
+            None
+        }
+    };
     let mut helms = Vec::new();
     for version in KubectlVersion::ALL {
         match peers::available(peers::kubectl(version, &mut progress))? {
@@ -92,6 +99,9 @@ fn anywhere(programs: &Programs) -> Result<(), Box<dyn Error>> {
             .env("EQUATE_TEST_KUBECONFIG", cluster.kubeconfig_path());
         if let Some(program) = &helm_controller {
             tests.env(peers::HELM_CONTROLLER_VARIABLE, program);
+        }
+        if let Some(program) = &source_controller {
+            tests.env(peers::SOURCE_CONTROLLER_VARIABLE, program);
         }
         if !helms.is_empty() {
             tests.env(peers::HELM_CLIENTS_VARIABLE, &helms);

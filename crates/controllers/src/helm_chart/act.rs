@@ -80,6 +80,7 @@ pub(super) async fn publish(
         Ok((_, origin)) => origin,
         Err(found) => return Done::Failed(found),
     };
+    let is_remote = !matches!(origin, Origin::Files(_));
     let made = match origin {
         Origin::Repository(repository, offer) => {
             from_repository(cx, declared, &build, &repository, &offer).await
@@ -89,7 +90,17 @@ pub(super) async fn publish(
     };
     let made = match made {
         Ok(made) => made,
-        Err(failure) => return failed(failure, build),
+        Err(failure) => {
+            // without the chart, Flux does not know yet that the artifact is outdated
+            let is_unknown = is_remote && failure.reason == Reason::ChartPullError;
+            return Done::Failed(Failed {
+                failure,
+                waits: false,
+                build: (!is_unknown).then_some(build),
+                source,
+                lost,
+            });
+        }
     };
     let build = Build {
         values_files: made.values_files,

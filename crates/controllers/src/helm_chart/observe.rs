@@ -44,10 +44,11 @@ pub(super) async fn observe(cx: &HelmCharts, declared: &Declared, status: HelmCh
     }
 }
 
-/// If missing files are ignored, only the status knows those in the present artifact.
+/// If missing files are ignored, only the status knows those in the present artifact. Flux names all files of
+/// the spec if none of them exists.
 fn observed_values(declared: &Declared, status: &HelmChartStatus, build: Build) -> Build {
     let known = &status.observed_values_files;
-    match declared.ignore_missing && !known.is_empty() {
+    match declared.ignore_missing {
         true => Build {
             values_files: known.clone(),
             ..build

@@ -86,9 +86,10 @@ impl<S: SourceStatus> Draft<S> {
         if !self.status.conditions().is_empty() {
             *self.status.observed_generation() = Some(self.generation);
         }
-        let ready = self.status.conditions().iter_mut();
-        for ready in ready.filter(|condition| condition.type_ == ConditionType::Ready.as_str()) {
-            ready.observed_generation = Some(self.generation);
+        let observed = [ConditionType::Ready.as_str(), ConditionType::Reconciling.as_str()];
+        let conditions = self.status.conditions().iter_mut();
+        for condition in conditions.filter(|condition| observed.contains(&&*condition.type_)) {
+            condition.observed_generation = Some(self.generation);
         }
         self.finish()
     }

@@ -46,6 +46,8 @@ mod rest;
 mod scenarios;
 mod session;
 mod shards;
+mod source_controller;
+mod sources_handover;
 mod status;
 mod steady;
 mod substitute_from;

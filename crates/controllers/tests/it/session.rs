@@ -19,7 +19,7 @@ use equate_api::meta::{ConditionType, condition};
 use equate_api::source::{Bucket, ExternalArtifact, GitRepository, HelmChart, HelmRepository, OciRepository};
 use equate_controllers::kit::processors::Threads;
 use equate_controllers::policy::WorkloadIdentityPolicy;
-use equate_controllers::{Engine, OwnLoop, Policy, Shards, Stats};
+use equate_controllers::{ControllerSet, Engine, OwnLoop, Policy, Shards, Stats};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage};
 use equate_testkit::apiserver::{EmbeddedCluster, Profile, Simulation};
@@ -77,6 +77,10 @@ pub(crate) struct Options {
     /// More kinds than Kustomization and GitRepository. A kind that is not defined when the engine starts is
     /// asked for with growing delays.
     pub(crate) kinds: Vec<CustomResourceDefinition>,
+    /// Only these controllers.
+    pub(crate) controllers: Option<ControllerSet>,
+    /// The directory of artifacts, `artifacts` by default.
+    pub(crate) artifacts: Option<&'static str>,
 }
 
 impl Options {
@@ -245,7 +249,7 @@ impl Session {
         for (url, path) in options.others {
             mirrors = mirrors.instead_of(&url, &path);
         }
-        let storage = self.folder.path().join("artifacts");
+        let storage = self.folder.path().join(options.artifacts.unwrap_or("artifacts"));
         let storage = Storage::open(storage, "http://127.0.0.1:9", Retention::default()).unwrap();
         let mut builder = Engine::builder(self.faults.wrap(&self.client))
             .mirrors(mirrors)
@@ -258,6 +262,9 @@ impl Session {
         let own = Some(self.own()).filter(|own| !own.is_empty());
         let selectors: Vec<String> = own.into_iter().chain(options.selector).collect();
         builder = builder.shards(Shards::default().labels(&selectors.join(",")).unwrap());
+        if let Some(controllers) = options.controllers {
+            builder = builder.controllers(controllers);
+        }
         if let Some(retries) = options.http_retries {
             builder = builder.http_retries(retries);
         }

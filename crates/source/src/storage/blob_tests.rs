@@ -143,7 +143,7 @@ fn invalid_blobs_are_refused_and_leave_nothing() {
     let name = |file: &str, why: &str| {
         check(file, b"", &format!("cannot store a file named {file:?}: {why}"));
     };
-    let characters = "it may contain letters, digits, `-`, `_`, `.` and `+`";
+    let characters = "it may contain letters, digits, `-`, `_`, `.`, `+` and `:`";
     name("", "the name is empty");
     name("../index.yaml", characters);
     name("a/b.yaml", characters);

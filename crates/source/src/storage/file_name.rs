@@ -64,7 +64,7 @@ impl MediaType {
             file: file.chars().take(SHOWN_CHARS_MAX).collect(),
             why,
         };
-        let is_taken = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
+        let is_taken = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+:".contains(&byte);
         if file.is_empty() {
             return Err(refused("the name is empty"));
         }
@@ -72,7 +72,9 @@ impl MediaType {
             return Err(refused("the name is longer than 255 bytes"));
         }
         if !file.bytes().all(is_taken) {
-            return Err(refused("it may contain letters, digits, `-`, `_`, `.` and `+`"));
+            return Err(refused(
+                "it may contain letters, digits, `-`, `_`, `.`, `+` and `:`",
+            ));
         }
         if file.starts_with('.') {
             return Err(refused("it begins with a dot, as the store's own files do"));

@@ -15,6 +15,9 @@ pub const SOURCE_CONTROLLER_VERSION: &str = "1.9.1";
 /// Names the program for the tests.
 pub const HELM_CONTROLLER_VARIABLE: &str = "EQUATE_HELM_CONTROLLER";
 
+/// Names the program for the tests.
+pub const SOURCE_CONTROLLER_VARIABLE: &str = "EQUATE_SOURCE_CONTROLLER";
+
 /// A program of Flux, with its kinds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FluxController {
@@ -32,13 +35,21 @@ pub fn helm_controller(progress: Progress<'_>) -> Result<PathBuf, Error> {
     built("helm-controller", HELM_CONTROLLER_VERSION, progress)
 }
 
+/// Builds source-controller unless cached; returns the program.
+///
+/// # Errors
+/// As of [`helm_controller`].
+pub fn source_controller(progress: Progress<'_>) -> Result<PathBuf, Error> {
+    built("source-controller", SOURCE_CONTROLLER_VERSION, progress)
+}
+
 /// Builds helm-controller and source-controller unless cached.
 ///
 /// # Errors
 /// [`Error::NoGo`] without a `go` on PATH; otherwise the failed step.
 pub fn flux_controllers(progress: Progress<'_>) -> Result<[FluxController; 2], Error> {
-    let helm = built("helm-controller", HELM_CONTROLLER_VERSION, progress)?;
-    let source = built("source-controller", SOURCE_CONTROLLER_VERSION, progress)?;
+    let helm = helm_controller(progress)?;
+    let source = source_controller(progress)?;
     Ok([
         FluxController {
             definitions: definitions("helm-controller")?,

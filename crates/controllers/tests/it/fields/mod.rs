@@ -17,8 +17,8 @@ mod helm_chart;
 mod helm_release;
 mod helm_repository;
 mod kustomization;
-mod objects;
-mod oci_repository;
+pub(crate) mod objects;
+pub(crate) mod oci_repository;
 mod signer;
 
 use equate_testkit::eventually::eventually;
@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// An object, or null where there is none.
-    async fn look(&self, kind: &str, namespace: &str, name: &str) -> Value {
+    pub(crate) async fn look(&self, kind: &str, namespace: &str, name: &str) -> Value {
         let found = self.anything(kind, namespace).get_opt(name).await.unwrap();
         found.map_or(Value::Null, |object| serde_json::to_value(object).unwrap())
     }

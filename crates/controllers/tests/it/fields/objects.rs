@@ -33,7 +33,7 @@ impl Session {
     }
 
     /// Creates an object with a spec, for this session's engine.
-    pub(super) async fn declare(&self, kind: &str, name: &str, spec: Value) {
+    pub(crate) async fn declare(&self, kind: &str, name: &str, spec: Value) {
         self.declare_in("@home", kind, name, spec).await;
     }
 
@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// Requests a run, and waits until it has ended.
-    pub(super) async fn demand(&self, kind: &str, name: &str, token: &str) {
+    pub(crate) async fn demand(&self, kind: &str, name: &str, token: &str) {
         self.annotate(kind, name, "reconcile.fluxcd.io/requestedAt", json!(token))
             .await;
         self.is(kind, name, "/status/lastHandledReconcileAt", json!(token))
@@ -76,13 +76,13 @@ impl Session {
     }
 
     /// Creates a Secret.
-    pub(super) async fn conceal(&self, name: &str, data: Value) {
+    pub(crate) async fn conceal(&self, name: &str, data: Value) {
         let text = super::manifest("Secret", name, json!({ "stringData": data }));
         self.create(serde_json::from_str(&text).unwrap()).await;
     }
 
     /// Waits until `Ready` has this reason and this in its message; returns the status.
-    pub(super) async fn reports(&self, kind: &str, name: &str, reason: &str, message: &str) -> Value {
+    pub(crate) async fn reports(&self, kind: &str, name: &str, reason: &str, message: &str) -> Value {
         self.condition(kind, name, "Ready", reason, message).await
     }
 
@@ -191,7 +191,7 @@ fn below(tree: &Tree, directory: &str, files: &mut Vec<(String, String)>) {
 }
 
 /// Packs a chart of these files, with the value `value: one` and a ConfigMap of it.
-pub(super) fn packed(name: &str, version: &str, files: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn packed(name: &str, version: &str, files: &[(&str, &str)]) -> Vec<u8> {
     let metadata = format!("apiVersion: v2\nname: {name}\nversion: {version}\nappVersion: \"7\"\n");
     let own = [
         ("Chart.yaml", &*metadata),
@@ -211,7 +211,7 @@ pub(super) const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name
     data:\n  value: {{ .Values.value | quote }}\n  revision: {{ .Release.Revision | quote }}\n";
 
 /// An index with charts of these names, versions and URLs.
-pub(super) fn index(charts: &[(&str, &str, &str)]) -> String {
+pub(crate) fn index(charts: &[(&str, &str, &str)]) -> String {
     let mut entries = serde_json::Map::new();
     for (name, version, url) in charts {
         let entry = json!({ "apiVersion": "v2", "name": name, "version": version, "urls": [url] });

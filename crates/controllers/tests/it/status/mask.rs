@@ -23,10 +23,16 @@ impl Mask {
                 r"(finished in|passed in|failed after|terminated after) [0-9.hmsµn]+",
                 "$1 <time>",
             ),
-            (r"https?://[^/ ]+/(gitrepository|helmchart)/", "<storage>/$1/"),
+            (
+                r"https?://[^/ ]+/(gitrepository|helmrepository|helmchart|ocirepository|bucket)/",
+                "<storage>/$1/",
+            ),
             (r"(127\.0\.0\.1|localhost):[0-9]+", "<host>"),
             (r"/tmp/[A-Za-z-]+[0-9]+", "<folder>"),
             (r"sha256:[0-9a-f]{64}", "sha256:<digest>"),
+            (r"\b[0-9a-f]{64}\b", "<digest>"),
+            // a chart's version with its revision
+            (r"\+[0-9a-f]{12}\b", "+<commit>"),
             (r#""size":[0-9]+"#, "\"size\":<bytes>"),
             (r"\b[0-9a-f]{40}\b", "<unknown commit>"),
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<moment>"),

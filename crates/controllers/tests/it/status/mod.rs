@@ -7,12 +7,16 @@
 //! were recorded, `+` for Equate's lines. The test compares Equate's side; each permanent difference has
 //! its row in `docs/compatibility.d/loop.md`.
 //!
-//! `EQUATE_STATUS=bless` rewrites Equate's side. `EQUATE_STATUS=upstream` records the other one: it starts
-//! nothing, but uses the cluster of `EQUATE_TEST_KUBECONFIG`, where Flux's controllers run.
+//! Scenarios in files `sources_*` are about the sources beyond git.
+//!
+//! `EQUATE_STATUS=bless` rewrites Equate's side. `EQUATE_STATUS=upstream` records the other one on the cluster
+//! of `EQUATE_TEST_KUBECONFIG`. There Flux's controllers run already; for the scenarios of sources, the test
+//! starts the source-controller that `EQUATE_SOURCE_CONTROLLER` names, as `cargo xtask baseline sources` does.
 
 mod mask;
 mod pages;
 mod script;
+mod sources_ground;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,7 +34,9 @@ use serde_json::{Value, json};
 use self::mask::Mask;
 use self::pages::Page;
 use self::script::{Object, Scenario, Step, Until};
+use self::sources_ground::Ground;
 use crate::session::{Options, Session, real};
+use crate::source_controller::SourceController;
 
 /// Long enough for a controller that retries after some seconds.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -47,6 +53,15 @@ enum Mode {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statuses_and_events_are_flux_s() {
+    run(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statuses_and_events_of_sources_are_flux_s() {
+    run(true).await;
+}
+
+async fn run(is_about_sources: bool) {
     let mode = match std::env::var("EQUATE_STATUS").as_deref() {
         Err(_) | Ok("") => Mode::Compare,
         Ok("bless") => Mode::Bless,
@@ -59,7 +74,10 @@ async fn statuses_and_events_are_flux_s() {
     let session = match mode {
         Mode::Upstream => None,
         Mode::Compare | Mode::Bless => {
-            let kinds = vec![HelmChart::crd(), HelmRelease::crd()];
+            let kinds = match is_about_sources {
+                true => sources_ground::kinds(),
+                false => vec![HelmChart::crd(), HelmRelease::crd()],
+            };
             let options = Options {
                 kinds,
                 ..Options::default()
@@ -71,10 +89,15 @@ async fn statuses_and_events_are_flux_s() {
         Some(session) => (session.client.clone(), session.labels()),
         None => (real().await, json!({})),
     };
+    let theirs = match (mode, is_about_sources) {
+        (Mode::Upstream, true) => Some(SourceController::of_all(&client).await),
+        _ => None,
+    };
     define_widgets(&client).await;
     let only = std::env::var("EQUATE_STATUS_ONLY").unwrap_or_default();
     let scenarios = script::all()
         .into_iter()
+        .filter(|scenario| scenario.is_about_sources == is_about_sources)
         .filter(|scenario| scenario.name.contains(&only));
     let wrong: Vec<String> = stream::iter(scenarios)
         .map(async |scenario| {
@@ -89,6 +112,9 @@ async fn statuses_and_events_are_flux_s() {
         .filter_map(async |wrong| wrong)
         .collect()
         .await;
+    if let Some(theirs) = theirs {
+        theirs.stop().await;
+    }
     if let Some(session) = session {
         session.end().await;
     }
@@ -135,6 +161,8 @@ struct Stage {
     scenario: Scenario,
     repository: Repository,
     server: Option<HttpServer>,
+    /// The servers beyond git.
+    ground: Option<Ground>,
     mask: Mask,
     reported: BTreeSet<String>,
     requests: usize,
@@ -160,10 +188,14 @@ impl Stage {
         };
         let server = repository.serve(guard, false).unwrap();
         let url = server.as_ref().map(HttpServer::url).unwrap_or_default();
+        let ground = scenario
+            .is_about_sources
+            .then(|| Ground::open(scenario.password.as_deref()));
         Self {
             mode,
             client,
             labels,
+            ground,
             mask: Mask::new(&url),
             scenario,
             repository,
@@ -229,6 +261,9 @@ impl Stage {
                 self.repository.tag(tag, &id).unwrap();
             }
         }
+        if let Some(ground) = &mut self.ground {
+            ground.serve(&step.serve);
+        }
         for object in &step.objects {
             self.put(object).await;
         }
@@ -249,9 +284,10 @@ impl Stage {
 
     /// Creates an object, or merges it into the existing one.
     async fn put(&self, object: &Object) {
-        let url = self.server.as_ref().unwrap().url();
+        let mut places = self.ground.as_ref().map(Ground::places).unwrap_or_default();
+        places.push(("@url".to_owned(), self.server.as_ref().unwrap().url()));
         let full = |new| {
-            let mut object = object.in_full(new, &self.scenario.name, &url);
+            let mut object = object.in_full(new, &self.scenario.name, &places);
             for (name, value) in self.labels.as_object().into_iter().flatten() {
                 object["metadata"]["labels"][name] = value.clone();
             }
@@ -366,6 +402,9 @@ impl Stage {
             let kind = event.involved_object.kind.as_deref().unwrap_or_default();
             let shown = script::has_status(kind) && self.scenario.shows(kind);
             let line = self.mask.event(event);
+            // Flux reports each run without a change; how many there are depends on the time
+            let is_idle = self.mode == Mode::Upstream && event.reason.as_deref() == Some("ArtifactUpToDate");
+            let shown = shown && !(is_idle && self.scenario.is_about_sources);
             if shown && !reported.contains(&line) && !self.reported.contains(&line) {
                 reported.push(line);
             }

@@ -8,6 +8,8 @@ use equate_manifest::yaml;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::sources_ground::Served;
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
@@ -19,6 +21,9 @@ pub(super) struct Scenario {
     /// The shown kind; all where none is set.
     #[serde(default)]
     about: Option<String>,
+    /// Whether it needs servers of charts, images and objects: those of files `sources_*` do.
+    #[serde(skip)]
+    pub(super) is_about_sources: bool,
     pub(super) steps: Vec<Step>,
 }
 
@@ -42,6 +47,9 @@ pub(super) struct Step {
     /// The HTTP status that the repository answers from now on; 0 ends the fault.
     #[serde(default)]
     pub(super) fault: Option<u16>,
+    /// Charts, images and objects that are served from now on.
+    #[serde(default)]
+    pub(super) serve: Served,
     /// Objects to create, or to merge into the existing ones.
     #[serde(default)]
     pub(super) objects: Vec<Object>,
@@ -181,8 +189,8 @@ impl Until {
 pub(super) struct Object(Value);
 
 impl Object {
-    /// Adds the parts that every `new` object of its kind has here.
-    pub(super) fn in_full(&self, new: bool, namespace: &str, url: &str) -> Value {
+    /// Adds the parts that every `new` object of its kind has here, and replaces placeholders.
+    pub(super) fn in_full(&self, new: bool, namespace: &str, places: &[(String, String)]) -> Value {
         let kind = self.0["kind"].as_str().unwrap();
         let mut full = match kind {
             "GitRepository" if !new => json!({ "metadata": { "name": "fleet" } }),
@@ -199,7 +207,7 @@ impl Object {
             }),
             "GitRepository" => json!({
                 "metadata": { "name": "fleet" },
-                "spec": { "url": url, "interval": "10m", "timeout": "20s", "ref": { "branch": "main" } },
+                "spec": { "url": "@url", "interval": "10m", "timeout": "20s", "ref": { "branch": "main" } },
             }),
             "Kustomization" => json!({
                 "metadata": { "name": "app" },
@@ -208,6 +216,7 @@ impl Object {
                     "sourceRef": { "kind": "GitRepository", "name": "fleet" },
                 },
             }),
+            "HelmRepository" | "HelmChart" | "OCIRepository" | "Bucket" => source(kind, new),
             _ => json!({ "metadata": {} }),
         };
         full["apiVersion"] = api_version(kind).into();
@@ -215,9 +224,46 @@ impl Object {
             full["metadata"]["namespace"] = namespace.into();
         }
         merge(&mut full, &self.0);
-        let text = full.to_string().replace("@home", namespace).replace("@url", url);
+        let mut text = full.to_string().replace("@home", namespace);
+        for (place, url) in places {
+            text = text.replace(place, url);
+        }
         serde_json::from_str(&text).unwrap()
     }
+}
+
+/// A source whose content is in the [`Served`] of a step.
+fn source(kind: &str, new: bool) -> Value {
+    let (name, mut spec) = match kind {
+        "HelmRepository" => ("charts", json!({ "url": "@web" })),
+        "HelmChart" => (
+            "app",
+            json!({
+                "chart": "app", "version": "1.0.0",
+                "sourceRef": { "kind": "HelmRepository", "name": "charts" },
+            }),
+        ),
+        "OCIRepository" => (
+            "image",
+            json!({ "url": "@oci/org/app", "insecure": true, "ref": { "tag": "1.0.0" } }),
+        ),
+        // with a region, no client asks the store for it first
+        _ => (
+            "files",
+            json!({
+                "bucketName": "apps", "endpoint": "@bucket", "insecure": true, "region": "us-east-1",
+                "secretRef": { "name": "keys" },
+            }),
+        ),
+    };
+    if !new {
+        return json!({ "metadata": { "name": name } });
+    }
+    spec["interval"] = "10m".into();
+    if kind != "HelmChart" {
+        spec["timeout"] = "20s".into();
+    }
+    json!({ "metadata": { "name": name }, "spec": spec })
 }
 
 fn merge(into: &mut Value, from: &Value) {
@@ -245,7 +291,16 @@ pub(super) fn without_nulls(value: Value) -> Value {
 
 /// Whether objects of the kind are reconciled and have a status.
 pub(super) fn has_status(kind: &str) -> bool {
-    ["Kustomization", "GitRepository", "HelmChart", "HelmRelease"].contains(&kind)
+    [
+        "Kustomization",
+        "GitRepository",
+        "HelmRepository",
+        "HelmChart",
+        "HelmRelease",
+        "OCIRepository",
+        "Bucket",
+    ]
+    .contains(&kind)
 }
 
 /// The API version of each kind.
@@ -253,7 +308,9 @@ pub(super) fn api_version(kind: &str) -> &'static str {
     match kind {
         "Kustomization" => "kustomize.toolkit.fluxcd.io/v1",
         "HelmRelease" => "helm.toolkit.fluxcd.io/v2",
-        "GitRepository" | "OCIRepository" | "HelmChart" => "source.toolkit.fluxcd.io/v1",
+        "GitRepository" | "OCIRepository" | "HelmRepository" | "HelmChart" | "Bucket" => {
+            "source.toolkit.fluxcd.io/v1"
+        }
         "Role" | "RoleBinding" => "rbac.authorization.k8s.io/v1",
         "Deployment" => "apps/v1",
         "Widget" => "example.test/v1",
@@ -315,11 +372,16 @@ pub(super) fn all() -> Vec<Scenario> {
     files.sort();
     let read = |file: PathBuf| {
         let text = std::fs::read_to_string(&file).unwrap();
+        let name = file.file_name().unwrap().to_string_lossy();
+        let is_about_sources = name.starts_with("sources_");
         let documents = yaml::load(&text, &yaml::Options::default()).unwrap();
         let each = documents.into_iter().map(move |document| {
             let scenario: Scenario = serde_json::from_value(document.value)
                 .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            scenario.here()
+            Scenario {
+                is_about_sources,
+                ..scenario.here()
+            }
         });
         each.collect::<Vec<_>>()
     };

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use crate::session::{DEADLINE, Options, Session};
 
 /// The media type of Flux's own artifacts.
-const CONTENT: &str = "application/vnd.cncf.flux.content.v1.tar+gzip";
+pub(crate) const CONTENT: &str = "application/vnd.cncf.flux.content.v1.tar+gzip";
 
 /// A session with a registry.
 struct Registry {
@@ -184,7 +184,7 @@ fn below(tree: &Tree, directory: &str, files: &mut Vec<String>) {
 }
 
 /// A `tar.gz`.
-fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, text) in files {
         let mut header = tar::Header::new_gnu();
