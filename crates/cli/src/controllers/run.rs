@@ -366,8 +366,8 @@ impl Leases {
     }
 }
 
-/// What a listener serves, and how fast it answers one address: a flood takes little of the processors. Waits
-/// are shorter than a probe's timeout, by the number of connections of an address.
+/// The name of a listener, and its pace for one address: a flood takes little of the processors. Waits are
+/// shorter than a probe's timeout, by the number of connections of an address.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Port(&'static str, Pace);
 

@@ -41,7 +41,7 @@ impl PlanFile {
             return Err(wrong());
         }
         let found = summary.get("intent").and_then(Value::as_str).unwrap_or_default();
-        if Value::from(found) != json!(intent) {
+        if json!(intent) != *found {
             let command = found.to_owned();
             return Err(ReleaseError::OtherPlan { name, command });
         }

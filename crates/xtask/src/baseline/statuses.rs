@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         let _running = start(&helm, &source, kubeconfig, folder.path())?;
         let mut tests = programs.command("equate-controllers", "it")?;
         tests
-            .args(["status::", "--nocapture"])
+            .args(["status::statuses_and_events_are_flux_s", "--nocapture"])
             .env("EQUATE_STATUS", "upstream")
             .env("EQUATE_STATUS_ONLY", &args.only)
             .env("EQUATE_TEST_KUBECONFIG", kubeconfig);

@@ -160,7 +160,8 @@ impl Until {
             ["either"] => true,
             ["release", which] => {
                 let latest = &object["status"]["history"][0];
-                let is = latest["version"].to_string() == which || latest["chartName"] == which;
+                let is = which.parse().is_ok_and(|number: u64| latest["version"] == number)
+                    || latest["chartName"] == which;
                 is && self.has(object, "Ready", "True", "any")
             }
             [status, reason] => self.has(object, "Ready", status, reason),
