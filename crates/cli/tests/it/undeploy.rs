@@ -23,9 +23,7 @@ fn plan_is_applied_once_and_exactly() {
     let text = run(&repository, &["promote", "--apply", file], 1);
     assert_eq!(
         text,
-        format!(
-            "error: {file} is a plan of `equate undeploy`\n  hint: give it to that command with --apply\n"
-        )
+        format!("error: {file} is a plan of `equate undeploy`\nhint: give it to that command with --apply\n")
     );
     // the version changed since
     run(&repository, &["promote", "checkout", "--to", "staging"], 0);
