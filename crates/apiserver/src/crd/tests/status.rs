@@ -138,7 +138,7 @@ fn conversion_webhook_elsewhere_is_named_in_a_warning() {
         assert_eq!(found, errors);
         let warning = warning.map(|why| {
             format!(
-                "the conversion webhook of widgets.example.com is skipped: {why}; objects of another version get its \
+                "the conversion webhook of widgets.crd-rec.example.com is skipped: {why}; objects of another version get its \
                  apiVersion, and the fields that it knows"
             )
         });
