@@ -1,7 +1,7 @@
 //! Turns at the API server: the requests of one tenant's runs do not fill it for the others.
 //!
-//! At most [`AT_ONCE`] requests of runs are unanswered. Further ones wait, and the tenant that used the API server
-//! least is next. A request that takes longer than [`SLOW`] no longer counts: a tenant's admission webhook may
+//! At most `AT_ONCE` requests of runs are unanswered. Further ones wait, and the tenant that used the API server
+//! least is next. A request that takes longer than `SLOW` no longer counts: a tenant's admission webhook may
 //! hold it. Requests outside of runs, like watches, do not wait.
 
 use std::collections::{HashMap, VecDeque};
