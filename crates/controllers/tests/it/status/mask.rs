@@ -30,7 +30,8 @@ impl Mask {
             (r"(127\.0\.0\.1|localhost):[0-9]+", "<host>"),
             (r"/tmp/[A-Za-z-]+[0-9]+", "<folder>"),
             (r"sha256:[0-9a-f]{64}", "sha256:<digest>"),
-            (r"\b[0-9a-f]{64}\b", "<digest>"),
+            // not those of the history, which are compared
+            (r"(^|[^=0-9a-f])[0-9a-f]{64}\b", "$1<digest>"),
             // a chart's version with its revision
             (r"\+[0-9a-f]{12}\b", "+<commit>"),
             (r#""size":[0-9]+"#, "\"size\":<bytes>"),
