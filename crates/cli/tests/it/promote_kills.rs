@@ -57,7 +57,6 @@ fn trap_20_push_to_a_directory_that_is_killed_is_one_commit_or_none() {
     );
     let steps = [
         (before, &there, there.join("refs/heads/main.lock"), false),
-        (before, &there, there.join("refs/notes/equate.lock"), false),
         (after, &here, here.join("refs/remotes/origin/main.lock"), true),
     ];
     for repository in [&clone, &remote] {
