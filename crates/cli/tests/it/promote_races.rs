@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The promotions at once. Fifty take minutes in a debug build on two processors: each loser plans again, so
-/// the work grows with the square. The tests of the git crate have fifty, without plans.
+/// the work grows with the square.
 const PROMOTIONS: usize = 10;
 
 #[test]
