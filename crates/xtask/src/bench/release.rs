@@ -253,18 +253,14 @@ fn create(directory: &Path, services: usize, commits: usize) -> Outcome {
     git(directory, &["reset", "--quiet", "--hard"])
 }
 
-/// A commit on `main`, in the language of `git fast-import`.
+/// A commit on `main`, in the language of `git fast-import`: its parent is the branch's last one.
 fn commit(number: usize, files: &[(String, String)]) -> String {
     let seconds = EPOCH + number * 600;
     let message = format!("change {number}\n");
     let who = format!("Mia Holm <mia@example.org> {seconds} +0000");
-    let parent = match number {
-        0 => "",
-        _ => "from refs/heads/main^0\n",
-    };
     let length = message.len();
     let mut text =
-        format!("commit refs/heads/main\nauthor {who}\ncommitter {who}\ndata {length}\n{message}{parent}");
+        format!("commit refs/heads/main\nauthor {who}\ncommitter {who}\ndata {length}\n{message}");
     for (path, content) in files {
         let length = content.len();
         text.push_str(&format!("M 100644 inline {path}\ndata {length}\n{content}\n"));
