@@ -13,6 +13,7 @@ pub mod peers;
 pub mod real;
 pub mod registry;
 pub mod replay;
+pub mod servers;
 pub mod web;
 pub mod wire;
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests, also their helpers")]
 
+mod real;
+
 use std::time::Duration;
 
 use equate_bucket::{Access, Bucket, Credentials, Limits, Reason, Stores};

@@ -58,10 +58,16 @@ impl Place {
             source,
         })?;
         let mut own = OwnCredentials::new(own_sources(Places::of_process()));
-        let upstream = upstream.map(|upstream| {
-            let remote = Remote::new(&upstream.url);
-            (upstream, remote)
-        });
+        let upstream = match upstream {
+            Some(upstream) => {
+                let mut remote = Remote::new(&upstream.url);
+                if upstream.url.starts_with("https://") {
+                    remote.ca = authorities(&inner)?;
+                }
+                Some((upstream, remote))
+            }
+            None => None,
+        };
         if let Some((upstream, _)) = &upstream {
             own = own.for_repository(&upstream.url);
         }
@@ -160,6 +166,31 @@ impl Repository {
             )
         })
     }
+}
+
+/// The certificates that git trusts besides the machine's: `GIT_SSL_CAINFO`, else `http.sslCAInfo`.
+fn authorities(repository: &WritableRepository) -> Result<Option<Vec<u8>>, ReleaseError> {
+    let variable = std::env::var_os("GIT_SSL_CAINFO").map(PathBuf::from);
+    let path = variable
+        .or_else(|| repository.setting("http.sslCAInfo").map(PathBuf::from))
+        .or_else(|| {
+            let files = user_settings();
+            let found = files.iter().find_map(|text| value(text, "http", "sslCAInfo"));
+            found.map(PathBuf::from)
+        });
+    let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
+        return Ok(None);
+    };
+    let path = match (path.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path,
+    };
+    let read = std::fs::read(&path);
+    read.map(Some).map_err(|source| ReleaseError::File {
+        doing: "read the trusted certificates in",
+        path,
+        source,
+    })
 }
 
 pub(crate) fn committer(configured: Option<&str>) -> Identity {

@@ -11,6 +11,7 @@ mod build;
 mod controllers;
 mod example;
 mod fleet;
+mod forge;
 mod helm_fleet;
 mod inflate;
 mod install;

@@ -11,6 +11,7 @@ mod authorize;
 mod faults;
 mod pull;
 mod push;
+mod real;
 
 use std::time::Duration;
 

