@@ -6,6 +6,7 @@ use std::process::Command;
 
 use equate_testkit::peers::{self, KubectlVersion, RUN_VARIABLE};
 use equate_testkit::real::{Profile, RealCluster};
+use equate_testkit::servers;
 
 use crate::test_programs::Programs;
 
@@ -34,6 +35,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let programs = Programs::build()?;
     sops(&programs)?;
+    servers(&programs)?;
     let mut progress = |line: &str| eprintln!("peers: {line}");
     if let Err(skip) = peers::available(peers::control_plane(&mut progress))? {
         println!("{}", skip.0);
@@ -142,6 +144,54 @@ fn sops(programs: &Programs) -> Result<(), Box<dyn Error>> {
             }
         }
         succeeds(&mut tests, "the tests against the real sops")?;
+    }
+    Ok(())
+}
+
+/// Artifacts, objects, charts and promotions, on a real registry, store and forge.
+fn servers(programs: &Programs) -> Result<(), Box<dyn Error>> {
+    let mut progress = |line: &str| eprintln!("peers: {line}");
+    let mut found = Vec::new();
+    // Debian's archive is no package registry of a language: not every machine may reach it
+    for (variable, peer) in [
+        (servers::DISTRIBUTION_VARIABLE, peers::distribution(&mut progress)),
+        (servers::COSIGN_VARIABLE, peers::cosign(&mut progress)),
+    ] {
+        match peer {
+            Ok(program) => found.push((variable, program)),
+            Err(error) => println!("skipped: {error}"),
+        }
+    }
+    for (variable, peer) in [
+        (
+            servers::NOTATION_VARIABLE,
+            peers::available(peers::notation(&mut progress))?,
+        ),
+        (
+            servers::SEAWEEDFS_VARIABLE,
+            peers::available(peers::seaweedfs(&mut progress))?,
+        ),
+    ] {
+        match peer {
+            Ok(program) => found.push((variable, program)),
+            Err(skip) => println!("{}", skip.0),
+        }
+    }
+    match peers::available(peers::gitea(&mut progress))? {
+        Ok(gitea) => {
+            found.push((servers::GITEA_VARIABLE, gitea.program));
+            found.push((servers::GITEA_FILES_VARIABLE, gitea.files));
+        }
+        Err(skip) => println!("{}", skip.0),
+    }
+    for (package, filter) in [
+        ("equate-registry", "real::"),
+        ("equate-bucket", "real::"),
+        ("equate-cli", "forge::"),
+    ] {
+        let mut tests = programs.command(package, "it")?;
+        tests.arg(filter).envs(found.iter().cloned());
+        succeeds(&mut tests, "the tests against real servers")?;
     }
     Ok(())
 }
