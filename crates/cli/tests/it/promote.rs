@@ -101,6 +101,7 @@ pub(crate) fn git(directory: &Path, arguments: &[&str]) -> Result<String, String
         .current_dir(directory)
         .env("HOME", directory)
         .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env_remove("GIT_SSL_CAINFO")
         .env("GIT_AUTHOR_NAME", "Olga Outside")
         .env("GIT_AUTHOR_EMAIL", "olga@example.org")
         .env("GIT_COMMITTER_NAME", "Olga Outside")
@@ -121,6 +122,7 @@ pub(crate) fn command(directory: &Path, arguments: &[&str]) -> Command {
         .env("GIT_AUTHOR_EMAIL", "mia@example.org")
         .env("TZ", "UTC")
         .env_remove("XDG_CONFIG_HOME")
+        .env_remove("GIT_SSL_CAINFO")
         .stdin(Stdio::null());
     command
 }
