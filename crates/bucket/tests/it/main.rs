@@ -1,6 +1,10 @@
 //! The client against a store on loopback that computes the signatures itself.
 
-#![allow(clippy::unwrap_used, reason = "tests, also their helpers")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests, also their helpers"
+)]
 
 mod real;
 

@@ -5,7 +5,7 @@
 use crate::promote::{clone_of, command, git, local};
 use crate::session::{equate_in, printed};
 use equate_testkit::git::{Repository, SshKey};
-use equate_testkit::servers::{GITEA_FILES_VARIABLE, GITEA_VARIABLE, GiteaServer, program};
+use equate_testkit::servers::{self, GITEA_FILES_VARIABLE, GITEA_VARIABLE, GiteaServer};
 use http::Method;
 use serde_json::json;
 use std::path::Path;
@@ -14,7 +14,12 @@ use std::process::Output;
 const SERVICES: [&str; 2] = ["checkout", "ledger"];
 
 fn forge() -> Option<GiteaServer> {
-    let (program, files) = (program(GITEA_VARIABLE)?, program(GITEA_FILES_VARIABLE)?);
+    let named = |variable: &str| {
+        servers::program(variable)
+            .inspect_err(|skip| println!("{}", skip.0))
+            .ok()
+    };
+    let (program, files) = (named(GITEA_VARIABLE)?, named(GITEA_FILES_VARIABLE)?);
     Some(GiteaServer::start(&program, &files).unwrap())
 }
 

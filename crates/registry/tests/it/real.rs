@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask test-peers` names the programs; without them the tests print a line and are skipped.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use equate_registry::oci_spec::image::Digest;
 use equate_registry::verify::{PublicKey, cosign, notation};
 use equate_registry::{Access, Reason, Remote, Repository, Version, sha256};
 use equate_testkit::servers::{
-    COSIGN_VARIABLE, DISTRIBUTION_VARIABLE, DistributionAuth, DistributionServer, NOTATION_VARIABLE, program,
+    self, COSIGN_VARIABLE, DISTRIBUTION_VARIABLE, DistributionAuth, DistributionServer, NOTATION_VARIABLE,
 };
 use equate_testkit::web::{WebOptions, WebServer};
 use jiff::Timestamp;
@@ -26,6 +26,13 @@ use super::{anonymous, chain, named, registries};
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// `mia` with the password `correct-horse`, by bcrypt.
 const HTPASSWD: &str = "mia:$2y$04$KCxwBDioWeGS90P4w3QLD.OowRxZI1F6q..0wYh/pnnQ5TKgpJFbG\n";
+
+/// The program that a variable names, or none after a line that says so.
+fn program(variable: &str) -> Option<PathBuf> {
+    servers::program(variable)
+        .inspect_err(|skip| eprintln!("{}", skip.0))
+        .ok()
+}
 
 fn open(server: &DistributionServer, path: &str, access: Access) -> Remote {
     let repository = Repository::parse(&format!("{}/{path}", server.authority())).unwrap();

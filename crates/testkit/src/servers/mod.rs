@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::peers::Skip;
+
 pub use distribution::{DistributionAuth, DistributionServer};
 pub use gitea::{GITEA_FILES_VARIABLE, GITEA_VARIABLE, GiteaServer};
 pub use seaweedfs::{SEAWEEDFS_VARIABLE, SeaweedFsServer};
@@ -31,15 +33,17 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A free port may be taken before the server binds it.
 const START_ATTEMPTS: usize = 5;
 
-/// The program that a variable names, or `None` after a line that says what is skipped.
-pub fn program(variable: &str) -> Option<PathBuf> {
-    let found = std::env::var_os(variable)
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from);
-    if found.is_none() {
-        println!("skipped: {variable} names no program; `cargo xtask test-peers` sets it");
-    }
-    found
+/// The program that a variable names.
+///
+/// # Errors
+/// The line to print if it names none.
+pub fn program(variable: &str) -> Result<PathBuf, Skip> {
+    let found = std::env::var_os(variable).filter(|path| !path.is_empty());
+    found.map(PathBuf::from).ok_or_else(|| {
+        Skip(format!(
+            "skipped: {variable} names no program; `cargo xtask test-peers` sets it"
+        ))
+    })
 }
 
 /// A running server; dropping it ends it.
