@@ -71,30 +71,36 @@ impl Drop for Stops {
     }
 }
 
-/// Builds when a processor is free. Waiting for one does not count as time of the build.
+/// Builds when a processor is free. Waiting for one does not count as time of the build. A build that is
+/// displaced begins again.
 async fn build_within<T: Send + 'static>(
     processors: &Processors,
     namespace: &str,
     limit: TimeLimit,
     throttled: &(dyn Fn() + Sync),
-    build: impl FnOnce(&Stop) -> T + Send + 'static,
+    build: impl Fn(&Stop) -> T + Clone + Send + 'static,
 ) -> Result<T, Failure> {
-    let pause = processors.pause();
-    let own = pause.clone();
-    let stop = Stop::pausing(move || own.here());
-    let _stops = Stops(stop.clone());
-    let job = processors.run_pausing(namespace, pause, move || build(&stop));
-    let built = job.within(limit.time, throttled).await;
-    built.map_err(|error| match error {
-        JobError::Late(_) => Failure::BuildTimeout(limit),
-        error => broken(&error),
-    })
+    let mut pause = processors.pause();
+    loop {
+        let own = pause.clone();
+        let stop = Stop::pausing(move |held| own.holding(held));
+        let _stops = Stops(stop.clone());
+        let build = build.clone();
+        let job = processors.run_pausing(namespace, pause, move || build(&stop));
+        match job.within(limit.time, throttled).await {
+            Ok(built) => return Ok(built),
+            // a solo job is not displaced
+            Err(JobError::Displaced) => pause = processors.pause_of_displaced(),
+            Err(JobError::Late(_)) => return Err(Failure::BuildTimeout(limit)),
+            Err(error) => return Err(broken(&error)),
+        }
+    }
 }
 
 fn broken(error: &JobError) -> Failure {
     match error {
         JobError::NoThread => Failure::Unreachable(format!("kustomize build failed: {error}")),
-        JobError::Panicked(_) | JobError::Late(_) => {
+        JobError::Panicked(_) | JobError::Late(_) | JobError::Displaced => {
             Failure::Build(format!("internal error in the build: {error}"))
         }
     }

@@ -52,11 +52,12 @@ fn counting(stops_at: usize) -> (Stop, Arc<AtomicUsize>) {
     let pauses = Arc::new(AtomicUsize::new(0));
     let own: Arc<Mutex<Option<Stop>>> = Arc::default();
     let (counted, held) = (Arc::clone(&pauses), Arc::clone(&own));
-    let stop = Stop::pausing(move || {
+    let stop = Stop::pausing(move |_| {
         if counted.fetch_add(1, Ordering::Relaxed) + 1 == stops_at {
             let held = held.lock().unwrap_or_else(PoisonError::into_inner);
             held.as_ref().unwrap().stop();
         }
+        true
     });
     *own.lock().unwrap() = Some(stop.clone());
     (stop, pauses)
