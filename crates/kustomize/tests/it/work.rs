@@ -123,6 +123,34 @@ fn over_config_maps(count: usize, field: &str, entries: &str) -> Attack {
 }
 
 #[test]
+fn a_build_tells_what_it_holds_and_ends_when_that_is_too_much() {
+    let attack = tree(&[
+        ("all.yaml", config_maps(4_000)),
+        ("kustomization.yaml", "resources: [all.yaml]".to_owned()),
+    ]);
+    let seen = |max: usize| {
+        let most = Arc::new(AtomicUsize::new(0));
+        let own = Arc::clone(&most);
+        let stop = Stop::pausing(move |held| {
+            own.fetch_max(held, Ordering::Relaxed);
+            held <= max
+        });
+        let built = attack.build(u64::MAX, &stop);
+        (built, most.load(Ordering::Relaxed) >> 20)
+    };
+    let (built, mebibytes) = seen(usize::MAX);
+    // seven values in each of 4,000 objects
+    assert_eq!(built.unwrap().objects.len(), 4_000);
+    assert!((5..=20).contains(&mebibytes), "{mebibytes} MiB");
+    let (built, _) = seen(4 << 20);
+    let error = built.err().unwrap();
+    assert!(
+        matches!(*error.fault, Fault::Exhausted(Exhausted::Stopped)),
+        "{error}"
+    );
+}
+
+#[test]
 fn replacements_over_all_objects() {
     check("targets", 5, 3_000, |entries| {
         let entry = "- sourceValue: v\n  targets: [{select: {name: y.*}, fieldPaths: [data.a]}]\n";

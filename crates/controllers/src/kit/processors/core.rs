@@ -429,6 +429,16 @@ impl Schedule {
     }
 
     #[cfg(test)]
+    pub(super) fn has_solo(&self) -> bool {
+        self.solo.is_some()
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting_solos(&self) -> usize {
+        self.solos
+    }
+
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let counted = self.held + self.solos + usize::from(self.solo.is_some());
         self.jobs.is_empty() && self.queues.is_empty() && self.ledger.is_empty() && counted == 0

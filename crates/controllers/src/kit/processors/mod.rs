@@ -216,6 +216,13 @@ impl Processors {
         Self::with_clock(schedule, tenants, threads, thread_time)
     }
 
+    /// With this limit instead of that of the machine.
+    #[cfg(test)]
+    pub(crate) fn holding(number: usize, held_max: usize) -> Self {
+        let schedule = Schedule::new(number, held_max);
+        Self::with_clock(schedule, Tenants::default(), Threads::Own, thread_time)
+    }
+
     pub(crate) fn of_machine(tenants: Tenants, threads: Threads) -> Self {
         let number = std::thread::available_parallelism().map_or(2, usize::from);
         Self::new(number, tenants, threads)
@@ -238,6 +245,16 @@ impl Processors {
     #[cfg(test)]
     pub(crate) fn are_idle(&self) -> bool {
         self.0.state().core.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_solo_job(&self) -> bool {
+        self.0.state().core.has_solo()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_solo_jobs(&self) -> usize {
+        self.0.state().core.waiting_solos()
     }
 
     pub(crate) fn pause(&self) -> Pause {

@@ -485,7 +485,7 @@ impl Held {
     /// A build: it grows, and works on with all of its memory.
     fn grow(self: &Arc<Self>, pause: &Pause, bytes: usize) -> bool {
         let mut own = 0;
-        let goes_on = (0..100).all(|_| {
+        let goes_on = (0..60).all(|_| {
             if own < bytes {
                 own += 1 << 20;
                 let now = self.now.fetch_add(1 << 20, Ordering::SeqCst) + (1 << 20);
@@ -518,7 +518,7 @@ async fn grown(processors: &Processors, namespace: &str, held: &Arc<Held>, bytes
 #[tokio::test]
 async fn builds_of_many_tenants_hold_no_more_than_the_limit() {
     let (processors, held) = (processors(2, &[]), Arc::new(Held::default()));
-    let large = 50 << 20;
+    let large = 30 << 20;
     let names: Vec<String> = (0..20).map(|number| format!("evil-{number}")).collect();
     let attacks = names.iter().flat_map(|name| [name; 2]);
     let attacks = attacks.map(|name| grown(&processors, name, &held, large));
