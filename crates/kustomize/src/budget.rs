@@ -26,6 +26,8 @@ const NESTING_MAX: usize = 512;
 const VALUE_BYTES: usize = 24;
 /// The memory of a value of an object, with its key and its part of maps and of the object. Measured.
 const HELD_PER_VALUE: usize = 256;
+/// The memory of a step while a text is loaded, until its values are counted. Measured.
+const HELD_PER_LOADING_STEP: usize = 4;
 /// Keeps the sum from overflowing.
 const HELD_COUNTED_MAX: usize = usize::MAX / 4;
 /// The memory of a copied value for each byte of its charge.
@@ -273,9 +275,18 @@ impl Budget {
     }
 
     fn hold(&self, bytes: usize) {
+        self.change_held(|held| held.saturating_add(bytes).min(HELD_COUNTED_MAX));
+    }
+
+    fn release(&self, bytes: usize) {
+        self.change_held(|held| held.saturating_sub(bytes));
+    }
+
+    fn change_held(&self, change: impl Fn(usize) -> usize) {
+        let changed = |held: usize| Some(change(held));
         let held = &self.0.held;
-        let add = |held: usize| Some(held.saturating_add(bytes).min(HELD_COUNTED_MAX));
-        held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok();
+        held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed)
+            .ok();
     }
 
     /// Refuses to create maps on a path of this many segments.
@@ -289,7 +300,16 @@ impl Budget {
     /// Loads documents. If the build must end, the next charge says so.
     pub(crate) fn load(&self, text: &str, options: &yaml::Options) -> Result<Vec<Document>, YamlError> {
         self.owe(text.len() / 8);
-        let documents = yaml::load_watched(text, options, &mut self.watch())?;
+        let mut meanwhile = 0_usize;
+        let mut watch = |steps: usize| {
+            let bytes = steps.saturating_mul(HELD_PER_LOADING_STEP);
+            meanwhile = meanwhile.saturating_add(bytes);
+            self.hold(bytes);
+            self.spend(steps).is_ok()
+        };
+        let documents = yaml::load_watched(text, options, &mut watch);
+        self.release(meanwhile);
+        let documents = documents?;
         self.hold_values(documents.iter().map(|document| values(&document.value)).sum());
         Ok(documents)
     }
