@@ -456,7 +456,13 @@ mod tests {
             stop: Some(stop),
             ..Loaders::default()
         };
-        let options = equate_kustomize::Options::default();
+        let options = equate_kustomize::Options {
+            limits: equate_kustomize::Limits {
+                threads_max: 1,
+                ..equate_kustomize::Limits::default()
+            },
+            ..equate_kustomize::Options::default()
+        };
         let built = equate_kustomize::kustomize_with(&Many, ".", &options, loaders);
         while kept() && !stop.checkpoint() {
             std::thread::yield_now();
