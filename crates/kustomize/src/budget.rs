@@ -5,7 +5,8 @@
 //! charge is the length of the text plus a constant per value, which is proportional to its memory.
 //!
 //! Work is charged in steps of some ten nanoseconds, wherever it is not proportional to a copy. A thread
-//! collects its steps and settles them every few hundred microseconds: there a build ends or pauses.
+//! collects its steps and settles them every few hundred microseconds: there a build ends or pauses, and
+//! tells how much memory it holds. That is an estimate: nothing is subtracted when values are dropped.
 
 use crate::error::Exhausted;
 use crate::spec::Limits;
@@ -23,6 +24,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NESTING_MAX: usize = 512;
 /// The charge per value, in addition to its text.
 const VALUE_BYTES: usize = 24;
+/// The memory of a value of an object, with its key and its part of maps and of the object. Measured.
+const HELD_PER_VALUE: usize = 256;
+/// The memory of a step while a text is loaded, until its values are counted. Measured.
+const HELD_PER_LOADING_STEP: usize = 4;
+/// Keeps the sum from overflowing.
+const HELD_COUNTED_MAX: usize = usize::MAX / 4;
+/// The memory of a copied value for each byte of its charge.
+const HELD_PER_COPIED: usize = 4;
 /// Size limits for a compiled expression, and its steps per byte searched unless it is simple. Tried in this
 /// order: most need the smallest.
 const PATTERNS: [(usize, usize); 5] = [
@@ -57,13 +66,16 @@ struct State {
     stopped: AtomicBool,
     /// Steps of other crates that no build has taken yet.
     elsewhere: AtomicU64,
-    pause: Option<Box<dyn Fn() + Send + Sync>>,
+    /// The bytes of the present build.
+    held: AtomicUsize,
+    pause: Option<Box<dyn Fn(usize) -> bool + Send + Sync>>,
 }
 
 impl Stop {
     /// A build calls `pause` after each few hundred microseconds of work, on the thread that works. It
-    /// continues when `pause` returns.
-    pub fn pausing(pause: impl Fn() + Send + Sync + 'static) -> Self {
+    /// continues when `pause` returns true, and ends when it returns false. The argument is an estimate of
+    /// the bytes that the build holds.
+    pub fn pausing(pause: impl Fn(usize) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(State {
             pause: Some(Box::new(pause)),
             ..State::default()
@@ -82,8 +94,10 @@ impl Stop {
 
     /// Pauses if others have their turn, then tells whether [`Self::stop`] was called.
     pub fn checkpoint(&self) -> bool {
-        if let Some(pause) = &self.0.pause {
-            pause();
+        if let Some(pause) = &self.0.pause
+            && !pause(self.0.held.load(Ordering::Relaxed))
+        {
+            self.stop();
         }
         self.is_stopped()
     }
@@ -122,6 +136,8 @@ pub(crate) struct Budget(Arc<Account>);
 struct Account {
     made: AtomicUsize,
     made_max: usize,
+    /// Bytes held beyond those that are made.
+    held: AtomicUsize,
     patterns: AtomicUsize,
     patterns_max: usize,
     steps: AtomicU64,
@@ -167,6 +183,7 @@ impl Budget {
     pub(crate) fn stopped_by(limits: &Limits, stop: Stop) -> Self {
         // left over from an earlier build
         COLLECTED.set(0);
+        stop.0.held.store(0, Ordering::Relaxed);
         Self::within(limits, stop)
     }
 
@@ -174,6 +191,7 @@ impl Budget {
         Self(Arc::new(Account {
             made: AtomicUsize::new(0),
             made_max: limits.made_bytes_max,
+            held: AtomicUsize::new(0),
             patterns: AtomicUsize::new(0),
             patterns_max: limits.pattern_bytes_max,
             steps: AtomicU64::new(0),
@@ -217,6 +235,8 @@ impl Budget {
     fn settle(&self, steps: u64) -> Result<(), Exhausted> {
         let account = &self.0;
         self.check()?;
+        let held = account.made.load(Ordering::Relaxed) + account.held.load(Ordering::Relaxed);
+        account.stop.0.held.store(held, Ordering::Relaxed);
         account.stop.checkpoint();
         let steps = steps.saturating_add(account.stop.0.elsewhere.swap(0, Ordering::Relaxed));
         account
@@ -243,7 +263,30 @@ impl Budget {
         if levels.saturating_add(below) > NESTING_MAX {
             return Err(Exhausted::Nesting(NESTING_MAX));
         }
+        if levels > 1 {
+            self.hold(bytes.saturating_mul(HELD_PER_COPIED - 1));
+        }
         self.charge(bytes)
+    }
+
+    /// Counts values of objects that were read.
+    pub(crate) fn hold_values(&self, values: usize) {
+        self.hold(values.saturating_mul(HELD_PER_VALUE));
+    }
+
+    fn hold(&self, bytes: usize) {
+        self.change_held(|held| held.saturating_add(bytes).min(HELD_COUNTED_MAX));
+    }
+
+    fn release(&self, bytes: usize) {
+        self.change_held(|held| held.saturating_sub(bytes));
+    }
+
+    fn change_held(&self, change: impl Fn(usize) -> usize) {
+        let changed = |held: usize| Some(change(held));
+        let held = &self.0.held;
+        held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed)
+            .ok();
     }
 
     /// Refuses to create maps on a path of this many segments.
@@ -257,7 +300,18 @@ impl Budget {
     /// Loads documents. If the build must end, the next charge says so.
     pub(crate) fn load(&self, text: &str, options: &yaml::Options) -> Result<Vec<Document>, YamlError> {
         self.owe(text.len() / 8);
-        yaml::load_watched(text, options, &mut self.watch())
+        let mut meanwhile = 0_usize;
+        let mut watch = |steps: usize| {
+            let bytes = steps.saturating_mul(HELD_PER_LOADING_STEP);
+            meanwhile = meanwhile.saturating_add(bytes);
+            self.hold(bytes);
+            self.spend(steps).is_ok()
+        };
+        let documents = yaml::load_watched(text, options, &mut watch);
+        self.release(meanwhile);
+        let documents = documents?;
+        self.hold_values(documents.iter().map(|document| values(&document.value)).sum());
+        Ok(documents)
     }
 
     pub(crate) fn watch(&self) -> impl FnMut(usize) -> bool {
@@ -306,6 +360,15 @@ fn take(sum: &AtomicUsize, limit: usize, more: usize) -> Option<()> {
     sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
         .ok()
         .map(drop)
+}
+
+/// The number of values in a value.
+fn values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(values).sum(),
+        Value::Object(map) => map.values().map(values).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
 }
 
 /// Returns the charge for a value and its depth; a scalar has depth 1.
@@ -359,9 +422,10 @@ mod tests {
     fn every_thread_pauses_and_ends() {
         let pauses = Arc::new(Mutex::new(HashMap::new()));
         let counted = Arc::clone(&pauses);
-        let stop = Stop::pausing(move || {
+        let stop = Stop::pausing(move |_| {
             let mut pauses = counted.lock().unwrap_or_else(PoisonError::into_inner);
             *pauses.entry(std::thread::current().id()).or_insert(0_u64) += 1;
+            true
         });
         let limits = Limits {
             steps_max: 40 * STEPS_PER_PAUSE,

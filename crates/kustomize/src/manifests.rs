@@ -121,6 +121,7 @@ fn in_parts(
     }
     let read = |part: &mut Part<'_>| {
         let (documents, nodes) = part.read(options, &mut budget.watch()).ok_or(())?;
+        budget.hold_values(nodes);
         let count = documents.len();
         let mut manifests = Vec::with_capacity(count);
         for document in documents {

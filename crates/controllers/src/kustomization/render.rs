@@ -71,30 +71,36 @@ impl Drop for Stops {
     }
 }
 
-/// Builds when a processor is free. Waiting for one does not count as time of the build.
+/// Builds when a processor is free. Waiting for one does not count as time of the build. A build that is
+/// displaced begins again.
 async fn build_within<T: Send + 'static>(
     processors: &Processors,
     namespace: &str,
     limit: TimeLimit,
     throttled: &(dyn Fn() + Sync),
-    build: impl FnOnce(&Stop) -> T + Send + 'static,
+    build: impl Fn(&Stop) -> T + Clone + Send + 'static,
 ) -> Result<T, Failure> {
-    let pause = processors.pause();
-    let own = pause.clone();
-    let stop = Stop::pausing(move || own.here());
-    let _stops = Stops(stop.clone());
-    let job = processors.run_pausing(namespace, pause, move || build(&stop));
-    let built = job.within(limit.time, throttled).await;
-    built.map_err(|error| match error {
-        JobError::Late(_) => Failure::BuildTimeout(limit),
-        error => broken(&error),
-    })
+    let mut pause = processors.pause();
+    loop {
+        let own = pause.clone();
+        let stop = Stop::pausing(move |held| own.holding(held));
+        let _stops = Stops(stop.clone());
+        let build = build.clone();
+        let job = processors.run_pausing(namespace, pause, move || build(&stop));
+        match job.within(limit.time, throttled).await {
+            Ok(built) => return Ok(built),
+            // a solo job is not displaced
+            Err(JobError::Displaced) => pause = processors.pause_of_displaced(),
+            Err(JobError::Late(_)) => return Err(Failure::BuildTimeout(limit)),
+            Err(error) => return Err(broken(&error)),
+        }
+    }
 }
 
 fn broken(error: &JobError) -> Failure {
     match error {
         JobError::NoThread => Failure::Unreachable(format!("kustomize build failed: {error}")),
-        JobError::Panicked(_) | JobError::Late(_) => {
+        JobError::Panicked(_) | JobError::Late(_) | JobError::Displaced => {
             Failure::Build(format!("internal error in the build: {error}"))
         }
     }
@@ -397,11 +403,108 @@ mod tests {
     use super::*;
     use crate::kit::processors::Threads;
     use crate::kit::tenants::Tenants;
+    use bytes::Bytes;
+    use equate_kustomize::{EntryKind, ReadError, Stat};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     fn endless(stop: &Stop) {
         while !stop.checkpoint() {
             std::thread::yield_now();
         }
+    }
+
+    /// One file with many objects.
+    struct Many;
+
+    impl equate_kustomize::Tree for Many {
+        fn stat(&self, path: &str) -> Option<Stat> {
+            let kind = match path {
+                "" => EntryKind::Directory,
+                "kustomization.yaml" | "all.yaml" => EntryKind::File,
+                _ => return None,
+            };
+            Some(Stat { kind, id: [0; 32] })
+        }
+
+        fn list(&self, dir: &str) -> Option<Vec<(String, Stat)>> {
+            let names = ["kustomization.yaml", "all.yaml"].into_iter();
+            let names = names.filter(|_| dir.is_empty());
+            Some(
+                names
+                    .filter_map(|name| Some((name.to_owned(), self.stat(name)?)))
+                    .collect(),
+            )
+        }
+
+        fn read(&self, path: &str) -> Result<Bytes, ReadError> {
+            match path {
+                "kustomization.yaml" => Ok("resources: [all.yaml]".into()),
+                "all.yaml" => {
+                    let one = |number| {
+                        format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{number}}}\n")
+                    };
+                    Ok((0..5_000).map(one).collect::<String>().into())
+                }
+                _ => Err(ReadError::Absent),
+            }
+        }
+    }
+
+    /// Builds [`Many`], and keeps its processor until it is told to stop.
+    fn large(stop: &Stop, kept: impl Fn() -> bool) -> bool {
+        let loaders = Loaders {
+            stop: Some(stop),
+            ..Loaders::default()
+        };
+        let options = equate_kustomize::Options {
+            limits: equate_kustomize::Limits {
+                threads_max: 1,
+                ..equate_kustomize::Limits::default()
+            },
+            ..equate_kustomize::Options::default()
+        };
+        let built = equate_kustomize::kustomize_with(&Many, ".", &options, loaders);
+        while kept() && !stop.checkpoint() {
+            std::thread::yield_now();
+        }
+        built.is_ok() && !stop.is_stopped()
+    }
+
+    #[tokio::test]
+    async fn a_build_for_which_there_is_no_memory_begins_again() {
+        let processors = Processors::holding(2, 0);
+        let hour = Duration::from_secs(3600);
+        let limit = TimeLimit::of(hour, hour);
+        let (first_ends, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let first = {
+            let ends = Arc::clone(&first_ends);
+            move |stop: &Stop| large(stop, || !ends.load(Ordering::SeqCst))
+        };
+        let mut first = std::pin::pin!(build_within(&processors, "a", limit, &|| (), first));
+        let soon = || tokio::time::sleep(Duration::from_millis(1));
+        while !processors.has_solo_job() {
+            assert!(futures::poll!(&mut first).is_pending());
+            soon().await;
+        }
+        let second = {
+            let begun = Arc::clone(&begun);
+            move |stop: &Stop| {
+                let first_time = begun.fetch_add(1, Ordering::SeqCst) == 0;
+                large(stop, || first_time)
+            }
+        };
+        let mut second = std::pin::pin!(build_within(&processors, "b", limit, &|| (), second));
+        assert!(futures::poll!(&mut second).is_pending());
+        // it ends, and waits for the first
+        while processors.waiting_solo_jobs() == 0 {
+            assert!(futures::poll!(&mut second).is_pending());
+            soon().await;
+        }
+        assert_eq!(begun.load(Ordering::SeqCst), 1);
+        first_ends.store(true, Ordering::SeqCst);
+        assert_eq!(futures::join!(first, second), (Ok(true), Ok(true)));
+        assert_eq!(begun.load(Ordering::SeqCst), 2);
+        idle(&processors).await;
     }
 
     async fn idle(processors: &Processors) {

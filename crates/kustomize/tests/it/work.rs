@@ -52,11 +52,12 @@ fn counting(stops_at: usize) -> (Stop, Arc<AtomicUsize>) {
     let pauses = Arc::new(AtomicUsize::new(0));
     let own: Arc<Mutex<Option<Stop>>> = Arc::default();
     let (counted, held) = (Arc::clone(&pauses), Arc::clone(&own));
-    let stop = Stop::pausing(move || {
+    let stop = Stop::pausing(move |_| {
         if counted.fetch_add(1, Ordering::Relaxed) + 1 == stops_at {
             let held = held.lock().unwrap_or_else(PoisonError::into_inner);
             held.as_ref().unwrap().stop();
         }
+        true
     });
     *own.lock().unwrap() = Some(stop.clone());
     (stop, pauses)
@@ -119,6 +120,34 @@ fn over_config_maps(count: usize, field: &str, entries: &str) -> Attack {
         ("all.yaml", config_maps(count)),
         ("kustomization.yaml", kustomization),
     ])
+}
+
+#[test]
+fn a_build_tells_what_it_holds_and_ends_when_that_is_too_much() {
+    let attack = tree(&[
+        ("all.yaml", config_maps(4_000)),
+        ("kustomization.yaml", "resources: [all.yaml]".to_owned()),
+    ]);
+    let seen = |max: usize| {
+        let most = Arc::new(AtomicUsize::new(0));
+        let own = Arc::clone(&most);
+        let stop = Stop::pausing(move |held| {
+            own.fetch_max(held, Ordering::Relaxed);
+            held <= max
+        });
+        let built = attack.build(u64::MAX, &stop);
+        (built, most.load(Ordering::Relaxed) >> 20)
+    };
+    let (built, mebibytes) = seen(usize::MAX);
+    // seven values in each of 4,000 objects
+    assert_eq!(built.unwrap().objects.len(), 4_000);
+    assert!((5..=20).contains(&mebibytes), "{mebibytes} MiB");
+    let (built, _) = seen(4 << 20);
+    let error = built.err().unwrap();
+    assert!(
+        matches!(*error.fault, Fault::Exhausted(Exhausted::Stopped)),
+        "{error}"
+    );
 }
 
 #[test]

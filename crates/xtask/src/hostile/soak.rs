@@ -32,6 +32,8 @@ const AT_ONCE: usize = 16;
 
 const FACTOR_MAX: f64 = 2.0;
 const MIB_PER_MINUTE_MAX: f64 = 1.0;
+/// The builds of all attackers share one limit.
+const MIB_MAX: f64 = 1_024.0;
 const FILES_MAX: f64 = 10.0;
 
 pub(super) async fn run(binary: &Path, time: Duration) -> Outcome {
@@ -44,6 +46,7 @@ pub(super) async fn run(binary: &Path, time: Duration) -> Outcome {
     }
     let files = session.controllers.files().unwrap_or(f64::NAN);
     println!("without attackers: {}", quantiles(&normal));
+    session.controllers.reset_peak()?;
     let begun = Instant::now();
     let (mut attacked, mut samples) = (Times::default(), Vec::new());
     let measure = async {
@@ -75,10 +78,12 @@ pub(super) async fn run(binary: &Path, time: Duration) -> Outcome {
     println!("beside attackers:  {}", quantiles(&attacked));
     let left = settled_files(&session, files).await;
     let growth = slope(&samples, time.as_secs_f64() / 60.0 / 3.0);
+    let largest = session.controllers.peak_memory().unwrap_or(f64::NAN);
     let factor = attacked.quantile(0.99) / normal.quantile(0.99);
     let verdicts = [
         ("p99 of a commit, times the normal one", factor, FACTOR_MAX),
         ("growth of memory, MiB per minute", growth, MIB_PER_MINUTE_MAX),
+        ("largest memory, MiB", largest, MIB_MAX),
         ("file descriptors more than before", left - files, FILES_MAX),
     ];
     let mut broken = Vec::new();

@@ -6,6 +6,10 @@
 //! - A tenant with [`SLOW_MAX`] slow jobs begins no others: paused jobs keep their memory. The platform, and
 //!   a tenant without others, may have one for each processor.
 //! - One more processor is for the platform alone; a slow job of the platform may stay there.
+//! - All jobs but the platform's together hold at most `held_max` bytes, and one large job more: the solo
+//!   job, which goes on until it ends. If they hold more, the tenant with the most use gives up its largest
+//!   job: it becomes the solo job, or it is displaced, ends and begins again as a later solo job. So large
+//!   jobs that wait hold nothing, and a job smaller than [`LARGE`] is never displaced.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -17,6 +21,8 @@ pub(super) const QUANTUM: Duration = Duration::from_millis(50);
 pub(super) const SLOW: Duration = Duration::from_secs(1);
 pub(super) const SLOW_TURN: Duration = Duration::from_millis(250);
 pub(super) const SLOW_MAX: usize = 2;
+/// The bytes of a job that can be displaced.
+pub(super) const LARGE: usize = 4 << 20;
 
 pub(super) type JobId = u64;
 
@@ -30,16 +36,32 @@ pub(super) struct Schedule {
     normal: usize,
     platform: usize,
     slow: usize,
+    /// The bytes of all jobs but the solo job and the platform's.
+    held: usize,
+    held_max: usize,
+    solo: Option<JobId>,
+    /// Jobs that wait to be the solo job.
+    solos: usize,
 }
 
 #[derive(Debug)]
 struct Job {
     tenant: Tenant,
+    begins: Begins,
     stage: Stage,
     used: Duration,
     used_in_turn: Duration,
+    held: usize,
     is_slow: bool,
     is_stopped: bool,
+}
+
+/// When a job begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begins {
+    InTurn,
+    /// As the solo job: it was displaced before.
+    Solo,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +85,7 @@ enum Lane {
 struct Queues {
     is_platform: bool,
     new: VecDeque<JobId>,
+    solo: VecDeque<JobId>,
     paused: VecDeque<JobId>,
     slow: VecDeque<JobId>,
     jobs: usize,
@@ -72,6 +95,7 @@ struct Queues {
 #[derive(Debug, Clone, Copy)]
 enum Which {
     New,
+    Solo,
     Paused,
     Slow,
 }
@@ -80,19 +104,23 @@ impl Queues {
     fn queue(&mut self, which: Which) -> &mut VecDeque<JobId> {
         match which {
             Which::New => &mut self.new,
+            Which::Solo => &mut self.solo,
             Which::Paused => &mut self.paused,
             Which::Slow => &mut self.slow,
         }
     }
 
     fn are_empty(&self) -> bool {
-        self.new.is_empty() && self.paused.is_empty() && self.slow.is_empty()
+        let all = [&self.new, &self.solo, &self.paused, &self.slow];
+        all.iter().all(|queue| queue.is_empty())
     }
 
-    fn next(&self, lane: Lane, slow_max: usize) -> Option<Which> {
+    fn next(&self, lane: Lane, slow_max: usize, solo_is_free: bool) -> Option<Which> {
         let quick = || match () {
             () if !self.paused.is_empty() => Some(Which::Paused),
-            () if !self.new.is_empty() && self.slow_jobs < slow_max => Some(Which::New),
+            () if self.slow_jobs >= slow_max => None,
+            () if !self.new.is_empty() => Some(Which::New),
+            () if !self.solo.is_empty() && solo_is_free => Some(Which::Solo),
             () => None,
         };
         let slow = || (!self.slow.is_empty()).then_some(Which::Slow);
@@ -106,7 +134,7 @@ impl Queues {
 }
 
 impl Schedule {
-    pub(super) fn new(processors: usize) -> Self {
+    pub(super) fn new(processors: usize, held_max: usize) -> Self {
         Self {
             processors: processors.max(1),
             ledger: Ledger::default(),
@@ -115,15 +143,21 @@ impl Schedule {
             normal: 0,
             platform: 0,
             slow: 0,
+            held: 0,
+            held_max,
+            solo: None,
+            solos: 0,
         }
     }
 
-    pub(super) fn submit(&mut self, job: JobId, tenant: &Tenant, is_platform: bool) {
+    pub(super) fn submit(&mut self, job: JobId, tenant: &Tenant, is_platform: bool, begins: Begins) {
         let new = Job {
             tenant: tenant.clone(),
+            begins,
             stage: Stage::New,
             used: Duration::ZERO,
             used_in_turn: Duration::ZERO,
+            held: 0,
             is_slow: false,
             is_stopped: false,
         };
@@ -131,7 +165,13 @@ impl Schedule {
         let queues = self.queues.entry(tenant.clone()).or_default();
         queues.is_platform = is_platform;
         queues.jobs += 1;
-        queues.new.push_back(job);
+        match begins {
+            Begins::InTurn => queues.new.push_back(job),
+            Begins::Solo => {
+                queues.solo.push_back(job);
+                self.solos += 1;
+            }
+        }
         self.ledger.enter(tenant);
         self.ledger.wait(tenant);
     }
@@ -153,6 +193,10 @@ impl Schedule {
         let waits = !queues.are_empty();
         self.ledger.take(&tenant, waits);
         *self.on(lane) += 1;
+        if matches!(which, Which::Solo) {
+            self.solo = Some(job);
+            self.solos -= 1;
+        }
         let of = self.jobs.get_mut(&job)?;
         of.stage = Stage::On(lane);
         of.used_in_turn = Duration::ZERO;
@@ -167,7 +211,7 @@ impl Schedule {
                 true => self.processors.max(SLOW_MAX),
                 false => SLOW_MAX,
             };
-            Some((tenant.clone(), queues.next(lane, slow_max)?))
+            Some((tenant.clone(), queues.next(lane, slow_max, self.solo.is_none())?))
         })
     }
 
@@ -223,6 +267,47 @@ impl Schedule {
         }
     }
 
+    /// Records what a job holds. Returns the jobs that end for it; their memory counts no more.
+    pub(super) fn hold(&mut self, job: JobId, bytes: usize) -> Vec<JobId> {
+        let solo = self.solo;
+        let of = self.jobs.get_mut(&job).filter(|of| !of.is_stopped);
+        let Some(of) = of.filter(|_| solo != Some(job)) else {
+            return Vec::new();
+        };
+        if self
+            .queues
+            .get(&of.tenant)
+            .is_some_and(|queues| queues.is_platform)
+        {
+            return Vec::new();
+        }
+        self.held = self.held - of.held + bytes;
+        of.held = bytes;
+        std::iter::from_fn(|| self.displace()).collect()
+    }
+
+    fn displace(&mut self) -> Option<JobId> {
+        while self.held > self.held_max {
+            let large = self.jobs.iter().filter(|(_, of)| of.held >= LARGE);
+            // the number decides between equals, not the order of the map
+            let most = large.max_by_key(|(job, of)| (self.ledger.used(&of.tenant), of.held, **job));
+            let job = *most?.0;
+            self.release(job);
+            if self.solo.is_some() || self.solos > 0 {
+                self.stop(job);
+                return Some(job);
+            }
+            self.solo = Some(job);
+        }
+        None
+    }
+
+    fn release(&mut self, job: JobId) {
+        if let Some(of) = self.jobs.get_mut(&job) {
+            self.held -= std::mem::take(&mut of.held);
+        }
+    }
+
     pub(super) fn is_paused(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|of| of.stage == Stage::Paused)
     }
@@ -254,12 +339,17 @@ impl Schedule {
     pub(super) fn stop(&mut self, job: JobId) {
         let Some(of) = self.jobs.get_mut(&job) else { return };
         of.is_stopped = true;
-        match of.stage {
+        let stage = of.stage;
+        // it ends soon
+        self.release(job);
+        match stage {
             Stage::New => self.remove(job),
             Stage::Paused => {
-                of.stage = Stage::Ends;
-                let tenant = of.tenant.clone();
-                self.unqueue(&tenant, job);
+                if let Some(of) = self.jobs.get_mut(&job) {
+                    of.stage = Stage::Ends;
+                    let tenant = of.tenant.clone();
+                    self.unqueue(&tenant, job);
+                }
             }
             // it may have no pauses
             Stage::On(_) => self.overdue(job),
@@ -292,10 +382,14 @@ impl Schedule {
     }
 
     fn remove(&mut self, job: JobId) {
+        self.release(job);
+        self.solo = self.solo.filter(|solo| *solo != job);
         let Some(of) = self.jobs.remove(&job) else { return };
         self.unqueue(&of.tenant, job);
-        if let Stage::On(lane) = of.stage {
-            *self.on(lane) -= 1;
+        match of.stage {
+            Stage::On(lane) => *self.on(lane) -= 1,
+            Stage::New if of.begins == Begins::Solo => self.solos -= 1,
+            Stage::New | Stage::Paused | Stage::Ends => {}
         }
         if let Some(queues) = self.queues.get_mut(&of.tenant) {
             queues.jobs -= 1;
@@ -311,7 +405,7 @@ impl Schedule {
         let Some(queues) = self.queues.get_mut(tenant) else {
             return;
         };
-        for which in [Which::New, Which::Paused, Which::Slow] {
+        for which in [Which::New, Which::Solo, Which::Paused, Which::Slow] {
             queues.queue(which).retain(|other| *other != job);
         }
         if queues.are_empty() {
@@ -335,7 +429,18 @@ impl Schedule {
     }
 
     #[cfg(test)]
+    pub(super) fn has_solo(&self) -> bool {
+        self.solo.is_some()
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting_solos(&self) -> usize {
+        self.solos
+    }
+
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.queues.is_empty() && self.ledger.is_empty()
+        let counted = self.held + self.solos + usize::from(self.solo.is_some());
+        self.jobs.is_empty() && self.queues.is_empty() && self.ledger.is_empty() && counted == 0
     }
 }

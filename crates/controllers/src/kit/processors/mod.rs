@@ -11,7 +11,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,13 +19,16 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep};
 
-use self::core::{JobId, Schedule};
+use self::core::{Begins, JobId, Schedule};
 use super::queue;
 use super::tenants::Tenants;
 
 /// The use between two looks at the others.
 const SLICE: Duration = Duration::from_millis(5);
 const OVERDUE: Duration = Duration::from_secs(1);
+/// The most memory of all jobs but one. It is less where the memory of the process is limited.
+const HELD_MAX: usize = 256 << 20;
+const MEMORY_SHARE: usize = 8;
 const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
 /// The `nice` value of slow jobs.
@@ -65,6 +68,8 @@ pub(crate) enum JobError {
     NoThread,
     #[error("the work was on a processor for more than {0:?}")]
     Late(Duration),
+    #[error("all builds together used too much memory")]
+    Displaced,
 }
 
 /// Clones are the same.
@@ -98,6 +103,7 @@ struct Gate {
     /// Nanoseconds of the thread's clock.
     charged: AtomicU64,
     pauses: AtomicU64,
+    is_displaced: AtomicBool,
     thread: Mutex<Option<ThreadId>>,
 }
 
@@ -146,11 +152,23 @@ pub(crate) struct Pause {
     shared: Arc<Shared>,
     gate: Arc<Gate>,
     job: JobId,
+    begins: Begins,
 }
 
 impl Pause {
     /// Lets others go first. Called on the job's thread.
     pub(crate) fn here(&self) {
+        self.rest(None);
+    }
+
+    /// The same for a job that holds this many bytes. Tells whether it goes on; otherwise it is to end, and
+    /// its result is [`JobError::Displaced`].
+    pub(crate) fn holding(&self, bytes: usize) -> bool {
+        self.rest(Some(bytes));
+        !self.gate.is_displaced.load(Ordering::Relaxed)
+    }
+
+    fn rest(&self, held: Option<usize>) {
         let now = (self.shared.clock)();
         let Some(cost) = self.gate.cost(now, SLICE) else {
             return;
@@ -158,6 +176,9 @@ impl Pause {
         self.gate.pauses.fetch_add(1, Ordering::Relaxed);
         let mut state = self.shared.state();
         state.core.pause(self.job, cost);
+        if let Some(bytes) = held {
+            self.shared.hold(&mut state, self.job, bytes);
+        }
         let waiting = self.shared.turns(&mut state);
         if state.core.is_paused(self.job) {
             self.gate.set(false);
@@ -190,7 +211,16 @@ impl fmt::Debug for Pause {
 
 impl Processors {
     pub(crate) fn new(number: usize, tenants: Tenants, threads: Threads) -> Self {
-        Self::with_clock(number, tenants, threads, thread_time)
+        let share = memory_limit().map_or(HELD_MAX, |limit| limit / MEMORY_SHARE);
+        let schedule = Schedule::new(number, share.min(HELD_MAX));
+        Self::with_clock(schedule, tenants, threads, thread_time)
+    }
+
+    /// With this limit instead of that of the machine.
+    #[cfg(test)]
+    pub(crate) fn holding(number: usize, held_max: usize) -> Self {
+        let schedule = Schedule::new(number, held_max);
+        Self::with_clock(schedule, Tenants::default(), Threads::Own, thread_time)
     }
 
     pub(crate) fn of_machine(tenants: Tenants, threads: Threads) -> Self {
@@ -198,10 +228,10 @@ impl Processors {
         Self::new(number, tenants, threads)
     }
 
-    fn with_clock(number: usize, tenants: Tenants, threads: Threads, clock: fn() -> Duration) -> Self {
+    fn with_clock(core: Schedule, tenants: Tenants, threads: Threads, clock: fn() -> Duration) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::new(State {
-                core: Schedule::new(number),
+                core,
                 new: HashMap::new(),
                 gates: HashMap::new(),
             }),
@@ -217,8 +247,28 @@ impl Processors {
         self.0.state().core.is_empty()
     }
 
+    #[cfg(test)]
+    pub(crate) fn has_solo_job(&self) -> bool {
+        self.0.state().core.has_solo()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_solo_jobs(&self) -> usize {
+        self.0.state().core.waiting_solos()
+    }
+
     pub(crate) fn pause(&self) -> Pause {
+        self.pause_of(Begins::InTurn)
+    }
+
+    /// The pauses of a job that was displaced and begins again.
+    pub(crate) fn pause_of_displaced(&self) -> Pause {
+        self.pause_of(Begins::Solo)
+    }
+
+    fn pause_of(&self, begins: Begins) -> Pause {
         Pause {
+            begins,
             shared: Arc::clone(&self.0),
             gate: Arc::new(Gate {
                 is_open: Mutex::new(true),
@@ -226,6 +276,7 @@ impl Processors {
                 on: watch::Sender::new(false),
                 charged: AtomicU64::new(0),
                 pauses: AtomicU64::new(0),
+                is_displaced: AtomicBool::new(false),
                 thread: Mutex::new(None),
             }),
             job: self.0.ids.fetch_add(1, Ordering::Relaxed),
@@ -250,7 +301,9 @@ impl Processors {
         let (ended, done) = oneshot::channel();
         let own = pause.clone();
         let work = move || {
-            let Pause { shared, gate, job } = own;
+            let Pause {
+                shared, gate, job, ..
+            } = own;
             gate.begin((shared.clock)());
             gate.set_thread(match shared.threads {
                 Threads::Own => this_thread(),
@@ -265,9 +318,8 @@ impl Processors {
         let tenant = self.0.tenants.of(namespace);
         let on = pause.gate.on.subscribe();
         let mut state = self.0.state();
-        state
-            .core
-            .submit(pause.job, &tenant, self.0.tenants.is_platform(&tenant));
+        let is_platform = self.0.tenants.is_platform(&tenant);
+        state.core.submit(pause.job, &tenant, is_platform, pause.begins);
         state.new.insert(pause.job, Box::new(work));
         state.gates.insert(pause.job, Arc::clone(&pause.gate));
         let turns = self.0.turns(&mut state);
@@ -321,6 +373,15 @@ impl Shared {
         let turns = self.turns(&mut state);
         drop(state);
         self.go_on(turns);
+    }
+
+    fn hold(&self, state: &mut State, job: JobId, bytes: usize) {
+        for displaced in state.core.hold(job, bytes) {
+            if let Some(gate) = state.gates.get(&displaced) {
+                gate.is_displaced.store(true, Ordering::Relaxed);
+                gate.set(true);
+            }
+        }
     }
 
     fn overdue(&self, job: JobId) {
@@ -416,8 +477,32 @@ impl<T> Job<T> {
             }
         };
         queue::add_wait(waited);
-        result
+        match result {
+            Ok(_) if self.pause.gate.is_displaced.load(Ordering::Relaxed) => Err(JobError::Displaced),
+            result => result,
+        }
     }
+}
+
+/// The bytes that this process may use: those of its container, or of the machine.
+fn memory_limit() -> Option<usize> {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let container = [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ];
+    let container = container
+        .iter()
+        .filter_map(|path| read(path)?.trim().parse::<usize>().ok());
+    let machine = read("/proc/meminfo").and_then(|text| machine_memory(&text));
+    container.chain(machine).min()
+}
+
+/// The first line is `MemTotal: 24684000 kB`.
+fn machine_memory(meminfo: &str) -> Option<usize> {
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: usize = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 fn panicked(payload: &(dyn Any + Send)) -> JobError {

@@ -1,27 +1,39 @@
-use super::core::{QUANTUM, SLOW, SLOW_MAX, SLOW_TURN};
+use super::core::{Begins, LARGE, QUANTUM, SLOW, SLOW_MAX, SLOW_TURN};
 use super::*;
 use crate::kit::tenants::Tenant;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
+const HELD_MAX_OF_TESTS: usize = 64 << 20;
+
 /// Runs a script of the core's calls, one per line, and returns the jobs that begin or continue.
 ///
-/// `job TENANT/NUMBER...`, `use NAME MILLISECONDS`, `end NAME`, `stop NAME`, `late NAME`, `lane NAME`
+/// `job TENANT/NUMBER...`, `solo TENANT/NUMBER...`, `hold NAME MEBIBYTES`, `use NAME MILLISECONDS`, `end NAME`, `stop NAME`, `late NAME`, `lane NAME`
 fn play(processors: usize, script: &str) -> String {
-    let mut core = Schedule::new(processors);
+    let mut core = Schedule::new(processors, HELD_MAX_OF_TESTS);
     let mut names = BTreeMap::new();
     let mut out = Vec::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let id = |name: &str| *names.iter().find(|(_, known)| **known == name).unwrap().0;
         match words[..] {
-            ["job", ref all @ ..] => {
+            [kind @ ("job" | "solo"), ref all @ ..] => {
+                let begins = if kind == "solo" {
+                    Begins::Solo
+                } else {
+                    Begins::InTurn
+                };
                 for name in all {
                     let tenant = name.split_once('/').unwrap().0;
                     let id = names.len() as JobId;
                     names.insert(id, *name);
-                    core.submit(id, &Tenant::Namespace(tenant.into()), tenant == "platform");
+                    core.submit(
+                        id,
+                        &Tenant::Namespace(tenant.into()),
+                        tenant == "platform",
+                        begins,
+                    );
                 }
             }
             ["use", name, cost] => {
@@ -29,6 +41,11 @@ fn play(processors: usize, script: &str) -> String {
                 if core.is_paused(id(name)) {
                     out.push(format!("{name} pauses"));
                 }
+            }
+            ["hold", name, mebibytes] => {
+                let bytes = mebibytes.parse::<usize>().unwrap() << 20;
+                let displaced = core.hold(id(name), bytes);
+                out.extend(displaced.iter().map(|job| format!("{} is displaced", names[job])));
             }
             ["end", name] => core.finish(id(name), Duration::ZERO),
             ["stop", name] => core.stop(id(name)),
@@ -255,12 +272,12 @@ fn stopped_jobs_do_not_begin_or_end_at_once() {
          end a/1",
         "a/1",
     );
-    let mut core = Schedule::new(1);
+    let mut core = Schedule::new(1, HELD_MAX_OF_TESTS);
     let (a, b) = (Tenant::Namespace("a".into()), Tenant::Namespace("b".into()));
-    core.submit(1, &a, false);
+    core.submit(1, &a, false, Begins::InTurn);
     assert_eq!(core.turns(), [1]);
     core.pause(1, QUANTUM);
-    core.submit(2, &b, false);
+    core.submit(2, &b, false, Begins::InTurn);
     core.pause(1, QUANTUM);
     assert!(core.is_paused(1));
     assert_eq!(core.turns(), [2]);
@@ -276,6 +293,136 @@ fn stopped_jobs_do_not_begin_or_end_at_once() {
     assert!(core.is_empty());
 }
 
+#[test]
+fn the_tenant_with_the_most_use_gives_up_its_largest_job() {
+    // the first one goes on as the solo job, and the next one ends
+    check(
+        4,
+        "job a/1 b/1 b/2 c/1
+         use a/1 40
+         use b/1 20
+         hold a/1 40
+         hold c/1 20
+         hold b/1 5
+         hold b/2 20
+         hold c/1 38
+         hold a/1 100
+         hold c/1 43
+         hold b/1 8",
+        "a/1, b/1, c/1, b/2, b/2 is displaced",
+    );
+    // one that pauses ends, too
+    check(
+        1,
+        "job a/1
+         hold a/1 70
+         job b/1
+         use a/1 60
+         hold b/1 60
+         use b/1 70
+         job c/1
+         use a/1 60
+         hold c/1 50
+         end c/1
+         end b/1",
+        "a/1, a/1 pauses, b/1, b/1 pauses, a/1, a/1 pauses, c/1, b/1 is displaced, a/1",
+    );
+}
+
+#[test]
+fn one_displaced_job_at_a_time_begins_again_and_that_of_the_least_used_tenant_first() {
+    check(
+        4,
+        "job a/1 b/1 c/1
+         use a/1 30
+         use b/1 20
+         use c/1 10
+         hold a/1 1000
+         solo b/2 c/2 b/3
+         job b/4
+         end a/1
+         hold c/2 1000
+         end c/2
+         stop b/2
+         end b/2",
+        "a/1, b/1, c/1, b/4, c/2, b/2, b/3",
+    );
+    // nobody takes the place of those who wait for it
+    check(
+        1,
+        "job a/1
+         solo b/1
+         hold a/1 100
+         end a/1",
+        "a/1, a/1 is displaced, b/1",
+    );
+}
+
+#[test]
+fn a_job_that_alone_holds_too_much_goes_on() {
+    check(
+        2,
+        "job a/1
+         hold a/1 65
+         hold a/1 1000
+         job b/1
+         hold b/1 60
+         use a/1 10
+         end a/1
+         hold b/1 64",
+        "a/1, b/1",
+    );
+}
+
+#[test]
+fn small_jobs_and_those_of_the_platform_are_not_displaced() {
+    assert_eq!(LARGE, 4 << 20);
+    check(
+        4,
+        "job a/1 platform/1 b/1 b/2
+         use b/1 40
+         hold a/1 70
+         hold platform/1 1000
+         hold b/1 63
+         hold b/2 3
+         hold b/2 4
+         job c/1
+         hold c/1 3",
+        "platform/1, a/1, b/1, b/2, b/1 is displaced, c/1",
+    );
+}
+
+#[test]
+fn what_an_ended_job_held_is_free() {
+    for end in ["end a/1", "stop a/1"] {
+        let script = format!(
+            "job a/1 b/1 c/1
+             hold a/1 70
+             hold b/1 60
+             {end}
+             hold c/1 60"
+        );
+        // the place of the solo job is free as well when it has ended
+        let turns = match end {
+            "end a/1" => "a/1, b/1, c/1",
+            _ => "a/1, b/1, c/1, c/1 is displaced",
+        };
+        check(3, &script, turns);
+    }
+    let mut core = Schedule::new(1, HELD_MAX_OF_TESTS);
+    let a = Tenant::Namespace("a".into());
+    core.submit(1, &a, false, Begins::InTurn);
+    core.submit(2, &a, false, Begins::Solo);
+    core.submit(3, &a, false, Begins::Solo);
+    assert_eq!(core.turns(), [1]);
+    assert!(core.hold(1, LARGE).is_empty());
+    core.stop(2);
+    core.finish(1, Duration::ZERO);
+    assert_eq!(core.turns(), [3]);
+    core.finish(3, Duration::ZERO);
+    assert!(core.is_empty());
+}
+
 thread_local!(static USED: Cell<Duration> = const { Cell::new(Duration::ZERO) });
 
 fn ticks() -> Duration {
@@ -287,7 +434,8 @@ fn ticks() -> Duration {
 
 fn processors(number: usize, platform: &[&str]) -> Processors {
     let tenants = Tenants::of_cluster(platform.iter().map(|name| (*name).to_owned()));
-    Processors::with_clock(number, tenants, Threads::Own, ticks)
+    let schedule = Schedule::new(number, HELD_MAX_OF_TESTS);
+    Processors::with_clock(schedule, tenants, Threads::Own, ticks)
 }
 
 fn endless(processors: &Processors, namespace: &str) -> (Job<()>, Arc<AtomicBool>, Arc<AtomicUsize>) {
@@ -324,6 +472,77 @@ async fn an_honest_job_is_done_among_endless_ones() {
         drop(job);
     }
     assert_eq!(processors.run("honest", || 1).done().await, Ok(1));
+}
+
+/// The bytes of a test's jobs; returned when they end.
+#[derive(Default)]
+struct Held {
+    now: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Held {
+    /// A build: it grows, and works on with all of its memory.
+    fn grow(self: &Arc<Self>, pause: &Pause, bytes: usize) -> bool {
+        let mut own = 0;
+        let goes_on = (0..60).all(|_| {
+            if own < bytes {
+                own += 1 << 20;
+                let now = self.now.fetch_add(1 << 20, Ordering::SeqCst) + (1 << 20);
+                self.peak.fetch_max(now, Ordering::SeqCst);
+            }
+            pause.holding(own)
+        });
+        self.now.fetch_sub(own, Ordering::SeqCst);
+        goes_on
+    }
+}
+
+async fn grown(processors: &Processors, namespace: &str, held: &Arc<Held>, bytes: usize) -> usize {
+    let (mut pause, mut displaced) = (processors.pause(), 0);
+    loop {
+        let (own, held) = (pause.clone(), Arc::clone(held));
+        let job = processors.run_pausing(namespace, pause, move || held.grow(&own, bytes));
+        match job.done().await {
+            Ok(goes_on) => {
+                assert!(goes_on);
+                return displaced;
+            }
+            Err(error) => assert_eq!(error, JobError::Displaced),
+        }
+        displaced += 1;
+        pause = processors.pause_of_displaced();
+    }
+}
+
+#[tokio::test]
+async fn builds_of_many_tenants_hold_no_more_than_the_limit() {
+    let (processors, held) = (processors(2, &[]), Arc::new(Held::default()));
+    let large = 30 << 20;
+    let names: Vec<String> = (0..20).map(|number| format!("evil-{number}")).collect();
+    let attacks = names.iter().flat_map(|name| [name; 2]);
+    let attacks = attacks.map(|name| grown(&processors, name, &held, large));
+    let honest = async {
+        for _ in 0..50 {
+            assert_eq!(grown(&processors, "honest", &Arc::default(), 1 << 20).await, 0);
+        }
+    };
+    let (displaced, ()) = futures::join!(futures::future::join_all(attacks), honest);
+    // no job begins more than twice
+    assert!(displaced.iter().all(|times| *times <= 1), "{displaced:?}");
+    assert!(displaced.contains(&1));
+    // jobs that are told to end may hold theirs for a moment
+    let peak = held.peak.load(Ordering::SeqCst);
+    assert!(peak <= HELD_MAX_OF_TESTS + 8 * large, "{} MiB", peak >> 20);
+    assert_eq!(held.now.load(Ordering::SeqCst), 0);
+    assert!(processors.are_idle());
+}
+
+#[test]
+fn the_memory_of_the_machine_is_read() {
+    let text = "MemTotal:       24684000 kB\nMemFree: 1 kB\n";
+    assert_eq!(machine_memory(text), Some(24_684_000 << 10));
+    assert_eq!(machine_memory("MemFree: 1 kB\n"), None);
 }
 
 #[tokio::test]
