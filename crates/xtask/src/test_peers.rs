@@ -9,7 +9,7 @@ use equate_testkit::real::{Profile, RealCluster};
 
 use crate::test_programs::Programs;
 
-const ANYWHERE: [&str; 12] = [
+const ANYWHERE: [&str; 13] = [
     "cves::",
     "escapes::",
     "fields::",
@@ -20,6 +20,7 @@ const ANYWHERE: [&str; 12] = [
     "ready_expr::",
     "scenarios::",
     "shards::",
+    "sources_handover::",
     "switch_over::",
     "tenancy::",
 ];
