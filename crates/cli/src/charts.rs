@@ -29,6 +29,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
+/// The time to read a chart of a directory.
+const READ_MAX: Duration = Duration::from_secs(120);
+
 /// Renders the charts of a build. The fields are defaults for charts that do not set them.
 #[derive(Debug, Default)]
 pub(crate) struct Renderer {
@@ -74,8 +77,7 @@ pub(crate) async fn stand_in(
     if registries.substitute(&repository).is_none() {
         return Ok(None);
     }
-    // nothing is dialled, so the time has no effect
-    let opened = registries.open(repository, Access::new("", Duration::MAX));
+    let opened = registries.open(repository, Access::new("", READ_MAX));
     let remote = opened.map_err(|error| TemplateError::RegistryChart(Box::new(error.into())))?;
     let fetched = fetch_from_registry(&remote, None, version).await;
     Ok(Some(
