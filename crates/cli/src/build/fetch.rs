@@ -22,7 +22,7 @@ pub(crate) struct FetchOptions {
     /// Refuse remote bases, components and files.
     #[arg(long)]
     pub(crate) no_remote_bases: bool,
-    /// Read the directory DIR instead of the place at URL: a local git repository instead of a remote one, such as `https://example.org/app.git=../app`, or a directory of charts instead of a chart repository or registry (can be repeated).
+    /// Read DIR instead of the git repository, or with `equate build --enable-helm` the charts, at URL, such as `https://example.org/app.git=../app` (can be repeated).
     #[arg(long, value_name = "URL=DIR", value_parser = crate::up::substitution)]
     pub(crate) instead_of: Vec<(String, PathBuf)>,
     /// Directory for mirrors of remote repositories (default: `$XDG_CACHE_HOME/equate` or `~/.cache/equate`).
