@@ -6,7 +6,10 @@ use equate_egress::{Egress, Proxy};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
+use crate::azure::AzureCredentials;
 use crate::error::{Problem, Reason};
+use crate::google::ServiceAccount;
+use crate::place::Kind;
 
 const AGENT: &str = concat!("equate/", env!("CARGO_PKG_VERSION"));
 /// A host that sends nothing for this long is unreachable.
@@ -18,8 +21,8 @@ const IDLE: Duration = Duration::from_secs(90);
 pub struct Access {
     /// The namespace whose share of connections is used.
     pub namespace: String,
-    /// The credentials; anonymous if none.
-    pub credentials: Option<Credentials>,
+    /// The API of the store, with credentials.
+    pub api: Api,
     /// The region of the bucket; found out if none.
     pub region: Option<String>,
     /// Certificates, PEM, trusted in addition to the machine's.
@@ -34,6 +37,31 @@ pub struct Access {
     pub timeout: Duration,
 }
 
+/// The API of a store, with credentials for it.
+#[derive(Debug, Clone)]
+pub enum Api {
+    /// That of S3; anonymous without keys.
+    S3(Option<Credentials>),
+    /// That of Google Cloud Storage.
+    Google(ServiceAccount),
+    /// That of Azure Blob Storage.
+    Azure(AzureCredentials),
+}
+
+impl Api {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::S3(_) => Kind::S3,
+            Self::Google(_) => Kind::Google,
+            Self::Azure(_) => Kind::Azure,
+        }
+    }
+
+    pub(crate) fn has_credentials(&self) -> bool {
+        !matches!(self, Self::S3(None))
+    }
+}
+
 /// A pair of keys.
 #[derive(Debug, Clone)]
 pub struct Credentials {
@@ -44,12 +72,12 @@ pub struct Credentials {
 }
 
 impl Access {
-    /// Anonymous access of a namespace.
+    /// Anonymous access of a namespace to an S3-compatible store.
     #[must_use]
     pub fn new(namespace: &str, timeout: Duration) -> Self {
         Self {
             namespace: namespace.to_owned(),
-            credentials: None,
+            api: Api::S3(None),
             region: None,
             ca: None,
             identity: None,

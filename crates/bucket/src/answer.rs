@@ -1,4 +1,4 @@
-//! Lists and errors of a store, as XML.
+//! Lists and errors of an S3-compatible store, as XML, and what is common to all stores.
 
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
@@ -99,15 +99,28 @@ pub(crate) fn bare(etag: &str) -> &str {
     etag.trim_matches('"')
 }
 
-/// The problem of an answer that is no success, and the region that it names.
-pub(crate) fn refusal(status: u16, xml: &[u8], has_credentials: bool) -> (Problem, Option<String>) {
+/// What a store says of a refusal in XML, and the region that it names.
+pub(crate) fn told(xml: &[u8]) -> (String, Option<String>) {
+    // Azure begins with a byte order mark
     let text = std::str::from_utf8(xml).unwrap_or_default();
+    let text = text.trim_start_matches('\u{feff}');
     // the status decides, whatever its body
     let Refusal {
         code,
         message,
         region,
     } = quick_xml::de::from_str(text).unwrap_or_default();
+    let told = match (code.is_empty(), message.is_empty()) {
+        (true, true) => String::new(),
+        (false, true) => code,
+        (true, false) => message,
+        (false, false) => format!("{code}: {message}"),
+    };
+    (told, region)
+}
+
+/// The problem of an answer that is no success.
+pub(crate) fn refusal(status: u16, told: &str, has_credentials: bool) -> Problem {
     let (reason, did) = match status {
         401 | 403 if has_credentials => (Reason::Authentication, "the store refused the credentials"),
         401 | 403 => (Reason::Authentication, "the store requires credentials"),
@@ -118,18 +131,17 @@ pub(crate) fn refusal(status: u16, xml: &[u8], has_credentials: bool) -> (Proble
         500.. => (Reason::Failed, "the store failed"),
         _ => (Reason::Failed, "the store refused the request"),
     };
-    let told = match (code.is_empty(), message.is_empty()) {
-        (true, true) => String::new(),
-        (false, true) => format!(": {code}"),
-        (true, false) => format!(": {message}"),
-        (false, false) => format!(": {code}: {message}"),
-    };
+    Problem::new(reason, format!("{did} (HTTP {status}){}", shown(told)))
+}
+
+/// A text of a store behind a colon; empty if it says nothing.
+pub(crate) fn shown(told: &str) -> String {
     let shown = told.chars().filter(|char| !char.is_control());
-    let told: String = shown.take(SHOWN_CHARS_MAX).collect();
-    (
-        Problem::new(reason, format!("{did} (HTTP {status}){told}")),
-        region,
-    )
+    let shown: String = shown.take(SHOWN_CHARS_MAX).collect();
+    match shown.is_empty() {
+        true => shown,
+        false => format!(": {shown}"),
+    }
 }
 
 #[cfg(test)]
@@ -175,13 +187,14 @@ mod tests {
     fn a_refusal_says_what_the_store_says() {
         let xml = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>the region \n is wrong</Message>\
             <Region>eu-west-1</Region></Error>";
-        let (problem, region) = refusal(400, xml.as_bytes(), true);
+        let (text, region) = told(xml.as_bytes());
+        let problem = refusal(400, &text, true);
         assert_eq!(
             problem.text,
             "the store refused the request (HTTP 400): AuthorizationHeaderMalformed: the region  is wrong"
         );
         assert_eq!(region.as_deref(), Some("eu-west-1"));
-        let (problem, _) = refusal(403, b"", true);
+        let problem = refusal(403, &told(b"").0, true);
         assert_eq!(problem.text, "the store refused the credentials (HTTP 403)");
         assert_eq!(problem.reason, Reason::Authentication);
     }

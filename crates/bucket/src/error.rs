@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use crate::place::Kind;
+
 /// The class of a failure. Callers never parse error texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
@@ -35,6 +37,7 @@ pub enum Reason {
 /// The failure of an operation of a store.
 #[derive(Debug)]
 pub struct Error {
+    pub(crate) kind: Kind,
     pub(crate) doing: &'static str,
     pub(crate) name: String,
     pub(crate) problem: Problem,
@@ -64,8 +67,9 @@ impl Problem {
         }
     }
 
-    pub(crate) fn of(self, doing: &'static str, name: impl Into<String>) -> Error {
+    pub(crate) fn of(self, kind: Kind, doing: &'static str, name: impl Into<String>) -> Error {
         Error {
+            kind,
             doing,
             name: name.into(),
             problem: self,
@@ -82,11 +86,19 @@ impl Error {
 
     fn hint(&self) -> Option<&'static str> {
         match self.problem.reason {
-            Reason::Authentication => Some("check accesskey, secretkey and their permissions"),
+            Reason::Authentication => Some(match self.kind {
+                Kind::S3 => "check accesskey, secretkey and their permissions",
+                Kind::Google => "check serviceaccount and its permissions for the bucket",
+                Kind::Azure => "check the keys of the Secret and their permissions for the container",
+            }),
             Reason::Unreachable => Some("check the endpoint, and that it is reachable from here"),
             Reason::Tls => Some("check the host's certificate and the configured ca"),
             Reason::Timeout => Some("check the host, or allow a longer timeout"),
-            Reason::Malformed => Some("check that the endpoint is that of an S3-compatible store"),
+            Reason::Malformed => Some(match self.kind {
+                Kind::S3 => "check that the endpoint is that of an S3-compatible store",
+                Kind::Google => "check that the endpoint is that of Google Cloud Storage",
+                Kind::Azure => "check that the endpoint is that of Azure Blob Storage",
+            }),
             Reason::NotFound
             | Reason::TooLarge
             | Reason::Failed

@@ -1,10 +1,13 @@
-//! A client for buckets of S3-compatible object stores, over [`equate_egress`]: whether a bucket exists, its
-//! objects page by page, and the content of one.
+//! A client for buckets of object stores, over [`equate_egress`]: whether a bucket exists, its objects page by
+//! page, and the content of one. Stores are S3-compatible ones, Google Cloud Storage and Azure Blob Storage.
 //!
 //! | module | content |
 //! |---|---|
 //! | `access` | how a store is reached: credentials, certificates, proxy, time |
 //! | `place` | the URL of a bucket, and of the objects in it |
+//! | `google` | the API of Google Cloud Storage; pure |
+//! | `azure` | the API of Azure Blob Storage; pure |
+//! | `tokens` | tokens that stores accept, until they expire |
 //! | `sign` | signatures of requests (AWS Signature Version 4); pure |
 //! | `answer` | lists and errors as XML; pure |
 //! | `store` | the requests |
@@ -15,15 +18,20 @@
 
 mod access;
 mod answer;
+mod azure;
 mod error;
+mod google;
 mod local;
 mod place;
 mod sign;
 mod store;
+mod tokens;
 
-pub use access::{Access, Credentials};
+pub use access::{Access, Api, Credentials};
 pub use answer::Object;
+pub use azure::{AzureCredentials, Principal};
 pub use error::{Error, Reason};
-pub use place::PlaceError;
+pub use google::{ServiceAccount, ServiceAccountError};
+pub use place::{Kind, PlaceError};
 pub use secrecy::SecretString;
 pub use store::{Bucket, Limits, Stores};

@@ -1,7 +1,8 @@
 //! The URL of a bucket, and of the objects in it.
 //!
-//! The rules are those of minio-go, which Flux uses: the bucket is the first segment of the path, and at
-//! Amazon, Google and Alibaba a part of the host, unless its name has a dot and the host TLS.
+//! The rules for S3 are those of minio-go, which Flux uses: the bucket is the first segment of the path, and at
+//! Amazon, Google and Alibaba a part of the host, unless its name has a dot and the host TLS. The JSON API of
+//! Google has the whole key as one segment. An endpoint of Azure is a URL, as in Flux.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
@@ -17,6 +18,25 @@ const ENCODED_PATH: &AsciiSet = &ENCODED.remove(b'/');
 const AMAZON: &str = "s3.amazonaws.com";
 const KEY_BYTES_MAX: usize = 1024;
 
+/// The kinds of stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// S3-compatible.
+    S3,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+/// The addressed part of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target<'a> {
+    Bucket,
+    List,
+    Object(&'a str),
+}
+
 /// A name is no part of a store's URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
@@ -31,6 +51,7 @@ pub enum PlaceError {
 /// A bucket of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
+    kind: Kind,
     scheme: &'static str,
     authority: String,
     bucket: String,
@@ -39,13 +60,19 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new(
+        kind: Kind,
         endpoint: &str,
         bucket: &str,
         region: Option<&str>,
         plain: bool,
     ) -> Result<Self, PlaceError> {
         let wrong = || PlaceError::Endpoint(endpoint.chars().take(200).collect());
-        let scheme = if plain { "http" } else { "https" };
+        let (scheme, endpoint) = match (kind, endpoint.split_once("://")) {
+            (Kind::Azure, Some(("https", rest))) => ("https", rest.strip_suffix('/').unwrap_or(rest)),
+            (Kind::Azure, Some(("http", rest))) => ("http", rest.strip_suffix('/').unwrap_or(rest)),
+            _ if plain => ("http", endpoint),
+            _ => ("https", endpoint),
+        };
         let url = Url::parse(&format!("{scheme}://{endpoint}/")).map_err(|_| wrong())?;
         let is_bare = url.username().is_empty()
             && url.password().is_none()
@@ -80,10 +107,11 @@ impl Place {
             None => host,
         };
         Ok(Self {
+            kind,
             scheme,
             authority,
             bucket: bucket.to_owned(),
-            in_host: knows_hosts && (plain || !bucket.contains('.')),
+            in_host: kind == Kind::S3 && knows_hosts && (plain || !bucket.contains('.')),
         })
     }
 
@@ -92,19 +120,31 @@ impl Place {
         &self.bucket
     }
 
-    /// The URL of an object; of the bucket if the key is empty. `None` for keys that no URL can carry:
-    /// with the segments `.` and `..`, and too long ones.
-    pub(crate) fn url(&self, key: &str, query: &[(&str, &str)]) -> Option<Url> {
+    /// The URL of a part of the store. `None` for keys that no URL can carry: with the segments `.` and `..`,
+    /// and too long ones.
+    pub(crate) fn url(&self, target: Target<'_>, query: &[(&str, &str)]) -> Option<Url> {
+        let key = match target {
+            Target::Bucket | Target::List => "",
+            Target::Object(key) => key,
+        };
         let has_dots = key.split('/').any(|segment| matches!(segment, "." | ".."));
         if has_dots || key.len() > KEY_BYTES_MAX {
             return None;
         }
-        let (host, bucket) = match self.in_host {
-            true => (format!("{}.{}", self.bucket, self.authority), String::new()),
-            false => (self.authority.clone(), format!("{}/", self.bucket)),
-        };
+        let (authority, bucket) = (&self.authority, &self.bucket);
         let path = utf8_percent_encode(key, ENCODED_PATH);
-        let mut url = Url::parse(&format!("{}://{host}/{bucket}{path}", self.scheme)).ok()?;
+        let place = match (self.kind, target) {
+            (Kind::S3, _) if self.in_host => format!("{bucket}.{authority}/{path}"),
+            (Kind::S3, _) | (Kind::Azure, Target::Object(_)) => format!("{authority}/{bucket}/{path}"),
+            (Kind::Azure, Target::Bucket | Target::List) => format!("{authority}/{bucket}"),
+            (Kind::Google, Target::Bucket) => format!("{authority}/storage/v1/b/{bucket}"),
+            (Kind::Google, Target::List) => format!("{authority}/storage/v1/b/{bucket}/o"),
+            (Kind::Google, Target::Object(key)) => {
+                let segment = utf8_percent_encode(key, ENCODED);
+                format!("{authority}/storage/v1/b/{bucket}/o/{segment}")
+            }
+        };
+        let mut url = Url::parse(&format!("{}://{place}", self.scheme)).ok()?;
         if !query.is_empty() {
             url.set_query(Some(&encoded(query)));
         }
@@ -113,7 +153,7 @@ impl Place {
 }
 
 /// A query in the order and encoding that is signed.
-fn encoded(query: &[(&str, &str)]) -> String {
+pub(crate) fn encoded(query: &[(&str, &str)]) -> String {
     let encode = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
     let pairs = query.iter().map(|(name, value)| (encode(name), encode(value)));
     let mut pairs: Vec<(String, String)> = pairs.collect();
@@ -140,13 +180,12 @@ mod tests {
     #[test]
     fn urls_are_those_of_minio_go() {
         let check = |endpoint: &str, bucket: &str, region, key: &str, expected: &str| {
-            let place = Place::new(endpoint, bucket, region, false).unwrap();
-            let query: &[(&str, &str)] = if key.is_empty() {
-                &[("prefix", "a b/+"), ("list-type", "2")]
-            } else {
-                &[]
+            let place = Place::new(Kind::S3, endpoint, bucket, region, false).unwrap();
+            let (target, query): (_, &[(&str, &str)]) = match key {
+                "" => (Target::List, &[("prefix", "a b/+"), ("list-type", "2")]),
+                key => (Target::Object(key), &[]),
             };
-            assert_eq!(place.url(key, query).unwrap().as_str(), expected);
+            assert_eq!(place.url(target, query).unwrap().as_str(), expected);
         };
         check(
             "minio:9000",
@@ -210,17 +249,52 @@ mod tests {
             "minio\\x",
             "a b",
         ] {
-            let refused = Place::new(endpoint, "apps", None, true);
+            let refused = Place::new(Kind::S3, endpoint, "apps", None, true);
             assert_eq!(refused, Err(PlaceError::Endpoint(endpoint.to_owned())));
         }
         for bucket in ["ab", "a/b", "a..b", "-ab", "a b"] {
-            let refused = Place::new("minio", bucket, None, true);
+            let refused = Place::new(Kind::S3, "minio", bucket, None, true);
             assert_eq!(refused, Err(PlaceError::Bucket(bucket.to_owned())));
         }
-        let place = Place::new("minio", "apps", None, true).unwrap();
+        let place = Place::new(Kind::S3, "minio", "apps", None, true).unwrap();
         for key in ["../x", "a/./b", "a/..", &"x".repeat(1025)] {
-            assert_eq!(place.url(key, &[]), None, "{key}");
+            assert_eq!(place.url(Target::Object(key), &[]), None, "{key}");
         }
-        assert_eq!(place.url("a//b", &[]).unwrap().as_str(), "http://minio/apps/a//b");
+        let url = place.url(Target::Object("a//b"), &[]).unwrap();
+        assert_eq!(url.as_str(), "http://minio/apps/a//b");
+    }
+
+    #[test]
+    fn urls_of_google_and_azure_are_those_of_their_documents() {
+        let check = |kind, endpoint: &str, target, expected: &str| {
+            let place = Place::new(kind, endpoint, "my.apps", None, false).unwrap();
+            assert_eq!(place.url(target, &[]).unwrap().as_str(), expected);
+        };
+        let google = "https://storage.googleapis.com/storage/v1/b/my.apps";
+        let host = "storage.googleapis.com";
+        check(Kind::Google, host, Target::Bucket, google);
+        check(Kind::Google, host, Target::List, &format!("{google}/o"));
+        let object = format!("{google}/o/a%2Fb%20c%2B.yaml");
+        check(Kind::Google, host, Target::Object("a/b c+.yaml"), &object);
+        let azure = "https://a.blob.core.windows.net/my.apps";
+        for endpoint in [
+            "https://a.blob.core.windows.net/",
+            "https://a.blob.core.windows.net",
+            "a.blob.core.windows.net",
+        ] {
+            check(Kind::Azure, endpoint, Target::List, azure);
+            let object = format!("{azure}/a/b%20c%2B.yaml");
+            check(Kind::Azure, endpoint, Target::Object("a/b c+.yaml"), &object);
+        }
+        check(
+            Kind::Azure,
+            "http://127.0.0.1:10000",
+            Target::List,
+            "http://127.0.0.1:10000/my.apps",
+        );
+        for endpoint in ["https://a.example/x", "ftp://a.example", "https://a.example/?x"] {
+            let refused = Place::new(Kind::Azure, endpoint, "apps", None, false);
+            assert!(refused.is_err(), "{endpoint}");
+        }
     }
 }

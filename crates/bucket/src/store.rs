@@ -13,21 +13,26 @@ use std::time::Duration;
 use bytes::Bytes;
 use equate_egress::{Admission, Egress, Outcome};
 use jiff::Timestamp;
-use reqwest::header::ETAG;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
-use crate::access::Access;
-use crate::answer::{Object, bare, page, refusal};
+use crate::access::{Access, Api};
+use crate::answer::{self, Object, Page, bare, refusal};
+use crate::azure::{self, AzureCredentials};
 use crate::error::{Error, Problem, Reason};
+use crate::google;
 use crate::local::Local;
-use crate::place::{Place, PlaceError, is_region};
+use crate::place::{Kind, Place, PlaceError, Target, encoded, is_region};
 use crate::sign;
+use crate::tokens::{self, Tokens};
 
 const REGION: &str = "us-east-1";
 const PAGE: &str = "1000";
 const ERROR_BYTES_MAX: u64 = 64 << 10;
+/// The answer of a token service, or what a store says of one object.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
 const ATTEMPTS_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(250);
 const CLIENTS_MAX: usize = 256;
@@ -65,6 +70,7 @@ struct Inner {
     limits: Limits,
     // held for a map operation
     clients: Mutex<HashMap<[u8; 32], (reqwest::Client, Instant)>>,
+    tokens: Tokens,
 }
 
 impl Stores {
@@ -75,6 +81,7 @@ impl Stores {
             egress,
             limits,
             clients: Mutex::default(),
+            tokens: Tokens::default(),
         }))
     }
 
@@ -83,10 +90,16 @@ impl Stores {
     /// # Errors
     /// The endpoint, the name, the certificates or the proxy are unusable.
     pub fn open(&self, endpoint: &str, bucket: &str, access: Access) -> Result<Bucket, Error> {
-        let failed = |problem: Problem| problem.of("connect to", endpoint);
+        let kind = access.api.kind();
+        let failed = |problem: Problem| problem.of(kind, "connect to", endpoint);
         let local = self.substitute(endpoint, bucket).map(Local::new);
         let region = access.region.clone().filter(|region| !region.is_empty());
-        let place = Place::new(endpoint, bucket, region.as_deref(), access.insecure);
+        // a directory has no API, and stands for a place of any store
+        let of = match local.is_some() && endpoint.contains("://") {
+            true => Kind::Azure,
+            false => kind,
+        };
+        let place = Place::new(of, endpoint, bucket, region.as_deref(), access.insecure);
         let place = place.map_err(|error| failed(Problem::new(Reason::Configuration, error.to_string())))?;
         Ok(Bucket {
             client: self.0.client(&access).map_err(failed)?,
@@ -102,12 +115,18 @@ impl Stores {
         })
     }
 
-    /// The directory that stands for `https://ENDPOINT/BUCKET`, which then needs no credentials.
+    /// The directory that stands for `https://ENDPOINT/BUCKET`, which then needs no credentials. The endpoint may be
+    /// a URL.
     #[must_use]
     pub fn substitute(&self, endpoint: &str, bucket: &str) -> Option<PathBuf> {
         let substitutes = self.0.egress.substitutes();
-        let find = |scheme| substitutes.find(&format!("{scheme}://{endpoint}/{bucket}"));
-        find("https").or_else(|| find("http")).map(|found| found.path())
+        let endpoint = endpoint.trim_end_matches('/');
+        let find = |scheme| substitutes.find(&format!("{scheme}{endpoint}/{bucket}"));
+        let found = match endpoint.contains("://") {
+            true => find(""),
+            false => find("https://").or_else(|| find("http://")),
+        };
+        found.map(|found| found.path())
     }
 }
 
@@ -165,7 +184,7 @@ struct Answer {
 /// The request of an operation.
 struct Ask<'a> {
     method: Method,
-    key: &'a str,
+    target: Target<'a>,
     query: &'a [(&'a str, &'a str)],
 }
 
@@ -174,8 +193,8 @@ impl Bucket {
     ///
     /// # Errors
     /// One of them is no part of a URL.
-    pub fn check(endpoint: &str, bucket: &str) -> Result<(), PlaceError> {
-        Place::new(endpoint, bucket, None, false).map(drop)
+    pub fn check(kind: Kind, endpoint: &str, bucket: &str) -> Result<(), PlaceError> {
+        Place::new(kind, endpoint, bucket, None, false).map(drop)
     }
 
     /// Whether the bucket exists.
@@ -186,29 +205,49 @@ impl Bucket {
         if let Some(local) = &self.local {
             return Ok(local.exists());
         }
-        let ask = Ask {
-            method: Method::HEAD,
-            key: "",
-            query: &[],
-        };
-        let asked = match self.send(&ask).await {
-            // its answer has no text: that to a list says why, and names the region
-            Err(problem) if matches!(problem.reason, Reason::Failed | Reason::Authentication) => {
-                let query = [("list-type", "2"), ("max-keys", "1")];
-                let ask = Ask {
-                    method: Method::GET,
-                    key: "",
-                    query: &query,
-                };
-                self.send(&ask).await
+        let asked = match self.kind() {
+            Kind::S3 => self.head().await,
+            Kind::Google => self.get_from(Target::Bucket, &[("fields", "name")]).await,
+            Kind::Azure => {
+                let query = [("comp", "list"), ("restype", "container"), ("maxresults", "1")];
+                self.get_from(Target::List, &query).await
             }
-            asked => asked,
         };
         match asked {
             Ok(_) => Ok(true),
             Err(problem) if problem.reason == Reason::NotFound => Ok(false),
-            Err(problem) => Err(problem.of("ask for", lock(&self.at).place.name())),
+            Err(problem) => Err(problem.of(self.kind(), "ask for", lock(&self.at).place.name())),
         }
+    }
+
+    fn kind(&self) -> Kind {
+        self.access.api.kind()
+    }
+
+    async fn head(&self) -> Result<Answer, Problem> {
+        let ask = Ask {
+            method: Method::HEAD,
+            target: Target::Bucket,
+            query: &[],
+        };
+        match self.send(&ask).await {
+            // its answer has no text: that to a list says why, and names the region
+            Err(problem) if matches!(problem.reason, Reason::Failed | Reason::Authentication) => {
+                let query = [("list-type", "2"), ("max-keys", "1")];
+                self.get_from(Target::List, &query).await
+            }
+            asked => asked,
+        }
+    }
+
+    async fn get_from(&self, target: Target<'_>, query: &[(&str, &str)]) -> Result<Answer, Problem> {
+        let method = Method::GET;
+        self.send(&Ask {
+            method,
+            target,
+            query,
+        })
+        .await
     }
 
     /// The objects whose keys begin with a prefix, page by page.
@@ -225,7 +264,7 @@ impl Bucket {
             }
             None => self.pages(prefix).await,
         };
-        listed.map_err(|problem| problem.of("list", lock(&self.at).place.name()))
+        listed.map_err(|problem| problem.of(self.kind(), "list", lock(&self.at).place.name()))
     }
 
     async fn pages(&self, prefix: &str) -> Result<Vec<Object>, Problem> {
@@ -233,21 +272,7 @@ impl Bucket {
         let too_large = |of: String| Problem::new(Reason::TooLarge, format!("it has more than {of}"));
         let (mut objects, mut next) = (Vec::new(), None::<String>);
         for _ in 0..limits.pages_max {
-            let mut query = vec![("list-type", "2"), ("max-keys", PAGE), ("encoding-type", "url")];
-            if !prefix.is_empty() {
-                query.push(("prefix", prefix));
-            }
-            if let Some(token) = &next {
-                query.push(("continuation-token", token));
-            }
-            let ask = Ask {
-                method: Method::GET,
-                key: "",
-                query: &query,
-            };
-            let mut answer = self.send(&ask).await?;
-            let xml = self.body(&mut answer, limits.page_bytes_max, "list").await?;
-            let page = page(&xml)?;
+            let page = self.page(prefix, next.as_deref()).await?;
             objects.extend(page.objects);
             if objects.len() > limits.objects_max {
                 return Err(too_large(format!(
@@ -263,6 +288,35 @@ impl Bucket {
             }
         }
         Err(too_large(format!("{} pages", limits.pages_max)))
+    }
+
+    async fn page(&self, prefix: &str, next: Option<&str>) -> Result<Page, Problem> {
+        let (mut query, token) = match self.kind() {
+            Kind::S3 => (
+                vec![("list-type", "2"), ("max-keys", PAGE), ("encoding-type", "url")],
+                "continuation-token",
+            ),
+            Kind::Google => (
+                vec![("maxResults", PAGE), ("fields", google::LIST_FIELDS)],
+                "pageToken",
+            ),
+            Kind::Azure => (
+                vec![("comp", "list"), ("restype", "container"), ("maxresults", PAGE)],
+                "marker",
+            ),
+        };
+        if !prefix.is_empty() {
+            query.push(("prefix", prefix));
+        }
+        query.extend(next.map(|next| (token, next)));
+        let mut answer = self.get_from(Target::List, &query).await?;
+        let bytes_max = self.stores.0.limits.page_bytes_max;
+        let bytes = self.body(&mut answer, bytes_max, "list").await?;
+        match self.kind() {
+            Kind::S3 => answer::page(&bytes),
+            Kind::Google => google::page(&bytes),
+            Kind::Azure => azure::page(&bytes),
+        }
     }
 
     /// Writes the content of an object to `out` while it arrives. Returns its etag, without quotes.
@@ -281,7 +335,7 @@ impl Bucket {
             Some(local) => local.get(key, bytes_max, out),
             None => self.content(key, bytes_max, out).await,
         };
-        got.map_err(|problem| problem.of("get", key.chars().take(300).collect::<String>()))
+        got.map_err(|problem| problem.of(self.kind(), "get", key.chars().take(300).collect::<String>()))
     }
 
     async fn content(
@@ -290,17 +344,29 @@ impl Bucket {
         bytes_max: u64,
         out: &mut (dyn Write + Send),
     ) -> Result<String, Problem> {
-        let ask = Ask {
-            method: Method::GET,
-            key,
-            query: &[],
+        let target = Target::Object(key);
+        let (mut answer, known) = match self.kind() {
+            Kind::S3 | Kind::Azure => (self.get_from(target, &[]).await?, None),
+            // the etag of a list is not in the headers of the content: as Flux, get that of the object first
+            Kind::Google => {
+                let mut answer = self.get_from(target, &[("fields", google::HEAD_FIELDS)]).await?;
+                let bytes = self.body(&mut answer, ANSWER_BYTES_MAX, "metadata").await?;
+                drop(answer);
+                let head = google::head(&bytes)?;
+                let query = [("alt", "media"), ("ifGenerationMatch", &*head.generation)];
+                (self.get_from(target, &query).await?, Some(head.etag))
+            }
         };
-        let mut answer = self.send(&ask).await?;
         let etag = answer.response.headers().get(ETAG);
         let etag = etag
             .filter(|etag| etag.len() <= ETAG_BYTES_MAX)
-            .and_then(|etag| etag.to_str().ok());
-        let etag = bare(etag.unwrap_or_default()).to_owned();
+            .and_then(|etag| etag.to_str().ok())
+            .unwrap_or_default();
+        let etag = match (self.kind(), known) {
+            (Kind::Azure, _) => azure::version(etag),
+            (_, Some(known)) => known,
+            (_, None) => bare(etag).to_owned(),
+        };
         let length = answer.response.content_length();
         let too_large = || Problem::new(Reason::TooLarge, format!("it is larger than {bytes_max} bytes"));
         if length.is_some_and(|length| length > bytes_max) {
@@ -384,7 +450,13 @@ impl Bucket {
             return false;
         }
         let name = at.place.name().to_owned();
-        if let Ok(place) = Place::new(&self.endpoint, &name, Some(&region), self.access.insecure) {
+        if let Ok(place) = Place::new(
+            self.kind(),
+            &self.endpoint,
+            &name,
+            Some(&region),
+            self.access.insecure,
+        ) {
             at.place = place;
         }
         at.region = region;
@@ -394,24 +466,130 @@ impl Bucket {
     /// One request, and the head of its answer.
     async fn exchange(&self, ask: &Ask<'_>) -> Result<Answer, Refused> {
         let At { place, region } = lock(&self.at).clone();
-        let url = place.url(ask.key, ask.query).ok_or_else(|| {
+        let url = place.url(ask.target, ask.query).ok_or_else(|| {
             let text = "its key is too long, or has a segment '.' or '..', which no URL can carry";
             Problem::new(Reason::Malformed, text)
         })?;
+        let (url, headers) = self.authorized(&ask.method, url, &region).await?;
+        let request = self.client.request(ask.method.clone(), url.clone());
+        let mut answer = self.dispatch(&url, request.headers(headers)).await?;
+        match answer.response.status().is_success() {
+            true => Ok(answer),
+            false => Err(self.refused(&mut answer).await),
+        }
+    }
+
+    /// The URL and the headers that carry the credentials.
+    async fn authorized(
+        &self,
+        method: &Method,
+        mut url: Url,
+        region: &str,
+    ) -> Result<(Url, HeaderMap), Refused> {
+        let now = Timestamp::now();
+        let unusable = |what: &str| Problem::new(Reason::Authentication, what.to_owned());
+        // an endpoint of Azure names its scheme; a signature or a token must not be read on the way
+        if url.scheme() != "https" && !self.access.insecure {
+            return Err(unusable("the endpoint is not https, and spec.insecure is not set").into());
+        }
+        let headers = match &self.access.api {
+            Api::S3(None) => HeaderMap::new(),
+            Api::S3(Some(keys)) => {
+                let signed = sign::headers(keys, region, method.as_str(), &url, now);
+                signed.ok_or_else(|| unusable("accesskey is no text of a header"))?
+            }
+            Api::Google(_) => HeaderMap::from_iter([(AUTHORIZATION, self.token().await?)]),
+            Api::Azure(AzureCredentials::AccountKey(key)) => {
+                let signed = azure::headers(Some(key), method.as_str(), &url, now);
+                signed.ok_or_else(|| {
+                    unusable("accountKey is not in base64, or the endpoint does not begin with an account")
+                })?
+            }
+            Api::Azure(AzureCredentials::Sas(sas)) => {
+                azure::with_sas(&mut url, sas);
+                azure::headers(None, method.as_str(), &url, now).unwrap_or_default()
+            }
+            Api::Azure(AzureCredentials::Principal(_)) => {
+                let token = self.token().await?;
+                let mut headers = azure::headers(None, method.as_str(), &url, now).unwrap_or_default();
+                headers.insert(AUTHORIZATION, token);
+                headers
+            }
+        };
+        Ok((url, headers))
+    }
+
+    /// The hash of credentials that a token service exchanges.
+    fn token_key(&self) -> Option<[u8; 32]> {
+        match &self.access.api {
+            Api::Google(account) => Some(*account.hash()),
+            Api::Azure(AzureCredentials::Principal(principal)) => Some(principal.hash()),
+            Api::S3(_) | Api::Azure(AzureCredentials::AccountKey(_) | AzureCredentials::Sas(_)) => None,
+        }
+    }
+
+    /// A token of the token service; the last one while it is valid.
+    async fn token(&self) -> Result<HeaderValue, Refused> {
         let inner = &self.stores.0;
-        let checked = inner.egress.check(&url);
+        let unusable = |what: &str| Problem::new(Reason::Authentication, what.to_owned());
+        let key = self.token_key().unwrap_or_default();
+        if let Some(token) = inner.tokens.get(&key) {
+            return Ok(token);
+        }
+        let (url, form) = match &self.access.api {
+            Api::Google(account) => {
+                let form = account.form(Timestamp::now());
+                let form = form.ok_or_else(|| unusable("private_key of serviceaccount cannot sign"))?;
+                (account.token_url().clone(), form)
+            }
+            Api::Azure(AzureCredentials::Principal(principal)) => {
+                let url = principal.token_url();
+                let url = url.ok_or_else(|| unusable("tenantId or authorityHost is no part of a URL"))?;
+                (url, principal.form())
+            }
+            Api::S3(_) | Api::Azure(_) => return Err(unusable("no token service is known").into()),
+        };
+        if url.scheme() != "https" && !self.access.insecure {
+            return Err(unusable("the URL of the token service is not https").into());
+        }
+        let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let request = self.client.post(url.clone());
+        let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let mut answer = self.dispatch(&url, request.body(encoded(&form))).await?;
+        let status = answer.response.status();
+        let body = self
+            .body(&mut answer, ANSWER_BYTES_MAX, "token")
+            .await
+            .or_else(|problem| {
+                if status.is_success() {
+                    Err(problem)
+                } else {
+                    Ok(Vec::new())
+                }
+            })?;
+        if !status.is_success() {
+            return Err(Refused {
+                problem: tokens::refusal(status.as_u16(), &body),
+                region: None,
+                may_pass: may_pass(status.as_u16()),
+            });
+        }
+        let token = tokens::token(&body)?;
+        let header = token.header.clone();
+        inner.tokens.insert(key, token);
+        Ok(header)
+    }
+
+    /// Sends a request within the namespace's share of the host, and reads the head of the answer.
+    async fn dispatch(&self, url: &Url, request: reqwest::RequestBuilder) -> Result<Answer, Refused> {
+        let inner = &self.stores.0;
+        let checked = inner.egress.check(url);
         checked
             .map_err(|error| Problem::new(Reason::Refused, "the host may not be dialled").because(error))?;
         let waits = Instant::now();
-        let admission = inner.egress.enter(&self.access.namespace, &authority(&url)).await;
+        let admission = inner.egress.enter(&self.access.namespace, &authority(url)).await;
         *lock(&self.deadline) += waits.elapsed();
         let mut admission = admission.map_err(|refusal| Problem::new(Reason::Closed, refusal.to_string()))?;
-        let mut request = self.client.request(ask.method.clone(), url.clone());
-        if let Some(credentials) = &self.access.credentials {
-            let signed = sign::headers(credentials, &region, ask.method.as_str(), &url, Timestamp::now());
-            let unusable = || Problem::new(Reason::Authentication, "accesskey is no text of a header");
-            request = request.headers(signed.ok_or_else(unusable)?);
-        }
         let response = match timeout_at(self.deadline(), request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
@@ -425,11 +603,7 @@ impl Bucket {
             Err(_) => return Err(self.late().into()),
         };
         admission.report(Outcome::Answered);
-        let mut answer = Answer { response, admission };
-        match answer.response.status().is_success() {
-            true => Ok(answer),
-            false => Err(self.refused(&mut answer).await),
-        }
+        Ok(Answer { response, admission })
     }
 
     async fn refused(&self, answer: &mut Answer) -> Refused {
@@ -437,17 +611,28 @@ impl Bucket {
         let named = answer.response.headers().get("x-amz-bucket-region");
         let named = named.and_then(|region| region.to_str().ok()).map(str::to_owned);
         // the status decides, whatever its body
-        let xml = self
+        let body = self
             .body(answer, ERROR_BYTES_MAX, "error")
             .await
             .unwrap_or_default();
-        let (problem, region) = refusal(status.as_u16(), &xml, self.access.credentials.is_some());
+        let (told, region) = match self.kind() {
+            Kind::S3 | Kind::Azure => answer::told(&body),
+            Kind::Google => (google::told(&body), None),
+        };
+        if let (401, Some(key)) = (status.as_u16(), self.token_key()) {
+            self.stores.0.tokens.remove(&key);
+        }
         Refused {
-            problem,
+            problem: refusal(status.as_u16(), &told, self.access.api.has_credentials()),
             region: named.or(region),
-            may_pass: matches!(status.as_u16(), 429 | 500 | 502..=504),
+            may_pass: may_pass(status.as_u16()),
         }
     }
+}
+
+/// Whether the same request may succeed later.
+fn may_pass(status: u16) -> bool {
+    matches!(status, 429 | 500 | 502..=504)
 }
 
 /// A request without success.

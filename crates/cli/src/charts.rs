@@ -4,23 +4,33 @@
 //! files of a chart may be. No helm program runs, no cluster is read, and `lookup` finds nothing. Controllers
 //! do not use this: Flux renders no `helmCharts`.
 //!
-//! Refuses charts that would have to be fetched, and everything that Helm refuses, with Helm's text.
+//! Charts that are not in the tree come from directories of this machine (`--instead-of`). Refuses charts that
+//! would have to be fetched from a host, and everything that Helm refuses, with Helm's text.
 
 use crate::template::{self, NAME_DEFAULT, TemplateError, world::SystemWorld};
 use bytes::Bytes;
+use equate_controllers::chart_fetch::{ChartRepository, fetch_from_registry, registries};
+use equate_egress::Egress;
 use equate_helm::cache::Cache;
 use equate_helm::capabilities::{Capabilities, KubeVersion};
 use equate_helm::engine::{Bounds, Release};
 use equate_helm::listing::{self, Choices};
+use equate_helm::package::Package;
 use equate_helm::render::{self, Request};
 use equate_helm::values::UserValues;
 use equate_helm::{File, Limits, Values, dependencies, release};
 use equate_kustomize::{Chart, ChartError, Charts};
+use equate_registry::{Access, Repository};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// The time to read a chart of a directory.
+const READ_MAX: Duration = Duration::from_secs(120);
 
 /// Renders the charts of a build. The fields are defaults for charts that do not set them.
 #[derive(Debug, Default)]
@@ -34,6 +44,45 @@ pub(crate) struct Renderer {
     pub(crate) cache: Cache,
     /// Stops every render when set.
     pub(crate) stop: Option<Arc<AtomicBool>>,
+    /// Directories that stand for places of charts.
+    pub(crate) directories: Option<Directories>,
+}
+
+/// Directories of this machine that stand for repositories and registries of charts (`--instead-of`).
+#[derive(Debug)]
+pub(crate) struct Directories {
+    pub(crate) egress: Egress,
+    pub(crate) runtime: Handle,
+}
+
+/// The archive of a chart of a repository or registry, from the directory that stands for its URL, as a cluster
+/// of `equate up` reads it. `None` if there is no such directory.
+pub(crate) async fn stand_in(
+    egress: &Egress,
+    repo: &str,
+    name: &str,
+    version: &str,
+) -> Result<Option<Vec<u8>>, TemplateError> {
+    let Some(registry) = repo.strip_prefix("oci://") else {
+        if egress.substitutes().find(repo).is_none() {
+            return Ok(None);
+        }
+        let repository = ChartRepository::new(repo).with_egress(egress.clone());
+        return Ok(Some(repository.fetch(name, version).await?));
+    };
+    let reference = format!("{}/{name}", registry.trim_end_matches('/'));
+    let repository = Repository::parse(&reference);
+    let repository = repository.map_err(|error| TemplateError::Reference(reference, error))?;
+    let registries = registries(egress.clone());
+    if registries.substitute(&repository).is_none() {
+        return Ok(None);
+    }
+    let opened = registries.open(repository, Access::new("", READ_MAX));
+    let remote = opened.map_err(|error| TemplateError::RegistryChart(Box::new(error.into())))?;
+    let fetched = fetch_from_registry(&remote, None, version).await;
+    Ok(Some(
+        fetched.map_err(|error| TemplateError::RegistryChart(error.into()))?,
+    ))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +122,16 @@ impl ChartNotLocal {
 
 impl Charts for Renderer {
     fn fetch(&self, chart: &Chart) -> Result<BTreeMap<String, Bytes>, ChartError> {
+        if let Some(Directories { egress, runtime }) = &self.directories {
+            let found = runtime.block_on(stand_in(egress, &chart.repo, &chart.name, &chart.version))?;
+            if let Some(archive) = found {
+                let package = Package::from_archive(&archive, &Limits::default())?;
+                let files = package.files().iter();
+                return Ok(files
+                    .map(|file| (file.name.to_string(), Bytes::copy_from_slice(&file.data)))
+                    .collect());
+            }
+        }
         Err(Box::new(ChartNotLocal {
             name: chart.name.clone(),
             version: chart.version.clone(),

@@ -1,17 +1,19 @@
 //! Fetches one chart of a chart repository or a registry, for a program of one user: as
 //! `helm template CHART --repo URL` and `helm template oci://...`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use equate_egress::Egress;
 use equate_helm::repository::index::{Index, IndexError, resolve_url};
-use equate_registry::{Remote, Version};
+use equate_registry::{ReadImages, Registries, Remote, Version};
 use zeroize::Zeroizing;
 
 use crate::kit::time_limit::TimeLimit;
 use crate::sources::chart_tags;
 use crate::sources::charts::{HelmSettings, index_url, normalized};
 use crate::sources::http::{Access, Answer, Certificates, Get, Http, HttpError, Login, address};
+use crate::sources::local;
 
 /// The time of one request. Helm's own is 2 minutes.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -23,6 +25,7 @@ pub struct ChartRepository {
     login: Option<Login>,
     passes_login: bool,
     certificates: Certificates,
+    egress: Egress,
 }
 
 /// Why a chart could not be fetched; in Helm's words.
@@ -57,6 +60,14 @@ pub enum RegistryChartError {
     /// The manifest has no chart.
     #[error("could not fetch {0}: {1}")]
     Chart(String, String),
+}
+
+/// The registries behind this way out. A directory that stands for a place of one is read as in a cluster.
+#[must_use]
+pub fn registries(egress: Egress) -> Registries {
+    let settings = HelmSettings::default();
+    let images: ReadImages = Arc::new(move |place| Ok(local::images(place, &settings)?));
+    Registries::reading(egress, equate_registry::Limits::default(), images)
 }
 
 /// Fetches the archive of a chart of an open repository: the exact version, else the newest in the range.
@@ -112,13 +123,20 @@ impl ChartRepository {
         self
     }
 
+    /// Uses this way out. A directory that stands for the repository is read as in a cluster.
+    #[must_use]
+    pub fn with_egress(mut self, egress: Egress) -> Self {
+        self.egress = egress;
+        self
+    }
+
     /// Fetches the archive of a chart: the exact version, else the newest in the range.
     ///
     /// # Errors
     /// The index or the archive cannot be fetched, or has no such chart.
     pub async fn fetch(&self, name: &str, version: &str) -> Result<Vec<u8>, ChartFetchError> {
         let unreachable = |error: HttpError| ChartFetchError::Repository(self.url.clone(), error.into());
-        let (http, settings) = (Http::new(Egress::default()), HelmSettings::default());
+        let (http, settings) = (Http::new(self.egress.clone()), HelmSettings::default());
         let home = address(&normalized(&self.url)).map_err(unreachable)?;
         let index = index_url(&home);
         let access = Access {
@@ -127,7 +145,11 @@ impl ChartRepository {
             passes_login: self.passes_login,
             certificates: self.certificates.clone(),
         };
+        let directory = self.egress.substitutes().find(access.home.as_str());
         let get = async |url: &str, bytes_max: u64| {
+            if let Some(place) = &directory {
+                return local::get(place, &access.home, url, bytes_max, &settings);
+            }
             let get = Get {
                 namespace: "",
                 url,

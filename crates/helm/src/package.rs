@@ -74,6 +74,11 @@ impl Package {
         Some(&file.data)
     }
 
+    /// All files as they were loaded.
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+
     /// Replaces the chart's version.
     pub fn set_version(&mut self, version: &str) {
         let metadata = Arc::make_mut(&mut self.chart.metadata);

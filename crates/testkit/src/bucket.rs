@@ -1,7 +1,14 @@
-//! An S3-compatible store for tests, in memory: one bucket with lists by pages and objects, behind signatures
-//! that it computes itself from the request as it arrived (AWS Signature Version 4), with faults on demand.
+//! A store for tests, in memory: one bucket with lists by pages and objects, behind signatures that it computes
+//! itself from the request as it arrived, with faults on demand. It is S3-compatible (AWS Signature Version 4), or
+//! has the API of Google Cloud Storage or Azure Blob Storage.
 //!
 //! The server runs in its own thread, so blocking and asynchronous tests may use it.
+
+mod azure;
+mod google;
+
+pub use azure::AzureGuard;
+pub use google::SERVICE_ACCOUNT_KEY;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,6 +40,8 @@ pub struct BucketOptions {
     pub page: usize,
     /// TLS with a certificate of its own.
     pub tls: bool,
+    /// The API.
+    pub api: BucketApi,
     /// Answers name keys as they are, without `encoding-type`.
     pub no_encoding: bool,
 }
@@ -45,9 +54,21 @@ impl Default for BucketOptions {
             region: "us-east-1".to_owned(),
             page: 1000,
             tls: false,
+            api: BucketApi::S3,
             no_encoding: false,
         }
     }
+}
+
+/// The API of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BucketApi {
+    /// That of S3.
+    S3,
+    /// That of Google Cloud Storage, for [`BucketServer::service_account`].
+    Google,
+    /// That of Azure Blob Storage.
+    Azure(AzureGuard),
 }
 
 /// A fault. It ends after its number of requests.
@@ -89,11 +110,30 @@ struct Content {
     requests: Vec<String>,
     faults: Vec<(BucketFault, usize)>,
     count: usize,
+    /// The tokens that were made, and whether they are valid.
+    tokens: Vec<bool>,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, Content> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer of a token service.
+    fn new_token(&self) -> serde_json::Value {
+        let tokens = &mut self.state().tokens;
+        tokens.push(true);
+        let token = format!("token-{}", tokens.len());
+        serde_json::json!({ "access_token": token, "expires_in": 3599, "token_type": "Bearer" })
+    }
+
+    fn accepts_token(&self, parts: &Parts) -> bool {
+        let given = parts
+            .headers
+            .get("authorization")
+            .and_then(|value| value.to_str().ok());
+        let number = given.and_then(|given| given.strip_prefix("Bearer token-")?.parse::<usize>().ok());
+        number.is_some_and(|number| self.state().tokens.get(number.wrapping_sub(1)) == Some(&true))
     }
 }
 
@@ -148,6 +188,23 @@ impl BucketServer {
     /// `localhost:port`.
     pub fn endpoint(&self) -> String {
         format!("localhost:{}", self.port)
+    }
+
+    /// The JSON file of the key that Google's API accepts.
+    pub fn service_account(&self) -> String {
+        google::service_account(self.port)
+    }
+
+    /// `http://127.0.0.1:port`, the endpoint of the account `127` with Azure's API.
+    pub fn azure_endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Makes all tokens invalid; returns their number so far.
+    pub fn revoke(&self) -> usize {
+        let tokens = &mut self.shared.state().tokens;
+        tokens.fill(false);
+        tokens.len()
     }
 
     /// The certificate to trust, PEM; TLS only.
@@ -218,20 +275,21 @@ impl Content {
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, 1 << 20).await.unwrap_or_default();
     let path = parts.uri.path_and_query().map(ToString::to_string);
     let silence = shared.state().fault(|fault| *fault == BucketFault::Silence);
     if silence.is_some() {
         std::future::pending::<()>().await;
     }
-    let response = route(&shared, &parts);
+    let response = route(&shared, &parts, &body);
     let status = response.status().as_u16();
     let request = format!("{} {} {status}", parts.method, path.unwrap_or_default());
     shared.state().requests.push(request);
     response
 }
 
-fn route(shared: &Shared, parts: &Parts) -> Response {
+fn route(shared: &Shared, parts: &Parts, body: &Bytes) -> Response {
     let general = |fault: &BucketFault| matches!(fault, BucketFault::Status(_) | BucketFault::Redirect(_));
     match shared.state().fault(general) {
         Some(BucketFault::Status(status)) => {
@@ -246,6 +304,11 @@ fn route(shared: &Shared, parts: &Parts) -> Response {
             return response;
         }
         _ => {}
+    }
+    match &shared.options.api {
+        BucketApi::S3 => {}
+        BucketApi::Google => return google::route(shared, parts, body),
+        BucketApi::Azure(guard) => return azure::route(shared, guard, parts, body),
     }
     if let Some(refused) = refuse(&shared.options, parts) {
         return refused;
@@ -425,6 +488,12 @@ fn refuse(options: &BucketOptions, parts: &Parts) -> Option<Response> {
         true => None,
         false => denied("SignatureDoesNotMatch", "the signature does not match"),
     }
+}
+
+fn query(parts: &Parts) -> BTreeMap<String, String> {
+    let text = parts.uri.query().unwrap_or_default();
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (decode(name), decode(value))).collect()
 }
 
 /// RFC 2104.

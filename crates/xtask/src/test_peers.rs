@@ -10,7 +10,7 @@ use equate_testkit::servers;
 
 use crate::test_programs::Programs;
 
-const ANYWHERE: [&str; 12] = [
+const ANYWHERE: [&str; 13] = [
     "cves::",
     "escapes::",
     "fields::",
@@ -21,6 +21,7 @@ const ANYWHERE: [&str; 12] = [
     "ready_expr::",
     "scenarios::",
     "shards::",
+    "sources_handover::",
     "switch_over::",
     "tenancy::",
 ];

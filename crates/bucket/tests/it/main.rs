@@ -8,19 +8,21 @@
 
 mod real;
 
+mod clouds;
+
 use std::time::Duration;
 
-use equate_bucket::{Access, Bucket, Credentials, Limits, Reason, Stores};
+use equate_bucket::{Access, Api, Bucket, Credentials, Limits, Reason, Stores};
 use equate_egress::{AddressPolicy, Egress};
 use equate_testkit::bucket::{BucketFault, BucketOptions, BucketServer};
 
 fn access() -> Access {
     let mut access = Access::new("apps", Duration::from_secs(30));
     access.insecure = true;
-    access.credentials = Some(Credentials {
+    access.api = Api::S3(Some(Credentials {
         access_key: "access".to_owned(),
         secret_key: "secret/key+1".into(),
-    });
+    }));
     access
 }
 
@@ -110,14 +112,14 @@ async fn refusals_are_told_apart() {
     };
     let mut wrong = access();
     let secret_key = "other".into();
-    wrong.credentials = Some(Credentials {
+    wrong.api = Api::S3(Some(Credentials {
         access_key: "access".to_owned(),
         secret_key,
-    });
+    }));
     let text = "cannot list apps: the store refused the credentials (HTTP 403): SignatureDoesNotMatch";
     check(wrong, Reason::Authentication, text).await;
     let mut anonymous = access();
-    anonymous.credentials = None;
+    anonymous.api = Api::S3(None);
     let text = "the store requires credentials (HTTP 403): AccessDenied: Access Denied.";
     check(anonymous, Reason::Authentication, text).await;
     server.fault(BucketFault::Redirect("http://localhost:1/".to_owned()), 1);

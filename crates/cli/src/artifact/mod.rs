@@ -167,11 +167,20 @@ impl Place {
 }
 
 /// Opens a repository, with the user's own login if the access has none.
-pub(crate) fn open(repository: &Repository, mut access: Access) -> Result<Remote, ArtifactError> {
-    if access.credentials.is_none() {
+fn open(repository: &Repository, access: Access) -> Result<Remote, ArtifactError> {
+    let registries = Registries::new(Egress::default(), Limits::default());
+    open_at(&registries, repository, access)
+}
+
+/// The same at given registries. A directory that stands for the repository needs no login.
+pub(crate) fn open_at(
+    registries: &Registries,
+    repository: &Repository,
+    mut access: Access,
+) -> Result<Remote, ArtifactError> {
+    if access.credentials.is_none() && registries.substitute(repository).is_none() {
         access.credentials = own_credentials(&login_files(|name| std::env::var_os(name)), repository)?;
     }
-    let registries = Registries::new(Egress::default(), Limits::default());
     Ok(registries.open(repository.clone(), access)?)
 }
 

@@ -7,6 +7,7 @@ use super::commit::Commit;
 use crate::up::entry::{self, EntryError};
 use crate::up::remote_url;
 use bytes::Bytes;
+use equate_egress::Egress;
 use equate_git::{Credentials, Kind, Limits, Mirrors, Reference, Remote, ResolveError, Revision};
 use equate_kustomize::{Fetched, FileError, RemoteError, RemoteRepository, Remotes};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ pub(crate) struct FetchOptions {
     /// Refuse remote bases, components and files.
     #[arg(long)]
     pub(crate) no_remote_bases: bool,
-    /// Read the local repository DIR instead of the one at URL, such as `https://example.org/app.git=../app` (can be repeated).
+    /// Read DIR instead of the git repository, or with `equate build --enable-helm` the charts, at URL, such as `https://example.org/app.git=../app` (can be repeated).
     #[arg(long, value_name = "URL=DIR", value_parser = crate::up::substitution)]
     pub(crate) instead_of: Vec<(String, PathBuf)>,
     /// Directory for mirrors of remote repositories (default: `$XDG_CACHE_HOME/equate` or `~/.cache/equate`).
@@ -50,6 +51,11 @@ pub(crate) struct Fetcher {
 }
 
 impl FetchOptions {
+    /// The way out to charts. Only directories stand for places: charts are not fetched from hosts.
+    pub(crate) fn egress(&self) -> Result<Egress, FetchError> {
+        Ok(entry::instead_of(Egress::default(), &self.instead_of)?)
+    }
+
     /// Returns none if remote bases are refused.
     pub(crate) fn fetcher(&self, runtime: &Handle) -> Result<Option<Fetcher>, FetchError> {
         if self.no_remote_bases {

@@ -1,19 +1,23 @@
 //! `equate build helmrelease`: renders the chart of a HelmRelease, with the controller's code.
 //!
-//! The chart is a local one, or is among the files of its source: a directory, or the git repository in this
-//! directory. Charts of other sources are not fetched. Writes nothing but its output, which has values of Secrets in
+//! The chart is a local one, is among the files of its source (a directory, or the git repository in this
+//! directory), or is in a directory that stands for its repository or registry. No chart is fetched from a host. Writes nothing but its output, which has values of Secrets in
 //! clear text.
 
 use super::RenderError;
 use super::output;
+use crate::charts;
 use crate::connection::{self, ConnectError};
 use crate::failure::chain;
+use crate::template::TemplateError;
+use crate::up::entry::{self, EntryError};
 use crate::up::{Repository, RepositoryError};
 use equate_api::helm::HelmRelease;
-use equate_api::source::{ChartSourceKind, GitRepository};
+use equate_api::source::{ChartSourceKind, GitRepository, HelmChartSpec, HelmRepository};
 use equate_controllers::helm_chart::local;
 use equate_controllers::helm_release::offline::{ClusterSeen, Objects, Offline, chart_of};
 use equate_controllers::helm_release::values::{self, Holders, ValuesError};
+use equate_egress::Egress;
 use equate_git::{LocalRepository, Mirrors, OpenError};
 use equate_helm::capabilities::{Capabilities, KubeVersion, KubeVersionError};
 use equate_helm::{Chart, Limits};
@@ -28,6 +32,7 @@ use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 
 const GROUP: &str = "helm.toolkit.fluxcd.io/";
+const SOURCES: &str = "source.toolkit.fluxcd.io/";
 /// Stands for standard input.
 const STDIN: &str = "-";
 
@@ -56,6 +61,9 @@ pub(crate) struct BuildArgs {
     /// Local directory of the chart's source, such as `GitRepository/flux-system/fleet=.`.
     #[arg(long, value_name = "SOURCE=DIR,...", value_delimiter = ',', value_parser = super::kustomization::local_source)]
     local_sources: Vec<(String, PathBuf)>,
+    /// Read charts from the directory DIR instead of the chart repository or registry at URL, such as `https://charts.example.org=../charts` (can be repeated).
+    #[arg(long, value_name = "URL=DIR", value_parser = crate::up::substitution)]
+    instead_of: Vec<(String, PathBuf)>,
     /// Use no cluster: `lookup` finds nothing, and other ConfigMaps and Secrets of `spec.valuesFrom` are left out; requires --helmrelease-file.
     #[arg(long, requires = "helmrelease_file")]
     dry_run: bool,
@@ -90,6 +98,12 @@ pub(crate) enum HelmReleaseError {
         #[source]
         source: serde_json::Error,
     },
+    #[error("{place}: could not decode the HelmRepository")]
+    DecodeSource {
+        place: String,
+        #[source]
+        source: serde_json::Error,
+    },
     #[error("{} has no HelmRelease {name} in namespace {namespace}", path.display())]
     NotInFile {
         name: String,
@@ -107,7 +121,7 @@ pub(crate) enum HelmReleaseError {
     Absent { name: String, namespace: String },
     #[error(
         "HelmRelease {release}: the chart of {source_name} is not in reach: {why}; name a local copy with --path, or \
-         the directory of the source with --local-sources"
+         the directory of the source with --local-sources or --instead-of"
     )]
     OutOfReach {
         release: String,
@@ -123,6 +137,15 @@ pub(crate) enum HelmReleaseError {
     },
     #[error("HelmRelease {release}: {why}")]
     Chart { release: String, why: String },
+    #[error("HelmRelease {release}: could not read the chart of {source_name}")]
+    StandIn {
+        release: String,
+        source_name: String,
+        #[source]
+        source: Box<TemplateError>,
+    },
+    #[error(transparent)]
+    InsteadOf(#[from] EntryError),
     #[error("could not compose the values of HelmRelease {release}")]
     Values {
         release: String,
@@ -167,7 +190,7 @@ async fn render(args: &BuildArgs, client: Option<&Client>) -> Result<Objects, He
         None => Vec::new(),
     };
     let release = args.release(&given, client).await?;
-    let chart = args.chart(&release, client).await?;
+    let chart = args.chart(&release, &given, client).await?;
     let values = args.values(&release, &given, client).await?;
     let assumed;
     let cluster = match client {
@@ -240,7 +263,12 @@ impl BuildArgs {
         Ok(release)
     }
 
-    async fn chart(&self, release: &HelmRelease, client: Option<&Client>) -> Result<Chart, HelmReleaseError> {
+    async fn chart(
+        &self,
+        release: &HelmRelease,
+        given: &[(String, Object)],
+        client: Option<&Client>,
+    ) -> Result<Chart, HelmReleaseError> {
         let template = chart_of(release);
         let failed = |why| HelmReleaseError::Chart {
             release: self.called(),
@@ -278,12 +306,65 @@ impl BuildArgs {
             (None, ChartSourceKind::GitRepository) => {
                 self.working_tree(client, namespace, &source.name, &key).await?
             }
+            (None, ChartSourceKind::HelmRepository) => {
+                let named = (namespace, &*source.name);
+                let bytes = self.stand_in(&template.spec, named, given, client).await?;
+                return local::of_archive(&template, &bytes).map_err(failed);
+            }
             (None, kind) => {
                 let why = format!("charts of a {kind} are not fetched here");
                 return Err(self.out_of_reach(key, why));
             }
         };
         local::of_source(&template, &tree).map_err(failed)
+    }
+
+    /// The archive of a chart of a HelmRepository, from the directory that stands for its URL.
+    async fn stand_in(
+        &self,
+        chart: &HelmChartSpec,
+        (namespace, name): (&str, &str),
+        given: &[(String, Object)],
+        client: Option<&Client>,
+    ) -> Result<Vec<u8>, HelmReleaseError> {
+        let key = format!("HelmRepository/{namespace}/{name}");
+        let out_of_reach = |why: String| self.out_of_reach(key.clone(), why);
+        if self.instead_of.is_empty() {
+            let why = "charts of a HelmRepository are not fetched here, and no --instead-of is given";
+            return Err(out_of_reach(why.to_owned()));
+        }
+        let egress = entry::instead_of(Egress::default(), &self.instead_of)?;
+        let is = |object: &Object| {
+            object.api_version().starts_with(SOURCES)
+                && object.kind() == "HelmRepository"
+                && object.name() == name
+                && ["", namespace].contains(&object.namespace())
+        };
+        let repository: HelmRepository = match (given.iter().find(|(_, object)| is(object)), client) {
+            (Some((place, object)), _) => {
+                let decoded = serde_json::from_value(Value::Object(object.0.clone()));
+                decoded.map_err(|source| HelmReleaseError::DecodeSource {
+                    place: place.clone(),
+                    source,
+                })?
+            }
+            (None, Some(client)) => {
+                let found = Api::namespaced(client.clone(), namespace).get(name).await;
+                found.map_err(|error| out_of_reach(format!("cannot read it: {}", chain(&error))))?
+            }
+            (None, None) => {
+                let why = "its URL is not known without a cluster, and the file does not have it";
+                return Err(out_of_reach(why.to_owned()));
+            }
+        };
+        let (url, version) = (&repository.spec.url, chart.version.as_deref().unwrap_or_default());
+        let found = charts::stand_in(&egress, url, &chart.chart, version).await;
+        let found = found.map_err(|source| HelmReleaseError::StandIn {
+            release: self.called(),
+            source_name: key.clone(),
+            source: source.into(),
+        })?;
+        found.ok_or_else(|| out_of_reach(format!("its URL is {url}, and no --instead-of stands for it")))
     }
 
     fn directory(&self, path: &Path) -> Result<Tree, HelmReleaseError> {

@@ -12,7 +12,7 @@ mod mask;
 pub(crate) mod output;
 mod target;
 
-use crate::charts::Renderer;
+use crate::charts::{Directories, Renderer};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::template;
 use commit::Commit;
@@ -106,7 +106,7 @@ struct ChartArgs {
 }
 
 impl ChartArgs {
-    fn renderer(&self) -> Option<Renderer> {
+    fn renderer(&self, directories: Directories) -> Option<Renderer> {
         if self.helm_command.is_some() {
             eprintln!("warning: --helm-command has no effect: charts are rendered without helm");
         }
@@ -115,6 +115,7 @@ impl ChartArgs {
             api_versions: self.helm_api_versions.clone(),
             debug: self.helm_debug,
             stop: template::stop_after(self.helm_timeout),
+            directories: Some(directories),
             ..Renderer::default()
         })
     }
@@ -201,7 +202,11 @@ impl Directory {
         };
         let target = Target::choose(&self.target, has)?;
         let fetcher = self.fetch.fetcher(runtime.handle())?;
-        let renderer = self.charts.renderer();
+        let directories = Directories {
+            egress: self.fetch.egress()?,
+            runtime: runtime.handle().clone(),
+        };
+        let renderer = self.charts.renderer(directories);
         let loaders = Loaders {
             remotes: fetcher.as_ref().map(|fetcher| fetcher as &dyn Remotes),
             charts: renderer.as_ref().map(|renderer| renderer as &dyn Charts),

@@ -12,9 +12,11 @@ pub(crate) mod world;
 use crate::artifact::{self, ArtifactError};
 use crate::connection::{ConnectError, Options};
 use crate::failure::{Failure, is_broken_pipe};
+use crate::up::entry::{self, EntryError};
 use cluster::Cluster;
 use equate_api::meta::Duration;
-use equate_controllers::chart_fetch::{ChartFetchError, RegistryChartError, fetch_from_registry};
+use equate_controllers::chart_fetch::{ChartFetchError, RegistryChartError, fetch_from_registry, registries};
+use equate_egress::Egress;
 use equate_helm::cache::Cache;
 use equate_helm::capabilities::{Capabilities, KubeVersion, KubeVersionError};
 use equate_helm::dependencies::{self, MissingDependencies, NotInstallable};
@@ -165,6 +167,9 @@ pub(crate) struct Args {
     repo: Option<String>,
     #[command(flatten)]
     repository: RepositoryOptions,
+    /// Read charts from the directory DIR instead of the chart repository or registry at URL, such as `oci://example.org/charts=../charts` (can be repeated).
+    #[arg(long, value_name = "URL=DIR", value_parser = crate::up::substitution)]
+    instead_of: Vec<(String, PathBuf)>,
     /// Maximum time to render, such as `30s`; 0 means no limit.
     #[arg(long, value_name = "DURATION", default_value = "5m0s")]
     timeout: Duration,
@@ -214,6 +219,8 @@ pub(crate) enum TemplateError {
     RegistryChart(Box<RegistryChartError>),
     #[error(transparent)]
     Fetch(#[from] ChartFetchError),
+    #[error(transparent)]
+    InsteadOf(#[from] EntryError),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
@@ -273,7 +280,7 @@ impl Failure for TemplateError {
     }
 
     fn is_helms(&self) -> bool {
-        !matches!(self, Self::Connect(_))
+        !matches!(self, Self::Connect(_) | Self::InsteadOf(_))
     }
 
     fn is_reader_gone(&self) -> bool {
@@ -375,7 +382,8 @@ impl Args {
         if self.verify.is_on() {
             return Err(TemplateError::VerifyFetched);
         }
-        let repository = self.repository.open(repo)?;
+        let egress = entry::instead_of(Egress::default(), &self.instead_of)?;
+        let repository = self.repository.open(repo)?.with_egress(egress);
         let version = options::non_empty(self.version.as_ref()).map_or("", String::as_str);
         let archive = runtime.block_on(repository.fetch(name, version))?;
         checked(Chart::from_archive(&archive, &Limits::default())?)
@@ -391,7 +399,8 @@ impl Args {
             parsed.map_err(|error| TemplateError::Reference(reference.to_owned(), error))?;
         let last = reference.rsplit('/').next().unwrap_or_default();
         let tag = Some(tag).filter(|_| last.contains([':', '@']));
-        let remote = artifact::open(&repository, Access::new("", REGISTRY_TIME));
+        let registries = registries(entry::instead_of(Egress::default(), &self.instead_of)?);
+        let remote = artifact::open_at(&registries, &repository, Access::new("", REGISTRY_TIME));
         let remote = remote.map_err(|error| TemplateError::Registry(reference.to_owned(), error.into()))?;
         let version = options::non_empty(self.version.as_ref()).map_or("", String::as_str);
         let fetched = runtime.block_on(fetch_from_registry(&remote, tag, version));

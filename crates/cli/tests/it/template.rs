@@ -167,3 +167,78 @@ fn a_chart_of_a_registry_is_rendered() {
     );
     check(&["none", "--version", "1.0.0"], false, "not found (HTTP 404)");
 }
+
+/// A directory of charts stands for a repository and for a registry, in every command that renders charts.
+#[test]
+fn a_directory_of_charts_stands_for_a_url() {
+    let place = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = place.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let chart = "apiVersion: v2\nname: web\nversion: 1.0.0\n";
+    write("charts/web/Chart.yaml", chart);
+    write("charts/web/values.yaml", "size: small\n");
+    let template =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: '{{ .Values.size }}'}\n";
+    write("charts/web/templates/a.yaml", template);
+    let check = |line: &str, is_fine: bool, expected: &str| {
+        let line: Vec<&str> = line.split_whitespace().collect();
+        let mut command = equate_in(place.path(), &line);
+        let output = command.env("HOME", place.path()).output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert_eq!(output.status.success(), is_fine, "{line:?}: {printed}");
+        assert!(printed.contains(expected), "{line:?}: {printed}");
+    };
+    let http = "--instead-of https://charts.example.org=charts";
+    let oci = "--instead-of oci://registry.example.org/charts=charts";
+    for size in ["small", "large"] {
+        write("charts/web/values.yaml", &format!("size: {size}\n"));
+        let expected = &format!("size: '{size}'");
+        let repo = format!("template web --repo https://charts.example.org {http}");
+        check(&repo, true, expected);
+        check(&format!("{repo} --version 1.0.0"), true, expected);
+        check(&format!("{repo} --version ^1"), true, expected);
+        let registry = format!("template oci://registry.example.org/charts/web {oci}");
+        check(&registry, true, expected);
+        check(&format!("{registry} --version 1.0.0"), true, expected);
+        for repo in ["https://charts.example.org", "oci://registry.example.org/charts"] {
+            let kustomization = format!("helmCharts:\n- {{name: web, repo: '{repo}', version: 1.0.0}}\n");
+            write("app/kustomization.yaml", &kustomization);
+            let line = format!("build app --enable-helm {http} {oci}");
+            check(&line, true, &format!("size: {size}"));
+        }
+        for (kind, repo) in [
+            ("default", "https://charts.example.org"),
+            ("oci", "oci://registry.example.org/charts"),
+        ] {
+            let objects = format!(
+                "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: web}}\nspec:\n  \
+                 interval: 1m\n  chart: {{spec: {{chart: web, version: 1.x, sourceRef: {{kind: HelmRepository, \
+                 name: charts}}}}}}\n---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\n\
+                 metadata: {{name: charts}}\nspec: {{type: {kind}, interval: 1m, url: '{repo}'}}\n"
+            );
+            write("release.yaml", &objects);
+            let line = "build helmrelease web -n shop --dry-run --helmrelease-file release.yaml";
+            check(&format!("{line} {http} {oci}"), true, &format!("size: {size}"));
+            let other = "--instead-of https://other.example.org=charts";
+            check(
+                &format!("{line} {other}"),
+                false,
+                &format!("its URL is {repo}, and no --instead-of stands for it"),
+            );
+            check(line, false, "and no --instead-of is given");
+        }
+    }
+    let absent = format!("template none --repo https://charts.example.org {http}");
+    check(
+        &absent,
+        false,
+        "chart \"none\" not found in https://charts.example.org repository",
+    );
+    let missing =
+        "template web --repo https://charts.example.org --instead-of https://charts.example.org=chart";
+    check(missing, false, "chart is not a directory or archive");
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use equate_api::meta::LocalReference;
 use equate_api::source::{Bucket, BucketProvider, BucketSpec};
-use equate_bucket::PlaceError as NameError;
+use equate_bucket::{Kind, PlaceError as NameError};
 use equate_source::{Place, PlaceError, Publisher};
 
 use super::ABOUT;
@@ -22,9 +22,10 @@ pub(crate) struct Declared {
     pub(crate) publisher: Publisher,
     pub(crate) generation: i64,
     pub(crate) deleting: bool,
+    pub(crate) provider: BucketProvider,
     /// The name of the bucket.
     pub(crate) bucket: String,
-    /// The host of the store, with a port if it is not the usual one.
+    /// The host of the store, with a port if it is not the usual one; for Azure a URL.
     pub(crate) endpoint: String,
     /// Whether both can be part of a URL.
     pub(crate) names: Result<(), NameError>,
@@ -69,9 +70,10 @@ impl TryFrom<&Bucket> for Declared {
             key,
             generation: meta.generation.unwrap_or_default(),
             deleting: meta.deletion_timestamp.is_some(),
+            provider: spec.provider.unwrap_or_default(),
             bucket: spec.bucket_name.clone(),
             endpoint: spec.endpoint.clone(),
-            names: equate_bucket::Bucket::check(&spec.endpoint, &spec.bucket_name),
+            names: equate_bucket::Bucket::check(kind(spec), &spec.endpoint, &spec.bucket_name),
             prefix: spec.prefix.clone().unwrap_or_default(),
             region: spec.region.clone().filter(|region| !region.is_empty()),
             insecure: spec.insecure,
@@ -83,6 +85,14 @@ impl TryFrom<&Bucket> for Declared {
             proxy: name(&spec.proxy_secret_ref),
             unsupported: unsupported(spec),
         })
+    }
+}
+
+fn kind(spec: &BucketSpec) -> Kind {
+    match spec.provider.unwrap_or_default() {
+        BucketProvider::Generic | BucketProvider::Aws => Kind::S3,
+        BucketProvider::Gcp => Kind::Google,
+        BucketProvider::Azure => Kind::Azure,
     }
 }
 
@@ -105,11 +115,6 @@ fn unsupported(spec: &BucketSpec) -> Option<&'static str> {
         suspend: _,
         timeout: _,
     } = spec;
-    match provider.unwrap_or_default() {
-        BucketProvider::Gcp => return Some("spec.provider gcp"),
-        BucketProvider::Azure => return Some("spec.provider azure"),
-        BucketProvider::Generic | BucketProvider::Aws => {}
-    }
     // as in Flux, a Secret comes first
     if secret_ref.is_some() {
         return None;
@@ -118,6 +123,8 @@ fn unsupported(spec: &BucketSpec) -> Option<&'static str> {
         _ if sts.is_some() => Some("spec.sts"),
         _ if service_account_name.is_some() => Some("spec.serviceAccountName"),
         BucketProvider::Aws => Some("spec.provider aws without secretRef"),
-        _ => None,
+        BucketProvider::Gcp => Some("spec.provider gcp without secretRef"),
+        BucketProvider::Azure => Some("spec.provider azure without secretRef"),
+        BucketProvider::Generic => None,
     }
 }

@@ -86,7 +86,10 @@ async fn in_repository(
     })?;
     let offer = catalog.select(&declared.chart, &declared.version);
     let offer = offer.map_err(|error| Step::Reference.failed(remote(&chain(&error))))?;
-    let metadata = metadata(declared, None);
+    let metadata = match cx.kit.charts.substitute(&home) {
+        Some(_) => marked(&offer.version, metadata(declared, None)),
+        None => metadata(declared, None),
+    };
     let build = Build {
         name: offer.name.to_string(),
         version: with_metadata(&offer.version, metadata.as_deref())?,
@@ -132,7 +135,10 @@ async fn in_registry(
         // what was verified is pulled, whatever becomes of the tag
         tagged.digest = Some(digest);
     }
-    let metadata = metadata(declared, None);
+    let metadata = match chart.substitute(cx) {
+        Some(_) => marked(&tagged.version, metadata(declared, None)),
+        None => metadata(declared, None),
+    };
     let build = Build {
         name: declared.chart.clone(),
         version: with_metadata(&tagged.version, metadata.as_deref())?,
@@ -244,6 +250,16 @@ fn metadata(declared: &Declared, revision: Option<&str>) -> Option<String> {
         (Some(revision), Some(generation)) => Some(format!("{revision}.{generation}")),
         (revision, generation) => revision.or(generation),
     }
+}
+
+/// The build metadata of a chart in a directory of this machine. Its version has the digest of the files, so
+/// that a change of them is a new version: the digest stays.
+fn marked(version: &str, metadata: Option<String>) -> Option<String> {
+    let added = metadata?;
+    Some(match version.split_once('+') {
+        Some((_, digest)) => format!("{digest}.{added}"),
+        None => added,
+    })
 }
 
 fn absent(declared: &Declared) -> Failed {

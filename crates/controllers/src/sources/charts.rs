@@ -19,8 +19,8 @@ use reqwest::Url;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::http::{Access, Answer, Certificates, Get, Http, HttpError, Login, Validators, address, shown};
-use super::local::repository_file;
+use super::http::{Access, Answer, Certificates, Get, Http, HttpError, Login, Validators, address};
+use super::local;
 use super::publisher;
 use super::secrets::{SecretData, SecretReadError, read_secret, value};
 use crate::kit::processors::Processors;
@@ -136,17 +136,11 @@ impl ChartRepositories {
         let Some(place) = self.substitute(home) else {
             return self.http.get(get).await;
         };
-        let (home, url, settings) = (home.clone(), address(get.url)?, self.settings.clone());
-        let (directory, name) = (place.path(), shown(&url));
+        let (home, url, settings) = (home.clone(), get.url.to_owned(), self.settings.clone());
         let reading = self.processors.run(get.namespace, move || {
-            repository_file(&place, &home, &url, get.bytes_max, &settings)
+            local::get(&place, &home, &url, get.bytes_max, &settings)
         });
-        let read = reading.done().await.map_err(|_| HttpError::Aborted)?;
-        let bytes = read.map_err(|source| HttpError::Directory {
-            url: name,
-            directory,
-            source: Box::new(source),
-        })?;
+        let bytes = reading.done().await.map_err(|_| HttpError::Aborted)??;
         Ok(Answer::Body {
             bytes,
             validators: Validators::default(),

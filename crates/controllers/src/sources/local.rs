@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::charts::HelmSettings;
+use super::http::{HttpError, address, shown};
 
 const CHART_YAML: &str = "Chart.yaml";
 const INDEX: &str = "index.yaml";
@@ -198,8 +199,25 @@ fn is_named(directory: &Path, name: Option<&str>, settings: &HelmSettings) -> bo
     metadata.is_ok_and(|metadata| metadata.is_ok_and(|metadata| metadata.name == name))
 }
 
-/// A file of a chart repository: the index, or a chart that it names. Blocks.
-pub(crate) fn repository_file(
+/// A file at a URL of the repository at `home`, from the directory that stands for it. Blocks.
+pub(crate) fn get(
+    place: &Substitute,
+    home: &Url,
+    url: &str,
+    bytes_max: u64,
+    settings: &HelmSettings,
+) -> Result<Vec<u8>, HttpError> {
+    let url = address(url)?;
+    let read = repository_file(place, home, &url, bytes_max, settings);
+    read.map_err(|source| HttpError::Directory {
+        url: shown(&url),
+        directory: place.path(),
+        source: Box::new(source),
+    })
+}
+
+/// A file of a chart repository: the index, or a chart that it names.
+fn repository_file(
     place: &Substitute,
     home: &Url,
     url: &Url,

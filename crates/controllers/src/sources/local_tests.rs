@@ -1,5 +1,6 @@
 //! Files of directories as values, and whole runs of sources that directories stand for.
 
+use std::error::Error as _;
 use std::fs;
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use reqwest::Url;
 use serde_json::json;
 
 use super::charts::HelmSettings;
-use super::local::{images, repository_file};
+use super::local::images;
 use super::testing::{Session, chart, index};
 
 const HOME: &str = "https://charts.example.org/stable/";
@@ -34,10 +35,10 @@ fn place(directory: &Path, below: &str, name: &str) -> Substitute {
 }
 
 fn get(directory: &Path, url: &str) -> Result<Vec<u8>, String> {
-    let (home, url) = (Url::parse(HOME).unwrap(), Url::parse(url).unwrap());
+    let home = Url::parse(HOME).unwrap();
     let place = place(directory, "", "stable");
-    let file = repository_file(&place, &home, &url, 1 << 20, &HelmSettings::default());
-    file.map_err(|error| error.to_string())
+    let file = super::local::get(&place, &home, url, 1 << 20, &HelmSettings::default());
+    file.map_err(|error| error.source().map_or_else(String::new, ToString::to_string))
 }
 
 #[test]
@@ -171,6 +172,8 @@ async fn sources_are_read_from_directories() {
                 "charts/app/Chart.yaml",
                 b"apiVersion: v2\nname: app\nversion: 1.0.0\n",
             ),
+            ("charts/app/values.yaml", b"a: 0\n"),
+            ("charts/app/prod.yaml", b"a: 1\n"),
             ("manifests/a.yaml", b"a: 1\n"),
             ("objects/dev/b.yaml", b"b: 1\n"),
         ],
@@ -215,6 +218,10 @@ async fn sources_are_read_from_directories() {
             "sourceRef": { "kind": "HelmRepository", "name": name },
         });
         session.create("HelmChart", name, json!({ "spec": spec })).await;
+        let mut spec = spec;
+        spec["valuesFiles"] = json!(["prod.yaml"]);
+        let name = format!("{name}-values");
+        session.create("HelmChart", &name, json!({ "spec": spec })).await;
     }
     let manifests = json!({ "url": "oci://registry.example.org/manifests", "ref": { "semver": ">=1.0.0" } });
     session
@@ -238,6 +245,21 @@ async fn sources_are_read_from_directories() {
     session
         .ready("HelmChart", "oci", "ChartPullSucceeded", pulled)
         .await;
+    // the digest of the files stays beside the generation
+    let packaged = "packaged 'app' chart with version '1.0.0+";
+    let mut merged = Vec::new();
+    for name in ["http-values", "oci-values"] {
+        let status = session
+            .ready("HelmChart", name, "ChartPackageSucceeded", packaged)
+            .await;
+        let revision = status["artifact"]["revision"].as_str().unwrap();
+        assert!(
+            revision.len() > "1.0.0+.1".len() && revision.ends_with(".1"),
+            "{revision}"
+        );
+        assert_eq!(values(&session.bytes(&status)), json!({ "a": 1.0 }));
+        merged.push((name, status));
+    }
     let stored = "stored artifact for digest 'latest@sha256:";
     session
         .ready("OCIRepository", "manifests", "Succeeded", stored)
@@ -286,6 +308,23 @@ async fn sources_are_read_from_directories() {
             .await;
     }
 
+    // a changed values file is a new version, too
+    let changed = async |name: &str, before: &serde_json::Value| {
+        let revision = &before["artifact"]["revision"];
+        let is_new = |status: &serde_json::Value| status["artifact"]["revision"] != *revision;
+        let reason = "ChartPackageSucceeded";
+        session.until("HelmChart", name, reason, "", is_new).await
+    };
+    for (name, before) in &mut merged {
+        *before = changed(name, before).await;
+    }
+    write(root, &[("charts/app/prod.yaml", b"a: 3\n")]);
+    for (name, before) in &merged {
+        let status = changed(name, before).await;
+        assert_eq!(values(&session.bytes(&status)), json!({ "a": 3.0 }));
+        assert_eq!(status["observedValuesFiles"], json!(["prod.yaml"]));
+    }
+
     // a directory has no signatures, and nothing pretends that it has
     let key = json!({ "verify": { "provider": "cosign", "secretRef": { "name": "keys" } } });
     session
@@ -299,6 +338,12 @@ async fn sources_are_read_from_directories() {
         .ready("OCIRepository", "app", "VerificationError", why)
         .await;
     session.stop().await;
+}
+
+/// The values of a packed chart.
+fn values(archive: &[u8]) -> serde_json::Value {
+    let chart = equate_helm::Chart::from_archive(archive, &equate_helm::Limits::default());
+    serde_json::Value::Object((*chart.unwrap().values).clone())
 }
 
 const KEY: &str = "-----BEGIN PUBLIC KEY-----

@@ -144,8 +144,7 @@ const CONSUMERS: [(&str, &str); 5] = [
     ("HelmRelease", "packaged"),
 ];
 
-async fn consume(session: &Session, kind: &str, name: &str, source: (&str, &str)) {
-    let (source_kind, source) = source;
+async fn consume(session: &Session, kind: &str, name: &str, (source_kind, source): (&str, &str)) {
     let source = json!({ "kind": source_kind, "name": source });
     let spec = match kind {
         "Kustomization" => json!({ "interval": "1h", "prune": true, "path": "./", "sourceRef": source }),
@@ -153,6 +152,16 @@ async fn consume(session: &Session, kind: &str, name: &str, source: (&str, &str)
     };
     session.declare(kind, name, spec).await;
     ready(session, kind, name).await;
+}
+
+/// One more consumer of the image. Its objects have names of their own: no object is declared twice.
+async fn canary(session: &Session, name: &str) {
+    let source = json!({ "kind": "OCIRepository", "name": "image" });
+    let spec = json!({
+        "interval": "1h", "prune": true, "path": "./", "sourceRef": source, "namePrefix": format!("{name}-"),
+    });
+    session.declare("Kustomization", name, spec).await;
+    ready(session, "Kustomization", name).await;
 }
 
 /// Their runs so far, and the versions of the applied objects.
@@ -190,7 +199,7 @@ async fn takes_over(session: &Session, what: &str, before: &State) {
     let wrong = differs(&before.artifacts, &artifacts(session).await);
     assert!(wrong.is_empty(), "{what}:\n{}", wrong.join("\n"));
     // the one that came last is ready: the others have seen their sources, too
-    consume(session, "Kustomization", what, ("OCIRepository", "image")).await;
+    canary(session, what).await;
     let wrong = differs(&before.consumed, &consumed(session).await);
     assert!(wrong.is_empty(), "{what}:\n{}", wrong.join("\n"));
     session.delete::<Kustomization>("@home", what).await;

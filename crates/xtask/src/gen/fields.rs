@@ -309,8 +309,6 @@ const MISSING: &[(&str, &str, &str)] = &[
     ("OCIRepository", "spec.provider: aws", CLOUD),
     ("OCIRepository", "spec.provider: azure", CLOUD),
     ("OCIRepository", "spec.provider: gcp", CLOUD),
-    ("Bucket", "spec.provider: azure", STORE),
-    ("Bucket", "spec.provider: gcp", STORE),
     ("Bucket", "spec.serviceAccountName", CLOUD),
     ("Bucket", "spec.sts", TOKENS),
     ("HelmRepository", "spec.provider: aws", CLOUD),
@@ -319,7 +317,6 @@ const MISSING: &[(&str, &str, &str)] = &[
     ("HelmChart", "spec.verify.matchOIDCIdentity", PUBLIC_ROOT),
 ];
 const CLOUD: &str = "refused: tokens of cloud identities are not supported yet";
-const STORE: &str = "refused: only S3-compatible stores are supported";
 const TOKENS: &str = "refused: temporary credentials are not supported yet";
 const PUBLIC_ROOT: &str = "refused: Sigstore's public instance is not supported yet";
 

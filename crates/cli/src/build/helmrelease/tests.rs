@@ -147,12 +147,13 @@ async fn charts_that_are_not_in_reach_are_named() {
             format!("error: {expected}\n")
         );
     };
-    let what = "name a local copy with --path, or the directory of the source with --local-sources";
+    let what =
+        "name a local copy with --path, or the directory of the source with --local-sources or --instead-of";
     check(
         "web -n shop --dry-run --helmrelease-file HERE/remote.yaml",
         &format!(
             "HelmRelease shop/web: the chart of HelmRepository/flux-system/fleet is not in reach: charts of a \
-             HelmRepository are not fetched here; {what}"
+             HelmRepository are not fetched here, and no --instead-of is given; {what}"
         ),
     )
     .await;

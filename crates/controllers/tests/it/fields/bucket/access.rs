@@ -1,7 +1,7 @@
 //! The store, credentials, certificates, proxies.
 
 use equate_api::source::Bucket;
-use equate_testkit::bucket::{BucketFault, BucketOptions, BucketServer};
+use equate_testkit::bucket::{AzureGuard, BucketApi, BucketFault, BucketOptions, BucketServer};
 use equate_testkit::git::Proxy;
 use k8s_openapi::api::core::v1::{Event, Secret};
 use kube::api::{Api, ListParams};
@@ -134,29 +134,111 @@ async fn spec_provider_aws() {
     store.session.end().await;
 }
 
+/// With the key of a service account. Other identities are not supported yet.
 #[tokio::test]
-async fn spec_provider_gcp_is_refused() {
-    let store = Store::open().await;
+async fn spec_provider_gcp() {
+    let options = BucketOptions {
+        api: BucketApi::Google,
+        ..BucketOptions::default()
+    };
+    let store = Store::with(options, Options::default()).await;
+    store.server.put("a.yaml", "a: 1\n");
+    let secret = |name: &str| json!({ "provider": "gcp", "secretRef": { "name": name } });
+    store.source("app", secret("keys")).await;
+    let text = "invalid 'keys' secret data: required fields 'serviceaccount'";
+    store.says("app", "AuthenticationFailed", text).await;
     store
-        .refuses(
-            "app",
-            json!({ "provider": "gcp" }),
-            "spec.provider gcp is not supported yet",
+        .secret(
+            "broken",
+            json!({ "serviceaccount": "{\"private_key\":\"h1dden\"}" }),
         )
+        .await;
+    store.change("app", secret("broken")).await;
+    let text = "'serviceaccount' in secret '@home/broken' cannot be used: its type \"\" is not supported";
+    store.says("app", "AuthenticationFailed", text).await;
+    let account = store.server.service_account();
+    store
+        .secret("account", json!({ "serviceaccount": account }))
+        .await;
+    store.change("app", secret("account")).await;
+    store.holds("app", &FILES).await;
+    store.server.put("a.yaml", "a: 2\n");
+    store.ask("app", "changed").await;
+    store.holds("app", &[("a.yaml", "a: 2\n")]).await;
+    store.never_said("app", &["h1dden", "PRIVATE KEY"]).await;
+    let text = "spec.provider gcp without secretRef is not supported yet";
+    store
+        .refuses("identity", json!({ "provider": "gcp", "secretRef": null }), text)
         .await;
     store.session.end().await;
 }
 
+/// With the key of an account, a shared access signature or a service principal. Other identities are not
+/// supported yet.
 #[tokio::test]
-async fn spec_provider_azure_is_refused() {
-    let store = Store::open().await;
+async fn spec_provider_azure() {
+    let key = "dGhlIGtleSBvZiB0aGUgYWNjb3VudA==";
+    let options = BucketOptions {
+        api: BucketApi::Azure(AzureGuard::Key(key.to_owned())),
+        ..BucketOptions::default()
+    };
+    let store = Store::with(options, Options::default()).await;
+    store.server.put("a.yaml", "a: 1\n");
+    let endpoint = store.server.azure_endpoint();
+    let secret = |endpoint: &str, name: &str| json!({ "provider": "azure", "endpoint": endpoint, "secretRef": { "name": name } });
+    store.source("app", secret(&endpoint, "keys")).await;
+    let text = "invalid 'keys' secret data: requires a 'clientId' or 'accountKey' field";
+    store.says("app", "AuthenticationFailed", text).await;
     store
-        .refuses(
-            "app",
-            json!({ "provider": "azure" }),
-            "spec.provider azure is not supported yet",
-        )
+        .secret("wrong", json!({ "accountKey": "d3IwbmcgaDFkZGVu" }))
         .await;
+    store.change("app", secret(&endpoint, "wrong")).await;
+    let text = "the store refused the credentials (HTTP 403): AuthenticationFailed";
+    store.says("app", "BucketOperationFailed", text).await;
+    store.secret("account", json!({ "accountKey": key })).await;
+    store.change("app", secret(&endpoint, "account")).await;
+    store.holds("app", &FILES).await;
+    let certificate = json!({ "tenantId": "t", "clientId": "c", "clientCertificate": "pem" });
+    store.secret("certificate", certificate).await;
+    store
+        .source("certificate", secret(&endpoint, "certificate"))
+        .await;
+    let text = "clientCertificate in secret '@home/certificate' is not supported yet";
+    store.says("certificate", "AuthenticationFailed", text).await;
+
+    let sas = "sv=2022-11-02&sr=c&sp=rl&sig=h1dden%3D";
+    let shared = BucketServer::start(BucketOptions {
+        api: BucketApi::Azure(AzureGuard::Sas(sas.to_owned())),
+        ..BucketOptions::default()
+    });
+    let shared = shared.unwrap();
+    shared.put("b.yaml", "b: 1\n");
+    store.secret("sas", json!({ "sasKey": format!("?{sas}") })).await;
+    store.change("app", secret(&shared.azure_endpoint(), "sas")).await;
+    store.holds("app", &[("b.yaml", "b: 1\n")]).await;
+
+    let fields = ["tenant-1", "client-1", "s3cret"].map(str::to_owned);
+    let [tenant, client, password] = fields;
+    let tokens = BucketServer::start(BucketOptions {
+        api: BucketApi::Azure(AzureGuard::Principal(tenant, client, password)),
+        ..BucketOptions::default()
+    });
+    let tokens = tokens.unwrap();
+    tokens.put("c.yaml", "c: 1\n");
+    let principal = json!({
+        "tenantId": "tenant-1", "clientId": "client-1", "clientSecret": "s3cret",
+        "authorityHost": tokens.azure_endpoint(),
+    });
+    store.secret("principal", principal).await;
+    store
+        .change("app", secret(&tokens.azure_endpoint(), "principal"))
+        .await;
+    store.holds("app", &[("c.yaml", "c: 1\n")]).await;
+    let hidden = [key, "d3IwbmcgaDFkZGVu", "h1dden", "s3cret"];
+    store.never_said("app", &hidden).await;
+    let text = "spec.provider azure without secretRef is not supported yet";
+    let spec = json!({ "provider": "azure", "endpoint": endpoint, "secretRef": null });
+    store.refuses("identity", spec, text).await;
     store.session.end().await;
 }
 
