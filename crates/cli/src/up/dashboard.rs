@@ -84,7 +84,12 @@ fn owners(known: &Known<'_>) -> Owners {
             }
             State::Waiting => {
                 let ready = condition(conditions, ConditionType::Ready);
-                let waits = [Reason::DependencyNotReady, Reason::SourceNotReady];
+                let waits = [
+                    Reason::DependencyNotReady,
+                    Reason::SourceNotReady,
+                    Reason::SourceUnavailable,
+                    Reason::NoSourceArtifact,
+                ];
                 if ready.is_some_and(|ready| waits.iter().any(|reason| ready.reason == reason.as_str())) {
                     owners.dependents.insert(full_name);
                 }
@@ -342,6 +347,8 @@ pub(crate) fn state_and_message(
         let waits = [
             Reason::DependencyNotReady,
             Reason::SourceNotReady,
+            Reason::SourceUnavailable,
+            Reason::NoSourceArtifact,
             Reason::ArtifactFailed,
             Reason::Progressing,
         ]
@@ -533,6 +540,11 @@ mod tests {
         check(
             "DependencyNotReady",
             "Kustomization/b is not ready",
+            State::Waiting,
+        );
+        check(
+            "SourceNotReady",
+            "OCIRepository 'a/b' is not ready: no connection",
             State::Waiting,
         );
         let absent = Failure::PathAbsent("apps".to_owned());

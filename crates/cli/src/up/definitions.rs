@@ -270,7 +270,7 @@ fn wanted(missing: &BTreeMap<ObjectRef, MissingKinds>) -> BTreeMap<GroupKind, Wa
         let wanted = all.entry((gvk.group.clone(), gvk.kind.clone())).or_default();
         wanted.versions.insert(gvk.version.clone());
         let is_known = CLUSTER_SCOPED.contains(&(&*gvk.group, &*gvk.kind));
-        wanted.namespaced |= namespaced && !is_known;
+        wanted.namespaced |= *namespaced && !is_known;
     }
     all
 }

@@ -259,7 +259,8 @@ fn commit(number: usize, files: &[(String, String)]) -> String {
     let message = format!("change {number}\n");
     let who = format!("Mia Holm <mia@example.org> {seconds} +0000");
     let length = message.len();
-    let mut text = format!("commit refs/heads/main\nauthor {who}\ncommitter {who}\ndata {length}\n{message}");
+    let mut text =
+        format!("commit refs/heads/main\nauthor {who}\ncommitter {who}\ndata {length}\n{message}");
     for (path, content) in files {
         let length = content.len();
         text.push_str(&format!("M 100644 inline {path}\ndata {length}\n{content}\n"));
