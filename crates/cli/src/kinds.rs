@@ -12,7 +12,7 @@ use kube::core::gvk::GroupVersionKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) group: &'static str,
-    version: &'static str,
+    pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
     /// The name in URLs, and in output about several objects.
     pub(crate) plural: &'static str,

@@ -425,7 +425,7 @@ impl Call<'_> {
     async fn binding(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply()?;
         let mut cx = self.writer(OptionsKind::Create)?;
-        let (binding, _) = self.body(body).await?.parse()?;
+        let binding = self.body(body).await?.parse()?.value;
         self.api().bind(target, &binding, &mut cx).await?;
         Ok(reply.value(StatusCode::CREATED, &success(None, Some(201))))
     }
@@ -433,7 +433,7 @@ impl Call<'_> {
     async fn eviction(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply()?;
         let cx = self.writer(OptionsKind::Create)?;
-        let (eviction, _) = self.body(body).await?.parse()?;
+        let eviction = self.body(body).await?.parse()?.value;
         let mut eviction = decoded(EVICTION, eviction)?;
         let name = eviction["metadata"]["name"].as_str().unwrap_or_default();
         if !name.is_empty() && name != target.name {
@@ -625,7 +625,7 @@ impl Call<'_> {
             return DeleteOptions::from_query(&self.query);
         }
         let body = Body::new(bytes, content_type(self.headers))?;
-        let (value, _) = body.parse()?;
+        let value = body.parse()?.value;
         if value.is_null() {
             return DeleteOptions::from_query(&self.query);
         }

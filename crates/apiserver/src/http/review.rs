@@ -26,7 +26,7 @@ impl Call<'_> {
 
     async fn answer(&self, resource: &Resource, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply()?;
-        let (review, _) = self.body(body).await?.parse()?;
+        let review = self.body(body).await?.parse()?.value;
         let SchemaSource::Builtin(definition) = &resource.schema else {
             return Err(ApiError::not_supported(&resource.kind));
         };

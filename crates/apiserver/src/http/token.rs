@@ -23,7 +23,7 @@ impl Call<'_> {
     pub(super) async fn token(&self, target: &Target, body: axum::body::Body) -> Result<Response, ApiError> {
         let reply = self.reply()?;
         let cx = self.writer(OptionsKind::Create)?;
-        let (request, _) = self.body(body).await?.parse()?;
+        let request = self.body(body).await?.parse()?.value;
         let mut request = decoded(TOKEN_REQUEST, request)?;
         let account = self.stored(target).await?;
         let spec = &request["spec"];

@@ -49,22 +49,41 @@ impl Body {
         Ok(Self { bytes, kind })
     }
 
-    pub(crate) fn parse(&self) -> Result<(Value, Vec<String>), BodyError> {
+    pub(crate) fn parse(&self) -> Result<Parsed, BodyError> {
         match self.kind {
             BodyKind::Json => {
                 let decoded = json::decode(&self.bytes)?;
-                Ok((decoded.value, decoded.duplicates))
+                Ok(Parsed {
+                    value: decoded.value,
+                    fields: decoded.duplicates,
+                    keys: None,
+                })
             }
             BodyKind::Yaml => {
-                let text = std::str::from_utf8(&self.bytes)?;
-                yaml_value(text).map(|value| (value, Vec::new()))
+                let (value, keys) = yaml_value(std::str::from_utf8(&self.bytes)?)?;
+                Ok(Parsed {
+                    value,
+                    fields: Vec::new(),
+                    keys,
+                })
             }
-            BodyKind::Protobuf => {
-                let value = protobuf::decode_object(schema::kubernetes(), &self.bytes)?;
-                Ok((value, Vec::new()))
-            }
+            BodyKind::Protobuf => Ok(Parsed {
+                value: protobuf::decode_object(schema::kubernetes(), &self.bytes)?,
+                fields: Vec::new(),
+                keys: None,
+            }),
         }
     }
+}
+
+/// A body's value, in which the last of repeated keys counts.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub value: Value,
+    /// The paths of fields that JSON repeats.
+    fields: Vec<String>,
+    /// go-yaml's words about keys that YAML repeats.
+    keys: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -92,9 +111,23 @@ impl From<BodyError> for ApiError {
     }
 }
 
-fn yaml_value(text: &str) -> Result<Value, BodyError> {
-    let documents = yaml::load(text, &yaml::Options::default())?;
-    Ok(documents.into_iter().next().map_or(Value::Null, |d| d.value))
+/// The first document, and go-yaml's words about its repeated keys.
+fn yaml_value(text: &str) -> Result<(Value, Option<String>), BodyError> {
+    let options = yaml::Options {
+        duplicates: yaml::Duplicates::Collect,
+        ..yaml::Options::default()
+    };
+    let documents = yaml::load(text, &options)?;
+    let Some(document) = documents.into_iter().next() else {
+        return Ok((Value::Null, None));
+    };
+    let repeated = document.duplicates.iter().map(|duplicate| {
+        let (line, key) = (duplicate.place.line, go_quote(&duplicate.key));
+        format!("\n  line {line}: key {key} already set in map")
+    });
+    let repeated: String = repeated.collect();
+    let problem = (!repeated.is_empty()).then(|| format!("yaml: unmarshal errors:{repeated}"));
+    Ok((document.value, problem))
 }
 
 /// An object in normal form, with the messages of Go's strict decoder.
@@ -113,15 +146,20 @@ pub(crate) fn read_object(target: &Target, body: &Body, cx: &mut Cx<'_>) -> Resu
             excerpt(&body.bytes)
         ))
     };
-    let (mut value, duplicates) = body.parse().map_err(|e| match body.kind {
+    let Parsed {
+        mut value,
+        fields,
+        keys,
+    } = body.parse().map_err(|e| match body.kind {
         BodyKind::Json => unrecognized(format!("couldn't get version/kind; json parse error: {e}")),
         BodyKind::Yaml | BodyKind::Protobuf => e.into(),
     })?;
     check_kind(resource, &mut value, body, unrecognized)?;
     let decoded =
-        decode(resource, value, &duplicates).map_err(|why| cannot_handle(resource, &why.to_string()))?;
+        decode(resource, value, &fields).map_err(|why| cannot_handle(resource, &why.to_string()))?;
     let value = decoded.value;
-    cx.strict(decoded.problems).map_err(|problems| {
+    let problems = keys.into_iter().chain(decoded.problems).collect();
+    cx.strict(problems).map_err(|problems| {
         cannot_handle(
             resource,
             &format!("strict decoding error: {}", problems.join(", ")),
@@ -315,10 +353,10 @@ fn decode_custom_metadata(mut value: Value) -> Result<(Value, Vec<String>), Deco
     Ok((value, decoded.unknown))
 }
 
-/// An apply's configuration: JSON, else YAML 1.1, with the paths of duplicate keys.
-pub(crate) fn apply_value(text: &str) -> Result<(Value, Vec<String>), BodyError> {
-    if let Ok(decoded) = json::decode(text.as_bytes()) {
-        return Ok((decoded.value, decoded.duplicates));
+/// An apply's configuration: JSON, else YAML 1.1, with go-yaml's words about repeated keys.
+pub(crate) fn apply_value(text: &str) -> Result<(Value, Option<String>), BodyError> {
+    match json::decode(text.as_bytes()) {
+        Ok(decoded) if decoded.duplicates.is_empty() => Ok((decoded.value, None)),
+        _ => yaml_value(text),
     }
-    yaml_value(text).map(|value| (value, Vec::new()))
 }

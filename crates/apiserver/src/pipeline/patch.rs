@@ -202,13 +202,10 @@ fn json_patch_error(error: &patch::json::PatchError) -> ApiError {
 
 fn read_apply(target: &Target, body: &Body, force: bool, cx: &mut Cx<'_>) -> Result<Change, ApiError> {
     let text = std::str::from_utf8(&body.bytes).map_err(|e| ApiError::bad_request(e.to_string()))?;
-    let (config, duplicates) =
+    let (config, repeated) =
         body::apply_value(text).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
-    let problems: Vec<String> = duplicates
-        .iter()
-        .map(|p| format!("duplicate field {}", go_quote(p)))
-        .collect();
-    cx.strict(problems).map_err(|problems| {
+    let repeated = repeated.map(|problem| format!("error converting YAML to JSON: {problem}"));
+    cx.strict(repeated.into_iter().collect()).map_err(|problems| {
         ApiError::bad_request(format!("error strict decoding YAML: {}", problems.join(", ")))
     })?;
     let Some(config) = Manifest::from_value(config) else {

@@ -15,6 +15,7 @@ mod journal;
 mod lifecycle;
 mod limits;
 mod protobuf;
+mod repeated_keys;
 mod serving;
 mod tokens;
 mod versions;

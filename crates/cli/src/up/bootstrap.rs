@@ -18,6 +18,8 @@ use std::time::Duration;
 pub(crate) const NAME: &str = "flux-system";
 pub(crate) const OWN_KINDS: [&str; 2] = ["GitRepository", "Kustomization"];
 const MANAGER: &str = "equate";
+/// The accounts that a bootstrapped cluster gives all rights.
+const ACCOUNTS: [&str; 2] = ["kustomize-controller", "helm-controller"];
 /// Maximum number of concurrent writes of CRDs.
 const CONCURRENCY: usize = 8;
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(10);
@@ -128,6 +130,7 @@ pub(crate) async fn given(client: &Client, given: &Given) -> Result<(), Bootstra
 pub(crate) async fn root(client: &Client, root: &Root) -> Result<(), BootstrapError> {
     let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Namespace"));
     apply(&namespaces, &namespace()).await?;
+    accounts(client).await?;
     let sources = resource("source.toolkit.fluxcd.io", "v1", "GitRepository");
     apply(
         &Api::namespaced_with(client.clone(), NAME, &sources),
@@ -142,12 +145,31 @@ pub(crate) async fn root(client: &Client, root: &Root) -> Result<(), BootstrapEr
     .await
 }
 
+/// The service accounts of Flux's controllers, with the rights that a bootstrapped cluster gives them: a fleet
+/// may name them in `spec.serviceAccountName`.
+async fn accounts(client: &Client) -> Result<(), BootstrapError> {
+    let accounts = resource("", "v1", "ServiceAccount");
+    let accounts: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAME, &accounts);
+    for name in ACCOUNTS {
+        let account = json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": { "name": name, "namespace": NAME },
+        });
+        apply(&accounts, &account).await?;
+    }
+    let bindings = resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding");
+    apply(&Api::all_with(client.clone(), &bindings), &binding()).await
+}
+
 async fn apply(api: &Api<DynamicObject>, object: &Value) -> Result<(), BootstrapError> {
-    api.patch(NAME, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object))
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let name = text(&object["metadata"]["name"]);
+    api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object))
         .await
         .map(drop)
         .map_err(|source| BootstrapError::Apply {
-            what: format!("{}/{NAME}", object["kind"].as_str().unwrap_or_default()),
+            what: format!("{}/{name}", text(&object["kind"])),
             source,
         })
 }
@@ -158,6 +180,22 @@ fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
 
 fn namespace() -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAME } })
+}
+
+/// As in Flux's `gotk-components.yaml`.
+fn binding() -> Value {
+    let subject = |name| json!({ "kind": "ServiceAccount", "name": name, "namespace": NAME });
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": { "name": "cluster-reconciler-flux-system" },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "cluster-admin",
+        },
+        "subjects": ACCOUNTS.map(subject),
+    })
 }
 
 fn git_repository(root: &Root) -> Value {

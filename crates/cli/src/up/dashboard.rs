@@ -2,7 +2,7 @@
 
 use super::bootstrap::OWN_KINDS;
 use super::summary::{self, Facts};
-use super::view::{Dashboard, Group, Row, State};
+use super::view::{APPLIED, Dashboard, Group, NOT_FOUND, Row, State};
 use crate::kinds::{Kind, Kinds};
 use crate::status;
 use equate_api::kustomize::InventoryEntry;
@@ -74,19 +74,23 @@ fn owners(known: &Known<'_>) -> Owners {
         match state_and_message(meta, object.is_suspended(), conditions, generation).0 {
             State::Failed => {
                 let owner = owner(about, meta);
-                if known
-                    .facts
-                    .missing
-                    .get(&owner)
-                    .is_some_and(|missing| missing.only)
-                {
+                let missing = known.facts.missing.get(&owner);
+                let is_cause = missing.is_some_and(|missing| missing.only)
+                    || known.facts.unreachable.contains_key(&owner);
+                if is_cause {
                     owners.grouped.insert(full_name);
                 }
                 owners.failing.insert(owner);
             }
             State::Waiting => {
                 let ready = condition(conditions, ConditionType::Ready);
-                if ready.is_some_and(|ready| ready.reason == Reason::DependencyNotReady.as_str()) {
+                let waits = [
+                    Reason::DependencyNotReady,
+                    Reason::SourceNotReady,
+                    Reason::SourceUnavailable,
+                    Reason::NoSourceArtifact,
+                ];
+                if ready.is_some_and(|ready| waits.iter().any(|reason| ready.reason == reason.as_str())) {
                     owners.dependents.insert(full_name);
                 }
             }
@@ -262,7 +266,7 @@ fn released_row(known: &Known<'_>, id: &ObjectId, release: &dyn Listed) -> Row {
             State::Waiting
         },
         name: called(known, id),
-        detail: "applied".into(),
+        detail: APPLIED.into(),
         age: String::new(),
         message: String::new(),
     }
@@ -274,7 +278,7 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
             id: Some(id.clone()),
             state: State::Waiting,
             name: called(known, id),
-            detail: "not found".into(),
+            detail: NOT_FOUND.into(),
             age: String::new(),
             message: String::new(),
         };
@@ -342,6 +346,9 @@ pub(crate) fn state_and_message(
         // that will be retried is still a failure.
         let waits = [
             Reason::DependencyNotReady,
+            Reason::SourceNotReady,
+            Reason::SourceUnavailable,
+            Reason::NoSourceArtifact,
             Reason::ArtifactFailed,
             Reason::Progressing,
         ]
@@ -533,6 +540,11 @@ mod tests {
         check(
             "DependencyNotReady",
             "Kustomization/b is not ready",
+            State::Waiting,
+        );
+        check(
+            "SourceNotReady",
+            "OCIRepository 'a/b' is not ready: no connection",
             State::Waiting,
         );
         let absent = Failure::PathAbsent("apps".to_owned());

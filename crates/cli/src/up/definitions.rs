@@ -246,6 +246,22 @@ impl Definer {
     }
 }
 
+/// Kinds without a namespace, whose objects have one nevertheless where a Kustomization has a target namespace.
+const CLUSTER_SCOPED: [(&str, &str); 12] = [
+    ("cert-manager.io", "ClusterIssuer"),
+    ("cilium.io", "CiliumBGPAdvertisement"),
+    ("cilium.io", "CiliumBGPClusterConfig"),
+    ("cilium.io", "CiliumBGPPeerConfig"),
+    ("cilium.io", "CiliumLoadBalancerIPPool"),
+    ("external-secrets.io", "ClusterExternalSecret"),
+    ("external-secrets.io", "ClusterSecretStore"),
+    ("gateway.networking.k8s.io", "GatewayClass"),
+    ("keda.sh", "ClusterTriggerAuthentication"),
+    ("kyverno.io", "ClusterCleanupPolicy"),
+    ("kyverno.io", "ClusterPolicy"),
+    ("postgresql.cnpg.io", "ClusterImageCatalog"),
+];
+
 /// The missing kinds of all owners.
 fn wanted(missing: &BTreeMap<ObjectRef, MissingKinds>) -> BTreeMap<GroupKind, Wanted> {
     let mut all: BTreeMap<GroupKind, Wanted> = BTreeMap::new();
@@ -253,7 +269,8 @@ fn wanted(missing: &BTreeMap<ObjectRef, MissingKinds>) -> BTreeMap<GroupKind, Wa
     for (gvk, namespaced) in missing.flat_map(|missing| &missing.kinds) {
         let wanted = all.entry((gvk.group.clone(), gvk.kind.clone())).or_default();
         wanted.versions.insert(gvk.version.clone());
-        wanted.namespaced |= namespaced;
+        let is_known = CLUSTER_SCOPED.contains(&(&*gvk.group, &*gvk.kind));
+        wanted.namespaced |= *namespaced && !is_known;
     }
     all
 }
@@ -262,6 +279,7 @@ fn wanted(missing: &BTreeMap<ObjectRef, MissingKinds>) -> BTreeMap<GroupKind, Wa
 mod tests {
     use super::*;
     use equate_apiserver::EmbeddedCluster;
+    use equate_manifest::object::GroupVersionKind;
     use std::fs;
 
     async fn definer(catalogues: &[PathBuf], unknown: UnknownKinds) -> (EmbeddedCluster, Definer) {
@@ -366,5 +384,25 @@ mod tests {
             "{refused}"
         );
         cluster.stop().await;
+    }
+
+    #[test]
+    fn known_kinds_without_a_namespace_get_none() {
+        let gvk = |group: &str, kind: &str| (GroupVersionKind::new(group, "v1", kind), true);
+        let kinds = [
+            gvk("cert-manager.io", "ClusterIssuer"),
+            gvk("postgresql.cnpg.io", "Cluster"),
+        ];
+        let owner = ObjectRef::new("Kustomization", "flux-system", "issuers");
+        let missing = MissingKinds {
+            kinds: kinds.into(),
+            ..MissingKinds::default()
+        };
+        let all = wanted(&[(owner, missing)].into());
+        let namespaced: Vec<_> = all
+            .iter()
+            .map(|((_, kind), wanted)| (&**kind, wanted.namespaced))
+            .collect();
+        assert_eq!(namespaced, [("ClusterIssuer", false), ("Cluster", true)]);
     }
 }

@@ -1,14 +1,22 @@
 //! The directory of a local repository to apply, when `--path` names none.
 
 use equate_egress::Egress;
+use equate_manifest::yaml;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The directory levels that are searched.
 const LEVELS_MAX: usize = 6;
 /// The directories that are searched.
 const DIRECTORIES_MAX: usize = 5_000;
+/// The files that are read.
+const FILES_MAX: usize = 5_000;
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The start of the `apiVersion` of Flux's Kustomizations.
+const FLUX_GROUP: &str = "kustomize.toolkit.fluxcd.io/";
+/// The directories that a note names.
+const NAMED_MAX: usize = 8;
 /// The ends of the names of packed charts and artifacts.
 const ARCHIVES: [&str; 2] = [".tgz", ".tar.gz"];
 
@@ -95,8 +103,30 @@ pub(crate) fn nearest_sibling(path: &Path) -> Option<String> {
     })
 }
 
-/// Directories to start from: those that Flux was bootstrapped in, else those below `clusters`, else the
-/// only one with a kustomization in a repository without manifests at the top.
+/// A note that names directories to start from, if the whole repository is applied for lack of one.
+pub(crate) fn whole(root: &Path, path: &str) -> Option<String> {
+    if path != "./" || has_kustomization(root) || has_manifests(root) {
+        return None;
+    }
+    let all = directories(root).into_iter();
+    let found: Vec<PathBuf> = all.filter(|path| has_kustomization(path)).collect();
+    let mut names = relative(root, &found);
+    let more = names.len().saturating_sub(NAMED_MAX);
+    names.truncate(NAMED_MAX);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "note: applies the whole repository; to start from one directory, choose it with --path: {}",
+            names.join(", ")
+        )
+    })
+}
+
+/// Directories to start from: those that Flux was bootstrapped in, else those below `clusters`, else those with
+/// Kustomizations of Flux that no other one applies, else the only one with a kustomization in a repository
+/// without manifests at the top.
 fn candidates(root: &Path) -> Vec<String> {
     let all = directories(root);
     let bootstrapped: Vec<PathBuf> = all
@@ -107,12 +137,20 @@ fn candidates(root: &Path) -> Vec<String> {
     if !bootstrapped.is_empty() {
         return relative(root, &bootstrapped);
     }
-    if has_manifests(root) {
+    let has_manifests = has_manifests(root);
+    let clusters = children(&root.join("clusters"));
+    if !clusters.is_empty() && !has_manifests {
+        return relative(root, &clusters);
+    }
+    let first = first_of_flux(root, &all);
+    if first.contains(&root.to_owned()) {
         return Vec::new();
     }
-    let clusters = children(&root.join("clusters"));
-    if !clusters.is_empty() {
-        return relative(root, &clusters);
+    if !first.is_empty() {
+        return relative(root, &first);
+    }
+    if has_manifests {
+        return Vec::new();
     }
     let kustomizations: Vec<PathBuf> = all.into_iter().filter(|path| has_kustomization(path)).collect();
     match kustomizations.as_slice() {
@@ -121,17 +159,76 @@ fn candidates(root: &Path) -> Vec<String> {
     }
 }
 
+/// The directories with Kustomizations of Flux that are in no `spec.path` of another directory's.
+fn first_of_flux(root: &Path, all: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = 0;
+    let declared: Vec<(&PathBuf, Vec<PathBuf>)> = all
+        .iter()
+        .map(|directory| (directory, paths_of_flux(root, directory, &mut files)))
+        .filter(|(_, paths)| !paths.is_empty())
+        .collect();
+    let is_applied = |directory: &Path| {
+        let others = declared.iter().filter(|(other, _)| *other != directory);
+        let mut paths = others.flat_map(|(_, paths)| paths);
+        paths.any(|path| directory.starts_with(path))
+    };
+    let first = declared.iter().map(|(directory, _)| *directory);
+    first
+        .filter(|directory| !is_applied(directory))
+        .cloned()
+        .collect()
+}
+
+/// The `spec.path` of each Kustomization of Flux in the files of a directory.
+fn paths_of_flux(root: &Path, directory: &Path, files: &mut usize) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for file in manifests(directory) {
+        *files += 1;
+        let is_small = fs::metadata(&file).is_ok_and(|file| file.len() <= FILE_BYTES_MAX);
+        if *files > FILES_MAX || !is_small {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        if !text.contains(FLUX_GROUP) {
+            continue;
+        }
+        // a file that is no YAML, such as a template, declares nothing
+        let documents = yaml::load(&text, &yaml::Options::default()).unwrap_or_default();
+        let objects = documents.into_iter().map(|document| document.value);
+        let declared = objects.filter(|object| {
+            let version = object["apiVersion"].as_str().unwrap_or_default();
+            object["kind"] == "Kustomization" && version.starts_with(FLUX_GROUP)
+        });
+        paths.extend(declared.map(|object| {
+            let path = object["spec"]["path"].as_str().unwrap_or_default();
+            let inside = Path::new(path).components();
+            let inside: PathBuf = inside
+                .filter(|part| matches!(part, Component::Normal(_)))
+                .collect();
+            root.join(inside)
+        }));
+    }
+    paths
+}
+
 fn has_kustomization(directory: &Path) -> bool {
     let names = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
     names.iter().any(|name| directory.join(name).is_file())
 }
 
 fn has_manifests(directory: &Path) -> bool {
+    !manifests(directory).is_empty()
+}
+
+/// The visible YAML files in a directory, by name.
+fn manifests(directory: &Path) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).any(|path| {
+    let paths = entries.map(|entry| entry.path());
+    let manifests = paths.filter(|path| {
         let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-        is_yaml && !is_hidden(&path) && path.is_file()
-    })
+        is_yaml && !is_hidden(path) && path.is_file()
+    });
+    manifests.collect()
 }
 
 fn is_hidden(path: &Path) -> bool {
@@ -223,6 +320,59 @@ mod tests {
         );
         check(&["a/kustomization.yaml", "b/kustomization.yaml"], Ok("./"));
         check(&["deploy/app.yaml"], Ok("./"));
+    }
+
+    #[test]
+    fn kustomizations_of_flux_that_no_other_applies_are_the_entry() {
+        let flux = |path: &str| {
+            format!(
+                "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: a}}\n\
+                 spec: {{path: {path}}}\n"
+            )
+        };
+        let check = |files: &[(&str, String)], expected: Result<&str, &str>| {
+            let root = repository(&files.iter().map(|(file, _)| *file).collect::<Vec<_>>());
+            for (file, text) in files {
+                fs::write(root.path().join(file), text).unwrap();
+            }
+            let chosen = choose(root.path(), None).map_err(|error| error.to_string());
+            assert_eq!(chosen.as_deref().map_err(String::as_str), expected);
+        };
+        let apps = ("apps/web/ks.yaml", flux("./apps/web/app"));
+        let task = ("Taskfile.yaml", "version: 3".to_owned());
+        let cluster = ("k8s/flux/cluster/ks.yaml", flux("./apps"));
+        check(&[cluster.clone(), apps.clone(), task], Ok("k8s/flux/cluster"));
+        // one that applies itself, too
+        let own = ("k8s/flux/cluster/own.yaml", flux("./k8s/flux"));
+        check(&[cluster.clone(), own, apps.clone()], Ok("k8s/flux/cluster"));
+        check(&[cluster.clone(), ("top.yaml", flux("./k8s"))], Ok("./"));
+        let other = ("k8s/other/ks.yaml", flux("./apps"));
+        let several = "the repository has several directories to start from: k8s/other, k8s/flux/cluster; \
+                       choose one with --path";
+        check(&[cluster.clone(), other, apps.clone()], Err(several));
+        let broken = ("k8s/broken/ks.yaml", format!("{}a: b: c", flux("./apps")));
+        check(&[cluster, broken, apps], Ok("k8s/flux/cluster"));
+    }
+
+    #[test]
+    fn the_whole_repository_is_applied_with_a_note() {
+        let check = |files: &[&str], expected: Option<&str>| {
+            let root = repository(files);
+            let path = choose(root.path(), None).unwrap();
+            let note = whole(root.path(), &path);
+            assert_eq!(note.as_deref(), expected, "{files:?}");
+        };
+        check(
+            &["app.yaml", "a/kustomization.yaml", "b/kustomization.yaml"],
+            None,
+        );
+        check(&["a/kustomization.yaml"], None);
+        check(
+            &["a/kustomization.yaml", "b/c/kustomization.yaml"],
+            Some(
+                "note: applies the whole repository; to start from one directory, choose it with --path: a, b/c",
+            ),
+        );
     }
 
     #[test]

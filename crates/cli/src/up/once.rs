@@ -1,7 +1,7 @@
 //! `equate up --once`: decides whether the wait is over. Pure.
 
 use super::summary::WAITING_NAMED;
-use super::view::{Dashboard, Group, Row, State};
+use super::view::{APPLIED, Dashboard, Group, NOT_FOUND, Row, State};
 use std::time::Duration;
 
 /// Time without changes after which a failure is final.
@@ -28,6 +28,7 @@ pub(crate) fn judge(dashboard: &Dashboard) -> Readiness {
             .iter()
             .flat_map(|group| group.rows.iter().map(move |row| (group, row)))
             .filter(|(_, row)| wanted.contains(&row.state))
+            .filter(|(_, row)| !wanted.contains(&State::Failed) || !is_explained(row))
             .filter(|(group, row)| {
                 let name = group.full_name(row);
                 let counted = waiting > WAITING_NAMED && dashboard.dependents.contains(&name);
@@ -58,6 +59,11 @@ impl Readiness {
             verdict => verdict,
         }
     }
+}
+
+/// Whether the row only repeats what that of its owner says.
+fn is_explained(row: &Row) -> bool {
+    row.state == State::Waiting && (row.detail == APPLIED || row.detail == NOT_FOUND)
 }
 
 fn reason(group: &Group, row: &Row) -> String {
@@ -117,6 +123,44 @@ mod tests {
         check(Readiness::Ready, &["a"], Readiness::Waiting(vec!["a".into()]));
         let failed = || Readiness::Failed(vec!["b".into()]);
         check(failed(), &["a"], failed());
+    }
+
+    #[test]
+    fn a_failure_is_reported_without_the_objects_that_it_explains() {
+        let row = |name: &str, state: State, detail: &str| Row {
+            id: None,
+            state,
+            name: name.into(),
+            detail: detail.into(),
+            age: String::new(),
+            message: String::new(),
+        };
+        let group = |rows: Vec<Row>| Group {
+            has_own_object: true,
+            rows,
+            ..Group::default()
+        };
+        let waiting = || {
+            group(vec![
+                row("a", State::Waiting, NOT_FOUND),
+                row("b", State::Waiting, APPLIED),
+                row("c", State::Waiting, "InProgress"),
+            ])
+        };
+        let judged = |groups: Vec<Group>| {
+            judge(&Dashboard {
+                groups,
+                ..Dashboard::default()
+            })
+        };
+        let all = ["a: not found", "b: applied", "c: InProgress"].map(String::from);
+        assert_eq!(judged(vec![waiting()]), Readiness::Waiting(all.to_vec()));
+        let failed = group(vec![row("web", State::Failed, "broken")]);
+        let reasons = ["web: broken", "c: InProgress"].map(String::from);
+        assert_eq!(
+            judged(vec![failed, waiting()]),
+            Readiness::Failed(reasons.to_vec())
+        );
     }
 
     #[test]

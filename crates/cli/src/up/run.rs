@@ -3,7 +3,7 @@
 use super::Args;
 use super::bootstrap::{self, BootstrapError, Root};
 use super::crds::{self, CrdsError, Given};
-use super::dashboard::{Known, dashboard};
+use super::dashboard::{Known, dashboard, state_and_message};
 use super::definitions::Definer;
 use super::endpoints::{Endpoints, Loop};
 use super::entry::{self, EntryError};
@@ -12,7 +12,7 @@ use super::once::{FINAL_AFTER, Readiness, judge};
 use super::own_credentials::{CredentialsError, Places};
 use super::repository::{Repository, RepositoryError};
 use super::screen::Screen;
-use super::summary::Facts;
+use super::summary::{self, Facts};
 use super::view::{Dashboard, State};
 use crate::counts::{self, Requests};
 use crate::failure::{Failure, is_broken_pipe};
@@ -21,10 +21,12 @@ use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use axum::Router;
 use equate_api::kustomize::Kustomization;
+use equate_api::source::{GitRepository, HelmRepository, OciRepository};
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
 use equate_apply::plan::Presence;
 use equate_controllers::engine::StartError;
+use equate_controllers::kit::Listed;
 use equate_controllers::{ControllerSet, Engine, ObjectRef, OwnLoop, Policy};
 use equate_egress::Egress;
 use equate_git::{Limits, Mirrors, OwnCredentials, SshAlgorithms};
@@ -164,16 +166,20 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
     let mut interrupt = std::pin::pin!(crate::interrupt::interrupted());
     let repository = Repository::choose(&args.repository, args.branch.as_deref())?;
     let egress = entry::instead_of(Egress::default(), &args.instead_of)?;
-    let path = match (&repository.directory, args.path.as_deref()) {
-        (Some(directory), given) => entry::choose(directory, given)?,
-        (None, given) => given.unwrap_or("./").to_owned(),
+    let (path, all) = match (&repository.directory, args.path.as_deref()) {
+        (Some(directory), given) => {
+            let path = entry::choose(directory, given)?;
+            let all = given.is_none().then(|| entry::whole(directory, &path)).flatten();
+            (path, all)
+        }
+        (None, given) => (given.unwrap_or("./").to_owned(), None),
     };
     let given = crds::load(&args.crds)?;
     let own = args.credentials.credentials(&repository, Places::of_process())?;
     let workspace = Workspace::claim(&here)?;
     let mut screen = Screen::of_stdout();
     let is_live = !args.once && !args.no_interactive && live::is_possible();
-    let notes = given.notes.clone();
+    let notes: Vec<String> = given.notes.iter().cloned().chain(all).collect();
     for note in &notes {
         screen.note(note).map_err(UpError::Output)?;
     }
@@ -368,11 +374,55 @@ impl Session {
             kind.is_unsupported()
                 .then(|| (owner, format!("{}/{}", kind.kind, source.name)))
         });
+        let missing = engine.missing_kinds();
+        let kinds = missing.values().flat_map(|missing| missing.kinds.keys());
+        let served = kinds.filter_map(|gvk| {
+            let known = self.kinds.find(&gvk.group, &gvk.kind)?;
+            (known.version != gvk.version).then(|| ((gvk.group.clone(), gvk.kind.clone()), known.version))
+        });
         Facts {
-            missing: engine.missing_kinds(),
+            served: served.collect(),
+            missing,
             defined: self.definer.defined(),
             blocked: blocked.collect(),
+            unreachable: self.unreachable(),
         }
+    }
+
+    /// The failing sources whose host did not answer, with their URLs.
+    fn unreachable(&self) -> BTreeMap<ObjectRef, String> {
+        fn failing<K: Listed>(
+            kind: &'static str,
+            objects: &[Arc<K>],
+            url: fn(&K) -> &str,
+        ) -> BTreeMap<ObjectRef, String> {
+            let failing = objects.iter().filter_map(|object| {
+                let (conditions, generation) = object.observed();
+                let (meta, suspended) = (object.metadata(), object.is_suspended());
+                let (state, message) = state_and_message(meta, suspended, conditions, generation);
+                (state == State::Failed && summary::is_unreachable(&message)).then(|| {
+                    let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
+                    let owner = ObjectRef::new(kind, namespace.unwrap_or_default(), name.unwrap_or_default());
+                    (owner, url(object).to_owned())
+                })
+            });
+            failing.collect()
+        }
+        let engine = &self.engine.engine;
+        let mut all = failing("GitRepository", &engine.objects::<GitRepository>(), |source| {
+            &source.spec.url
+        });
+        all.extend(failing(
+            "OCIRepository",
+            &engine.objects::<OciRepository>(),
+            |source| &source.spec.url,
+        ));
+        all.extend(failing(
+            "HelmRepository",
+            &engine.objects::<HelmRepository>(),
+            |source| &source.spec.url,
+        ));
+        all
     }
 
     /// Shows the interactive view until a key or a signal ends it.

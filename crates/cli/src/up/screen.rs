@@ -1,6 +1,6 @@
 //! Output of the view: a terminal that is redrawn in place, or log lines.
 
-use super::view::{Dashboard, Group, Row, State, TerminalSize, draw};
+use super::view::{APPLIED, Dashboard, Group, NOT_FOUND, Row, State, TerminalSize, draw};
 use console::Term;
 use equate_apply::id::ObjectId;
 use std::collections::{BTreeMap, HashSet};
@@ -51,6 +51,8 @@ impl Subject {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     last: BTreeMap<Subject, Shown>,
+    /// Objects without a line, because a watch is about to show them.
+    awaited: BTreeMap<Subject, Shown>,
     summary: Vec<String>,
     /// Lines since the last calm moment.
     said: usize,
@@ -237,6 +239,7 @@ impl Terminal {
 
 impl Log {
     fn show(&mut self, dashboard: &Dashboard, out: &mut impl Write) -> std::io::Result<()> {
+        self.awaited.clear();
         for group in &dashboard.groups {
             let rows = group.rows.iter();
             // the summary has the cause of these once
@@ -273,13 +276,20 @@ impl Log {
 
     /// Whether the next calm moment has something to print or to forget.
     fn has_news(&self, dashboard: &Dashboard) -> bool {
-        self.said > 0 || !self.counted.is_empty() || self.news(dashboard).next().is_some()
+        self.said > 0
+            || !self.counted.is_empty()
+            || !self.awaited.is_empty()
+            || self.news(dashboard).next().is_some()
     }
 
     /// Prints what was only counted and the new lines of the summary.
     fn summarise(&mut self, dashboard: &Dashboard, out: &mut impl Write) -> std::io::Result<()> {
         self.say_counts(out)?;
         self.said = 0;
+        // nothing has changed for a while: they really are missing
+        for (subject, shown) in std::mem::take(&mut self.awaited) {
+            self.say_shown(subject, shown, out)?;
+        }
         let news: Vec<String> = self.news(dashboard).collect();
         news.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         self.summary.extend(news);
@@ -294,9 +304,23 @@ impl Log {
     fn say(&mut self, group: &Group, row: &Row, out: &mut impl Write) -> std::io::Result<()> {
         let shown = Shown::of(group, row);
         let subject = Subject::of(row);
-        if self.last.get(&subject) == Some(&shown) {
+        let last = self.last.get(&subject);
+        if last == Some(&shown) {
             return Ok(());
         }
+        if shown.detail == NOT_FOUND && last.is_none() {
+            self.awaited.insert(subject, shown);
+            return Ok(());
+        }
+        // the release says what it waits for, and its objects were watched until they were ready
+        let said = last.is_some_and(|last| last.state == State::Ready);
+        if shown.detail == APPLIED && (said || shown.state != State::Ready) {
+            return Ok(());
+        }
+        self.say_shown(subject, shown, out)
+    }
+
+    fn say_shown(&mut self, subject: Subject, shown: Shown, out: &mut impl Write) -> std::io::Result<()> {
         let line = shown.line();
         let state = shown.state;
         self.last.insert(subject.clone(), shown);
@@ -357,6 +381,38 @@ mod tests {
             "ready    a\nfailed   b    no\n"
         );
         assert_eq!(say(&[("b", State::Failed, "no")]), "gone     a\n");
+    }
+
+    #[test]
+    fn log_leaves_out_what_passes_soon() {
+        let mut log = Log::default();
+        let shown = |state: State, detail: &str| {
+            let mut dashboard = dashboard(&[("a", state, "")]);
+            dashboard.groups[0].rows[0].detail = detail.into();
+            dashboard
+        };
+        let mut said = |state: State, detail: &str, calm: bool| {
+            let mut out = Vec::new();
+            let dashboard = shown(state, detail);
+            log.show(&dashboard, &mut out).unwrap();
+            if calm {
+                log.summarise(&dashboard, &mut out).unwrap();
+            }
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(said(State::Waiting, NOT_FOUND, false), "");
+        assert_eq!(said(State::Waiting, NOT_FOUND, true), "waiting  a  not found\n");
+        assert_eq!(said(State::Waiting, NOT_FOUND, true), "");
+        // an object of a release
+        assert_eq!(said(State::Waiting, APPLIED, false), "");
+        assert_eq!(said(State::Ready, "Current", false), "ready    a  Current\n");
+        assert_eq!(said(State::Waiting, APPLIED, false), "");
+        assert_eq!(said(State::Ready, APPLIED, false), "");
+        assert_eq!(
+            said(State::Waiting, "InProgress", false),
+            "waiting  a  InProgress\n"
+        );
+        assert_eq!(said(State::Ready, APPLIED, false), "ready    a  applied\n");
     }
 
     #[test]
@@ -429,13 +485,13 @@ mod tests {
             ..Dashboard::default()
         };
         let mut out = Vec::new();
-        let before = group(None, row("Kustomization/apps", State::Waiting, "not found"));
+        let before = group(None, row("Kustomization/apps", State::Waiting, "InProgress"));
         log.show(&before, &mut out).unwrap();
         let after = group(Some("Kustomization"), row("apps", State::Ready, ""));
         log.show(&after, &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "waiting  Kustomization/apps  not found\nready    Kustomization/apps\n"
+            "waiting  Kustomization/apps  InProgress\nready    Kustomization/apps\n"
         );
     }
 }

@@ -18,10 +18,75 @@ pub(crate) struct Facts {
     pub(crate) defined: Defined,
     /// The owners whose source has a kind without a controller, with that source.
     pub(crate) blocked: BTreeMap<ObjectRef, String>,
+    /// The served version of Flux's kinds that manifests have in another one.
+    pub(crate) served: BTreeMap<GroupKind, &'static str>,
+    /// The URLs of sources whose host did not answer.
+    pub(crate) unreachable: BTreeMap<ObjectRef, String>,
 }
 
-/// A line for each missing kind that one of these failing owners needs.
+/// Whether a source's message says that its host did not answer.
+pub(crate) fn is_unreachable(message: &str) -> bool {
+    let said = [
+        "check the host's name and port, and that it is reachable from here",
+        "times in a row; requests of namespace",
+    ];
+    said.iter().any(|text| message.contains(text))
+}
+
+/// A line for each host that did not answer.
+fn unreachable(facts: &Facts) -> Vec<String> {
+    let mut hosts: BTreeMap<&str, Vec<(&ObjectRef, &str)>> = BTreeMap::new();
+    for (owner, url) in &facts.unreachable {
+        hosts.entry(host(url)).or_default().push((owner, url));
+    }
+    let mut by_number: Vec<_> = hosts.into_iter().collect();
+    by_number.sort_by_key(|(_, sources)| std::cmp::Reverse(sources.len()));
+    let more = by_number.len().saturating_sub(NAMED);
+    let mut lines: Vec<String> = by_number
+        .iter()
+        .take(NAMED)
+        .map(|(host, sources)| match sources.as_slice() {
+            [(only, url)] => format!(
+                "{host} cannot be reached: {}/{}; use its content on this machine with --instead-of {url}=DIR",
+                only.kind, only.name
+            ),
+            all => {
+                let urls: BTreeSet<&str> = all.iter().map(|(_, url)| *url).collect();
+                let first = urls.first().copied().unwrap_or_default();
+                format!(
+                    "{host} cannot be reached: {} sources with {} URLs; use their content on this machine with \
+                     --instead-of {first}=DIR for each",
+                    all.len(),
+                    urls.len()
+                )
+            }
+        })
+        .collect();
+    if more > 0 {
+        lines.push(format!("{more} more hosts cannot be reached"));
+    }
+    lines
+}
+
+/// The host and port of a URL, also of `git@host:path`.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.split('/').next().unwrap_or(rest);
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    if url.contains("://") {
+        return host;
+    }
+    host.split(':').next().unwrap_or(host)
+}
+
+/// A line for each missing kind that one of these failing owners needs, and for each silent host.
 pub(crate) fn causes(facts: &Facts, failing: &BTreeSet<ObjectRef>) -> Vec<String> {
+    let mut lines = undefined(facts, failing);
+    lines.extend(unreachable(facts));
+    lines
+}
+
+fn undefined(facts: &Facts, failing: &BTreeSet<ObjectRef>) -> Vec<String> {
     let mut owners: BTreeMap<GroupKind, BTreeSet<&ObjectRef>> = BTreeMap::new();
     for (owner, missing) in facts.missing.iter().filter(|(owner, _)| failing.contains(owner)) {
         for gvk in missing.kinds.keys() {
@@ -42,7 +107,7 @@ pub(crate) fn causes(facts: &Facts, failing: &BTreeSet<ObjectRef>) -> Vec<String
     }
     let helps = by_number
         .iter()
-        .any(|(kind, _)| !facts.defined.refused.contains_key(kind));
+        .any(|(kind, _)| !facts.defined.refused.contains_key(kind) && !facts.served.contains_key(kind));
     match lines.last_mut() {
         Some(last) if helps => last.push_str("; try --crds or --unknown-kinds=accept"),
         _ => {}
@@ -57,6 +122,12 @@ fn cause(facts: &Facts, kind: &GroupKind, owners: &BTreeSet<&ObjectRef>) -> Stri
     } else {
         format!(" ({})", kind.0)
     };
+    if let Some(version) = facts.served.get(kind) {
+        return format!(
+            "{}{of} is served as {version} only: {counted}; change its apiVersion to {}/{version}",
+            kind.1, kind.0
+        );
+    }
     match facts.defined.refused.get(kind) {
         Some((_, why)) => format!("{}{of} is not defined: {counted}; {why}", kind.1),
         None => format!("{}{of} is not defined: {counted}", kind.1),
@@ -172,6 +243,62 @@ mod tests {
             ]
         );
         assert_eq!(causes(&facts, &BTreeSet::new()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_kind_of_another_version_names_the_served_one() {
+        let facts = Facts {
+            missing: [(owner("a"), lacking(&["OCIRepository"]))].into(),
+            served: [(("x.org".to_owned(), "OCIRepository".to_owned()), "v1")].into(),
+            ..Facts::default()
+        };
+        let lines = causes(&facts, &[owner("a")].into());
+        assert_eq!(
+            lines,
+            [
+                "OCIRepository (x.org) is served as v1 only: Kustomization/a; change its apiVersion to x.org/v1"
+            ]
+        );
+    }
+
+    #[test]
+    fn silent_hosts_are_named_once() {
+        let source = |name: &str, url: &str| (ObjectRef::new("OCIRepository", "a", name), url.to_owned());
+        let facts = Facts {
+            unreachable: [
+                source("a", "oci://ghcr.io/charts/web"),
+                source("b", "oci://ghcr.io/charts/web"),
+                source("c", "oci://ghcr.io/charts/db"),
+                source("d", "https://user@charts.example.org:8443/x"),
+                source("e", "git@git.example.org:a/b"),
+            ]
+            .into(),
+            ..Facts::default()
+        };
+        assert_eq!(
+            causes(&facts, &BTreeSet::new()),
+            [
+                "ghcr.io cannot be reached: 3 sources with 2 URLs; use their content on this machine with \
+                 --instead-of oci://ghcr.io/charts/db=DIR for each",
+                "charts.example.org:8443 cannot be reached: OCIRepository/d; use its content on this machine with \
+                 --instead-of https://user@charts.example.org:8443/x=DIR",
+                "git.example.org cannot be reached: OCIRepository/e; use its content on this machine with \
+                 --instead-of git@git.example.org:a/b=DIR",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn messages_of_silent_hosts_are_known() {
+        let egress = equate_egress::Egress::default();
+        let refused = loop {
+            match egress.enter("a", "silent.example.org").await {
+                Ok(mut admission) => admission.report(equate_egress::Outcome::Silent),
+                Err(refused) => break refused,
+            }
+        };
+        assert!(is_unreachable(&refused.to_string()), "{refused}");
+        assert!(!is_unreachable("no match found for semver: 1.x"));
     }
 
     #[test]

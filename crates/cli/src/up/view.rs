@@ -8,6 +8,11 @@ use console::{Style, measure_text_width, truncate_str};
 use equate_apply::id::ObjectId;
 use std::collections::BTreeSet;
 
+/// The detail of an object that its release applied and does not watch.
+pub(crate) const APPLIED: &str = "applied";
+/// The detail of an applied object that no watch has shown yet.
+pub(crate) const NOT_FOUND: &str = "not found";
+
 /// The state of everything at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Dashboard {

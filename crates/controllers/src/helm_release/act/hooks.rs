@@ -227,7 +227,8 @@ async fn one(
                     // A watch of each object wakes the release when its health changes, unless an account may
                     // not watch it. A pod that runs and one that succeeded are equally healthy.
                     false => {
-                        let polls = access.view.is_narrow() || hooks.targets.iter().any(is_pod);
+                        let mut targets = hooks.targets.iter();
+                        let polls = access.view.is_narrow() || targets.any(|t| is_pod(t) || expires(t));
                         Ok(Some(polls.then_some(POLL)))
                     }
                 };
@@ -418,11 +419,20 @@ async fn judged(
     })
 }
 
+/// Whether an object that does not exist is still awaited. A Job with a time to live is deleted after it has
+/// finished, which may be before this process has seen the end.
 fn is_awaited(target: &Target) -> bool {
-    matches!(
-        (&*target.id.group, &*target.id.kind),
-        ("batch", "Job") | ("", "Pod")
-    )
+    match (&*target.id.group, &*target.id.kind) {
+        ("batch", "Job") => !expires(target),
+        ("", "Pod") => true,
+        _ => false,
+    }
+}
+
+fn expires(target: &Target) -> bool {
+    let spec = target.object.0.get("spec");
+    let is_job = (&*target.id.group, &*target.id.kind) == ("batch", "Job");
+    is_job && spec.is_some_and(|spec| spec.get("ttlSecondsAfterFinished").is_some())
 }
 
 fn is_pod(target: &Target) -> bool {
@@ -455,4 +465,27 @@ fn pod(live: &Object) -> Health {
 
 fn now() -> Box<str> {
     Timestamp::now().to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_job_with_a_time_to_live_is_over_when_it_is_gone() {
+        let target = |kind: &str, spec: Value| {
+            let version = if kind == "Job" { "batch/v1" } else { "v1" };
+            let object =
+                json!({ "apiVersion": version, "kind": kind, "metadata": { "name": "a" }, "spec": spec });
+            Target::of(Object(object.as_object().cloned().unwrap()))
+        };
+        assert!(is_awaited(&target("Job", json!({}))));
+        assert!(!is_awaited(&target(
+            "Job",
+            json!({ "ttlSecondsAfterFinished": 0 })
+        )));
+        assert!(is_awaited(&target("Pod", json!({}))));
+        assert!(!is_awaited(&target("ConfigMap", json!({}))));
+    }
 }

@@ -4,6 +4,7 @@
 //! even if its status still has an old address. All others are fetched by address and digest. A forged status
 //! opens only artifacts of its own source.
 
+use equate_api::extensions::ArtifactGenerator;
 use equate_api::kustomize::SourceKind;
 use equate_source::{Publisher, Tree};
 
@@ -63,7 +64,9 @@ pub(super) async fn source(
         Named::Unserved => return (SourceSeen::Unserved, None),
         Named::Absent => return (SourceSeen::Absent, None),
         Named::Nothing => {
-            let served = cx.kit.sources.serves_kind(source.kind);
+            let generates = ks.source_kind == SourceKind::ExternalArtifact
+                && cx.kit.known_mirror::<ArtifactGenerator>().is_some();
+            let served = generates || cx.kit.sources.serves_kind(source.kind);
             return (SourceSeen::NoArtifact { served }, None);
         }
         Named::Artifact(found) => *found,
