@@ -60,7 +60,8 @@ impl Place {
         let mut own = OwnCredentials::new(own_sources(Places::of_process()));
         let upstream = upstream.map(|upstream| {
             let remote = Remote::new(&upstream.url);
-            (upstream, remote)
+            let turns = turns();
+            (Upstream { turns, ..upstream }, remote)
         });
         if let Some((upstream, _)) = &upstream {
             own = own.for_repository(&upstream.url);
@@ -174,6 +175,15 @@ pub(crate) fn committer(configured: Option<&str>) -> Identity {
 
 pub(crate) fn tree_of(commit: &Commit) -> Snapshot {
     Snapshot::new(commit.tree().clone())
+}
+
+/// The directory in which the user's processes wait for their turns to push.
+fn turns() -> Option<PathBuf> {
+    let given = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let cache = given.or_else(|| Some(std::env::home_dir()?.join(".cache")))?;
+    Some(cache.join("equate/turns"))
 }
 
 /// The texts of the user's git configuration, the strongest first.
