@@ -42,16 +42,27 @@ impl Commit {
         revision: &Revision,
         limits: &Arc<Limits>,
     ) -> Result<Self, gix::Error> {
+        let (commit, _) = Self::read_with_parents(store, revision, limits)?;
+        Ok(commit)
+    }
+
+    /// The commit and the ids of its parents.
+    pub(crate) fn read_with_parents(
+        store: &Arc<Store>,
+        revision: &Revision,
+        limits: &Arc<Limits>,
+    ) -> Result<(Self, Vec<ObjectId>), gix::Error> {
         store.with(|repository| {
-            let commit = repository.find_commit(revision.id)?;
-            let tree: ObjectId = commit.tree_id()?.detach();
-            Ok(Self {
+            let found = repository.find_commit(revision.id)?;
+            let decoded = found.decode()?;
+            let commit = Self {
                 revision: revision.clone(),
-                author: signature(commit.author()?),
-                committer: signature(commit.committer()?),
-                message: String::from_utf8_lossy(commit.message_raw()?).into_owned(),
-                tree: Tree::new(Arc::clone(store), tree, Arc::clone(limits)),
-            })
+                author: signature(decoded.author()?),
+                committer: signature(decoded.committer()?),
+                message: String::from_utf8_lossy(decoded.message).into_owned(),
+                tree: Tree::new(Arc::clone(store), decoded.tree(), Arc::clone(limits)),
+            };
+            Ok((commit, decoded.parents().collect()))
         })
     }
 

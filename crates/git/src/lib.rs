@@ -51,4 +51,4 @@ pub use submodule::{ModulesError, Submodule, SubmoduleError, SubmoduleUrlError};
 pub use transport::{RemoteError, SshAlgorithmError, SshAlgorithms};
 pub use tree::{BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
 pub use watch::{Watch, WatchError, watch, watch_files};
-pub use writable::{ChangeError, Past, Upstream, WritableRepository, Written};
+pub use writable::{ChangeError, Past, Refusal, Upstream, WritableRepository, Written};

@@ -30,9 +30,13 @@ use crate::{
     tree::Tree,
 };
 
+mod refusal;
 mod remote;
+mod turn;
 mod worktree;
 
+pub use refusal::Refusal;
+use refusal::left_lock;
 use remote::ATTEMPTS_MAX;
 pub use remote::Upstream;
 
@@ -106,6 +110,18 @@ pub enum ChangeError<E> {
         branch: String,
         /// Its words.
         words: String,
+        /// The cause, as far as it is known.
+        cause: Refusal,
+    },
+    /// Another process locks a ref, or one that was killed did.
+    #[error("cannot move {branch} in {place}: {} exists", file.display())]
+    Locked {
+        /// The repository.
+        place: String,
+        /// The branch.
+        branch: String,
+        /// The lock.
+        file: PathBuf,
     },
     /// Others were faster, too often.
     #[error("{branch} moved {attempts} times while the change was made")]
@@ -234,14 +250,11 @@ impl WritableRepository {
             absolute: false,
             id: parsed,
         };
-        let commit = Commit::read(&self.store, &revision, &self.limits).map_err(read)?;
-        let parents = self.store.with(|repository| {
-            let commit = repository.find_commit(parsed)?;
-            Ok(commit.parent_ids().map(|id| id.to_string()).collect())
-        });
+        let found = Commit::read_with_parents(&self.store, &revision, &self.limits);
+        let (commit, parents) = found.map_err(read)?;
         Ok(Past {
             commit,
-            parents: parents.map_err(read)?,
+            parents: parents.iter().map(ToString::to_string).collect(),
         })
     }
 
@@ -333,6 +346,13 @@ impl WritableRepository {
                 if self.find(&reference) != Some(tip) || find_notes() != notes {
                     back_off(attempt);
                     continue;
+                }
+                if let Some(file) = left_lock(&self.store, &made.updates(&reference, tip)) {
+                    return Err(ChangeError::Locked {
+                        place: self.root.display().to_string(),
+                        branch: branch.to_owned(),
+                        file,
+                    });
                 }
                 return Err(self.repository("write", source));
             }
@@ -447,13 +467,20 @@ fn back_off(attempt: usize) {
     const FIRST: Duration = Duration::from_millis(20);
     const LONGEST: Duration = Duration::from_secs(2);
     let doubled = FIRST.saturating_mul(1 << attempt.min(10));
-    let longest = doubled.min(LONGEST);
+    pause(doubled.min(LONGEST).mul_f64(random_share()));
+}
+
+/// A random number from 0 to 1.
+fn random_share() -> f64 {
     let mut random = [0_u8; 4];
-    let share = match ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random) {
+    match ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random) {
         Ok(()) => f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX),
         Err(_) => 0.5,
-    };
-    let end = std::time::Instant::now() + longest.mul_f64(share);
+    }
+}
+
+fn pause(time: Duration) {
+    let end = std::time::Instant::now() + time;
     loop {
         let left = end.saturating_duration_since(std::time::Instant::now());
         if left.is_zero() {

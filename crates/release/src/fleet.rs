@@ -4,12 +4,13 @@
 //! not build keeps its error and hides nothing else.
 
 use crate::artifact::Artifact;
-use crate::config::{Config, Place, is_directory, join};
+use crate::config::{Config, Place, ValuePath, is_directory, join};
 use crate::field::{self, Field};
 use crate::history::{Current, History};
-use equate_kustomize::{Inputs, Spec, Tree};
+use equate_kustomize::{EntryKind, Inputs, Spec, Tree};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Names of directories that name no service.
 const SHARED: [&str; 8] = [
@@ -30,7 +31,80 @@ pub struct Fleet {
     pub units: Vec<Unit>,
     /// The units that were not built, because a history knows their versions.
     known: Vec<(Place, BTreeMap<String, Artifact>)>,
+    /// The services with units that were not built, because no change outside them can change them.
+    closed: BTreeSet<String>,
     positions: Positions,
+}
+
+/// Builds of earlier trees of a repository, so that a plan on the next one builds only what changed.
+#[derive(Debug, Default)]
+pub struct Builds(RefCell<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The values that are versions, which the units were built with.
+    values: Vec<ValuePath>,
+    units: BTreeMap<Place, Unit>,
+    /// The ids of directories that name no path outside.
+    closed: HashSet<[u8; 32]>,
+}
+
+impl Builds {
+    /// Builds a unit, unless it is known and nothing that it read changed.
+    fn unit(&self, tree: &dyn Tree, config: &Config, place: Place) -> Unit {
+        let mut kept = self.0.borrow_mut();
+        if kept.values != config.values {
+            kept.values.clone_from(&config.values);
+            kept.units.clear();
+        }
+        if let Some(unit) = kept.units.get(&place)
+            && let Ok(built) = &unit.state
+            && built.inputs.unchanged(tree)
+        {
+            return unit.clone();
+        }
+        let unit = Unit::build(tree, config, place);
+        kept.units.insert(unit.place.clone(), unit.clone());
+        unit
+    }
+
+    fn is_closed(&self, tree: &dyn Tree, directory: &str) -> bool {
+        let Some(stat) = tree.stat(directory) else {
+            return false;
+        };
+        if self.0.borrow().closed.contains(&stat.id) {
+            return true;
+        }
+        let is_closed = is_closed(tree, directory);
+        if is_closed {
+            self.0.borrow_mut().closed.insert(stat.id);
+        }
+        is_closed
+    }
+}
+
+/// Whether no file of a directory can name a path outside it, so that its build reads nothing else.
+fn is_closed(tree: &dyn Tree, directory: &str) -> bool {
+    let entries = tree.list(directory).unwrap_or_default();
+    entries.iter().all(|(name, stat)| {
+        let path = join(directory, name);
+        match stat.kind {
+            EntryKind::Directory => is_closed(tree, &path),
+            EntryKind::File => tree.read(&path).is_ok_and(|content| !may_lead_out(&content)),
+            EntryKind::Symlink => false,
+        }
+    })
+}
+
+/// Absolute paths are refused by builds, so a path leads out only by `..`. A backslash in a quoted text, or a
+/// tag such as `!!binary`, can write it in another way.
+fn may_lead_out(content: &[u8]) -> bool {
+    let mut last = 0;
+    content.iter().any(|byte| {
+        let is_found = matches!(byte, b'\\' | b'!') || (*byte == b'.' && last == b'.');
+        last = *byte;
+        is_found
+    })
 }
 
 /// The units of environments and services.
@@ -154,6 +228,7 @@ impl Fleet {
         Self {
             units,
             known,
+            closed: BTreeSet::new(),
             positions,
         }
     }
@@ -167,6 +242,32 @@ impl Fleet {
             .filter(|place| has_files(tree, &place.directory))
             .map(|place| Unit::build(tree, config, place));
         Self::new(units.collect(), Vec::new())
+    }
+
+    /// The units that a change of some services may change: theirs, and all that read files outside their own
+    /// directories. The other services have only names.
+    pub fn for_change(tree: &dyn Tree, config: &Config, services: &[&str], builds: &Builds) -> Self {
+        let environments: Vec<&str> = config.environments().collect();
+        let (mut units, mut closed) = (Vec::new(), BTreeSet::new());
+        for place in config.services.pattern().places(tree, &environments) {
+            if !has_files(tree, &place.directory) {
+                continue;
+            }
+            let other = place
+                .service
+                .as_ref()
+                .filter(|name| !services.contains(&name.as_str()));
+            match other {
+                Some(name) if builds.is_closed(tree, &place.directory) => {
+                    closed.insert(name.clone());
+                }
+                Some(_) | None => units.push(builds.unit(tree, config, place)),
+            }
+        }
+        Self {
+            closed,
+            ..Self::new(units, Vec::new())
+        }
     }
 
     /// All environments as the history of a tree knows them. Only units that do not build are built, for their
@@ -238,7 +339,7 @@ impl Fleet {
             }
         }
         let known = self.known.iter().flat_map(|(_, services)| services.keys());
-        names.extend(known.map(String::as_str));
+        names.extend(known.chain(&self.closed).map(String::as_str));
         names
     }
 
@@ -428,4 +529,88 @@ pub(crate) fn above_or_at(path: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn is_within(directory: &str, path: &str) -> bool {
     path.strip_prefix(directory)
         .is_some_and(|rest| rest.starts_with('/') || directory.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Builds, Fleet};
+    use crate::config::{Config, FILE};
+    use crate::overlay::Memory;
+    use equate_kustomize::Tree;
+    use std::collections::BTreeSet;
+
+    const CONFIG: &str = "version: 1\nenvironments: [dev, prod]\nservices: apps/{environment}/{service}\n";
+
+    fn service(tree: Memory, directory: &str, kustomization: &str) -> Memory {
+        let name = directory.rsplit('/').next().unwrap();
+        let manifest = format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec:\n  template:\n    spec:\n      \
+             containers: [{{name: app, image: 'example/{name}:1'}}]\n"
+        );
+        tree.with(
+            &format!("apps/{directory}/kustomization.yaml"),
+            kustomization.to_owned(),
+        )
+        .with(&format!("apps/{directory}/deployment.yaml"), manifest)
+    }
+
+    fn directories(tree: &dyn Tree, builds: &Builds) -> Vec<String> {
+        let config = Config::parse(FILE, CONFIG).unwrap();
+        let fleet = Fleet::for_change(tree, &config, &["cart"], builds);
+        let all = Fleet::build(tree, &config);
+        assert_eq!(fleet.services(), all.services());
+        for unit in &fleet.units {
+            let whole = all.units.iter().find(|whole| whole.place == unit.place).unwrap();
+            let objects = |unit: &super::Unit| unit.state.as_ref().map(|built| built.objects.clone()).ok();
+            assert_eq!(objects(unit), objects(whole), "{}", unit.place.directory);
+        }
+        let left = all
+            .units
+            .iter()
+            .filter(|unit| fleet.units.iter().all(|built| built.place != unit.place));
+        // the part that matters: units that are left out read nothing of others
+        for unit in left {
+            let directory = format!("{}/", unit.place.directory);
+            let read: BTreeSet<&str> = unit.state.as_ref().unwrap().inputs.paths().collect();
+            let outside = |path: &&&str| !format!("{path}/").starts_with(&directory);
+            assert_eq!(read.iter().find(outside), None, "{directory}");
+        }
+        let mut found: Vec<String> = fleet
+            .units
+            .iter()
+            .map(|unit| unit.place.directory.clone())
+            .collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn only_units_that_may_read_others_are_built() {
+        let plain = "resources: [deployment.yaml]\n";
+        let tree = service(Memory::default(), "dev/cart", plain);
+        let tree = service(tree, "prod/cart", plain);
+        let tree = service(tree, "dev/plain", plain);
+        let tree = service(tree, "dev/reader", "resources: [../cart]\n");
+        let tree = service(tree, "dev/escaped", "resources: [\"\\x2e\\x2e/cart\"]\n");
+        let tree = service(tree, "dev/tagged", "resources: [!!str deployment.yaml]\n");
+        let builds = Builds::default();
+        let expected = ["dev/cart", "dev/escaped", "dev/reader", "dev/tagged", "prod/cart"];
+        let expected: Vec<String> = expected.iter().map(|name| format!("apps/{name}")).collect();
+        assert_eq!(directories(&tree, &builds), expected);
+        // with what is known from the tree before
+        let later = service(
+            tree.clone(),
+            "dev/plain",
+            "resources: [deployment.yaml, ../cart]\n",
+        );
+        let later = later.with(
+            "apps/dev/cart/deployment.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+        );
+        let mut wider = expected.clone();
+        wider.insert(3, "apps/dev/plain".to_owned());
+        wider.sort();
+        assert_eq!(directories(&later, &builds), wider);
+        assert_eq!(directories(&tree, &builds), expected);
+    }
 }

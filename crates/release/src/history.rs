@@ -182,26 +182,48 @@ impl History {
         &'h self,
         mut wanted: impl FnMut(Key<'h>) -> bool + 'h,
     ) -> impl Iterator<Item = Entry> + 'h {
-        let mut rows = self.rows.clone();
-        rows.extend(self.ends());
-        rows.sort_by_key(|row| Reverse(row.commit));
+        let rows = self.rows_where(|_| true);
         rows.into_iter().filter_map(move |row| {
-            let track = self.tracks.get(row.track as usize)?;
-            let key = Key {
-                environment: self.texts.get(track.environment),
-                service: self.texts.get(row.service),
-                directory: self.texts.get(track.directory),
-            };
-            if !wanted(key) {
-                return None;
-            }
-            Some(Entry {
-                commit: self.commit(row.commit)?,
-                environment: key.environment.to_owned(),
-                service: key.service.to_owned(),
-                before: stored::artifact(self.texts.get(row.before)),
-                after: stored::artifact(self.texts.get(row.after)),
-            })
+            let key = self.key(row)?;
+            wanted(key).then(|| self.entry(row, key))?
+        })
+    }
+
+    /// The changes of the wanted directories, from the newest. Each directory is asked for once.
+    pub fn entries_in<'h>(&'h self, wanted: &dyn Fn(&str) -> bool) -> impl Iterator<Item = Entry> + use<'h> {
+        let tracks = self.tracks.iter();
+        let is_wanted: Vec<bool> = tracks
+            .map(|track| wanted(self.texts.get(track.directory)))
+            .collect();
+        let rows = self.rows_where(|row| is_wanted.get(row.track as usize).is_some_and(|wanted| *wanted));
+        rows.into_iter()
+            .filter_map(move |row| self.entry(row, self.key(row)?))
+    }
+
+    /// From the newest.
+    fn rows_where(&self, is_wanted: impl Fn(&Row) -> bool) -> Vec<Row> {
+        let rows = self.rows.iter().copied().chain(self.ends());
+        let mut rows: Vec<Row> = rows.filter(is_wanted).collect();
+        rows.sort_by_key(|row| Reverse(row.commit));
+        rows
+    }
+
+    fn key(&self, row: Row) -> Option<Key<'_>> {
+        let track = self.tracks.get(row.track as usize)?;
+        Some(Key {
+            environment: self.texts.get(track.environment),
+            service: self.texts.get(row.service),
+            directory: self.texts.get(track.directory),
+        })
+    }
+
+    fn entry(&self, row: Row, key: Key<'_>) -> Option<Entry> {
+        Some(Entry {
+            commit: self.commit(row.commit)?,
+            environment: key.environment.to_owned(),
+            service: key.service.to_owned(),
+            before: stored::artifact(self.texts.get(row.before)),
+            after: stored::artifact(self.texts.get(row.after)),
         })
     }
 

@@ -6,7 +6,7 @@
 use crate::artifact::{Artifact, Subject, Version};
 use crate::config::{self, BYTES_MAX, Config, ConfigError, FILE, Services, is_name};
 use crate::edit::{self, Change, EditError, Edited};
-use crate::fleet::Fleet;
+use crate::fleet::{Builds, Fleet};
 use crate::history::Entry;
 use crate::hold::{self, Hold, Stops};
 use crate::layout;
@@ -63,6 +63,8 @@ pub struct Past<'p> {
     pub health: &'p dyn Fn(&str, &str) -> Health,
     /// The time.
     pub now: Timestamp,
+    /// The builds of the tips that the plan was made on before.
+    pub builds: &'p Builds,
 }
 
 impl std::fmt::Debug for Past<'_> {
@@ -304,12 +306,13 @@ pub fn plan(tree: &dyn Tree, request: &Request, past: Past<'_>) -> Result<Plan, 
     let config = config(tree)?;
     let holds = holds(tree)?;
     let environments = environments(&config, &request.to)?;
+    let services: Vec<&str> = request.services.iter().map(String::as_str).collect();
     let mut files = Files::new();
     let mut steps = Vec::new();
     for service in &request.services {
         for environment in &environments {
             let overlay = Overlay::new(tree, &files);
-            let fleet = Fleet::build(&overlay, &config);
+            let fleet = Fleet::for_change(&overlay, &config, &services, past.builds);
             known_service(&fleet, service)?;
             let planner = Planner {
                 tree: &overlay,

@@ -31,7 +31,7 @@ mod wait;
 mod write;
 
 use crate::failure::{Failure, StdoutError};
-use equate_git::{ChangeError, OpenError, TreeError};
+use equate_git::{ChangeError, OpenError, Refusal, TreeError};
 use equate_release::edit::EditError;
 use equate_release::plan::PlanError;
 use std::path::PathBuf;
@@ -147,8 +147,21 @@ impl Failure for ReleaseError {
                 "set the version in a place that this service alone uses"
             }
             Self::Change(ChangeError::Dirty { .. }) => "commit or stash them, or push without --local",
-            Self::Change(ChangeError::Refused { .. }) => {
-                "if the branch is protected, allow your account to push, or push to another one with --branch"
+            Self::Change(ChangeError::Refused { cause, .. }) => match cause {
+                Refusal::Rule => {
+                    "if the branch is protected, allow your account to push, or push to another one with --branch"
+                }
+                Refusal::CheckedOut => {
+                    "push to a bare repository, or check out another branch there; in that clone itself, give --local"
+                }
+                Refusal::Permission => "give your user write permission to the files of that repository",
+                Refusal::Locked => {
+                    "another push holds the branch: try again; if a push was killed there, remove the .lock file of \
+                     the ref on the server"
+                }
+            },
+            Self::Change(ChangeError::Locked { .. }) => {
+                "if no git process works in that repository, one that was killed left the file: remove it and try again"
             }
             Self::Change(ChangeError::Unknown { .. }) => {
                 "run the same command again: it says whether the version is there"

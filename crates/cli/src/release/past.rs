@@ -137,9 +137,9 @@ fn line(repository: &Repository, tip: &str, wanted: Option<&str>) -> Result<Line
 }
 
 /// The changes of some directories, from the newest.
-pub(crate) fn changes<'h>(history: &'h History, places: &'h [Place]) -> impl Iterator<Item = Entry> + 'h {
+pub(crate) fn changes<'h>(history: &'h History, places: &[Place]) -> impl Iterator<Item = Entry> + use<'h> {
     let wanted: HashSet<&str> = places.iter().map(|place| place.directory.as_str()).collect();
-    history.entries(move |key| wanted.contains(key.directory))
+    history.entries_in(&|directory| wanted.contains(directory))
 }
 
 /// The changes of one service, newest first.

@@ -64,7 +64,8 @@ impl Place {
                 if upstream.url.starts_with("https://") {
                     remote.ca = authorities(&inner)?;
                 }
-                Some((upstream, remote))
+                let turns = turns();
+                Some((Upstream { turns, ..upstream }, remote))
             }
             None => None,
         };
@@ -205,6 +206,15 @@ pub(crate) fn committer(configured: Option<&str>) -> Identity {
 
 pub(crate) fn tree_of(commit: &Commit) -> Snapshot {
     Snapshot::new(commit.tree().clone())
+}
+
+/// The directory in which the user's processes wait for their turns to push.
+fn turns() -> Option<PathBuf> {
+    let given = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let cache = given.or_else(|| Some(std::env::home_dir()?.join(".cache")))?;
+    Some(cache.join("equate/turns"))
 }
 
 /// The texts of the user's git configuration, the strongest first.

@@ -6,6 +6,7 @@ use super::view::View;
 use super::{Output, ReleaseError, text, wait};
 use crate::connection;
 use crate::table::{Table, Value, colour};
+use equate_release::fleet::Builds;
 use equate_release::history::Entry;
 use equate_release::hold::Hold;
 use equate_release::plan::{self, Next, Outlook, Past};
@@ -60,6 +61,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), ReleaseError> {
         entries: &entries,
         health: &health,
         now,
+        builds: &Builds::default(),
     };
     let mut seen = Vec::new();
     for service in &view.services {

@@ -1,10 +1,12 @@
 //! Makes a plan on the newest tip, judges it, commits it, and pushes it.
 
 use super::repository::{Place, Repository, committer, tree_of};
+use super::snapshot::{Fault, Shared, Snapshot};
 use super::{Output, POLICY, ReleaseError, past, text};
 use equate_git::{Commit, Draft, Written};
 use equate_kustomize::Tree;
 use equate_release::config::Config;
+use equate_release::fleet::Builds;
 use equate_release::history::Entry;
 use equate_release::plan::{self, Past, Plan};
 use equate_release::record::{Intent, NOTES};
@@ -13,6 +15,7 @@ use jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::SystemTime;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -83,8 +86,10 @@ pub(crate) fn write_with(
         return Err(ReleaseError::Signing);
     }
     let by = author.to_string();
+    // a tip that others moved differs little from the one before
+    let (shared, builds) = (Rc::new(Shared::default()), Builds::default());
     let plan_at = |commit: &Commit| -> Result<Plan, ReleaseError> {
-        let tree = tree_of(commit);
+        let tree = Snapshot::sharing(commit.tree().clone(), Fault::default(), Rc::clone(&shared));
         let config = plan::config(&tree)?;
         let known: RefCell<BTreeMap<String, Vec<Entry>>> = RefCell::default();
         let failure: RefCell<Option<ReleaseError>> = RefCell::default();
@@ -103,6 +108,7 @@ pub(crate) fn write_with(
             entries: &entries,
             health: &health,
             now: Timestamp::now(),
+            builds: &builds,
         };
         let plan = make(&tree, &by, past);
         // a plan from a part of history is no plan

@@ -490,6 +490,37 @@ fn refusal_of_a_host_is_shown() {
     assert_eq!(matrix(&clone, "checkout")[1], "2.4.0");
 }
 
+#[test]
+fn refusals_of_a_directory_say_the_cause() {
+    let promote = ["promote", "checkout", "--to", "staging"];
+    let checked_out = local(&["checkout"]);
+    let text = run(&clone_of(&directory(&checked_out)), &promote, 1);
+    assert!(
+        text.contains("refused the push to main: the branch is checked out there"),
+        "{text}"
+    );
+    assert!(text.contains("push to a bare repository"), "{text}");
+
+    let (clone, remote) = remote(&["checkout"]);
+    let lock = remote.path().join("refs/heads/main.lock");
+    std::fs::write(&lock, "").unwrap();
+    let text = run(&clone, &promote, 1);
+    assert!(text.contains("refs/heads/main.lock exists"), "{text}");
+    assert!(text.contains("remove it and try again"), "{text}");
+    assert!(!text.contains("protected"), "{text}");
+    std::fs::remove_file(&lock).unwrap();
+    run(&clone, &promote, 0);
+
+    let lock = checked_out.path().join(".git/refs/heads/main.lock");
+    std::fs::write(&lock, "").unwrap();
+    let text = run(&checked_out, &[&promote[..], &["--local"]].concat(), 1);
+    assert!(text.contains(".git/refs/heads/main.lock exists"), "{text}");
+    // the files are as before
+    assert_eq!(git(checked_out.path(), &["status", "--porcelain"]).unwrap(), "");
+    std::fs::remove_file(&lock).unwrap();
+    run(&checked_out, &[&promote[..], &["--local"]].concat(), 0);
+}
+
 fn check_push(remote: &Repository, url: &str, prepare: impl FnOnce(&Path)) {
     let clone = clone_of(url);
     prepare(clone.path());

@@ -9,8 +9,7 @@ use std::process::{Child, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The promotions at once. Fifty take minutes in a debug build on two processors: each loser plans again, so
-/// the work grows with the square.
+/// The promotions at once; `cargo xtask bench release` has fifty, with the release binary.
 const PROMOTIONS: usize = 10;
 
 #[test]
@@ -36,10 +35,12 @@ fn check(remote: &Repository, url: &str) {
     let outsider = tempfile::tempdir().unwrap();
     git(outsider.path(), &["clone", "--quiet", url, "."]).unwrap();
 
+    // the clones are of one user, who has one directory for turns
+    let cache = tempfile::tempdir().unwrap();
     let running: Vec<Child> = services
         .iter()
         .zip(&clones)
-        .map(|(service, clone)| start(clone, service))
+        .map(|(service, clone)| start(clone, service, cache.path()))
         .collect();
     let ends = AtomicBool::new(false);
     let (outputs, outside) = std::thread::scope(|scope| {
@@ -61,9 +62,10 @@ fn trap_05_promotions_land_in_one_work_tree() {
     let names = names();
     let services: Vec<&str> = names.iter().map(String::as_str).collect();
     let repository = local(&services);
+    let cache = tempfile::tempdir().unwrap();
     let running: Vec<Child> = services
         .iter()
-        .map(|service| start(&repository, service))
+        .map(|service| start(&repository, service, cache.path()))
         .collect();
     for child in running {
         landed(&child.wait_with_output().unwrap());
@@ -77,9 +79,12 @@ fn names() -> Vec<String> {
     numbers.map(|number| format!("service-{number:02}")).collect()
 }
 
-fn start(clone: &Repository, service: &str) -> Child {
+fn start(clone: &Repository, service: &str, cache: &Path) -> Child {
     let mut command = command(clone.path(), &["promote", service, "--to", "staging"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env("XDG_CACHE_HOME", cache)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 

@@ -31,8 +31,6 @@ pub(crate) struct RefUpdate {
 pub(crate) enum Pushed {
     /// All refs moved.
     Done,
-    /// A ref is not at the expected commit, so nothing was sent.
-    Moved,
     /// The remote refused a ref, with its words.
     Refused(String),
 }

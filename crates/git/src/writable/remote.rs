@@ -8,7 +8,11 @@ use std::{
 
 use gix::{ObjectId, protocol::transport::Service};
 
-use super::{ChangeError, Made, WritableRepository, Written, back_off, move_ref, move_refs};
+use super::{
+    ChangeError, Made, Refusal, WritableRepository, Written, back_off, move_ref, move_refs,
+    refusal::{left_lock, refusal_of},
+    turn::Turn,
+};
 use crate::{
     commit::Commit,
     fetch::FetchError,
@@ -40,6 +44,38 @@ pub struct Upstream {
     pub tracking: String,
     /// The local ref that remembers the tip of the notes.
     pub notes: String,
+    /// A directory in which processes of this machine wait for their turns to push. Not needed for a remote in
+    /// a directory, and without it they only race.
+    pub turns: Option<PathBuf>,
+}
+
+/// The answer to a push.
+enum Landing {
+    Done,
+    /// A ref is not at the expected commit, so nothing was sent.
+    Moved,
+    Refused {
+        words: String,
+        cause: Refusal,
+        lock: Option<PathBuf>,
+    },
+}
+
+impl From<Pushed> for Landing {
+    fn from(pushed: Pushed) -> Self {
+        match pushed {
+            Pushed::Done => Self::Done,
+            Pushed::Refused(words) => Self::Refused {
+                cause: if is_lock(&words) {
+                    Refusal::Locked
+                } else {
+                    Refusal::Rule
+                },
+                words,
+                lock: None,
+            },
+        }
+    }
 }
 
 impl Upstream {
@@ -104,6 +140,7 @@ impl WritableRepository {
             tracking: format!("refs/remotes/{remote}/{there}"),
             notes: format!("refs/notes/{remote}/equate"),
             branch: there,
+            turns: None,
         })
     }
 
@@ -137,7 +174,17 @@ impl WritableRepository {
     ) -> Result<Written, ChangeError<E>> {
         let reference = format!("refs/heads/{}", upstream.branch);
         let mut locked = 0;
+        let mut turn: Option<Turn> = None;
         for attempt in 1..=ATTEMPTS_MAX {
+            // the first push is a race that most win; the losers go one after the other
+            if attempt > 1 && turn.is_none() {
+                turn = self.turn(upstream);
+            }
+            let wait = || match &turn {
+                // others on this machine wait, so no loser of the same race is met again
+                Some(_) if attempt > 1 => {}
+                Some(_) | None => back_off(attempt),
+            };
             let notes = "refs/notes/equate";
             let tips = self.tips(mirrors, remote, upstream, notes)?;
             let commit = self.commit(&tips.branch.to_string())?.commit;
@@ -147,20 +194,20 @@ impl WritableRepository {
             let made = self.make(&draft, tips.branch, tips.notes)?;
             let updates = made.updates(&reference, tips.branch);
             let pushed = self.push(mirrors, remote, upstream, &updates, &made);
-            let (words, failed) = match pushed {
-                Ok(Pushed::Done) => {
+            let (refused, failed) = match pushed {
+                Ok(Landing::Done) => {
                     self.remember(upstream, &made)?;
                     return Ok(Written::Commit {
                         id: made.commit.to_string(),
                         attempts: attempt,
                     });
                 }
-                Ok(Pushed::Moved) => {
-                    back_off(attempt);
+                Ok(Landing::Moved) => {
+                    wait();
                     continue;
                 }
-                Ok(Pushed::Refused(words)) => (words, None),
-                Err(error) => (String::new(), Some(error)),
+                Ok(Landing::Refused { words, cause, lock }) => (Some((words, cause, lock)), None),
+                Err(error) => (None, Some(error)),
             };
             // only the refs say whether the commit arrived
             let now = match (self.tips(mirrors, remote, upstream, notes), failed) {
@@ -182,13 +229,23 @@ impl WritableRepository {
                     attempts: attempt,
                 });
             }
-            let moved = now.branch != tips.branch || now.notes != tips.notes;
-            locked = if moved { 0 } else { locked + 1 };
-            if !moved && (!is_lock(&words) || locked > LOCKED_MAX) {
-                return Err(ChangeError::Refused {
-                    place: upstream.place(),
-                    branch: upstream.branch.clone(),
-                    words,
+            if now.branch != tips.branch || now.notes != tips.notes {
+                locked = 0;
+                wait();
+                continue;
+            }
+            locked += 1;
+            let (words, cause, lock) = refused.unwrap_or_default();
+            if cause != Refusal::Locked || locked > LOCKED_MAX {
+                let (place, branch) = (upstream.place(), upstream.branch.clone());
+                return Err(match lock {
+                    Some(file) => ChangeError::Locked { place, branch, file },
+                    None => ChangeError::Refused {
+                        place,
+                        branch,
+                        words,
+                        cause,
+                    },
                 });
             }
             back_off(attempt);
@@ -197,6 +254,21 @@ impl WritableRepository {
             branch: upstream.branch.clone(),
             attempts: ATTEMPTS_MAX,
         })
+    }
+
+    /// Processes that push to a directory meet in it; others in the directory of the upstream.
+    fn turn(&self, upstream: &Upstream) -> Option<Turn> {
+        match upstream.directory(&self.root) {
+            Some(directory) => {
+                let store = Store::open(&directory, None).ok()?;
+                let common = store.with(|repository| repository.common_dir().join("equate"));
+                Turn::take(&common, &upstream.branch)
+            }
+            None => {
+                let directory = upstream.turns.as_ref()?;
+                Turn::take(directory, &format!("{} {}", upstream.url, upstream.branch))
+            }
+        }
     }
 
     /// Whether a commit is among the first parents of a tip.
@@ -343,7 +415,7 @@ impl WritableRepository {
         upstream: &Upstream,
         updates: &[RefUpdate],
         made: &Made,
-    ) -> Result<Pushed, FetchError> {
+    ) -> Result<Landing, FetchError> {
         if let Some(directory) = upstream.directory(&self.root) {
             return push_to_directory(&directory, updates, made);
         }
@@ -351,10 +423,10 @@ impl WritableRepository {
             let mut session = mirrors.session(Service::ReceivePack, remote)?;
             for update in updates {
                 if session.advertised(&update.name)? != update.old {
-                    return Ok(Pushed::Moved);
+                    return Ok(Landing::Moved);
                 }
             }
-            push_all(&mut session, updates, made)
+            push_all(&mut session, updates, made).map(Landing::from)
         })
     }
 }
@@ -364,7 +436,7 @@ fn push_all(session: &mut Session, updates: &[RefUpdate], made: &Made) -> Result
     Ok(session.push(updates, &made.objects)?)
 }
 
-fn push_to_directory(directory: &Path, updates: &[RefUpdate], made: &Made) -> Result<Pushed, FetchError> {
+fn push_to_directory(directory: &Path, updates: &[RefUpdate], made: &Made) -> Result<Landing, FetchError> {
     let store = Store::open(directory, None)?;
     let checked_out = store.with(|repository| {
         let head = repository.head_name().ok().flatten();
@@ -377,17 +449,27 @@ fn push_to_directory(directory: &Path, updates: &[RefUpdate], made: &Made) -> Re
         .iter()
         .any(|update| Some(&update.name) == checked_out.as_ref())
     {
-        let words = "the branch is checked out there; push to a bare repository";
-        return Ok(Pushed::Refused(words.to_owned()));
+        return Ok(Landing::Refused {
+            words: "the branch is checked out there".to_owned(),
+            cause: Refusal::CheckedOut,
+            lock: None,
+        });
     }
     let moved = store.with(|repository| {
         made.objects.write(repository)?;
         move_refs(repository, updates, "push")
     });
-    Ok(match moved {
-        Ok(()) => Pushed::Done,
-        Err(error) => Pushed::Refused(whole_text(&error)),
-    })
+    let Err(error) = moved else {
+        return Ok(Landing::Done);
+    };
+    let words = whole_text(&error);
+    let lock = left_lock(&store, updates);
+    let cause = match &lock {
+        Some(_) => Refusal::Locked,
+        None if is_lock(&words) => Refusal::Locked,
+        None => refusal_of(&error),
+    };
+    Ok(Landing::Refused { words, cause, lock })
 }
 
 /// An error with its causes, in one line.

@@ -1,7 +1,7 @@
 //! Plans that set and end holds.
 
 use super::{Plan, PlanError, Step, config, environments, holds, known_service, record};
-use crate::fleet::Fleet;
+use crate::fleet::{Builds, Fleet};
 use crate::hold::{Hold, Stops};
 use crate::overlay::Files;
 use crate::record::Intent;
@@ -21,7 +21,7 @@ pub fn plan_hold(
     (now, until): (Timestamp, Option<Timestamp>),
 ) -> Result<Plan, PlanError> {
     let config = config(tree)?;
-    let fleet = Fleet::build(tree, &config);
+    let fleet = Fleet::for_change(tree, &config, &[service], &Builds::default());
     known_service(&fleet, service)?;
     let mut files = Files::new();
     let mut steps = Vec::new();

@@ -1,5 +1,6 @@
 use super::{Past, PlanError, Request, plan, plan_hold};
 use crate::artifact::{Artifact, Subject, Version};
+use crate::fleet::Builds;
 use crate::history::{Commit, Entry};
 use crate::hold::Hold;
 use crate::overlay::Memory;
@@ -78,6 +79,7 @@ fn planned(tree: &Memory, request: &Request, entries: &[Entry]) -> Result<Vec<St
         entries: &of_service,
         health: &|_, _| Health::Unknown("no cluster".to_owned()),
         now: NOW.parse().unwrap(),
+        builds: &Builds::default(),
     };
     let plan = plan(tree, request, past)?;
     let lines = plan.steps.iter().map(|step| {
@@ -142,6 +144,7 @@ fn trap_12_automation_does_not_undo_a_rollback() {
         entries: &of_service,
         health: &|_, _| Health::Healthy,
         now: NOW.parse().unwrap(),
+        builds: &Builds::default(),
     };
     let back = plan(&tree, &request(Intent::Rollback, "cart", "staging"), past).unwrap();
     let mut paths: Vec<&str> = back.files.keys().map(String::as_str).collect();
@@ -179,6 +182,7 @@ fn rollback_replaces_a_hold_that_has_expired() {
             entries: &of_service,
             health: &|_, _| Health::Healthy,
             now: NOW.parse().unwrap(),
+            builds: &Builds::default(),
         };
         let tree = tree("", &[("staging", "cart", "2.4.1")]).with(&path, hold);
         let back = plan(&tree, &request(Intent::Rollback, "cart", "staging"), past).unwrap();

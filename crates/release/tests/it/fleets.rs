@@ -2,7 +2,7 @@
 //! versions changed.
 
 use equate_release::config::Config;
-use equate_release::fleet::Fleet;
+use equate_release::fleet::{Builds, Fleet};
 use equate_release::overlay::Memory;
 use equate_release::plan::{Past, Request, plan, plan_undeploy};
 use equate_release::record::Intent;
@@ -136,9 +136,15 @@ proptest! {
             entries: &|_| Vec::new(),
             health: &|_, _| Health::Healthy,
             now: "2026-11-25T12:00:00Z".parse().unwrap(),
+            builds: &Builds::default(),
         };
         let made = plan(&tree, &request, past).unwrap();
         let after_tree = tree.clone().changed(&made.files);
+        // the builds of another tip change nothing
+        let known = Builds::default();
+        let again = Past { builds: &known, ..past };
+        prop_assert!(plan(&after_tree, &request, again).unwrap().files.is_empty());
+        prop_assert_eq!(&plan(&tree, &request, again).unwrap(), &made);
         let after = Fleet::build(&after_tree, &config);
         prop_assert_eq!(before.units.len(), after.units.len());
         for (at, unit) in before.units.iter().enumerate() {
@@ -188,6 +194,7 @@ proptest! {
             entries: &|_| Vec::new(),
             health: &|_, _| Health::Healthy,
             now: "2026-11-25T12:00:00Z".parse().unwrap(),
+            builds: &Builds::default(),
         };
         let by = "Mia <mia@example.org>";
         let made = plan_undeploy(&tree, ("cart", ENVIRONMENTS[target]), None, by, past).unwrap();

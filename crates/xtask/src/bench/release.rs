@@ -4,10 +4,12 @@
 //! Each commit after the first changes one `newTag`. Times include the start of the process.
 
 use super::{Times, launch};
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -71,7 +73,7 @@ impl Bench<'_> {
         for round in 0..ROUNDS {
             let file = kustomization(round % services, &format!("2.0.{round}"));
             let path = path(ENVIRONMENTS[0], round % services);
-            import(directory, &commit(args.commits + round, &[(path, file)]))?;
+            append(directory, args.commits + round, &[(path, file)])?;
             times.push(self.time(directory, &["history", "--local", "-c", "1"])?);
         }
         println!("  the same after one more commit: {times}");
@@ -113,7 +115,7 @@ impl Bench<'_> {
         let changes: Vec<_> = (0..ROUNDS)
             .map(|number| (path(ENVIRONMENTS[0], number), kustomization(number, "1.1.0")))
             .collect();
-        import(directory, &commit(1, &changes))?;
+        append(directory, 1, &changes)?;
         git(directory, &["reset", "--quiet", "--hard"])?;
         let mut times = Times::default();
         for number in 0..ROUNDS {
@@ -133,7 +135,7 @@ impl Bench<'_> {
         let changes: Vec<_> = (0..count)
             .map(|number| (path(ENVIRONMENTS[0], number), kustomization(number, "1.1.0")))
             .collect();
-        import(&origin, &commit(1, &changes))?;
+        append(&origin, 1, &changes)?;
         git(&origin, &["config", "core.bare", "true"])?;
         let mut clones = Vec::new();
         for number in 0..count {
@@ -145,7 +147,9 @@ impl Bench<'_> {
             )?;
             clones.push(clone);
         }
-        let before = length(&origin)?;
+        let outsider = folder.join("outsider");
+        let paths = [origin.display().to_string(), outsider.display().to_string()];
+        git(folder, &["clone", "--quiet", &paths[0], &paths[1]])?;
         let begun = Instant::now();
         let promotions: Vec<_> = clones
             .iter()
@@ -158,18 +162,37 @@ impl Bench<'_> {
             .collect();
         let mut times = Times::default();
         let mut failed = 0;
-        for promotion in promotions {
-            let output = promotion?.wait_with_output()?;
-            times.push(begun.elapsed());
-            if !output.status.success() {
-                failed += 1;
-                eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+        let ends = AtomicBool::new(false);
+        let pushed = std::thread::scope(|scope| {
+            let pushing = scope.spawn(|| push_beside(&outsider, &ends).map_err(|error| error.to_string()));
+            for promotion in promotions {
+                let ended = promotion
+                    .and_then(|promotion| promotion.wait_with_output().map_err(|error| error.to_string()));
+                match ended {
+                    Ok(output) if output.status.success() => {}
+                    Ok(output) => {
+                        failed += 1;
+                        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+                    }
+                    Err(error) => {
+                        failed += 1;
+                        eprintln!("{error}");
+                    }
+                }
+                times.push(begun.elapsed());
             }
-        }
+            ends.store(true, Ordering::Release);
+            pushing.join()
+        });
+        let pushed = pushed.map_err(|_| "the pushes beside panicked")??;
+        let promoted = subjects(&origin)?;
+        let different: BTreeSet<&String> = promoted.iter().collect();
         println!("{services} services, {} files:", services * 8);
         println!(
-            "  {count} promotions at once, each a process: {} landed, {failed} failed, all after {:.1} s",
-            length(&origin)? - before,
+            "  {count} promotions at once, each a process, beside {pushed} pushes with git: {} landed, {} twice, \
+             {failed} failed, all after {:.1} s",
+            different.len(),
+            promoted.len() - different.len(),
             times.quantile(1.0) / 1000.0
         );
         Ok(())
@@ -250,10 +273,19 @@ fn create(directory: &Path, services: usize, commits: usize) -> Outcome {
         stream.push_str(&commit(number, &[(path(environment, service), file)]));
     }
     import(directory, &stream)?;
+    // as a clone has them: one pack, the newest objects whole
+    git(directory, &["repack", "--quiet", "-adf"])?;
     git(directory, &["reset", "--quiet", "--hard"])
 }
 
-/// A commit on `main`, in the language of `git fast-import`: its parent is the branch's last one.
+/// Adds a commit to `main`.
+fn append(directory: &Path, number: usize, files: &[(String, String)]) -> Outcome {
+    // the program knows a branch's last commit only after it is named
+    let start = "reset refs/heads/main\nfrom refs/heads/main^0\n\n";
+    import(directory, &format!("{start}{}", commit(number, files)))
+}
+
+/// A commit on `main`, in the language of `git fast-import`: its parent is the branch's last one in the stream.
 fn commit(number: usize, files: &[(String, String)]) -> String {
     let seconds = EPOCH + number * 600;
     let message = format!("change {number}\n");
@@ -286,6 +318,39 @@ fn git(directory: &Path, arguments: &[&str]) -> Outcome {
     succeeded("git", arguments, &launch(&mut command, Command::output)?)
 }
 
+/// Pushes commits to the same branch with git, ten a second if nobody is faster. Returns their number.
+fn push_beside(clone: &Path, ends: &AtomicBool) -> Result<usize, Box<dyn Error>> {
+    const PAUSE: Duration = Duration::from_millis(100);
+    git(clone, &["config", "user.name", "Ole Berg"])?;
+    git(clone, &["config", "user.email", "ole@example.org"])?;
+    let mut number = 0;
+    while !ends.load(Ordering::Acquire) {
+        number += 1;
+        std::fs::write(clone.join("README.md"), format!("change {number}\n"))?;
+        git(clone, &["add", "README.md"])?;
+        git(clone, &["commit", "--quiet", "--message", "by hand"])?;
+        while git(clone, &["push", "--quiet", "origin", "main"]).is_err() {
+            git(clone, &["pull", "--quiet", "--rebase", "origin", "main"])?;
+        }
+        std::thread::park_timeout(PAUSE);
+    }
+    Ok(number)
+}
+
+/// The subjects of the promotions on `main`.
+fn subjects(repository: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let arguments = ["log", "--format=%s", "--grep=^promote ", "main"];
+    let mut command = Command::new("git");
+    command.args(arguments).current_dir(repository);
+    let output = launch(&mut command, Command::output)?;
+    succeeded("git", &arguments, &output)?;
+    Ok(String::from_utf8(output.stdout)?
+        .lines()
+        .map(str::to_owned)
+        .collect())
+}
+
+#[cfg(test)]
 fn length(repository: &Path) -> Result<usize, Box<dyn Error>> {
     let arguments = ["rev-list", "--count", "main"];
     let mut command = Command::new("git");
@@ -305,7 +370,7 @@ fn succeeded(program: &str, arguments: &[&str], output: &Output) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{create, length};
+    use super::{append, create, length};
 
     #[test]
     fn repositories_have_the_commits_and_files() {
@@ -319,5 +384,9 @@ mod tests {
         };
         assert_eq!(read("dev"), super::kustomization(2, "1.0.14"));
         assert_eq!(read("prod-us"), super::kustomization(2, "1.0.11"));
+        for number in 20..22 {
+            append(&directory, number, &[("new".to_owned(), number.to_string())]).unwrap();
+        }
+        assert_eq!(length(&directory).unwrap(), 22);
     }
 }

@@ -66,8 +66,9 @@ pub(super) fn run(
             }
         }
     }
-    let chain = chain(&view, &then)?;
+    let mut chain = chain(&view, &then)?;
     let spells = spells(&view, &fleet, &chain, &rows);
+    chain.reach(&view, spells.values().map(|(entry, _)| entry.commit.id.as_str()))?;
     let clusters = Clusters::new(cluster);
     let mut blind: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for row in &mut rows {
@@ -113,33 +114,50 @@ struct Chain {
     ids: Vec<String>,
     positions: BTreeMap<String, usize>,
     then: usize,
+    /// The next older commit, if the repository has it.
+    next: Option<String>,
 }
 
+/// The commits up to that of the time.
 fn chain(view: &View, then: &Commit) -> Result<Chain, ReleaseError> {
-    let inner = &view.repository.inner;
-    let is_shallow = inner.is_shallow();
-    let mut ids = vec![view.commit.revision().commit()];
+    let mut chain = Chain {
+        ids: Vec::new(),
+        positions: BTreeMap::new(),
+        then: 0,
+        next: Some(view.commit.revision().commit()),
+    };
     let wanted = then.revision().commit();
-    let mut position = None;
-    while let Some(id) = ids.last() {
-        if *id == wanted {
-            position = Some(ids.len() - 1);
-        }
-        let parents = inner.commit(id)?.parents;
-        match parents.first().filter(|id| !is_shallow || inner.has(id)) {
-            Some(parent) => ids.push(parent.clone()),
-            None => break,
-        }
-    }
-    let positions = ids.iter().enumerate().map(|(at, id)| (id.clone(), at)).collect();
-    Ok(Chain {
-        ids,
-        positions,
-        then: position.unwrap_or_default(),
-    })
+    chain.reach(view, [wanted.as_str()])?;
+    chain.then = chain.positions.get(&wanted).copied().unwrap_or_default();
+    Ok(chain)
 }
 
 impl Chain {
+    /// Adds older commits until all of these are there, or history ends.
+    fn reach<'w>(
+        &mut self,
+        view: &View,
+        wanted: impl IntoIterator<Item = &'w str>,
+    ) -> Result<(), ReleaseError> {
+        let inner = &view.repository.inner;
+        let is_shallow = inner.is_shallow();
+        let missing = wanted.into_iter().filter(|id| !self.positions.contains_key(*id));
+        let mut missing: BTreeSet<&str> = missing.collect();
+        while !missing.is_empty()
+            && let Some(id) = self.next.take()
+        {
+            let parents = inner.commit(&id)?.parents;
+            self.next = parents
+                .into_iter()
+                .next()
+                .filter(|id| !is_shallow || inner.has(id));
+            missing.remove(id.as_str());
+            self.positions.insert(id.clone(), self.ids.len());
+            self.ids.push(id);
+        }
+        Ok(())
+    }
+
     /// The commits from one to the one before another; up to the newest without another.
     fn between(&self, from: &str, until: Option<&str>) -> BTreeSet<&str> {
         let position = |id: &str| self.positions.get(id).copied();

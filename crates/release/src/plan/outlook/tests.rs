@@ -1,6 +1,6 @@
 use super::{Next, outlook};
 use crate::config::Config;
-use crate::fleet::Fleet;
+use crate::fleet::{Builds, Fleet};
 use crate::overlay::Memory;
 use crate::plan::{Past, config, holds, plan_hold};
 use crate::rules::Health;
@@ -31,6 +31,7 @@ fn seen(tree: &Memory) -> Vec<String> {
         entries: &|_| Vec::new(),
         health: &|_, _| Health::Unknown("no cluster".to_owned()),
         now: NOW.parse().unwrap(),
+        builds: &Builds::default(),
     };
     let environments = config.environments();
     environments

@@ -1,4 +1,5 @@
 use super::plan_undeploy;
+use crate::fleet::Builds;
 use crate::overlay::Memory;
 use crate::plan::{Past, Plan, PlanError, plan_hold};
 use crate::rules::Health;
@@ -46,6 +47,7 @@ fn undeployed(tree: &Memory, service: &str, to: &str) -> Result<Plan, PlanError>
         entries: &|_| Vec::new(),
         health: &|_, _| Health::Healthy,
         now: NOW.parse().unwrap(),
+        builds: &Builds::default(),
     };
     let by = "Mia <mia@example.org>";
     plan_undeploy(tree, (service, to), None, by, past)
