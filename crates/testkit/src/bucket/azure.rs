@@ -129,7 +129,7 @@ fn list(shared: &Shared, query: &BTreeMap<String, String>) -> Response {
     let last = decode(value("marker").strip_prefix("2!").unwrap_or_default());
     let asked: usize = value("maxresults").parse().unwrap_or(usize::MAX);
     let matching = state.objects.iter();
-    let matching = matching.filter(|(key, _)| key.starts_with(value("prefix")) && **key > *last);
+    let matching = matching.filter(|(key, _)| key.starts_with(value("prefix")) && key.as_str() > last.as_str());
     let rest: Vec<_> = matching.collect();
     let page = &rest[..rest.len().min(asked).min(shared.options.page)];
     let mut text =
