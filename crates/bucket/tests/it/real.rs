@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask test-peers` names the program; without it the tests print a line and are skipped.
 
-use equate_bucket::{Access, Bucket, Credentials, Limits, Reason, Stores};
+use equate_bucket::{Access, Api, Bucket, Credentials, Limits, Reason, Stores};
 use equate_egress::Egress;
 use equate_testkit::servers::{self, SEAWEEDFS_VARIABLE, SeaweedFsServer};
 
@@ -10,10 +10,10 @@ use super::{access, keys};
 
 fn signed((access_key, secret_key): (&str, &str)) -> Access {
     let mut access = access();
-    access.credentials = Some(Credentials {
+    access.api = Api::S3(Some(Credentials {
         access_key: access_key.to_owned(),
         secret_key: secret_key.into(),
-    });
+    }));
     access
 }
 
@@ -71,7 +71,7 @@ async fn objects_of_a_real_store_are_listed_and_fetched() {
     check("apps", signed(("nobody", "wrong")), "InvalidAccessKeyId").await;
     check("secret", signed(server.reader()), "AccessDenied").await;
     let mut anonymous = access();
-    anonymous.credentials = None;
+    anonymous.api = Api::S3(None);
     check("apps", anonymous, "AccessDenied").await;
     let missing = opened(&server, "missing", signed(server.admin()));
     assert!(!missing.exists().await.unwrap());

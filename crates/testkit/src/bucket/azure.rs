@@ -103,7 +103,7 @@ fn accepts(shared: &Shared, guard: &AzureGuard, parts: &Parts) -> bool {
                 let _ = write!(text, "\n{}", header(name).unwrap_or_default());
             }
             text.push('\n');
-            let own = parts.headers.keys().map(|name| name.as_str());
+            let own = parts.headers.keys().map(http::HeaderName::as_str);
             let mut own: Vec<&str> = own.filter(|name| name.starts_with("x-ms-")).collect();
             own.sort_unstable();
             for name in own {
@@ -129,7 +129,8 @@ fn list(shared: &Shared, query: &BTreeMap<String, String>) -> Response {
     let last = decode(value("marker").strip_prefix("2!").unwrap_or_default());
     let asked: usize = value("maxresults").parse().unwrap_or(usize::MAX);
     let matching = state.objects.iter();
-    let matching = matching.filter(|(key, _)| key.starts_with(value("prefix")) && key.as_str() > last.as_str());
+    let matching =
+        matching.filter(|(key, _)| key.starts_with(value("prefix")) && key.as_str() > last.as_str());
     let rest: Vec<_> = matching.collect();
     let page = &rest[..rest.len().min(asked).min(shared.options.page)];
     let mut text =
