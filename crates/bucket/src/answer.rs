@@ -99,7 +99,7 @@ pub(crate) fn bare(etag: &str) -> &str {
     etag.trim_matches('"')
 }
 
-/// What a store says of a refusal in XML, and the region that it names.
+/// The words of a store that refuses, in XML, and the region that it names.
 pub(crate) fn told(xml: &[u8]) -> (String, Option<String>) {
     // Azure begins with a byte order mark
     let text = std::str::from_utf8(xml).unwrap_or_default();

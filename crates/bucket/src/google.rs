@@ -229,7 +229,7 @@ struct RefusalError {
     message: String,
 }
 
-/// What the store says of a refusal.
+/// The words of a store that refuses.
 pub(crate) fn told(json: &[u8]) -> String {
     // the status decides, whatever its body
     let refusal: Refusal = serde_json::from_slice(json).unwrap_or_default();

@@ -17,7 +17,7 @@ pub enum DistributionAuth<'a> {
     Token {
         /// The URL of the token server.
         realm: &'a str,
-        /// Who signs.
+        /// The name of the signer.
         issuer: &'a str,
         /// The certificate of the signing key, PEM.
         certificate: &'a str,
