@@ -71,8 +71,10 @@ pub(crate) async fn stand_in(
         return Ok(Some(repository.fetch(name, version).await?));
     };
     let reference = format!("{}/{name}", registry.trim_end_matches('/'));
-    let repository = Repository::parse(&reference);
-    let repository = repository.map_err(|error| TemplateError::Reference(reference, error))?;
+    // no directory stands for a URL that is none, and an error would show a password in it
+    let Ok(repository) = Repository::parse(&reference) else {
+        return Ok(None);
+    };
     let registries = registries(egress.clone());
     if registries.substitute(&repository).is_none() {
         return Ok(None);
