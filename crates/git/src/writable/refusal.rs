@@ -22,13 +22,22 @@ pub enum Refusal {
 pub(super) fn refusal_of(error: &(dyn Error + 'static)) -> Refusal {
     let mut next = Some(error);
     while let Some(cause) = next {
-        let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
-        if let Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) = kind {
+        // gix keeps its causes in a tree of its own
+        let tree = cause.downcast_ref::<gix::Error>();
+        if is_denied(cause) || tree.is_some_and(|tree| tree.iter_errors().any(is_denied)) {
             return Refusal::Permission;
         }
         next = cause.source();
     }
     Refusal::Rule
+}
+
+fn is_denied(error: &(dyn Error + 'static)) -> bool {
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(
+        kind,
+        Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+    )
 }
 
 /// The lock of one of the refs, or of all packed ones, if its file is there.
