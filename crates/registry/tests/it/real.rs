@@ -13,7 +13,8 @@ use equate_registry::oci_spec::image::Digest;
 use equate_registry::verify::{PublicKey, cosign, notation};
 use equate_registry::{Access, Reason, Remote, Repository, Version, sha256};
 use equate_testkit::servers::{
-    self, COSIGN_VARIABLE, DISTRIBUTION_VARIABLE, DistributionAuth, DistributionServer, NOTATION_VARIABLE,
+    self, COSIGN_VARIABLE, DISTRIBUTION_VARIABLE, DistributionAuth, DistributionServer, GITEA_FILES_VARIABLE,
+    GITEA_VARIABLE, GiteaServer, NOTATION_VARIABLE,
 };
 use equate_testkit::web::{WebOptions, WebServer};
 use jiff::Timestamp;
@@ -171,6 +172,41 @@ async fn a_token_is_fetched_where_the_registry_says() {
     let wrong = open(&server, "team/app", named("mia", "wrong"));
     let error = wrong.tags().await.unwrap_err();
     assert_eq!(error.reason(), Reason::Authentication, "{}", chain(&error));
+}
+
+/// Gitea is registry and token server in one.
+#[test]
+fn packages_of_a_forge_are_pushed_and_pulled() {
+    let (Some(gitea), Some(files)) = (program(GITEA_VARIABLE), program(GITEA_FILES_VARIABLE)) else {
+        return;
+    };
+    let forge = GiteaServer::start(&gitea, &files).unwrap();
+    let (user, password) = forge.user();
+    let open = |access: Access| {
+        let repository = Repository::parse(&format!("{}/{user}/app", forge.authority())).unwrap();
+        let ca = Some(forge.certificate().as_bytes().to_vec());
+        registries().open(repository, Access { ca, ..access }).unwrap()
+    };
+    let checks = async {
+        let remote = open(named(user, password));
+        let (digest, _) = push(&remote, "v0", b"content").await;
+        check(&remote, "v0", &digest, b"content").await;
+        let mut wanted = vec!["v0".to_owned()];
+        for number in 1..60 {
+            let tag = format!("v{number}");
+            push(&remote, &tag, b"content").await;
+            wanted.push(tag);
+        }
+        wanted.sort();
+        let mut tags = remote.tags().await.unwrap();
+        tags.sort();
+        assert_eq!(tags, wanted);
+        assert_eq!(remote.referrers(&digest, None).await.unwrap().len(), 0);
+        let error = open(named(user, "wrong")).tags().await.unwrap_err();
+        assert_eq!(error.reason(), Reason::Authentication, "{}", chain(&error));
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(checks);
 }
 
 /// Runs a signer in its own home.

@@ -56,7 +56,11 @@ fn mirror() -> Option<String> {
         && runs("apt-get", &["--version"]);
     let texts = MIRRORS.iter().filter_map(|path| fs::read_to_string(path).ok());
     let urls = texts.flat_map(|text| {
-        let words = text.split_whitespace().map(str::to_owned);
+        // of both formats; a comment may name other archives
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("URIs:") || line.starts_with("deb "));
+        let words = lines.flat_map(str::split_whitespace).map(str::to_owned);
         words.collect::<Vec<_>>()
     });
     let mut urls = urls.filter(|word| word.starts_with("http") && !word.contains("security"));
@@ -87,6 +91,6 @@ fn fetch(package: &str, folder: &Path) -> Result<(), Error> {
         command.arg("--option=APT::Sandbox::User=root").args(arguments);
         run(&format!("apt-get {}", arguments.join(" ")), &mut command)
     };
-    apt(&["update"])?;
+    apt(&["update", "--error-on=any"])?;
     apt(&["download", package]).map(drop)
 }
