@@ -54,17 +54,21 @@ fn mirror() -> Option<String> {
     let is_usable = cfg!(all(target_os = "linux", target_arch = "x86_64"))
         && Path::new(KEYS).exists()
         && runs("apt-get", &["--version"]);
-    let texts = MIRRORS.iter().filter_map(|path| fs::read_to_string(path).ok());
-    let urls = texts.flat_map(|text| {
-        // of both formats; a comment may name other archives
-        let lines = text
-            .lines()
-            .filter(|line| line.starts_with("URIs:") || line.starts_with("deb "));
-        let words = lines.flat_map(str::split_whitespace).map(str::to_owned);
-        words.collect::<Vec<_>>()
-    });
-    let mut urls = urls.filter(|word| word.starts_with("http") && !word.contains("security"));
-    is_usable.then(|| urls.next()).flatten()
+    let mut texts = MIRRORS.iter().filter_map(|path| fs::read_to_string(path).ok());
+    is_usable
+        .then(|| texts.find_map(|text| mirror_of(&text)))
+        .flatten()
+}
+
+/// The first mirror in a file of sources, in either format. A comment may name other archives.
+fn mirror_of(text: &str) -> Option<String> {
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("URIs:") || line.starts_with("deb "));
+    let mut urls = lines
+        .flat_map(str::split_whitespace)
+        .filter(|word| word.starts_with("http") && !word.contains("security"));
+    urls.next().map(str::to_owned)
 }
 
 fn fetch(package: &str, folder: &Path) -> Result<(), Error> {
@@ -93,4 +97,23 @@ fn fetch(package: &str, folder: &Path) -> Result<(), Error> {
     };
     apt(&["update", "--error-on=any"])?;
     apt(&["download", package]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mirror_of;
+
+    #[test]
+    fn mirrors_are_read_in_both_formats() {
+        let check = |text: &str, expected: Option<&str>| assert_eq!(mirror_of(text).as_deref(), expected);
+        check(
+            "Types: deb\n# http://old.example/debian\nURIs: http://deb.example/debian\nSuites: bookworm\n",
+            Some("http://deb.example/debian"),
+        );
+        check(
+            "deb [signed-by=/k.gpg] https://security.example/x y main\ndeb https://deb.example/d bookworm main\n",
+            Some("https://deb.example/d"),
+        );
+        check("# deb http://deb.example/debian bookworm main\n", None);
+    }
 }

@@ -9,6 +9,10 @@ use super::{Server, ask, listens, status_of};
 /// Names SeaweedFS for the tests.
 pub const SEAWEEDFS_VARIABLE: &str = "EQUATE_SEAWEEDFS";
 
+/// Its parts, each with a port for HTTP and one for gRPC.
+const PART_NAMES: [&str; PARTS] = ["s3", "filer", "master", "volume", "admin"];
+const PARTS: usize = 5;
+
 /// The key pair that may read and write everything.
 const ADMIN: (&str, &str) = ("admin-key", "admin-secret");
 /// The key pair that may read and list one bucket.
@@ -42,7 +46,7 @@ impl SeaweedFsServer {
         let identities = serde_json::json!({
             "identities": [identity(ADMIN, "admin", &all), identity(READER, "reader", &some)],
         });
-        let make = |folder: &Path, [s3, master, volume, filer]: [u16; 4]| {
+        let make = |folder: &Path, ports: [u16; PARTS * 2]| {
             let config = folder.join("s3.json");
             std::fs::write(&config, identities.to_string())?;
             let data = folder.join("data");
@@ -55,15 +59,20 @@ impl SeaweedFsServer {
                 .arg(format!("-s3.localSocket={}", folder.join("s3.sock").display()))
                 .args(["-master.telemetry=false", "-admin.ui=false", "-webdav=false"])
                 .args(["-s3.port.iceberg=0", "-s3.port.lance=0"])
-                .arg(format!("-s3.port={s3}"))
-                .arg(format!("-master.port={master}"))
-                .arg(format!("-volume.port={volume}"))
-                .arg(format!("-filer.port={filer}"))
+                .arg(format!(
+                    "-filer.localSocket={}",
+                    folder.join("filer.sock").display()
+                ))
                 .current_dir(folder);
+            // the default of a gRPC port is ten thousand more, which may be no port
+            for (part, [http, grpc]) in PART_NAMES.iter().zip(ports.as_chunks::<2>().0) {
+                command.arg(format!("-{part}.port={http}"));
+                command.arg(format!("-{part}.port.grpc={grpc}"));
+            }
             Ok(command)
         };
-        let ready = |[s3, _, _, filer]: [u16; 4]| listens(filer) && status_of(s3, "/").is_some();
-        let (server, [port, _, _, files]) = Server::start(make, ready)?;
+        let ready = |[s3, _, filer, ..]: [u16; PARTS * 2]| listens(filer) && status_of(s3, "/").is_some();
+        let (server, [port, _, files, ..]) = Server::start(make, ready)?;
         Ok(Self {
             port,
             files,
