@@ -186,13 +186,17 @@ pub(crate) const LIST_FIELDS: &str = "items(etag,name,size),nextPageToken";
 pub(crate) fn page(json: &[u8]) -> Result<Page, Problem> {
     let malformed = |error| Problem::new(Reason::Malformed, "its list is malformed").because(error);
     let list: List = serde_json::from_slice(json).map_err(malformed)?;
-    let objects = list.items.into_iter().map(|entry| Object {
-        key: entry.name,
-        etag: entry.etag,
-        size: entry.size.parse().unwrap_or_default(),
+    let objects = list.items.into_iter().map(|entry| {
+        let size = entry.size.parse();
+        let size = size.map_err(|_| Problem::new(Reason::Malformed, "the size of an object is malformed"))?;
+        Ok(Object {
+            key: entry.name,
+            etag: entry.etag,
+            size,
+        })
     });
     Ok(Page {
-        objects: objects.collect(),
+        objects: objects.collect::<Result<_, Problem>>()?,
         next: list.next_page_token.filter(|token| !token.is_empty()),
     })
 }

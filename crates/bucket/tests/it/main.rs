@@ -1,14 +1,9 @@
 //! The client against a store on loopback that computes the signatures itself.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "tests, also their helpers"
-)]
-
-mod real;
+#![expect(clippy::unwrap_used, reason = "tests, also their helpers")]
 
 mod clouds;
+mod real;
 
 use std::time::Duration;
 

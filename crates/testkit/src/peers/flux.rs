@@ -1,10 +1,9 @@
 //! Flux's controllers, built from the pinned modules in `crates/xtask/peers`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::control_plane::{go, key, module};
-use super::{Error, Progress, cache_folder, once, run, runs};
+use super::control_plane::{go, module};
+use super::{Error, Progress, forge, run};
 
 /// The reference version of helm-controller.
 pub const HELM_CONTROLLER_VERSION: &str = "1.6.3";
@@ -63,23 +62,8 @@ pub fn flux_controllers(progress: Progress<'_>) -> Result<[FluxController; 2], E
 }
 
 fn built(name: &str, version: &str, progress: Progress<'_>) -> Result<PathBuf, Error> {
-    if !runs("go", &["version"]) {
-        return Err(Error::NoGo);
-    }
-    let module = module().join(name);
-    let key = key(&module, &["go.mod", "go.sum"])?;
-    let folder = cache_folder()?.join(format!("{name}-{version}-{key}"));
-    once(&folder, progress, |partial, progress| {
-        progress(&format!("building {name} {version}"));
-        fs::create_dir_all(partial).map_err(Error::io("create", partial))?;
-        let mut command = go(&module);
-        command
-            .args(["build", "-ldflags", "-s -w", "-o"])
-            .arg(partial.join(name))
-            .arg(format!("github.com/fluxcd/{name}"));
-        run(&format!("go build of {name}"), &mut command).map(drop)
-    })?;
-    Ok(folder.join(name))
+    let package = format!("github.com/fluxcd/{name}");
+    forge::built(name, version, &["-ldflags", "-s -w"], &package, progress)
 }
 
 /// The CRDs are in the controller's own module.

@@ -51,7 +51,8 @@ pub fn notation(progress: Progress<'_>) -> Result<PathBuf, Error> {
     built("notation", NOTATION_VERSION, &options, NOTATION, progress)
 }
 
-fn built(
+/// Builds a program from the module of its name unless cached.
+pub(super) fn built(
     name: &str,
     version: &str,
     options: &[&str],
