@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => crate::contests::build()?,
     };
     if let Some(minutes) = args.soak {
-        return in_runtime(soak::run(&binary, Duration::from_secs(60 * minutes)));
+        return soak::run(&binary, Duration::from_secs(60 * minutes));
     }
     let suite = Suite {
         attacks: selected(args.only.as_deref())?,

@@ -60,13 +60,13 @@ pub(super) struct Session {
     log: PathBuf,
     _api: Process,
     // last: the processes write there
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Session {
     pub(super) async fn start(binary: &Path) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("equate-hostile-").tempdir()?;
-        let kubeconfig = folder.path().join("kubeconfig");
+        let kubeconfig = kubeconfig(folder.path());
         let mut command = quiet(binary, folder.path(), "api.log")?;
         command
             .args(["api", "--port", "0", "--kubeconfig"])
@@ -106,7 +106,7 @@ impl Session {
             commits: Cell::new(0),
             log,
             _api: api,
-            _folder: folder,
+            folder,
         };
         session.tenant(HONEST).await?;
         session.furnish(&url).await?;
@@ -175,22 +175,12 @@ impl Session {
         }
     }
 
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        kubeconfig(self.folder.path())
+    }
+
     pub(super) async fn create(&self, object: Value) -> Outcome {
-        let text = |pointer: &str| {
-            let found = object.pointer(pointer).and_then(Value::as_str);
-            found.unwrap_or_default().to_owned()
-        };
-        let (api_version, kind) = (text("/apiVersion"), text("/kind"));
-        let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
-        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
-        let api = match namespace.is_empty() {
-            true => whole(&self.client, group, version, &kind),
-            false => api(&self.client, group, version, &kind, &namespace),
-        };
-        let object: DynamicObject = serde_json::from_value(object)?;
-        let created = api.create(&PostParams::default(), &object).await;
-        created.map_err(|error| format!("cannot create {kind} {namespace}/{name}: {error}"))?;
-        Ok(())
+        create(&self.client, object).await
     }
 
     /// Commits, requests a reconciliation as a webhook does, and waits until the change is applied.
@@ -228,13 +218,8 @@ impl Session {
         }
     }
 
-    /// Status, reason and message of an object's `Ready`; empty if it has none.
     pub(super) async fn condition(&self, namespace: &str, kind: &str, name: &str) -> String {
-        let api = kind_api(&self.client, kind, namespace);
-        match api.get_opt(name).await {
-            Ok(object) => object.and_then(|object| ready(&object)).unwrap_or_default(),
-            Err(error) => error.to_string(),
-        }
+        condition(&self.client, namespace, kind, name).await
     }
 
     /// The objects of the controllers' kinds outside of the honest namespace.
@@ -266,6 +251,33 @@ impl Session {
         let tail = lines.iter().skip(lines.len().saturating_sub(LOG_LINES));
         tail.map(|line| format!("      {}\n", line.chars().take(400).collect::<String>()))
             .collect()
+    }
+}
+
+pub(super) async fn create(client: &Client, object: Value) -> Outcome {
+    let text = |pointer: &str| {
+        let found = object.pointer(pointer).and_then(Value::as_str);
+        found.unwrap_or_default().to_owned()
+    };
+    let (api_version, kind) = (text("/apiVersion"), text("/kind"));
+    let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
+    let api = match namespace.is_empty() {
+        true => whole(client, group, version, &kind),
+        false => api(client, group, version, &kind, &namespace),
+    };
+    let object: DynamicObject = serde_json::from_value(object)?;
+    let created = api.create(&PostParams::default(), &object).await;
+    created.map_err(|error| format!("cannot create {kind} {namespace}/{name}: {error}"))?;
+    Ok(())
+}
+
+/// Status, reason and message of an object's `Ready`; empty if it has none.
+pub(super) async fn condition(client: &Client, namespace: &str, kind: &str, name: &str) -> String {
+    let api = kind_api(client, kind, namespace);
+    match api.get_opt(name).await {
+        Ok(object) => object.and_then(|object| ready(&object)).unwrap_or_default(),
+        Err(error) => error.to_string(),
     }
 }
 
@@ -329,6 +341,17 @@ fn quiet(binary: &Path, folder: &Path, log: &str) -> Outcome<Command> {
     Ok(command)
 }
 
+fn kubeconfig(folder: &Path) -> PathBuf {
+    folder.join("kubeconfig")
+}
+
+/// Another client, whose connections belong to the runtime of the caller.
+pub(super) async fn connected(kubeconfig: &Path) -> Outcome<Client> {
+    let read = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
 async fn connect(kubeconfig: &Path, process: &mut Process) -> Outcome<Client> {
     let begun = Instant::now();
     loop {
@@ -336,9 +359,8 @@ async fn connect(kubeconfig: &Path, process: &mut Process) -> Outcome<Client> {
             return Err(format!("`equate api` ended: {status}").into());
         }
         // it may be half written
-        if let Ok(read) = Kubeconfig::read_from(kubeconfig) {
-            let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
-            return Ok(Client::try_from(config)?);
+        if let Ok(client) = connected(kubeconfig).await {
+            return Ok(client);
         }
         if begun.elapsed() > START_MAX {
             return Err(format!("`equate api` wrote no kubeconfig in {START_MAX:?}").into());

@@ -2,20 +2,26 @@
 //!
 //! Commits are timed before and during the attacks. Memory and file descriptors are sampled; the growth of
 //! memory is the slope of a line through the samples after the warm-up.
+//!
+//! Attackers are on machines of their own. Here their threads have the lowest priority, and the honest side has
+//! a thread and a client of its own, so that the times are those of the API server and the controllers.
 
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use equate_testkit::git::{HttpServer, Repository};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::attacks::{self, Attack};
 use super::ground::{Ground, Scale};
-use super::session::{HONEST, Outcome, SOURCE, Session};
+use super::session::{HONEST, Outcome, SOURCE, Session, condition, connected, create};
 use crate::bench::Times;
+use crate::bench::process::Process;
 use crate::bench::session::api;
 
 const KUSTOMIZATIONS: usize = 200;
@@ -36,55 +42,117 @@ const MIB_PER_MINUTE_MAX: f64 = 1.0;
 const MIB_MAX: f64 = 1_024.0;
 const FILES_MAX: f64 = 10.0;
 
-pub(super) async fn run(binary: &Path, time: Duration) -> Outcome {
-    let session = Session::start(binary).await?;
-    let fleet = Fleet::start(&session).await?;
-    let mut normal = Times::default();
-    for number in 0..COMMITS_BEFORE {
-        normal.push(fleet.commit(&session, number).await?);
-        sleep(PAUSE).await;
+/// The lowest priority.
+const NICE: i32 = 19;
+
+/// The times of commits, and the controllers' resources meanwhile.
+#[derive(Debug, Default)]
+struct Measured {
+    normal: Times,
+    attacked: Times,
+    /// Minutes since the first attack, and MiB.
+    memory: Vec<(f64, f64)>,
+    files: f64,
+}
+
+pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .on_thread_start(yield_to_others)
+        .enable_all()
+        .build()?;
+    let session = runtime.block_on(Session::start(binary))?;
+    let controllers = &session.controllers;
+    let measured = std::thread::scope(|scope| {
+        let (calm, attack) = mpsc::channel();
+        let kubeconfig = session.kubeconfig();
+        // errors of other threads are texts
+        let honest = scope
+            .spawn(move || measure(&kubeconfig, controllers, &calm, time).map_err(|error| error.to_string()));
+        let attacked = match attack.recv() {
+            Ok(begun) => {
+                yield_to_others();
+                let attackers = stream::iter(0..ATTACKERS)
+                    .map(|number| attacker(&session, number, begun + time))
+                    .buffer_unordered(ATTACKERS)
+                    .try_collect::<()>();
+                runtime.block_on(attackers)
+            }
+            // the thread says why it ended
+            Err(_) => Ok(()),
+        };
+        let measured = honest.join().map_err(|_| "the measuring thread panicked")?;
+        attacked.and(Ok(measured?))
+    });
+    let outcome = measured.and_then(|measured| runtime.block_on(judge(&session, &measured, time)));
+    runtime.shutdown_background();
+    outcome
+}
+
+fn yield_to_others() {
+    if let Err(error) = rustix::process::nice(NICE) {
+        eprintln!("cannot lower the priority of attackers: {error}");
     }
-    let files = session.controllers.files().unwrap_or(f64::NAN);
-    println!("without attackers: {}", quantiles(&normal));
-    session.controllers.reset_peak()?;
-    let begun = Instant::now();
-    let (mut attacked, mut samples) = (Times::default(), Vec::new());
-    let measure = async {
+}
+
+/// Times commits, without attackers at first; says when they may begin.
+fn measure(
+    kubeconfig: &Path,
+    controllers: &Process,
+    calm: &mpsc::Sender<Instant>,
+    time: Duration,
+) -> Outcome<Measured> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let fleet = Fleet::start(connected(kubeconfig).await?).await?;
+        let mut measured = Measured::default();
+        for number in 0..COMMITS_BEFORE {
+            measured.normal.push(fleet.commit(number).await?);
+            sleep(PAUSE).await;
+        }
+        measured.files = controllers.files().unwrap_or(f64::NAN);
+        println!("without attackers: {}", quantiles(&measured.normal));
+        controllers.reset_peak()?;
+        let begun = Instant::now();
+        calm.send(begun)?;
         for number in COMMITS_BEFORE.. {
-            attacked.push(match fleet.commit(&session, number).await {
+            measured.attacked.push(match fleet.commit(number).await {
                 Ok(time) => time,
-                Err(error) if session.controllers.memory().is_none() => return Err(error),
+                Err(error) if controllers.memory().is_none() => return Err(error),
                 Err(error) => {
                     eprintln!("{error}");
                     PATIENCE
                 }
             });
             let minutes = begun.elapsed().as_secs_f64() / 60.0;
-            samples.push((minutes, session.controllers.memory().unwrap_or(f64::NAN)));
+            let memory = controllers.memory().unwrap_or(f64::NAN);
+            measured.memory.push((minutes, memory));
             sleep(PAUSE).await;
             if begun.elapsed() > time {
-                return Ok(());
+                break;
             }
         }
-        Ok(())
-    };
-    let attackers = stream::iter(0..ATTACKERS)
-        .map(|number| attacker(&session, number, begun + time))
-        .buffer_unordered(ATTACKERS)
-        .try_collect::<()>();
-    let (measured, attacks): (Outcome, Outcome) = futures::join!(measure, attackers);
-    measured?;
-    attacks?;
-    println!("beside attackers:  {}", quantiles(&attacked));
-    let left = settled_files(&session, files).await;
-    let growth = slope(&samples, time.as_secs_f64() / 60.0 / 3.0);
+        println!("beside attackers:  {}", quantiles(&measured.attacked));
+        Ok(measured)
+    })
+}
+
+async fn judge(session: &Session, measured: &Measured, time: Duration) -> Outcome {
+    let left = settled_files(session, measured.files).await;
+    let growth = slope(&measured.memory, time.as_secs_f64() / 60.0 / 3.0);
     let largest = session.controllers.peak_memory().unwrap_or(f64::NAN);
-    let factor = attacked.quantile(0.99) / normal.quantile(0.99);
+    let factor = measured.attacked.quantile(0.99) / measured.normal.quantile(0.99);
     let verdicts = [
         ("p99 of a commit, times the normal one", factor, FACTOR_MAX),
         ("growth of memory, MiB per minute", growth, MIB_PER_MINUTE_MAX),
         ("largest memory, MiB", largest, MIB_MAX),
-        ("file descriptors more than before", left - files, FILES_MAX),
+        (
+            "file descriptors more than before",
+            left - measured.files,
+            FILES_MAX,
+        ),
     ];
     let mut broken = Vec::new();
     for (name, value, limit) in verdicts {
@@ -128,10 +196,13 @@ async fn attacker(session: &Session, number: usize, until: Instant) -> Outcome {
 }
 
 /// The honest Kustomizations, and the repositories that they read.
-struct Fleet(Vec<(Repository, HttpServer)>);
+struct Fleet {
+    client: Client,
+    repositories: Vec<(Repository, HttpServer)>,
+}
 
 impl Fleet {
-    async fn start(session: &Session) -> Outcome<Self> {
+    async fn start(client: Client) -> Outcome<Self> {
         let mut all = Vec::new();
         for repository in 0..REPOSITORIES {
             let made = Repository::init()?;
@@ -142,13 +213,12 @@ impl Fleet {
                 .collect();
             made.commit(&files)?;
             let server = made.serve_http()?.ok_or("git is not installed")?;
-            session
-                .create(json!({
-                    "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
-                    "metadata": { "name": format!("fleet-{repository}"), "namespace": HONEST },
-                    "spec": { "url": server.url(), "interval": "10m", "ref": { "branch": "main" } },
-                }))
-                .await?;
+            let source = json!({
+                "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+                "metadata": { "name": format!("fleet-{repository}"), "namespace": HONEST },
+                "spec": { "url": server.url(), "interval": "10m", "ref": { "branch": "main" } },
+            });
+            create(&client, source).await?;
             all.push((made, server));
         }
         let objects = (0..KUSTOMIZATIONS).map(|number| {
@@ -162,31 +232,34 @@ impl Fleet {
             })
         });
         stream::iter(objects)
-            .map(|object| session.create(object))
+            .map(|object| create(&client, object))
             .buffer_unordered(AT_ONCE)
             .try_collect::<()>()
             .await?;
         for number in 0..KUSTOMIZATIONS {
-            applied(session, number, 0).await?;
+            applied(&client, number, 0).await?;
         }
-        Ok(Self(all))
+        Ok(Self {
+            client,
+            repositories: all,
+        })
     }
 
     /// Commits a change of one Kustomization, and waits until it is applied.
-    async fn commit(&self, session: &Session, round: usize) -> Outcome<Duration> {
+    async fn commit(&self, round: usize) -> Outcome<Duration> {
         let number = round % KUSTOMIZATIONS;
         let at = number % REPOSITORIES;
-        let (repository, _) = self.0.get(at).ok_or("there is no such repository")?;
+        let (repository, _) = self.repositories.get(at).ok_or("there is no such repository")?;
         let (path, text) = file(number, round + 1);
         repository.commit(&[(&path, Some(&text))])?;
         let begun = Instant::now();
-        let sources = api(&session.client, SOURCE, "v1", "GitRepository", HONEST);
+        let sources = api(&self.client, SOURCE, "v1", "GitRepository", HONEST);
         let request = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": round.to_string() } } });
         let patch = Patch::Merge(request);
         sources
             .patch(&format!("fleet-{at}"), &PatchParams::default(), &patch)
             .await?;
-        applied(session, number, round + 1).await?;
+        applied(&self.client, number, round + 1).await?;
         Ok(begun.elapsed())
     }
 }
@@ -204,8 +277,8 @@ fn file(number: usize, value: usize) -> (String, String) {
     (format!("app-{number}/map.yaml"), map.to_string())
 }
 
-async fn applied(session: &Session, number: usize, value: usize) -> Outcome {
-    let maps = api(&session.client, "", "v1", "ConfigMap", HONEST);
+async fn applied(client: &Client, number: usize, value: usize) -> Outcome {
+    let maps = api(client, "", "v1", "ConfigMap", HONEST);
     let (begun, name) = (Instant::now(), format!("app-{number}"));
     let expected: Value = json!(value.to_string());
     loop {
@@ -214,7 +287,7 @@ async fn applied(session: &Session, number: usize, value: usize) -> Outcome {
             return Ok(());
         }
         if begun.elapsed() > PATIENCE {
-            let why = session.condition(HONEST, "Kustomization", &name).await;
+            let why = condition(client, HONEST, "Kustomization", &name).await;
             return Err(format!("{name} has not {value} after {PATIENCE:?}: {why}").into());
         }
         sleep(Duration::from_millis(5)).await;
