@@ -6,6 +6,7 @@
 //! | `dial` | names are resolved, checked and dialled in one step; deadlines |
 //! | `proxy` | proxies of HTTP clients |
 //! | `hosts` | the number of requests at once per namespace and host, and hosts that do not answer |
+//! | `memory` | the memory of answers that are kept whole |
 //! | `watches` | the number of watches per namespace and host |
 //! | `substitutes` | directories of this machine that stand for places of hosts |
 //!
@@ -15,6 +16,7 @@
 mod address;
 mod dial;
 mod hosts;
+mod memory;
 mod proxy;
 mod substitutes;
 mod watches;
@@ -30,6 +32,7 @@ pub use address::{AddressPolicy, RefusedAddress};
 pub use dial::{ConnectError, Connector, HttpRefusal};
 pub use hosts::{Admission, HostShare, Hosts, Outcome, Refusal};
 pub use ipnet::IpNet;
+pub use memory::{HeldAnswer, Memory};
 pub use proxy::{Proxy, ProxyError};
 pub use substitutes::{Substitute, Substitutes};
 pub use watches::{TooManyWatches, WatchSlot};
@@ -50,6 +53,7 @@ struct Inner {
     /// By host in lowercase.
     exempt: HashMap<String, Ports>,
     hosts: Hosts,
+    memory: Memory,
     watches: Watches,
 }
 
@@ -88,6 +92,7 @@ impl Egress {
                 policy,
                 exempt,
                 hosts: Hosts::default(),
+                memory: Memory::default(),
                 watches: Watches::default(),
             }),
             substitutes: Substitutes::default(),
@@ -115,6 +120,12 @@ impl Egress {
     /// The host is closed for the namespace.
     pub async fn enter(&self, namespace: &str, host: &str) -> Result<Admission, Refusal> {
         self.inner.hosts.enter(namespace, host).await
+    }
+
+    /// The memory of answers.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.inner.memory
     }
 
     /// Counts a watch of a host for a namespace.

@@ -30,7 +30,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             refs_max: 200_000,
-            listing_bytes_max: 64 << 20,
+            listing_bytes_max: 24 << 20,
             pack_bytes_max: 1 << 30,
             entries_max: 200_000,
             blob_bytes_max: 64 << 20,

@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use equate_egress::HeldAnswer;
 use gix::{
     ObjectId,
     protocol::{
@@ -48,6 +49,10 @@ const AGENT: &str = concat!("git/equate-", env!("CARGO_PKG_VERSION"));
 
 /// The time limit of a host's first answer. No tenant can choose it, so a host that exceeds it is silent for all.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// An object of a pack may have this many bytes, however small the limit of a blob is: commits and trees are
+/// objects, too.
+const OBJECT_BYTES_LEAST: u64 = 1 << 20;
 
 fn silent() -> Failure {
     let problem = format!("it did not answer within {}s", ANSWER_MAX.as_secs());
@@ -182,6 +187,7 @@ struct Shared {
     interrupt: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<Failure>>>,
     allowance: Arc<Mutex<Allowance>>,
+    held: Arc<HeldAnswer>,
 }
 
 #[derive(Debug)]
@@ -189,11 +195,23 @@ struct Allowance {
     left: u64,
     max: u64,
     what: &'static str,
+    /// The bytes of one object of a pack, as it is sent.
+    object_max: u64,
 }
 
 impl Shared {
     fn allow(&self, what: &'static str, left: u64, max: u64) {
-        *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = Allowance { left, max, what };
+        self.allow_objects(what, left, max, u64::MAX);
+    }
+
+    fn allow_objects(&self, what: &'static str, left: u64, max: u64, object_max: u64) {
+        *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = Allowance {
+            left,
+            max,
+            what,
+            object_max,
+        };
+        self.held.clear();
     }
 
     fn left(&self) -> u64 {
@@ -201,17 +219,31 @@ impl Shared {
     }
 
     fn count(&self, bytes: usize) -> io::Result<()> {
+        let bytes = bytes as u64;
         let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
-        match allowance.left.checked_sub(bytes as u64) {
-            Some(left) => {
-                allowance.left = left;
-                Ok(())
-            }
-            None => {
-                let problem = format!("its {} is larger than {} bytes", allowance.what, allowance.max);
+        let Some(left) = allowance.left.checked_sub(bytes) else {
+            let problem = format!("its {} is larger than {} bytes", allowance.what, allowance.max);
+            return Err(self.fail(Failure::new(Kind::Limit, problem)));
+        };
+        allowance.left = left;
+        match self.held.add(bytes) {
+            Some(held) if held > allowance.object_max => {
+                let problem = format!(
+                    "its {} has an object of more than {} bytes",
+                    allowance.what, allowance.object_max
+                );
                 Err(self.fail(Failure::new(Kind::Limit, problem)))
             }
+            Some(_) => Ok(()),
+            None => Err(self.displaced()),
         }
+    }
+
+    fn displaced(&self) -> io::Error {
+        let problem = "its answer needs much memory, and so do those of other hosts";
+        let mut failure = Failure::new(Kind::Limit, problem);
+        failure.advice = Some("it is fetched again later".to_owned());
+        self.fail(failure)
     }
 
     fn fail(&self, failure: Failure) -> io::Error {
@@ -306,7 +338,9 @@ impl Session {
                 left: limits.listing_bytes_max,
                 max: limits.listing_bytes_max,
                 what: "first answer",
+                object_max: u64::MAX,
             })),
+            held: Arc::new(clients.egress().memory().hold()),
         };
         let url = endpoint.to_string();
         let failed = |failure| RemoteError {
@@ -422,7 +456,12 @@ impl Session {
                 byte_budget.left().min(whole),
             ),
         };
-        self.shared.allow(what, max, whole);
+        let object_max = self
+            .limits
+            .blob_bytes_max
+            .saturating_mul(2)
+            .max(OBJECT_BYTES_LEAST);
+        self.shared.allow_objects(what, max, whole, object_max);
         let shallow = depth.map_or_else(Shallow::undo, Shallow::DepthAtRemote);
         let shallow_file = repository.git_dir().join("shallow");
         let options = gix::protocol::fetch::Options {
@@ -441,7 +480,7 @@ impl Session {
         let fetched = gix::protocol::fetch(
             &mut SingleRound { wants, haves },
             |pack, _progress, interrupt| {
-                objects = pack::receive(pack, repository, &self.limits, interrupt)?;
+                objects = pack::receive(pack, repository, &self.limits, interrupt, &self.shared.held)?;
                 Ok(true)
             },
             gix::progress::Discard,

@@ -645,6 +645,8 @@ pub enum FieldProblem {
 pub enum Exhausted {
     #[error("the build produces more than {0} bytes")]
     Made(usize),
+    #[error("an object has more than {0} bytes after substitution")]
+    Text(usize),
     #[error("the regular expressions of the build take more than {0} bytes")]
     Patterns(usize),
     #[error("values are nested deeper than {0} levels")]

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use equate_apply::cluster::Cluster;
-use equate_egress::{Egress, Outcome, WatchSlot};
+use equate_egress::{Egress, HeldAnswer, Memory, Outcome, WatchSlot};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client as HyperClient;
@@ -58,7 +58,7 @@ impl AnswerLimits {
         head: Duration::from_secs(40),
         discovery_head: Duration::from_secs(8),
         body: Duration::from_secs(60),
-        bytes: 64 << 20,
+        bytes: 32 << 20,
         discovery_bytes: 16 << 20,
         event_bytes: 4 << 20,
         watch_bytes_per_second: 4 << 20,
@@ -80,6 +80,11 @@ pub enum AnswerError {
     /// An event of a watch is too long.
     #[error("an event of the API server is larger than {0} bytes")]
     LargeEvent(usize),
+    /// All answers of other hosts together are too long.
+    #[error(
+        "the API server's answer needs much memory, and so do those of other hosts; it is asked again later"
+    )]
+    Displaced,
 }
 
 /// Adds [`AnswerLimits`] to a client.
@@ -180,6 +185,7 @@ impl Expected {
             taken: 0,
             rate: (self == Self::Watch).then(|| Rate::new(limits.watch_bytes_per_second)),
             _watch: None,
+            _held: None,
         }
     }
 }
@@ -195,6 +201,8 @@ pub struct LimitedBody {
     rate: Option<Rate>,
     /// Only of a watch of another cluster.
     _watch: Option<WatchSlot>,
+    /// Only of a whole answer of another cluster.
+    _held: Option<HeldAnswer>,
 }
 
 /// The bytes of the present second.
@@ -320,16 +328,29 @@ pub(crate) fn foreign_cluster(client: Client) -> Cluster {
     Cluster::waiting(client, Arc::new(|event| Box::pin(without_worker(event))))
 }
 
-async fn whole(answer: Response<LimitedBody>) -> Result<Response<LimitedBody>, BoxError> {
-    let (head, body) = answer.into_parts();
-    let bytes = body.collect().await?.to_bytes();
+async fn whole(answer: Response<LimitedBody>, memory: &Memory) -> Result<Response<LimitedBody>, BoxError> {
+    let (head, mut body) = answer.into_parts();
+    let (held, mut bytes) = (memory.hold(), BytesMut::new());
+    loop {
+        let frame = tokio::select! {
+            biased;
+            () = held.over() => return Err(AnswerError::Displaced.into()),
+            frame = body.frame() => frame,
+        };
+        let Some(frame) = frame else { break };
+        if let Ok(data) = frame?.into_data() {
+            held.add(data.len() as u64).ok_or(AnswerError::Displaced)?;
+            bytes.extend_from_slice(&data);
+        }
+    }
     let body = LimitedBody {
         limit: bytes.len(),
-        body: Full::new(bytes).map_err(Into::into).boxed_unsync(),
+        body: Full::new(bytes.freeze()).map_err(Into::into).boxed_unsync(),
         deadline: None,
         taken: 0,
         rate: None,
         _watch: None,
+        _held: Some(held),
     };
     Ok(Response::from_parts(head, body))
 }
@@ -361,13 +382,16 @@ impl Share {
                 let answer = request.await?;
                 match slot {
                     Some(_) => Ok(answer.map(|body| LimitedBody { _watch: slot, ..body })),
-                    None => whole(answer).await,
+                    None => whole(answer, self.egress.memory()).await,
                 }
             };
             let answer = answer.await;
             // an error is a connection, TLS or a deadline: answers with error codes are answers
             admission.report(match &answer {
                 Ok(_) => Outcome::Answered,
+                Err(error) if matches!(error.downcast_ref(), Some(AnswerError::Displaced)) => {
+                    Outcome::Answered
+                }
                 Err(_) => Outcome::Silent,
             });
             answer
@@ -455,6 +479,33 @@ mod tests {
         );
         let large = read(watch, parts(3, "01234567")).await.unwrap_err();
         assert_eq!(large, "an event of the API server is larger than 10 bytes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_largest_answer_ends_when_all_take_too_much_memory() {
+        const MIB: &[u8] = &[0; 1 << 20];
+        let memory = Memory::default();
+        let read = |mebibytes: usize| {
+            let parts = stream::iter(
+                (0..mebibytes).map(|_| Part::Ok(http_body::Frame::data(Bytes::from_static(MIB)))),
+            );
+            let limits = AnswerLimits {
+                bytes: usize::MAX,
+                ..LIMITS
+            };
+            let body = Expected::Whole.limit(StreamBody::new(parts), &limits);
+            whole(Response::new(body), &memory)
+        };
+        let small = read(20).await.unwrap();
+        let large = read(200).await.map(drop).map_err(|error| error.to_string());
+        let displaced = AnswerError::Displaced.to_string();
+        assert_eq!(large, Err(displaced));
+        assert_eq!(
+            read(100).await.map(drop).map_err(|error| error.to_string()),
+            Ok(())
+        );
+        drop(small);
+        assert!(read(200).await.is_ok(), "it is the only one");
     }
 
     #[tokio::test(start_paused = true)]

@@ -631,6 +631,42 @@ fn limits_are_named() {
     );
 }
 
+/// gix keeps an object in memory until all of it has arrived.
+#[test]
+fn a_large_object_of_a_pack_is_refused_while_it_arrives() {
+    let repository = Repository::init_bare().unwrap();
+    // text that zlib cannot make much smaller
+    let mut state = 1_u64;
+    let text: String = (0..4 << 20)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            char::from(b'0' + u8::try_from(state >> 58).unwrap())
+        })
+        .collect();
+    repository.commit(&[("large.txt", Some(&text))]).unwrap();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fetch = |blob_bytes_max: u64| {
+        let fixture = Fixture::with(Limits {
+            blob_bytes_max,
+            ..Limits::default()
+        });
+        let revision = fixture
+            .mirrors
+            .resolve(&remote(&server), &Reference::branch("main"))
+            .unwrap();
+        let fetched = fixture.mirrors.fetch(&remote(&server), &revision);
+        fetched.map(drop).map_err(|error| chain(&error))
+    };
+    let refused = fetch(1 << 20).unwrap_err();
+    let want = "its pack has an object of more than 2097152 bytes";
+    assert!(refused.contains(want), "{refused}");
+    assert_eq!(fetch(8 << 20), Ok(()));
+}
+
 fn fetch_newest(fixture: &Fixture, remote: &Remote) {
     let mirrors = &fixture.mirrors;
     let revision = mirrors.resolve(remote, &Reference::branch("main")).unwrap();

@@ -8,6 +8,9 @@ use crate::budget::Budget;
 use crate::error::Exhausted;
 use std::collections::BTreeMap;
 
+/// The longest text of an object. An API server takes three MiB.
+const TEXT_BYTES_MAX: usize = 16 << 20;
+
 pub(crate) struct Substituter<'v> {
     pub(crate) variables: &'v BTreeMap<&'v str, String>,
     pub(crate) strict: bool,
@@ -19,7 +22,11 @@ impl Substituter<'_> {
     pub(super) fn all(&self, nodes: &[Node]) -> Result<String, SubstituteError> {
         let mut out = String::new();
         for node in nodes {
-            out.push_str(&self.one(node)?);
+            let made = self.one(node)?;
+            if out.len().saturating_add(made.len()) > TEXT_BYTES_MAX {
+                return Err(SubstituteError::Exhausted(Exhausted::Text(TEXT_BYTES_MAX)));
+            }
+            out.push_str(&made);
         }
         Ok(out)
     }

@@ -108,6 +108,15 @@ fn patterns_backtrack_within_bounds() {
 }
 
 #[test]
+fn texts_of_objects_end_at_a_limit() {
+    let value = "x".repeat(1 << 20);
+    let whole = "x".repeat(16 << 20);
+    check(&"${v}".repeat(16), &[("v", &value)], &Ok(whole.as_str()));
+    let error = Err(SubstituteError::Exhausted(Exhausted::Text(16 << 20)));
+    check(&"${v}".repeat(17), &[("v", &value)], &error);
+}
+
+#[test]
 fn debug_omits_values() {
     let substitution = Substitution {
         variables: BTreeMap::from([("PASSWORD".to_owned(), "hunter2".to_owned())]),

@@ -58,7 +58,7 @@ pub(super) struct Session {
     _server: HttpServer,
     commits: Cell<usize>,
     log: PathBuf,
-    _api: Process,
+    pub(super) api: Process,
     // last: the processes write there
     folder: tempfile::TempDir,
 }
@@ -105,7 +105,7 @@ impl Session {
             _server: server,
             commits: Cell::new(0),
             log,
-            _api: api,
+            api,
             folder,
         };
         session.tenant(HONEST).await?;

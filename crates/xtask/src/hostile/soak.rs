@@ -62,13 +62,13 @@ pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
         .enable_all()
         .build()?;
     let session = runtime.block_on(Session::start(binary))?;
-    let controllers = &session.controllers;
+    let processes = [&session.controllers, &session.api];
     let measured = std::thread::scope(|scope| {
         let (calm, attack) = mpsc::channel();
         let kubeconfig = session.kubeconfig();
         // errors of other threads are texts
         let honest = scope
-            .spawn(move || measure(&kubeconfig, controllers, &calm, time).map_err(|error| error.to_string()));
+            .spawn(move || measure(&kubeconfig, processes, &calm, time).map_err(|error| error.to_string()));
         let attacked = match attack.recv() {
             Ok(begun) => {
                 yield_to_others();
@@ -98,7 +98,7 @@ fn yield_to_others() {
 /// Times commits, without attackers at first; says when they may begin.
 fn measure(
     kubeconfig: &Path,
-    controllers: &Process,
+    [controllers, api]: [&Process; 2],
     calm: &mpsc::Sender<Instant>,
     time: Duration,
 ) -> Outcome<Measured> {
@@ -115,6 +115,7 @@ fn measure(
         measured.files = controllers.files().unwrap_or(f64::NAN);
         println!("without attackers: {}", quantiles(&measured.normal));
         controllers.reset_peak()?;
+        let before = [controllers, api].map(|process| process.cpu().unwrap_or(f64::NAN));
         let begun = Instant::now();
         calm.send(begun)?;
         for number in COMMITS_BEFORE.. {
@@ -135,6 +136,12 @@ fn measure(
             }
         }
         println!("beside attackers:  {}", quantiles(&measured.attacked));
+        let used = [controllers, api].map(|process| process.cpu().unwrap_or(f64::NAN));
+        println!(
+            "processor time meanwhile: {:.0} s of the controllers, {:.0} s of the API server",
+            used[0] - before[0],
+            used[1] - before[1]
+        );
         Ok(measured)
     })
 }

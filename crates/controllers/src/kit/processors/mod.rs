@@ -31,8 +31,9 @@ const HELD_MAX: usize = 256 << 20;
 const MEMORY_SHARE: usize = 8;
 const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
+/// The `nice` value of jobs: the runtime's threads, which answer probes and hear of changes, come first.
+const JOB_PRIORITY: i32 = 5;
 /// The `nice` value of slow jobs.
-#[cfg(target_os = "linux")]
 const SLOW_PRIORITY: i32 = 10;
 
 /// The threads of jobs.
@@ -49,7 +50,13 @@ impl Threads {
         match self {
             Self::Own => {
                 let thread = std::thread::Builder::new().name("equate-work".to_owned());
-                thread.spawn(work).map(drop)
+                let lowered = move || {
+                    if let Some(thread) = this_thread() {
+                        set_priority(thread, JOB_PRIORITY);
+                    }
+                    work();
+                };
+                thread.spawn(lowered).map(drop)
             }
             Self::Runtime(runtime) => {
                 drop(runtime.spawn_blocking(work));
@@ -141,7 +148,7 @@ impl Gate {
         // locked meanwhile: the number of an ended thread may be another's
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take() {
-            lower_priority(thread);
+            set_priority(thread, SLOW_PRIORITY);
         }
     }
 }
@@ -536,11 +543,11 @@ fn this_thread() -> Option<ThreadId> {
     None
 }
 
-fn lower_priority(thread: ThreadId) {
+fn set_priority(thread: ThreadId, nice: i32) {
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(Some(thread), SLOW_PRIORITY) {
-        tracing::debug!(%error, "cannot lower the priority of a slow build");
+    if let Err(error) = rustix::process::setpriority_process(Some(thread), nice) {
+        tracing::debug!(%error, nice, "cannot lower the priority of a job");
     }
     #[cfg(not(target_os = "linux"))]
-    match thread {}
+    match (thread, nice) {}
 }

@@ -104,9 +104,13 @@ impl Runtime {
             return Err(io::Error::other("the network thread has stopped"));
         };
         let deadline = tokio::time::Instant::from_std(shared.deadline);
-        runtime
-            .block_on(async { tokio::time::timeout_at(deadline, what).await })
-            .map_err(|_| shared.timed_out())
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = shared.held.over() => Err(shared.displaced()),
+                done = tokio::time::timeout_at(deadline, what) => done.map_err(|_| shared.timed_out()),
+            }
+        })
     }
 }
 

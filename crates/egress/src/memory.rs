@@ -1,0 +1,200 @@
+//! The memory of answers that are kept whole until they are read: pages of lists of other clusters, listings
+//! of refs, objects of packs while they arrive.
+//!
+//! An answer of more than [`FREE`] shares [`POOL_MAX`] with all others. When they take more than that, the
+//! largest one ends, unless it is the only one. It may be asked for again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// The bytes of an answer that count for none.
+const FREE: u64 = 1 << 20;
+/// The bytes that all answers may have beyond that.
+const POOL_MAX: u64 = 128 << 20;
+
+/// The answers of more than [`FREE`]. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Memory(Arc<Mutex<Large>>);
+
+#[derive(Debug, Default)]
+struct Large {
+    next: u64,
+    answers: HashMap<u64, Answer>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    bytes: u64,
+    end: Arc<End>,
+}
+
+/// The sign for an answer to end.
+#[derive(Debug, Default)]
+struct End {
+    is_set: AtomicBool,
+    set: Notify,
+}
+
+/// The memory of one answer, until it is dropped.
+#[derive(Debug)]
+pub struct HeldAnswer {
+    memory: Memory,
+    end: Arc<End>,
+    own: Mutex<Own>,
+}
+
+#[derive(Debug, Default)]
+struct Own {
+    bytes: u64,
+    /// The number among the large ones.
+    large: Option<u64>,
+}
+
+impl Memory {
+    /// The memory of one more answer.
+    #[must_use]
+    pub fn hold(&self) -> HeldAnswer {
+        HeldAnswer {
+            memory: self.clone(),
+            end: Arc::default(),
+            own: Mutex::default(),
+        }
+    }
+
+    fn large(&self) -> MutexGuard<'_, Large> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Large {
+    /// Makes room: the largest answers end. They count no more, although their threads need a moment.
+    fn make_room(&mut self) {
+        while self.answers.len() > 1 && self.answers.values().map(|one| one.bytes).sum::<u64>() > POOL_MAX {
+            // the number decides between equals: the newer one ends
+            let largest = self
+                .answers
+                .iter()
+                .max_by_key(|(number, one)| (one.bytes, **number));
+            let Some(answer) = largest
+                .map(|(number, _)| *number)
+                .and_then(|number| self.answers.remove(&number))
+            else {
+                return;
+            };
+            answer.end.is_set.store(true, Ordering::Release);
+            answer.end.set.notify_one();
+        }
+    }
+}
+
+impl HeldAnswer {
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts more bytes. Returns all bytes since [`Self::clear`], or `None` if the answer is to end.
+    pub fn add(&self, bytes: u64) -> Option<u64> {
+        let mut own = self.own();
+        own.bytes += bytes;
+        if own.bytes > FREE {
+            let mut large = self.memory.large();
+            // under the lock: an answer that was removed stays away
+            if !self.is_over() {
+                let number = *own.large.get_or_insert_with(|| {
+                    large.next += 1;
+                    large.next
+                });
+                let answer = Answer {
+                    bytes: own.bytes - FREE,
+                    end: Arc::clone(&self.end),
+                };
+                large.answers.insert(number, answer);
+                large.make_room();
+            }
+        }
+        (!self.is_over()).then_some(own.bytes)
+    }
+
+    /// Nothing of the answer is kept any more.
+    pub fn clear(&self) {
+        let mut own = self.own();
+        own.bytes = 0;
+        if let Some(number) = own.large.take() {
+            self.memory.large().answers.remove(&number);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.is_set.load(Ordering::Acquire)
+    }
+
+    /// Waits until the answer is to end.
+    pub async fn over(&self) {
+        while !self.is_over() {
+            self.end.set.notified().await;
+        }
+    }
+}
+
+impl Drop for HeldAnswer {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FREE, HeldAnswer, Memory, POOL_MAX};
+
+    const MIB: u64 = 1 << 20;
+
+    /// Answers of this many MiB beyond what is free, one after the other; those that go on.
+    #[track_caller]
+    fn check(mebibytes: &[u64], want: &[bool]) {
+        let memory = Memory::default();
+        let all: Vec<HeldAnswer> = mebibytes.iter().map(|_| memory.hold()).collect();
+        for (held, mebibytes) in all.iter().zip(mebibytes) {
+            held.add(FREE + mebibytes * MIB);
+        }
+        let go_on: Vec<bool> = all.iter().map(|held| held.add(0).is_some()).collect();
+        assert_eq!(go_on, want, "{mebibytes:?}");
+    }
+
+    #[test]
+    fn the_largest_of_all_answers_ends() {
+        let whole = POOL_MAX / MIB;
+        check(&[whole, 0, 0], &[true, true, true]);
+        check(&[4 * whole], &[true]);
+        check(&[4 * whole, 1], &[false, true]);
+        check(&[1, 4 * whole], &[true, false]);
+        check(&[whole / 2, whole / 2], &[true, true]);
+        check(&[whole / 2, whole / 2, 1], &[true, false, true]);
+        check(&[whole, whole, whole], &[true, false, false]);
+    }
+
+    #[test]
+    fn memory_that_is_given_back_counts_no_more() {
+        let memory = Memory::default();
+        let (one, other) = (memory.hold(), memory.hold());
+        assert_eq!(one.add(POOL_MAX + FREE), Some(POOL_MAX + FREE));
+        one.clear();
+        assert_eq!(other.add(POOL_MAX + FREE), Some(POOL_MAX + FREE));
+        assert_eq!(one.add(1), Some(1));
+        drop(other);
+        assert_eq!(one.add(POOL_MAX + FREE), Some(POOL_MAX + FREE + 1));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_waits_is_told() {
+        let memory = Memory::default();
+        let (large, small) = (memory.hold(), memory.hold());
+        large.add(POOL_MAX + FREE);
+        small.add(FREE + MIB);
+        large.over().await;
+        assert_eq!(large.add(1), None);
+        assert_eq!(small.add(1), Some(FREE + MIB + 1));
+    }
+}
