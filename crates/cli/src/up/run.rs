@@ -282,6 +282,7 @@ impl Session {
         bootstrap::given(&client, &given).await?;
         let definer = Definer::new(client.clone(), given.catalogues, args.unknown_kinds).await;
         let definer = definer.map_err(|error| UpError::Definitions(Box::new(error)))?;
+        bootstrap::user_roles(&client, controllers).await?;
         bootstrap::root(&client, &root(args, path, repository)).await?;
         let endpoints = Endpoints::bind().await.map_err(UpError::Endpoints)?;
         let storage = Storage::open(state.join("artifacts"), &endpoints.url(), Retention::default())?;

@@ -195,6 +195,29 @@ fn kinds_without_a_controller_are_unsupported() {
 }
 
 #[test]
+fn a_tenant_with_the_role_admin_applies_objects_of_flux() {
+    let fleet = Fleet::empty();
+    let tenant = "apiVersion: v1
+kind: ServiceAccount
+metadata: { name: team, namespace: flux-system }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: team, namespace: flux-system }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin }
+subjects: [{ kind: ServiceAccount, name: team, namespace: flux-system }]
+";
+    let a = kustomization("a", "  serviceAccountName: team\n");
+    fleet.commit("clusters/dev/a.yaml", Some(&format!("{tenant}---\n{a}")));
+    fleet.commit("a/image.yaml", Some(IMAGE));
+    fleet.commit("a/b.yaml", Some(&kustomization("b", "")));
+    fleet.commit("b/map.yaml", Some(MAP));
+    let (code, text) = once(&fleet, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("ready    Kustomization/b"), "{text}");
+}
+
+#[test]
 fn an_artifact_that_nobody_publishes_is_waited_for() {
     let fleet = Fleet::empty();
     let source = "apiVersion: source.toolkit.fluxcd.io/v1
