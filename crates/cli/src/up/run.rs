@@ -20,12 +20,14 @@ use crate::kinds::Kinds;
 use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use axum::Router;
+use equate_api::helm::HelmRelease;
 use equate_api::kustomize::Kustomization;
 use equate_api::source::{GitRepository, HelmRepository, OciRepository};
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
 use equate_apply::plan::Presence;
 use equate_controllers::engine::StartError;
+use equate_controllers::helm_release;
 use equate_controllers::kit::Listed;
 use equate_controllers::{ControllerSet, Engine, ObjectRef, OwnLoop, Policy};
 use equate_egress::Egress;
@@ -491,12 +493,18 @@ impl Session {
             let dashboard = self.dashboard();
             screen.show(&dashboard).map_err(UpError::Output)?;
             let verdict = judge(&dashboard).unless_behind(behind);
-            let defining = self.definer.is_pending(&self.engine.engine.missing_kinds());
+            let engine = &self.engine.engine;
+            // what fails may need a kind or a release that is still to come
+            let goes_on = self.definer.is_pending(&engine.missing_kinds())
+                || engine
+                    .objects::<HelmRelease>()
+                    .iter()
+                    .any(|release| helm_release::is_releasing(release));
             let (deadline, reasons) = match verdict {
                 Readiness::Ready => {
                     return screen.summarise(&dashboard).map_err(UpError::Output);
                 }
-                Readiness::Failed(reasons) if defining => (begun + timeout, reasons),
+                Readiness::Failed(reasons) if goes_on => (begun + timeout, reasons),
                 Readiness::Waiting(reasons) => (begun + timeout, reasons),
                 Readiness::Failed(reasons) => ((quiet_since + FINAL_AFTER).min(begun + timeout), reasons),
             };
