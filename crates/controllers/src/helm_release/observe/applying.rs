@@ -1,6 +1,6 @@
-//! What a commit still changes of a release: one commit often has new values or a new spec together with a new
-//! chart. An upgrade waits until the Kustomization that declares the HelmRelease has applied the commit, and until
-//! the HelmChart is of it, so that there is one revision instead of two.
+//! The rest of a commit: one commit often has new values or a new spec together with a new chart. An upgrade waits
+//! until the Kustomization that declares the HelmRelease has applied the commit, and until the HelmChart is of it,
+//! so that there is one revision instead of two.
 //!
 //! The wait has a limit of its own. It never depends on what the Kustomization waits for.
 
