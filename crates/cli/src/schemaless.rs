@@ -2,14 +2,13 @@
 //!
 //! An annotation marks them, so that commands can say that nothing validates or reconciles their objects.
 
+use equate_api::meta::MADE_DEFINITION;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// On each definition that Equate made; the value is its origin.
-pub(crate) const ORIGIN: &str = "equate.dev/definition";
 const SCHEMALESS: &str = "schemaless";
 const CATALOGUE: &str = "catalogue";
 /// The API server wants it on kinds of Kubernetes' own domains.
@@ -33,13 +32,13 @@ pub(crate) async fn kinds(client: &Client) -> Result<BTreeSet<GroupKind>, kube::
 /// Whether Equate made a definition.
 pub(crate) fn is_made(definition: &CustomResourceDefinition) -> bool {
     let annotations = definition.metadata.annotations.as_ref();
-    annotations.is_some_and(|annotations| annotations.contains_key(ORIGIN))
+    annotations.is_some_and(|annotations| annotations.contains_key(MADE_DEFINITION))
 }
 
 /// Whether Equate made it without a schema, and nobody gave it one since.
 fn is_schemaless(definition: &CustomResourceDefinition) -> bool {
     let annotations = definition.metadata.annotations.as_ref();
-    let origin = annotations.and_then(|annotations| annotations.get(ORIGIN));
+    let origin = annotations.and_then(|annotations| annotations.get(MADE_DEFINITION));
     let has_schema = |schema: &Value| !schema["openAPIV3Schema"]["properties"].is_null();
     origin.is_some_and(|origin| origin == SCHEMALESS)
         && !definition.spec.versions.iter().any(|version| {
@@ -82,7 +81,7 @@ impl Definition {
             })
             .collect();
         let open = self.versions.values().any(Option::is_none);
-        let mut annotations = json!({ ORIGIN: if open { SCHEMALESS } else { CATALOGUE } });
+        let mut annotations = json!({ MADE_DEFINITION: if open { SCHEMALESS } else { CATALOGUE } });
         if self.group.ends_with(".k8s.io") || self.group.ends_with(".kubernetes.io") {
             annotations[APPROVAL] = "unapproved, made by equate up".into();
         }
@@ -264,7 +263,7 @@ mod tests {
         assert_eq!(stored(&object), ["v1beta1"]);
         assert_eq!(stored(&definition.object(None)), ["v1"]);
         assert_eq!(object["metadata"]["name"], "gateways.gateway.networking.k8s.io");
-        assert_eq!(object["metadata"]["annotations"][ORIGIN], SCHEMALESS);
+        assert_eq!(object["metadata"]["annotations"][MADE_DEFINITION], SCHEMALESS);
         assert!(
             object["metadata"]["annotations"][APPROVAL]
                 .as_str()

@@ -58,6 +58,8 @@ pub const HELM_DRIFT_DETECTION: &str = "helm.toolkit.fluxcd.io/driftDetection";
 /// Annotation on an ArtifactGenerator: with value `disabled`, it is suspended.
 pub const GENERATOR_RECONCILE: &str = "source.extensions.fluxcd.io/reconcile";
 
+/// Annotation on a CustomResourceDefinition that `equate up` made for a kind without one: its origin.
+pub const MADE_DEFINITION: &str = "equate.dev/definition";
 /// Annotation on a workload or pod template: the failure to simulate in Equate's simulated cluster.
 pub const SIMULATE: &str = "equate.dev/simulate";
 /// Annotation on a Kustomization: the revision that may render nothing and so prune everything.

@@ -11,6 +11,7 @@
 mod addresses;
 pub(crate) mod admission;
 mod admissionregistration;
+mod apiregistration;
 mod apps;
 mod autoscaling;
 mod batch;
@@ -104,17 +105,6 @@ const RESOURCE_CLAIM_STRATEGY: Strategy = Strategy {
 static RESOURCE_CLAIM: Strategy = RESOURCE_CLAIM_STRATEGY;
 static RESOURCE_CLAIM_TEMPLATE: Strategy = RESOURCE;
 
-static API_SERVICE: Strategy = Strategy {
-    unconditional_update: false,
-    validate_create: |_| {
-        vec![crate::field::FieldError::forbidden(
-            "spec.service",
-            "APIService is not supported: this server does not aggregate other API servers",
-        )]
-    },
-    ..SPEC_AND_STATUS
-};
-
 static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
     has_status: true,
     status_keeps: &[&["spec"], &["metadata"]],
@@ -146,7 +136,7 @@ pub(crate) fn strategy(group: &str, kind: &str) -> &'static Strategy {
         ("", "ServiceAccount") => &core::SERVICE_ACCOUNT,
         ("admissionregistration.k8s.io", kind) => admissionregistration::strategy(kind),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => &crate::crd::DEFINITION,
-        ("apiregistration.k8s.io", "APIService") => &API_SERVICE,
+        ("apiregistration.k8s.io", "APIService") => &apiregistration::API_SERVICE,
         ("apps", "ControllerRevision") => &apps::CONTROLLER_REVISION,
         ("apps", "DaemonSet") => &apps::DAEMON_SET,
         ("apps", "Deployment") => &apps::DEPLOYMENT,

@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod aggregation;
 mod clients;
 mod definitions;
 mod journal;

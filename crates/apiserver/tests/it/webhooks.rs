@@ -81,7 +81,7 @@ impl Hooks {
     }
 }
 
-async fn ask(
+pub(crate) async fn ask(
     cluster: &EmbeddedCluster,
     method: &str,
     path: &str,

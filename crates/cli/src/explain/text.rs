@@ -172,6 +172,9 @@ impl Page {
             false => planned,
         };
         self.paragraph("next", &planned);
+        if let Some(hook) = &outlook.waits_for {
+            self.block("waits for: ", "  ", hook);
+        }
         if let Some(record) = &outlook.record {
             self.block("last record: ", "  ", record);
         }
@@ -310,11 +313,13 @@ pub(super) fn data(explanation: &Explanation) -> Json {
             let Outlook {
                 action,
                 reason,
+                waits_for,
                 record,
                 unknown,
             } = &next.outlook;
             data["suspended"] = next.suspended.into();
             data["next"] = json!({ "action": action, "reason": reason });
+            data["waitsFor"] = waits_for.as_deref().into();
             data["lastRecord"] = record.as_deref().into();
             data["notKnown"] = unknown.as_slice().into();
             data

@@ -48,7 +48,8 @@ impl Settings {
             all.push(self.namespace_object());
             all.extend(self.definitions()?);
             all.extend(rbac::accounts(self));
-            all.extend(rbac::user_roles(self));
+            let roles = rbac::user_roles(&self.known).into_iter();
+            all.extend(roles.map(|user| rbac::role(self, user.name, &user.labels, &user.rules)));
         }
         all.extend(rbac::controller_roles(self));
         if !self.beside_flux {

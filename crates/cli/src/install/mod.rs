@@ -12,7 +12,7 @@ mod apply;
 mod found;
 mod manifests;
 mod pod;
-mod rbac;
+pub(crate) mod rbac;
 #[cfg(test)]
 mod tests;
 

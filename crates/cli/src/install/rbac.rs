@@ -29,9 +29,17 @@ pub(super) fn accounts(settings: &Settings) -> Vec<Value> {
     accounts.collect()
 }
 
+/// A role of people and tenants.
+pub(crate) struct UserRole {
+    /// Its name, without that of the installation.
+    pub(crate) name: &'static str,
+    pub(crate) labels: Vec<(&'static str, &'static str)>,
+    pub(crate) rules: Value,
+}
+
 /// Flux's additions to the roles view, edit and admin: users of a namespace may use its Flux objects. Editors
 /// cannot write statuses.
-pub(super) fn user_roles(settings: &Settings) -> [Value; 2] {
+pub(crate) fn user_roles(known: &ControllerSet) -> [UserRole; 2] {
     let (view, edit, admin) = (
         ("rbac.authorization.k8s.io/aggregate-to-view", "true"),
         ("rbac.authorization.k8s.io/aggregate-to-edit", "true"),
@@ -40,29 +48,33 @@ pub(super) fn user_roles(settings: &Settings) -> [Value; 2] {
     let read = json!(["get", "list", "watch"]);
     let write = json!(["create", "delete", "deletecollection", "patch", "update"]);
     let mut all = GROUPS.to_vec();
-    all.extend(
-        groups(&settings.known)
-            .into_iter()
-            .filter(|group| !GROUPS.contains(group)),
-    );
+    all.extend(groups(known).into_iter().filter(|group| !GROUPS.contains(group)));
     let read = json!([{ "apiGroups": all, "resources": ["*"], "verbs": read }]);
     let write: Vec<Value> = all
         .iter()
-        .map(|group| json!({ "apiGroups": [group], "resources": resources(settings, group), "verbs": write }))
+        .map(|group| json!({ "apiGroups": [group], "resources": resources(known, group), "verbs": write }))
         .collect();
     [
-        role(settings, "flux-view", &[view, edit, admin], &read),
-        role(settings, "flux-edit", &[edit, admin], &write.into()),
+        UserRole {
+            name: "flux-view",
+            labels: vec![view, edit, admin],
+            rules: read,
+        },
+        UserRole {
+            name: "flux-edit",
+            labels: vec![edit, admin],
+            rules: write.into(),
+        },
     ]
 }
 
-fn resources(settings: &Settings, group: &str) -> BTreeSet<&'static str> {
+fn resources(known: &ControllerSet, group: &str) -> BTreeSet<&'static str> {
     let defined = equate_api::definitions().iter();
     let defined = defined.filter_map(|definition| {
         let (plural, of) = definition.name.split_once('.')?;
         (of == group).then_some(plural)
     });
-    let known = settings.known.iter().filter(|about| about.group == group);
+    let known = known.iter().filter(|about| about.group == group);
     defined.chain(known.map(|about| about.plural)).collect()
 }
 
@@ -124,7 +136,7 @@ fn groups(controllers: &ControllerSet) -> Vec<&'static str> {
     groups
 }
 
-fn role(settings: &Settings, name: &str, labels: &[(&str, &str)], rules: &Value) -> Value {
+pub(super) fn role(settings: &Settings, name: &str, labels: &[(&str, &str)], rules: &Value) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",

@@ -4,7 +4,9 @@
 //! repositories refer to them. Applying them again on persisted state changes nothing.
 
 use super::crds::Given;
+use crate::install::rbac;
 use crate::watch::{WatchError, is_established, wait_until};
+use equate_controllers::ControllerSet;
 use equate_git::Reference;
 use equate_manifest::yaml;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -13,6 +15,7 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(crate) const NAME: &str = "flux-system";
@@ -160,6 +163,23 @@ async fn accounts(client: &Client) -> Result<(), BootstrapError> {
     }
     let bindings = resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding");
     apply(&Api::all_with(client.clone(), &bindings), &binding()).await
+}
+
+/// Flux's additions to the roles view, edit and admin: a fleet binds tenants to these.
+pub(crate) async fn user_roles(client: &Client, controllers: &ControllerSet) -> Result<(), BootstrapError> {
+    let roles = resource("rbac.authorization.k8s.io", "v1", "ClusterRole");
+    let roles: Api<DynamicObject> = Api::all_with(client.clone(), &roles);
+    for role in rbac::user_roles(controllers) {
+        let labels: BTreeMap<&str, &str> = role.labels.into_iter().collect();
+        let object = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": { "name": format!("{}-{NAME}", role.name), "labels": labels },
+            "rules": role.rules,
+        });
+        apply(&roles, &object).await?;
+    }
+    Ok(())
 }
 
 async fn apply(api: &Api<DynamicObject>, object: &Value) -> Result<(), BootstrapError> {

@@ -20,12 +20,14 @@ use crate::kinds::Kinds;
 use crate::transit::CertificatesError;
 use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use axum::Router;
+use equate_api::helm::HelmRelease;
 use equate_api::kustomize::Kustomization;
 use equate_api::source::{GitRepository, HelmRepository, OciRepository};
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
 use equate_apply::plan::Presence;
 use equate_controllers::engine::StartError;
+use equate_controllers::helm_release;
 use equate_controllers::kit::Listed;
 use equate_controllers::{ControllerSet, Engine, ObjectRef, OwnLoop, Policy};
 use equate_egress::Egress;
@@ -282,6 +284,7 @@ impl Session {
         bootstrap::given(&client, &given).await?;
         let definer = Definer::new(client.clone(), given.catalogues, args.unknown_kinds).await;
         let definer = definer.map_err(|error| UpError::Definitions(Box::new(error)))?;
+        bootstrap::user_roles(&client, controllers).await?;
         bootstrap::root(&client, &root(args, path, repository)).await?;
         let endpoints = Endpoints::bind().await.map_err(UpError::Endpoints)?;
         let storage = Storage::open(state.join("artifacts"), &endpoints.url(), Retention::default())?;
@@ -490,12 +493,18 @@ impl Session {
             let dashboard = self.dashboard();
             screen.show(&dashboard).map_err(UpError::Output)?;
             let verdict = judge(&dashboard).unless_behind(behind);
-            let defining = self.definer.is_pending(&self.engine.engine.missing_kinds());
+            let engine = &self.engine.engine;
+            // what fails may need a kind or a release that is still to come
+            let goes_on = self.definer.is_pending(&engine.missing_kinds())
+                || engine
+                    .objects::<HelmRelease>()
+                    .iter()
+                    .any(|release| helm_release::is_releasing(release));
             let (deadline, reasons) = match verdict {
                 Readiness::Ready => {
                     return screen.summarise(&dashboard).map_err(UpError::Output);
                 }
-                Readiness::Failed(reasons) if defining => (begun + timeout, reasons),
+                Readiness::Failed(reasons) if goes_on => (begun + timeout, reasons),
                 Readiness::Waiting(reasons) => (begun + timeout, reasons),
                 Readiness::Failed(reasons) => ((quiet_since + FINAL_AFTER).min(begun + timeout), reasons),
             };

@@ -134,15 +134,17 @@ fn cause(facts: &Facts, kind: &GroupKind, owners: &BTreeSet<&ObjectRef>) -> Stri
     }
 }
 
-/// `Kustomization/apps`, or `16 Kustomizations`.
+/// `Kustomization/apps`, `16 Kustomizations`, or `HelmRelease/web and 2 Kustomizations`.
 fn counted(owners: &BTreeSet<&ObjectRef>) -> String {
-    match owners.iter().collect::<Vec<_>>().as_slice() {
-        [only] => format!("{}/{}", only.kind, only.name),
-        all => {
-            let kind = all.first().map_or("object", |owner| owner.kind);
-            format!("{} {kind}s", all.len())
-        }
+    let mut kinds: BTreeMap<&str, Vec<&ObjectRef>> = BTreeMap::new();
+    for owner in owners {
+        kinds.entry(owner.kind).or_default().push(owner);
     }
+    let each = kinds.iter().map(|(kind, owners)| match owners.as_slice() {
+        [only] => format!("{kind}/{}", only.name),
+        all => format!("{} {kind}s", all.len()),
+    });
+    each.collect::<Vec<_>>().join(" and ")
 }
 
 /// Lines about what is applied and not acted on.
@@ -227,6 +229,14 @@ mod tests {
                 "Route (x.org) is not defined: Kustomization/a; try --crds or --unknown-kinds=accept",
             ]
         );
+        let release = ObjectRef::new("HelmRelease", "flux-system", "web");
+        facts.missing.insert(release.clone(), lacking(&["Secret"]));
+        let with_release = [owner("a"), owner("b"), release.clone()].into();
+        assert_eq!(
+            causes(&facts, &with_release)[0],
+            "Secret (x.org) is not defined: HelmRelease/web and 2 Kustomizations"
+        );
+        facts.missing.remove(&release);
         let refused = |kind: &str| {
             (
                 ("x.org".to_owned(), kind.to_owned()),

@@ -1,7 +1,8 @@
 //! Walk-throughs of `equate up` with repositories that need more than it has: definitions, controllers,
 //! credentials.
 
-use super::session::{Fleet, equate_in, printed};
+use super::session::{DEADLINE, Fleet, equate_in, printed};
+use equate_testkit::eventually::eventually;
 use equate_testkit::git::{Guard, Repository};
 use std::path::Path;
 
@@ -158,6 +159,96 @@ spec:
     );
 }
 
+/// A Kustomization with a HelmRelease of a chart with these templates.
+fn fleet_of_chart(templates: &[(&str, &str)]) -> Fleet {
+    let fleet = Fleet::empty();
+    fleet.commit("clusters/dev/a.yaml", Some(&kustomization("a", "")));
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: { name: web, namespace: flux-system }
+spec:
+  interval: 10m
+  targetNamespace: default
+  chart: { spec: { chart: ./charts/web, sourceRef: { kind: GitRepository, name: flux-system } } }
+";
+    fleet.commit("a/release.yaml", Some(release));
+    let chart = "apiVersion: v2\nname: web\nversion: 1.2.3\n";
+    fleet.commit("charts/web/Chart.yaml", Some(chart));
+    for (path, text) in templates {
+        fleet.commit(&format!("charts/web/templates/{path}"), Some(text));
+    }
+    fleet
+}
+
+#[test]
+fn kinds_that_only_a_chart_renders_are_accepted() {
+    let monitor = "apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata: { name: {{ .Release.Name }} }
+spec: { endpoints: [{ port: http }] }
+";
+    let fleet = fleet_of_chart(&[("monitor.yaml", monitor)]);
+    let (code, text) = once(&fleet, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    let cause = "  ServiceMonitor (monitoring.coreos.com) is not defined: HelmRelease/web; \
+                 try --crds or --unknown-kinds=accept\n";
+    assert_eq!(text.matches(cause).count(), 1, "{text}");
+    let (code, text) = once(&fleet, &["--unknown-kinds=accept"]);
+    assert_eq!(code, Some(0), "{text}");
+    for expected in [
+        "ready    HelmRelease/web",
+        "idle     ServiceMonitor/default/default-web  no schema",
+        "note     1 kind is accepted without a schema",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+/// A Job that runs before the objects of the chart.
+fn job(annotation: &str) -> String {
+    format!(
+        "apiVersion: batch/v1
+kind: Job
+metadata:
+  name: migrate
+  annotations: {{ helm.sh/hook: pre-install, {annotation} }}
+spec:
+  template:
+    spec: {{ restartPolicy: Never, containers: [{{ name: a, image: a }}] }}
+"
+    )
+}
+
+#[test]
+fn a_failure_is_not_final_while_a_release_is_installed() {
+    // longer than a failure has to last
+    let slow = job("equate.dev/simulate-runs-for: 6s");
+    let fleet = fleet_of_chart(&[("job.yaml", &slow)]);
+    fleet.commit("clusters/dev/b.yaml", Some(&kustomization("b", "")));
+    let (code, text) = once(&fleet, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("ready    HelmRelease/web"), "{text}");
+    let (_, reasons) = text.split_once("not ready after").unwrap();
+    assert!(
+        reasons.contains("Kustomization/b") && !reasons.contains("HelmRelease"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn the_hook_that_a_release_waits_for_is_explained() {
+    let fleet = fleet_of_chart(&[("job.yaml", &job("equate.dev/simulate: Running"))]);
+    let up = fleet.up("HelmRelease/web");
+    eventually("the hook is explained", DEADLINE, async || {
+        let text = printed(&fleet.equate(&["explain", "hr", "web"]));
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let is = words.contains("waits for: pre-install hook Job/default/migrate: InProgress: ");
+        is.then_some(()).ok_or(text)
+    })
+    .await;
+    assert!(up.interrupt());
+}
+
 const IMAGE: &str = "apiVersion: image.toolkit.fluxcd.io/v1
 kind: ImageRepository
 metadata: { name: redis, namespace: flux-system }
@@ -192,6 +283,29 @@ fn kinds_without_a_controller_are_unsupported() {
         "{text}"
     );
     assert!(up.interrupt());
+}
+
+#[test]
+fn a_tenant_with_the_role_admin_applies_objects_of_flux() {
+    let fleet = Fleet::empty();
+    let tenant = "apiVersion: v1
+kind: ServiceAccount
+metadata: { name: team, namespace: flux-system }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: team, namespace: flux-system }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin }
+subjects: [{ kind: ServiceAccount, name: team, namespace: flux-system }]
+";
+    let a = kustomization("a", "  serviceAccountName: team\n");
+    fleet.commit("clusters/dev/a.yaml", Some(&format!("{tenant}---\n{a}")));
+    fleet.commit("a/image.yaml", Some(IMAGE));
+    fleet.commit("a/b.yaml", Some(&kustomization("b", "")));
+    fleet.commit("b/map.yaml", Some(MAP));
+    let (code, text) = once(&fleet, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("ready    Kustomization/b"), "{text}");
 }
 
 #[test]

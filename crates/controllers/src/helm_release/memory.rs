@@ -7,6 +7,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::owned::Digest;
 use equate_helm::Values;
 use equate_helm::release::Release;
+use tokio::time::Instant;
 
 use super::act::operation::Operation;
 use super::decide::seen::{Chart, Drift};
@@ -35,6 +36,8 @@ pub(crate) struct Memory {
     pub(crate) attempted: BTreeSet<Class>,
     /// The next attempt of the retry strategy.
     pub(crate) retry: Option<NextAttempt>,
+    /// The start of the wait for the rest of a commit.
+    pub(crate) held_since: Option<Instant>,
     /// The fields of the release's objects in the cluster, as they were found or made.
     pub(crate) expected: HashMap<ObjectId, Digest>,
     pub(crate) ready_expressions: Option<Arc<ReadyExpressions>>,
@@ -44,7 +47,7 @@ pub(crate) struct Memory {
 /// When the same inputs are tried again.
 #[derive(Debug, Clone)]
 pub(crate) struct NextAttempt {
-    pub(crate) at: tokio::time::Instant,
+    pub(crate) at: Instant,
     pub(crate) inputs: AttemptInputs,
 }
 
@@ -109,7 +112,7 @@ pub(crate) struct LastRecord {
 pub(crate) struct Definitions {
     pub(crate) of: (i64, String),
     pub(crate) waits: Vec<ObjectId>,
-    pub(crate) until: tokio::time::Instant,
+    pub(crate) until: Instant,
 }
 
 impl LastRecord {

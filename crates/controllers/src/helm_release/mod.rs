@@ -9,6 +9,7 @@
 //! | a new artifact of its source, or the source's readiness | the sources' mirrors |
 //! | a dependency that became ready | its mirror, by the graph |
 //! | an object that became ready, failed, drifted or disappeared | the object watcher |
+//! | the end of an apply, and a HelmChart, for an upgrade that waits for the rest of its commit | the ownership graph |
 //! | a time: interval, retry, deadline | the queue |
 //!
 //! A run observes, decides one step and carries it out. `decide` is pure: the last record of the release, the
@@ -159,6 +160,7 @@ impl Controller for HelmReleases {
         let registered = Arc::clone(&sparing_rules);
         kit.owner_rules.register(ABOUT.kind, registered);
         let charts = kit.mirror::<HelmChart>();
+        wake_waiting(kit, &charts);
         wake_readers(kit, &charts, "HelmChart", |chart| {
             let status = chart.status.as_ref()?;
             Some((status.observed_generation, readiness(&status.conditions)))
@@ -243,6 +245,7 @@ impl Controller for HelmReleases {
 
     async fn forget(&self, key: &Key, memory: Memory, _why: Absence) {
         self.here.view.forget(key);
+        self.kit.missing_kinds.forget(&object_ref(key));
         self.kit.artifacts.release(&object_ref(key));
         if let Some(access) = memory.access {
             access.view.forget(key);
@@ -279,6 +282,12 @@ impl HelmReleases {
     }
 }
 
+/// Whether an install or upgrade is in progress.
+pub fn is_releasing(object: &HelmRelease) -> bool {
+    let status = object.status.as_ref();
+    status.is_some_and(|status| status::is_releasing(&status.conditions))
+}
+
 type Readiness = (Option<String>, bool);
 
 /// Whether a source is ready, and whether it is stalled.
@@ -308,6 +317,24 @@ fn wake_readers<K>(
         let releases = readers.into_iter().filter(|reader| reader.kind == ABOUT.kind);
         kit.waker
             .wake_all(releases.map(|reader| (reader, Reason::Source)));
+    });
+}
+
+/// Wakes the releases that wait for a HelmChart to be of its source's artifact.
+fn wake_waiting(kit: &Arc<Kit>, charts: &Mirror<HelmChart>) {
+    let kit = Arc::downgrade(kit);
+    charts.subscribe(move |change: &Change<HelmChart>| {
+        let of = |chart: &Option<Arc<HelmChart>>| {
+            let status = chart.as_ref()?.status.as_ref()?;
+            status.observed_source_artifact_revision.clone()
+        };
+        if of(&change.before) == of(&change.after) {
+            return;
+        }
+        let Some(kit) = kit.upgrade() else { return };
+        let chart = ObjectRef::of("HelmChart", &change.key);
+        let wakes = kit.ownership().announcements.announced(&chart);
+        kit.waker.wake_all(wakes);
     });
 }
 

@@ -3,7 +3,7 @@
 //! Client-side changes are Helm's three-way merges, as a patch that the API server merges: all declared
 //! values, and a deletion of each value that only the old declaration has.
 
-use equate_api::meta::merge_patch;
+use equate_api::meta::{MADE_DEFINITION, merge_patch};
 use equate_apply::cluster::PatchKind;
 use equate_apply::id::ObjectId;
 use equate_helm::hooks::RESOURCE_POLICY;
@@ -17,6 +17,7 @@ const HELM: &str = "Helm";
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 const KEEP: &str = "keep";
+const DEFINITION: &str = "CustomResourceDefinition";
 
 /// An object of a release.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +36,13 @@ impl Target {
 
     pub(crate) fn api_version(&self) -> &str {
         self.object.api_version()
+    }
+
+    /// The group and the kind that it defines, if it is a CustomResourceDefinition.
+    pub(crate) fn defines(&self) -> Option<(&str, &str)> {
+        let spec = self.object.0.get("spec")?;
+        let kind = spec.get("names")?.get("kind")?.as_str()?;
+        (&*self.id.kind == DEFINITION).then_some((spec.get("group")?.as_str()?, kind))
     }
 
     /// The entry of Flux's inventory, and the version.
@@ -129,6 +137,11 @@ pub(crate) fn mark(object: &mut Object, release: &str, namespace: &str) {
 
 fn text<'o>(object: &'o Object, map: &str, key: &str) -> Option<&'o str> {
     object.metadata()?.get(map)?.get(key)?.as_str()
+}
+
+/// Whether it is a definition that `equate up` made for a kind without one.
+pub(crate) fn is_made(live: &Object) -> bool {
+    live.kind() == DEFINITION && text(live, "annotations", MADE_DEFINITION).is_some()
 }
 
 /// Why a live object is not of this release; Helm's text.

@@ -8,28 +8,35 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use equate_api::helm::{DriftMode, HelmRelease, HelmReleaseStatus};
 use equate_api::meta::{Condition, ConditionType, Reason, condition, is_true};
 use equate_api::source::{HelmChart, OciRepository};
 use equate_apply::cluster::Cluster;
+use equate_helm::hooks::Phase;
 use equate_helm::release::Status;
+use equate_manifest::object::Object;
 use kube::Client;
 use kube::core::NamespaceResourceScope;
 use serde::de::DeserializeOwned;
 
+use super::act::hooks;
 use super::decide::seen::{
     Access, Basis, Chart, Dependencies, Drift, Last, OwnChart, Previous, Seen, Source, Storage, Values,
 };
 use super::decide::{Again, Step, decide};
 use super::declared::{Action, Declared};
 use super::memory::LastRecord;
+use super::objects::{self, Target};
 use super::observe::{chart, dependencies, records};
 use super::status::latest;
 use super::values::{self, ValuesError};
 use super::{own_operation, storage};
 use crate::Key;
 use crate::kit::read as kit_read;
+
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// The next action on a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +45,8 @@ pub struct Outlook {
     pub action: String,
     /// Its reason.
     pub reason: String,
+    /// The hook that it waits for: `pre-upgrade hook Job/shop/migrate: InProgress: ...`; none while no hook runs.
+    pub waits_for: Option<String>,
     /// The last record: `revision 4, web@1.5.0, failed`; none without one.
     pub record: Option<String>,
     /// Unknown facts, each in one line; the decision assumes that they are as in the status.
@@ -54,6 +63,7 @@ pub async fn outlook(client: &Client, object: &HelmRelease) -> Outlook {
         values: None,
         unknown: Vec::new(),
         record: None,
+        waits_for: None,
     };
     let seen = observer.observe().await;
     let plan = decide(&declared, &seen);
@@ -73,6 +83,7 @@ pub async fn outlook(client: &Client, object: &HelmRelease) -> Outlook {
     Outlook {
         action: action(&plan.step, &seen),
         reason,
+        waits_for: observer.waits_for,
         record: observer.record,
         unknown: observer.unknown,
     }
@@ -95,7 +106,7 @@ fn action(step: &Step, seen: &Seen) -> String {
         Step::Release => "remove the finalizer",
         Step::ApplyChart => "apply the HelmChart",
         Step::DeleteChart => "delete the HelmChart",
-        Step::Await | Step::Wait(_) | Step::Rest(_) => "wait",
+        Step::Await | Step::Wait(_) | Step::Rest(_) | Step::Hold => "wait",
         Step::Stall(..) => "nothing until the spec changes",
         Step::Fail(_) | Step::TryAgain(Again::Soon | Again::Interval) => "try again",
         Step::ReportDrift => "report the drift",
@@ -137,6 +148,7 @@ struct Observer<'a> {
     values: Option<Arc<equate_helm::Values>>,
     unknown: Vec<String>,
     record: Option<String>,
+    waits_for: Option<String>,
 }
 
 impl Observer<'_> {
@@ -156,7 +168,9 @@ impl Observer<'_> {
             storage: Storage::NotLooked,
             operation: None,
             attempted: BTreeSet::new(),
+            kind_defined: false,
             retry_in: None,
+            applying: None,
             drift: Vec::new(),
         };
         if declared.deleting || seen.problem.is_some() || matches!(seen.source, Source::Denied(_)) {
@@ -388,7 +402,45 @@ impl Observer<'_> {
             last.version, last.chart_name, last.chart_version, last.status
         ));
         seen.operation = in_progress(declared, seen, &last);
+        if is_true(&self.status.conditions, ConditionType::Reconciling) {
+            self.waits_for = self.running_hook(&storage, last.version).await;
+        }
         Storage::Last(records::compared(&storage, declared, (seen, self.values.as_deref()), last).await)
+    }
+
+    /// The hook that runs by the record of a revision, and the state of its object.
+    async fn running_hook(&mut self, storage: &storage::Storage<'_>, version: u64) -> Option<String> {
+        let record = match storage.get(version).await {
+            Ok(record) => record?,
+            Err(error) => {
+                self.unknown.push(format!("whether a hook runs: {error}"));
+                return None;
+            }
+        };
+        let mut hooks = record.release.hooks.iter();
+        let hook = hooks.find(|hook| hook.last_run.phase == Phase::Running)?;
+        let events: Vec<String> = hook.events.iter().map(ToString::to_string).collect();
+        let mut objects = objects::read(&hook.manifest).ok()?;
+        let namespace = Some(record.release.namespace.as_str());
+        let assigned = storage
+            .cluster
+            .assign_namespaces(objects.iter_mut(), namespace)
+            .await;
+        let mut states = Vec::new();
+        for target in objects.into_iter().map(Target::of) {
+            let version = target.api_version();
+            let version = version.rsplit_once('/').map_or(version, |(_, version)| version);
+            let live = storage.cluster.get(&target.id, version, ANSWER).await;
+            states.push(match (&assigned, live) {
+                (Ok(()), Ok(live)) => hook_state(&target, live.as_ref()),
+                (Err(_), _) | (_, Err(_)) => {
+                    self.unknown
+                        .push(format!("the state of {}: it cannot be read", target.id));
+                    target.id.to_string()
+                }
+            });
+        }
+        Some(format!("{} hook {}", events.join(","), states.join(", ")))
     }
 
     /// The last record as the status has it.
@@ -406,6 +458,14 @@ impl Observer<'_> {
             interrupted: None,
             previous: Previous::None,
         })
+    }
+}
+
+fn hook_state(target: &Target, live: Option<&Object>) -> String {
+    let health = hooks::health_of(target, live);
+    match health.message.is_empty() {
+        true => format!("{}: {}", target.id, health.status),
+        false => format!("{}: {}: {}", target.id, health.status, health.message),
     }
 }
 

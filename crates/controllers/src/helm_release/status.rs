@@ -17,6 +17,8 @@ use super::digests;
 
 /// The format of snapshots whose digests are of Helm 4's releases.
 pub(crate) const SNAPSHOT_VERSION: &str = "v2";
+/// The start of upstream's text about an action in progress.
+const RUNNING: &str = "Running '";
 /// The revisions that a history without a successful one keeps.
 const HISTORY_MAX: usize = 5;
 
@@ -80,7 +82,7 @@ impl Draft {
     /// An action begins.
     pub(crate) fn running(&mut self, declared: &Declared, action: super::declared::Action) {
         let timeout = equate_api::meta::Duration::from(declared.timeout_of(action));
-        let message = format!("Running '{}' action with timeout of {timeout}", action.name());
+        let message = format!("{RUNNING}{}' action with timeout of {timeout}", action.name());
         self.reconciling(Reason::Progressing, &message);
         if action.class() == super::declared::Class::Release {
             self.set(
@@ -242,6 +244,12 @@ impl Draft {
     pub(crate) fn shorten_history(&mut self) {
         self.status.history.truncate(HISTORY_MAX);
     }
+}
+
+/// Whether an install or upgrade is in progress. After one that could not begin, `Reconciling` still says so.
+pub(crate) fn is_releasing(conditions: &[Condition]) -> bool {
+    condition(conditions, ConditionType::Ready)
+        .is_some_and(|ready| ready.status == "Unknown" && ready.message.starts_with(RUNNING))
 }
 
 /// The reason of a text that a condition had.

@@ -49,6 +49,13 @@ impl MissingByOwner {
         }
     }
 
+    /// Notes that an owner tries again: it has used the definitions that were made since.
+    pub(crate) fn attempted(&self, owner: &ObjectRef) {
+        if let Some(entry) = self.entries().get_mut(owner) {
+            entry.defined = false;
+        }
+    }
+
     pub(crate) fn forget(&self, owner: &ObjectRef) {
         self.entries().remove(owner);
     }
@@ -106,6 +113,9 @@ mod tests {
         assert_eq!(all.define("example.org", "A"), [owner("a")]);
         assert!(all.is_defined(&owner("a")) && !all.is_defined(&owner("b")));
         assert_eq!(all.define("other.org", "B"), []);
+        all.attempted(&owner("a"));
+        assert!(!all.is_defined(&owner("a")));
+        assert_eq!(all.define("example.org", "A"), [owner("a")]);
         // the next apply says what is still missing
         all.set(&owner("a"), missing(&["B"]));
         assert!(!all.is_defined(&owner("a")));

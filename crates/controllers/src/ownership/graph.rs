@@ -20,6 +20,7 @@ use super::contest::Contest;
 use super::declaration::Declaration;
 use super::dependencies::Dependencies;
 use super::desired::{DesiredSet, DesiredState};
+use super::other_shards::is_at;
 use super::pending::PendingBuilds;
 use super::relations::{Relation, Relations};
 use super::taken::TakenObjects;
@@ -248,6 +249,31 @@ impl OwnershipGraph {
     /// The last known desired state of an owner.
     pub fn desired_state(&self, key: &ObjectRef) -> Option<&DesiredState> {
         self.desired_states.get(key)
+    }
+
+    /// Whether an owner of this process still has to apply an artifact of its source, known by its revision and
+    /// digest. One that failed with it is through.
+    pub(crate) fn is_unapplied(&self, owner: &ObjectRef, revision: &str, digest: &str) -> bool {
+        let Some(known) = self.declarations.get(owner) else {
+            return false;
+        };
+        if !known.ours || known.suspended || known.deleting {
+            return false;
+        }
+        let status = &known.status;
+        let failed = status
+            .ready
+            .as_ref()
+            .is_some_and(|ready| ready.is_false && ready.observed_generation == Some(known.generation));
+        if failed && is_at(status.attempted.as_deref(), revision) {
+            return false;
+        }
+        match self.desired_states.get(owner) {
+            Some(state) if state.is_of(known.generation, digest) => {
+                !state.applied && matches!(state.wants, DesiredSet::Known(_))
+            }
+            Some(_) | None => true,
+        }
     }
 
     /// Notes that an owner could not be built because the API server did not answer. Returns the owners

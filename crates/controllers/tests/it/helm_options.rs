@@ -250,6 +250,59 @@ async fn definitions_of_the_chart_come_first_and_stay() {
 }
 
 #[tokio::test]
+async fn a_kind_without_a_definition_fails_before_anything_changes() {
+    let session = start(&[("charts/app/templates/widget.yaml", WIDGET)]).await;
+    release(&session, "app", json!({})).await;
+    let status = until(&session, "app", "refused", |status| {
+        is(status, ConditionType::Released, "False", "InstallFailed")
+    })
+    .await;
+    let released = condition(&status.conditions, ConditionType::Released).unwrap();
+    let why = "unable to build kubernetes objects from release manifest: the cluster has no kind Widget in \
+               example.org/v1; is its CustomResourceDefinition applied?";
+    assert!(released.message.ends_with(why), "{}", released.message);
+    assert!(records(&session, "app").await.is_empty());
+    assert!(map(&session, "app-map").await.is_none());
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_definition_made_for_want_of_one_gives_way_to_the_charts() {
+    let complete = CRD.replace("singular: widget,", "singular: widget, shortNames: [wd],");
+    let takes_nothing = json!({ "install": { "disableTakeOwnership": true } });
+    for place in ["crds", "templates"] {
+        let file = format!("charts/app/{place}/definition.yaml");
+        let session = start(&[(&file, &complete)]).await;
+        let made = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": "widgets.example.org", "annotations": { "equate.dev/definition": "schemaless" },
+            },
+            "spec": {
+                "group": "example.org", "scope": "Namespaced",
+                "names": { "kind": "Widget", "plural": "widgets" },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": { "type": "object" } },
+                }],
+            },
+        });
+        let made: CustomResourceDefinition = serde_json::from_value(made).unwrap();
+        let definitions: Api<CustomResourceDefinition> = Api::all(session.client.clone());
+        definitions.create(&PostParams::default(), &made).await.unwrap();
+        release(&session, "app", takes_nothing.clone()).await;
+        ready(&session, "app", "InstallSucceeded", 1).await;
+        let definition = definitions.get("widgets.example.org").await.unwrap();
+        assert_eq!(
+            definition.spec.names.short_names,
+            Some(vec!["wd".to_owned()]),
+            "{place}"
+        );
+        session.end().await;
+    }
+}
+
+#[tokio::test]
 async fn objects_of_others_are_adopted_unless_the_spec_forbids_it() {
     let session = start(&[]).await;
     let other = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "app-map", "namespace": session.home } });

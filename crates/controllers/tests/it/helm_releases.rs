@@ -615,3 +615,82 @@ async fn a_new_chart_version_is_released() {
     assert_eq!(status.history[0].chart_version, "1.1.0");
     session.end().await;
 }
+
+/// The chart, its values and the spec of one commit.
+fn commit_of(round: usize) -> [(&'static str, String); 3] {
+    [
+        (
+            "charts/app/Chart.yaml",
+            format!("apiVersion: v2\nname: app\nversion: 1.{round}.0\n"),
+        ),
+        (
+            "apps/values.yaml",
+            format!(
+                "apiVersion: v1
+kind: ConfigMap
+metadata: {{ name: values, namespace: \"@home\", labels: {{ reconcile.fluxcd.io/watch: Enabled }} }}
+data: {{ values.yaml: 'value: v{round}' }}
+"
+            ),
+        ),
+        (
+            "apps/release.yaml",
+            format!(
+                "apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {{ name: app, namespace: \"@home\" }}
+spec:
+  interval: 10m
+  chart: {{ spec: {{ chart: charts/app, sourceRef: {{ kind: GitRepository, name: fleet }} }} }}
+  valuesFrom: [{{ kind: ConfigMap, name: values }}]
+  values: {{ image: nginx:{round} }}
+"
+            ),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn one_commit_is_one_revision() {
+    let first = commit_of(0);
+    let first: Vec<(&str, &str)> = first.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let session = start(&first).await;
+    session.kustomize("apps", "apps", json!({})).await;
+    ready(&session, "app", "InstallSucceeded", 1).await;
+    for round in 1..=5 {
+        let commit = commit_of(round);
+        let commit: Vec<(&str, Option<&str>)> = commit
+            .iter()
+            .map(|(path, text)| (*path, Some(text.as_str())))
+            .collect();
+        session.commit(&commit);
+        session
+            .merge::<equate_api::source::GitRepository>(
+                "@home",
+                "fleet",
+                json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": round.to_string() } } }),
+            )
+            .await;
+        session
+            .value("@home", "app-map", Some(&format!("v{round}")))
+            .await;
+        let chart = format!("1.{round}.0");
+        let status = until(&session, "app", &format!("chart {chart}"), |status| {
+            is(status, ConditionType::Ready, "True", "UpgradeSucceeded")
+                && status.history[0].chart_version == chart
+        })
+        .await;
+        let image = session.get::<HelmRelease>("@home", "app").await.unwrap();
+        assert_eq!(image.spec.values.unwrap()["image"], format!("nginx:{round}"));
+        let version = i64::try_from(round).unwrap() + 1;
+        assert_eq!(status.history[0].version, version, "{:?}", status.history);
+    }
+    let again = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": "end" } } });
+    change(&session, "app", again).await;
+    let status = until(&session, "app", "the request is answered", |status| {
+        status.last_handled_reconcile_at.as_deref() == Some("end")
+    })
+    .await;
+    assert_eq!(status.history[0].version, 6);
+    session.end().await;
+}

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::objects as cluster;
 use crate::helm_release::declared::{Action, Declared};
 use crate::helm_release::memory::Definitions;
-use crate::helm_release::objects::{label, read};
+use crate::helm_release::objects::{is_made, label, read};
 use crate::helm_release::{HELM_RELEASE, HelmReleases, Run};
 use crate::kit::read::chain;
 use crate::targets::target::Access;
@@ -156,6 +156,11 @@ async fn write(
         let id = ObjectId::of(&object);
         let live = cluster::get(access, &id, object.api_version()).await?;
         let mut replaced = object.clone();
+        // one that was made for want of a definition is none of another's
+        let policy = match live.as_ref().is_some_and(is_made) {
+            true => CrdsPolicy::CreateReplace,
+            false => policy,
+        };
         let write = match (&live, policy) {
             (Some(_), CrdsPolicy::Create) => {
                 continue;

@@ -403,20 +403,28 @@ async fn judged(
     target: &Target,
     access: &Access,
 ) -> Result<Health, String> {
-    let Some(live) = cluster::get(access, &target.id, target.api_version()).await? else {
-        return Ok(match is_awaited(target) {
-            true => Health::not_found(),
-            false => current(),
-        });
-    };
-    if let Some(health) = cluster::judge(cx, declared, target, &live).await? {
+    let live = cluster::get(access, &target.id, target.api_version()).await?;
+    if let Some(live) = &live
+        && let Some(health) = cluster::judge(cx, declared, target, live).await?
+    {
         return Ok(health);
     }
-    Ok(match (&*target.id.group, &*target.id.kind) {
-        ("batch", "Job") => health::compute(&live),
-        ("", "Pod") => pod(&live),
+    Ok(health_of(target, live.as_ref()))
+}
+
+/// The health of a hook without rules of its own.
+pub(in crate::helm_release) fn health_of(target: &Target, live: Option<&Object>) -> Health {
+    let Some(live) = live else {
+        return match is_awaited(target) {
+            true => Health::not_found(),
+            false => current(),
+        };
+    };
+    match (&*target.id.group, &*target.id.kind) {
+        ("batch", "Job") => health::compute(live),
+        ("", "Pod") => pod(live),
         _ => current(),
-    })
+    }
 }
 
 /// Whether an object that does not exist is still awaited. A Job with a time to live is deleted after it has

@@ -12,12 +12,13 @@
 mod chart_object;
 pub(super) mod crds;
 mod drift;
-mod hooks;
+pub(super) mod hooks;
 pub(super) mod objects;
 pub(crate) mod operation;
 mod outcome;
 mod prepare;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use equate_api::helm::{DriftMode, HelmReleaseStatus, ReleaseAction};
@@ -27,16 +28,17 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use self::operation::{Operation, Progress};
-use self::prepare::Prepared;
+use self::prepare::{PrepareError, Prepared};
 use super::decide::seen::{Basis, Seen, Source, Values};
 use super::decide::{Again, Obstacle, Plan, Step, is_requested};
 use super::declared::{Action, Declared};
 use super::memory::{NextAttempt, ThisRun};
 use super::report::Done;
 use super::status::{Draft, clear_failures, full_name, latest};
-use super::{HelmReleases, Run, declaration, object_ref};
+use super::{HelmReleases, Run, declaration, object_ref, observe};
 use crate::kit::controller::{Acted, Next, Notice, ROUNDS_MAX};
 use crate::kit::events::Severity;
+use crate::kit::missing_kinds::MissingKinds;
 use crate::kit::reconciliation::Stop;
 use crate::kit::wake::Reason;
 use crate::targets::target::Access;
@@ -56,6 +58,9 @@ pub(super) async fn act(
     let mut draft = Draft::new(run.status(), declared.generation, Timestamp::now());
     if is_about_release(&plan.step) && !declared.deleting {
         attempt(&mut draft, declared, &seen, &plan);
+    }
+    if plan.step != Step::Hold {
+        observe::applying::release(cx, run, declared);
     }
     declaration::announce(cx, declared, &seen);
     let acted = step(cx, run, declared, &seen, plan, draft).await;
@@ -81,6 +86,7 @@ fn is_about_release(step: &Step) -> bool {
         | Step::DeleteChart
         | Step::Await
         | Step::Rest(_)
+        | Step::Hold
         | Step::Wait(_)
         | Step::Stall(..)
         | Step::Fail(_)
@@ -146,6 +152,10 @@ async fn step(
         Step::Settle => Ok(settle(cx, run, declared, draft).await),
         Step::ReportDrift => Ok(report_drift(declared, seen, draft)),
         Step::TryAgain(again) => Ok(try_again(run, declared, draft, again, Vec::new())),
+        Step::Hold => Ok(match observe::applying::hold(cx, run, declared) {
+            Some(left) => Acted::Unreported(Next::Pause(left, Reason::Deadline)),
+            None => Acted::Again,
+        }),
         Step::Rest(left) => Ok(Acted::Unreported(Next::Pause(left, Reason::Retry))),
         Step::Exhausted(reason, message) => Ok(exhausted(run, draft, reason, &message, Vec::new())),
         Step::Continue => match (run.memory.operation.take(), run.memory.access.clone()) {
@@ -404,9 +414,12 @@ async fn begin(
     }
     run.write_status(draft.status).await?;
     let began = Instant::now();
+    let me = object_ref(&declared.key);
+    cx.kit.missing_kinds.attempted(&me);
     match prepare::prepare(cx, run, declared, action, access).await {
         Ok(Prepared::Waits(again)) => Ok(Acted::Unreported(Next::Pause(again, Reason::Deferred))),
         Ok(Prepared::Ready(operation)) => {
+            cx.kit.missing_kinds.forget(&me);
             if matches!(action, Action::Install | Action::Upgrade | Action::Rollback) {
                 let mut draft = Draft::new(run.status(), declared.generation, Timestamp::now());
                 let definitions = definitions(cx, run, declared).await;
@@ -420,8 +433,25 @@ async fn begin(
             }
             work(cx, run, declared, operation, access).await
         }
-        Err(why) => outcome::not_begun(cx, run, declared, action, &why, began, access).await,
+        Err(error) => {
+            note_undefined(cx, declared, &error);
+            outcome::not_begun(cx, run, declared, action, &error.to_string(), began, access).await
+        }
     }
+}
+
+/// Notes the kinds that this cluster lacks, for the program that may define them.
+fn note_undefined(cx: &HelmReleases, declared: &Declared, error: &PrepareError) {
+    let kinds = match error {
+        PrepareError::Undefined(kinds) if declared.kube_config.is_none() => kinds.clone(),
+        PrepareError::Undefined(_) | PrepareError::Refused(_) => BTreeMap::new(),
+    };
+    let missing = MissingKinds {
+        kinds,
+        only: true,
+        resolved: false,
+    };
+    cx.kit.missing_kinds.set(&object_ref(&declared.key), missing);
 }
 
 /// The CRDs of the chart: they are part of the inventory.
@@ -468,7 +498,7 @@ async fn resume(
     draft.running(declared, basis.action);
     run.write_status(draft.status).await?;
     // its CRDs are part of the inventory
-    if let Err(why) = super::observe::chart::chart(cx, run, declared).await {
+    if let Err(why) = observe::chart::chart(cx, run, declared).await {
         tracing::warn!(release = %declared.key, why, "cannot read the chart of an interrupted operation");
     }
     match prepare::resume(cx, run, declared, basis, &access).await {

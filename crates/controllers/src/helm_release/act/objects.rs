@@ -1,23 +1,23 @@
 //! Writes the objects of a release, as Helm does: server-side, or client-side with a three-way merge.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use equate_api::helm::DeletionPropagation;
-use equate_apply::cluster::{ApplyError, PatchKind, Propagation, Write, Written};
+use equate_apply::cluster::{ApplyError, PatchKind, Propagation, ResolveError, Write, Written};
 use equate_apply::health::{self, Health};
 use equate_apply::id::ObjectId;
 use equate_apply::observed::Observed;
 use equate_apply::rules::OwnerRules as _;
 use equate_helm::order::Order;
-use equate_manifest::object::Object;
+use equate_manifest::object::{GroupVersionKind, Object};
 use futures::future::join_all;
 
 use super::operation::{Operation, Progress};
 use crate::helm_release::declared::{Action, Declared};
 use crate::helm_release::objects::{
-    Target, change, described, foreign, is_kept, mark, read, upgraded_manager,
+    Target, change, described, foreign, is_kept, is_made, mark, read, upgraded_manager,
 };
 use crate::helm_release::{HELM_RELEASE, HelmReleases, Run, owner_of};
 use crate::kit::read::chain;
@@ -119,6 +119,28 @@ pub(in crate::helm_release) async fn targets(
     Ok(objects.into_iter().map(Target::of).collect())
 }
 
+/// The kinds that the cluster does not serve and that the manifest does not define itself, each with whether its
+/// objects have namespaces.
+pub(super) async fn undefined(access: &Access, targets: &[Target]) -> BTreeMap<GroupVersionKind, bool> {
+    let own: HashSet<(&str, &str)> = targets.iter().filter_map(Target::defines).collect();
+    let mut kinds: BTreeMap<GroupVersionKind, bool> = BTreeMap::new();
+    for target in targets {
+        let gvk = target.object.gvk();
+        if let Some(gvk) = gvk.filter(|gvk| !own.contains(&(&*gvk.group, &*gvk.kind))) {
+            // charts leave out the namespace of most objects that have one
+            let cluster = target.id.namespace.is_empty() && gvk.kind.starts_with("Cluster");
+            *kinds.entry(gvk).or_default() |= !cluster;
+        }
+    }
+    let mut undefined = BTreeMap::new();
+    for (gvk, namespaced) in kinds {
+        if let Err(ResolveError::NoSuchKind { .. }) = access.cluster.resolve(&gvk).await {
+            undefined.insert(gvk, namespaced);
+        }
+    }
+    undefined
+}
+
 /// Refuses objects that exist and are not of this release, if it may not take them over.
 pub(super) async fn check_ownership(
     access: &Access,
@@ -137,6 +159,10 @@ pub(super) async fn check_ownership(
         let Some(live) = get(access, &target.id, target.api_version()).await? else {
             continue;
         };
+        // the chart has the definition that was made for want of one
+        if is_made(&live) {
+            continue;
+        }
         if let Some(why) = foreign(&live, &declared.name, &declared.namespace) {
             return Err(format!(
                 "{} exists and cannot be imported into the current release: {why}",

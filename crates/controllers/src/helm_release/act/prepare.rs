@@ -1,15 +1,16 @@
 //! Prepares an operation: renders the chart, reads the records, checks the objects, and stores the new
 //! record. Until that exists, nothing has changed, except for CRDs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use equate_apply::cluster::Write;
+use equate_apply::cluster::{ResolveError, Write};
 use equate_apply::id::ObjectId;
 use equate_helm::hooks::LastRun;
 use equate_helm::release::{ApplyMethod, History, Info, Release, Status};
 use equate_helm::{Chart, Values, values};
-use equate_manifest::object::Object;
+use equate_manifest::object::{GroupVersionKind, Object};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
@@ -35,13 +36,44 @@ pub(super) enum Prepared {
     Waits(Duration),
 }
 
+/// Why an operation cannot begin. Nothing has changed, except for CRDs.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PrepareError {
+    /// The cluster does not serve kinds of the rendered objects: each with whether its objects have namespaces.
+    #[error("unable to build kubernetes objects from release manifest: {}", in_words(.0))]
+    Undefined(BTreeMap<GroupVersionKind, bool>),
+    /// Anything else, as Helm says it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<String> for PrepareError {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl From<&str> for PrepareError {
+    fn from(why: &str) -> Self {
+        Self::Refused(why.to_owned())
+    }
+}
+
+fn in_words(kinds: &BTreeMap<GroupVersionKind, bool>) -> String {
+    let each = kinds
+        .keys()
+        .map(|gvk| ResolveError::NoSuchKind { gvk: gvk.clone() });
+    let each: Vec<String> = each.map(|error| error.to_string()).collect();
+    each.join(" && ")
+}
+
 pub(super) async fn prepare(
     cx: &HelmReleases,
     run: &mut Run<'_>,
     declared: &Declared,
     action: Action,
     access: &Access,
-) -> Result<Prepared, String> {
+) -> Result<Prepared, PrepareError> {
     match action {
         Action::Install => install(cx, run, declared, access).await,
         Action::Upgrade => upgrade(cx, run, declared, access).await,
@@ -49,7 +81,10 @@ pub(super) async fn prepare(
         Action::UninstallFailed | Action::Uninstall | Action::Test => {
             of_last(cx, run, declared, action, access).await
         }
-        Action::Unlock | Action::CorrectDrift => Err(format!("{} is not an operation", action.name())),
+        Action::Unlock | Action::CorrectDrift => Err(PrepareError::Refused(format!(
+            "{} is not an operation",
+            action.name()
+        ))),
     }
 }
 
@@ -143,7 +178,7 @@ async fn install(
     run: &mut Run<'_>,
     declared: &Declared,
     access: &Access,
-) -> Result<Prepared, String> {
+) -> Result<Prepared, PrepareError> {
     let (chart, config) = inputs(cx, run, declared).await?;
     equate_helm::release::check_name(&declared.name).map_err(|error| {
         format!(
@@ -222,7 +257,7 @@ async fn upgrade(
     run: &mut Run<'_>,
     declared: &Declared,
     access: &Access,
-) -> Result<Prepared, String> {
+) -> Result<Prepared, PrepareError> {
     let storage = Storage::of(cx, declared, access);
     let known = known(run, &storage).await?;
     let records = history(&known);
@@ -311,7 +346,7 @@ async fn rollback(
     run: &mut Run<'_>,
     declared: &Declared,
     access: &Access,
-) -> Result<Prepared, String> {
+) -> Result<Prepared, PrepareError> {
     let storage = Storage::of(cx, declared, access);
     let status = run.status();
     let ignores_tests = declared
@@ -376,7 +411,7 @@ async fn of_last(
     declared: &Declared,
     action: Action,
     access: &Access,
-) -> Result<Prepared, String> {
+) -> Result<Prepared, PrepareError> {
     // a release may have changed its name: the status has the old one
     let status = run.status();
     let current = crate::helm_release::status::latest(&status.history).ok_or("no latest release")?;
@@ -400,7 +435,7 @@ async fn of_last(
             .last()
             .map(|last| last.version)
             .ok_or("no latest release")?,
-        (Err(why), _) => return Err(why),
+        (Err(why), _) => return Err(why.into()),
         (Ok(version), _) => version,
     };
     let found = storage.get(version).await.map_err(|error| error.to_string())?;
@@ -469,7 +504,7 @@ pub(super) async fn resume(
     };
     let mut operation = operation(run, declared, basis.action, record);
     operation.basis = basis.clone();
-    operation.targets = targets(cx, declared, access, &operation.record.release.manifest).await?;
+    operation.targets = built(cx, declared, access, &operation.record.release.manifest).await?;
     operation.before = match &base {
         Some(base) => cluster::targets(cx, access, &base.manifest, declared).await?,
         None => Vec::new(),
@@ -489,7 +524,7 @@ pub(super) async fn resume(
     Ok(Box::new(operation))
 }
 
-async fn targets(
+async fn built(
     cx: &HelmReleases,
     declared: &Declared,
     access: &Access,
@@ -497,6 +532,21 @@ async fn targets(
 ) -> Result<Vec<Target>, String> {
     let targets = cluster::targets(cx, access, manifest, declared).await;
     targets.map_err(|why| format!("unable to build kubernetes objects from release manifest: {why}"))
+}
+
+/// The objects of a new revision: the cluster has to serve all their kinds.
+async fn targets(
+    cx: &HelmReleases,
+    declared: &Declared,
+    access: &Access,
+    manifest: &Arc<str>,
+) -> Result<Vec<Target>, PrepareError> {
+    let targets = built(cx, declared, access, manifest).await?;
+    let undefined = cluster::undefined(access, &targets).await;
+    match undefined.is_empty() {
+        true => Ok(targets),
+        false => Err(PrepareError::Undefined(undefined)),
+    }
 }
 
 async fn read(storage: &Storage<'_>, version: u64) -> Result<Release, String> {

@@ -64,6 +64,8 @@ pub(crate) enum Step {
     TryAgain(Again),
     /// The next attempt of the retry strategy is later.
     Rest(Duration),
+    /// Wait for the rest of a commit, which may change the chart, the values or the spec.
+    Hold,
     /// No retries are left.
     Exhausted(Reason, String),
 }
@@ -185,7 +187,17 @@ fn running(declared: &Declared, seen: &Seen) -> Plan {
     }
     match obstacle {
         Some(obstacle) => obstacle,
-        None => about_release(declared, seen),
+        None => after_apply(seen, about_release(declared, seen)),
+    }
+}
+
+/// An upgrade waits for the other objects of its commit.
+fn after_apply(seen: &Seen, next: Plan) -> Plan {
+    match &seen.applying {
+        Some(applying) if next.step == Step::Begin(Action::Upgrade) && !next.forced => {
+            plan(Step::Hold, format!("{applying}: {}", next.reason))
+        }
+        Some(_) | None => next,
     }
 }
 
@@ -354,6 +366,8 @@ fn must_reset(declared: &Declared, seen: &Seen) -> Option<&'static str> {
         status.last_handled_reset_at.as_ref(),
     ) {
         Some("reset requested through annotation")
+    } else if seen.kind_defined {
+        Some("a kind that was missing is defined")
     } else {
         None
     }

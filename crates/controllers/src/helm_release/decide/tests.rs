@@ -100,7 +100,9 @@ fn seen(status: HelmReleaseStatus, storage: Storage) -> Seen {
         storage,
         operation: None,
         attempted: BTreeSet::new(),
+        kind_defined: false,
         retry_in: None,
+        applying: None,
         drift: Vec::new(),
     }
 }
@@ -201,6 +203,63 @@ fn the_state_of_the_release_decides() {
         &seen(status(none()), Storage::Failed("no".to_owned())),
         "fail StateError; failed to retrieve last release from storage: no",
     );
+}
+
+#[test]
+fn an_upgrade_waits_for_the_objects_of_its_commit() {
+    let applying = |storage: Storage, change: &dyn Fn(&mut Seen)| {
+        let mut seen = seen(status(none()), storage);
+        seen.applying = Some("Kustomization/apps is being applied".to_owned());
+        change(&mut seen);
+        seen
+    };
+    let deployed = || Storage::Last(last(1, "deployed"));
+    let changed = |seen: &mut Seen| seen.values = Values::Ready("sha256:c1".to_owned());
+    check(
+        none(),
+        &applying(deployed(), &changed),
+        "Hold; Kustomization/apps is being applied: release out-of-sync with desired state: release config values \
+         changed",
+    );
+    check(
+        none(),
+        &applying(deployed(), &|_| ()),
+        "Settle; release in-sync with desired state",
+    );
+    check(
+        none(),
+        &applying(Storage::Last(last(2, "pending-upgrade")), &changed),
+        "unlock; release locked: release with status 'pending-upgrade'",
+    );
+    let metadata = json!({ "annotations": {
+        "reconcile.fluxcd.io/requestedAt": "now", "reconcile.fluxcd.io/forceAt": "now",
+    } });
+    assert_eq!(
+        shown(&declared(none(), metadata), &applying(deployed(), &|_| ())),
+        "upgrade; force requested through annotation: release in-sync with desired state"
+    );
+}
+
+#[test]
+fn a_definition_that_was_missing_gives_a_release_another_attempt() {
+    let failed = || {
+        let status = status(json!({
+            "history": null, "installFailures": 1, "failures": 1, "lastAttemptedReleaseAction": "install",
+        }));
+        seen(status, Storage::Empty)
+    };
+    let reason = "release not installed: no release in storage for object";
+    check(
+        none(),
+        &failed(),
+        "exhausted RetriesExceeded: Failed to install after 1 attempt(s); no retries are left: cannot install \
+         release",
+    );
+    let mut defined = failed();
+    defined.kind_defined = true;
+    check(none(), &defined, &format!("install; {reason}"));
+    let plan = decide(&declared(none(), none()), &defined);
+    assert_eq!(plan.reset, Some("a kind that was missing is defined"));
 }
 
 #[test]

@@ -6,7 +6,9 @@
 //! | `dependencies` | the HelmReleases that have to be ready first |
 //! | `records` | the last record of the release |
 //! | `drift` | the objects that differ from the release |
+//! | `applying` | whether a commit still changes the spec, the values or the chart |
 
+pub(super) mod applying;
 pub(super) mod chart;
 pub(super) mod dependencies;
 pub(super) mod drift;
@@ -20,7 +22,7 @@ use tokio::time::Instant;
 
 use super::decide::seen::{Access, Dependencies, OwnChart, Seen, Source, Storage, Values};
 use super::declared::Declared;
-use super::{HelmReleases, Run, owner_of};
+use super::{HelmReleases, Run, object_ref, owner_of};
 use crate::key::is_name;
 use crate::kit::wake::Reason;
 use crate::targets::destination::{AccessError, Destination};
@@ -59,7 +61,9 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
             .as_ref()
             .map(|operation| operation.basis.clone()),
         attempted: run.memory.attempted.clone(),
+        kind_defined: cx.kit.missing_kinds.is_defined(&object_ref(&declared.key)),
         retry_in: None,
+        applying: None,
         drift: Vec::new(),
     };
     if declared.deleting {
@@ -86,6 +90,7 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
     if seen.dependencies != Dependencies::Ready && seen.operation.is_none() {
         return seen;
     }
+    seen.applying = applying::look(cx, run, declared);
     seen.source = chart::source(cx, run, declared).await;
     if !matches!(seen.source, Source::Ready(_)) {
         return seen;
@@ -94,7 +99,7 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
     if !matches!(seen.values, Values::Ready(_)) {
         return seen;
     }
-    seen.retry_in = retry_in(run, declared);
+    seen.retry_in = retry_in(run, declared).filter(|_| !seen.kind_defined);
     seen.access = connect(cx, run, declared).await;
     if seen.access != Access::Open || seen.operation.is_some() {
         return seen;
@@ -159,7 +164,7 @@ async fn connect(cx: &HelmReleases, run: &mut Run<'_>, declared: &Declared) -> A
                 }
                 cx.kit
                     .ownership()
-                    .set_target(&super::object_ref(&declared.key), &access.target);
+                    .set_target(&object_ref(&declared.key), &access.target);
                 run.memory.access = Some(access);
             }
             Access::Open

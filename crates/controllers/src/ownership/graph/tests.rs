@@ -213,6 +213,52 @@ fn wanting(generation: i64, ids: &[&str]) -> DesiredState {
 }
 
 #[test]
+fn an_owner_is_unapplied_until_its_objects_are() {
+    let unapplied = |now: Declaration, state: Option<DesiredState>| {
+        let mut graph = OwnershipGraph::default();
+        let one = apps("one");
+        graph.changed(&one, None, Some(now));
+        if let Some(state) = state {
+            graph.set_desired(&one, state);
+        }
+        graph.is_unapplied(&one, "main@sha1:2", "sha256:1")
+    };
+    let state = |change: fn(&mut DesiredState)| {
+        let mut state = wanting(1, &[]);
+        change(&mut state);
+        Some(state)
+    };
+    assert!(unapplied(declaration(), None));
+    assert!(unapplied(declaration(), state(|_| ())));
+    assert!(!unapplied(declaration(), state(|it| it.applied = true)));
+    let earlier = |it: &mut DesiredState| (it.applied, it.artifact) = (true, "sha256:0".to_owned());
+    assert!(unapplied(declaration(), state(earlier)));
+    let fails = |it: &mut DesiredState| it.wants = DesiredSet::Unknown("it does not build");
+    assert!(!unapplied(declaration(), state(fails)));
+    let with = |change: fn(&mut Declaration)| {
+        let mut declaration = ready("main@sha1:1", &[]);
+        change(&mut declaration);
+        declaration
+    };
+    assert!(!unapplied(with(|it| it.suspended = true), None));
+    assert!(!unapplied(with(|it| it.ours = false), None));
+    assert!(!unapplied(with(|it| it.deleting = true), None));
+    let failed = |it: &mut Declaration| {
+        it.status.attempted = Some("main@sha1:2".to_owned());
+        let ready = it.status.ready.as_mut().unwrap();
+        (ready.is_true, ready.is_false) = (false, true);
+    };
+    assert!(!unapplied(with(failed), state(|_| ())));
+    let earlier = |it: &mut Declaration| {
+        it.status.attempted = Some("main@sha1:1".to_owned());
+        let ready = it.status.ready.as_mut().unwrap();
+        (ready.is_true, ready.is_false) = (false, true);
+    };
+    assert!(unapplied(with(earlier), state(|_| ())));
+    assert!(!OwnershipGraph::default().is_unapplied(&apps("two"), "main@sha1:2", "sha256:1"));
+}
+
+#[test]
 fn a_released_object_is_taken_by_another() {
     let mut fixture = Fixture::default();
     let holds = |holds: &[&str]| Some(ready("1", holds));
