@@ -9,6 +9,7 @@ fuzz_target!(|data: &[u8]| {
     let limits = IndexLimits {
         bytes_max: 64 << 10,
         nodes_max: 10_000,
+        entries_max: 1_000,
     };
     if let Ok(index) = Index::parse(data, &limits) {
         for (name, versions) in index.charts() {

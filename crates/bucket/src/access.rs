@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use equate_egress::{Egress, Proxy};
 use secrecy::{ExposeSecret as _, SecretString};
-use sha2::{Digest as _, Sha256};
 
 use crate::azure::AzureCredentials;
 use crate::error::{Problem, Reason};
 use crate::google::ServiceAccount;
+use crate::identity::Identity;
 use crate::place::Kind;
+use crate::tokens;
 
 const AGENT: &str = concat!("equate/", env!("CARGO_PKG_VERSION"));
 /// A host that sends nothing for this long is unreachable.
@@ -42,6 +43,8 @@ pub struct Access {
 pub enum Api {
     /// That of S3; anonymous without keys.
     S3(Option<Credentials>),
+    /// That of S3, with temporary keys.
+    S3As(Identity),
     /// That of Google Cloud Storage.
     Google(ServiceAccount),
     /// That of Azure Blob Storage.
@@ -51,7 +54,7 @@ pub enum Api {
 impl Api {
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::S3(_) => Kind::S3,
+            Self::S3(_) | Self::S3As(_) => Kind::S3,
             Self::Google(_) => Kind::Google,
             Self::Azure(_) => Kind::Azure,
         }
@@ -87,8 +90,18 @@ impl Access {
         }
     }
 
+    /// The same namespace, proxy and time, with other certificates.
+    pub(crate) fn trusting(&self, ca: Option<Vec<u8>>, identity: Option<SecretString>) -> Self {
+        Self {
+            ca,
+            identity,
+            proxy: self.proxy.clone(),
+            ..Self::new(&self.namespace, self.timeout)
+        }
+    }
+
     /// A hash of what makes a client.
-    pub(crate) fn key(&self) -> [u8; 32] {
+    pub(crate) fn key(&self, trusts_hosts: bool) -> [u8; 32] {
         let proxy = self.proxy.as_ref();
         let login = proxy.and_then(|proxy| proxy.credentials.as_ref());
         let fields = [
@@ -99,13 +112,9 @@ impl Access {
             proxy.map_or(&[], |proxy| proxy.address.as_bytes()),
             login.map_or(&[], |(name, _)| name.as_bytes()),
             login.map_or(&[], |(_, password)| password.expose_secret().as_bytes()),
+            &[u8::from(trusts_hosts)],
         ];
-        let mut hash = Sha256::new();
-        for field in fields {
-            hash.update((field.len() as u64).to_be_bytes());
-            hash.update(field);
-        }
-        hash.finalize().into()
+        tokens::hash(fields)
     }
 
     pub(crate) fn client(&self, egress: &Egress) -> Result<reqwest::Client, Problem> {
@@ -129,6 +138,10 @@ impl Access {
             let identity = reqwest::Identity::from_pem(pem.expose_secret().as_bytes())
                 .map_err(|_| wrong("the client certificate and its key are not valid PEM"))?;
             builder = builder.identity(identity);
+        }
+        if egress.trusts_hosts() {
+            // as AWS's SDKs: a proxy of the environment is not for services of the platform
+            builder = builder.no_proxy();
         }
         if let Some(proxy) = &self.proxy {
             let through = egress.through(proxy);

@@ -4,6 +4,7 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use crate::error::{Problem, Reason};
+use crate::tokens::joined;
 
 /// Characters of a store's own text that are shown.
 const SHOWN_CHARS_MAX: usize = 300;
@@ -110,13 +111,7 @@ pub(crate) fn told(xml: &[u8]) -> (String, Option<String>) {
         message,
         region,
     } = quick_xml::de::from_str(text).unwrap_or_default();
-    let told = match (code.is_empty(), message.is_empty()) {
-        (true, true) => String::new(),
-        (false, true) => code,
-        (true, false) => message,
-        (false, false) => format!("{code}: {message}"),
-    };
-    (told, region)
+    (joined(code, message), region)
 }
 
 /// The problem of an answer that is no success.

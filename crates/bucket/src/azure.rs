@@ -16,14 +16,16 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 
 use crate::answer::{Object, Page, bare};
+use crate::certificate::ClientCertificate;
 use crate::error::{Problem, Reason};
+use crate::tokens;
 
 /// The version of the API.
 const VERSION: &str = "2021-12-02";
 const SCOPE: &str = "https://storage.azure.com/.default";
+const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 const AUTHORITY: &str = "https://login.microsoftonline.com/";
 
 /// Credentials for Azure Blob Storage. `Debug` shows no secret.
@@ -33,8 +35,17 @@ pub enum AzureCredentials {
     AccountKey(SecretString),
     /// A shared access signature: a query.
     Sas(SecretString),
-    /// A service principal with a client secret.
+    /// A service principal.
     Principal(Principal),
+}
+
+/// How a service principal proves itself. `Debug` shows no secret.
+#[derive(Debug, Clone)]
+pub enum Proof {
+    /// With the client's secret.
+    Secret(SecretString),
+    /// With a certificate.
+    Certificate(ClientCertificate),
 }
 
 /// A service principal of Microsoft Entra ID.
@@ -44,8 +55,8 @@ pub struct Principal {
     pub tenant: String,
     /// The client's ID.
     pub client: String,
-    /// The client's secret.
-    pub secret: SecretString,
+    /// The proof that the client is meant.
+    pub proof: Proof,
     /// The host of tokens; that of the public cloud if none.
     pub authority: Option<String>,
 }
@@ -53,12 +64,12 @@ pub struct Principal {
 impl Principal {
     pub(crate) fn hash(&self) -> [u8; 32] {
         let authority = self.authority.as_deref().unwrap_or_default();
-        let mut hash = Sha256::new();
-        for field in [&self.tenant, &self.client, self.secret.expose_secret(), authority] {
-            hash.update((field.len() as u64).to_be_bytes());
-            hash.update(field);
-        }
-        hash.finalize().into()
+        let proof = match &self.proof {
+            Proof::Secret(secret) => secret.expose_secret().as_bytes(),
+            Proof::Certificate(certificate) => certificate.hash(),
+        };
+        let fields: [&str; 3] = [&self.tenant, &self.client, authority];
+        tokens::hash(fields.map(str::as_bytes).into_iter().chain([proof]))
     }
 
     /// `None` if tenant or authority are no parts of a URL.
@@ -73,14 +84,22 @@ impl Principal {
         (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
     }
 
-    /// The form that asks for a token.
-    pub(crate) fn form(&self) -> Vec<(&'static str, String)> {
-        vec![
+    /// The form that asks the service at `url` for a token. `None` if the certificate cannot sign.
+    pub(crate) fn form(&self, url: &Url, now: Timestamp) -> Option<Vec<(&'static str, String)>> {
+        let mut form = vec![
             ("grant_type", "client_credentials".to_owned()),
             ("client_id", self.client.clone()),
-            ("client_secret", self.secret.expose_secret().to_owned()),
             ("scope", SCOPE.to_owned()),
-        ]
+        ];
+        match &self.proof {
+            Proof::Secret(secret) => form.push(("client_secret", secret.expose_secret().to_owned())),
+            Proof::Certificate(certificate) => {
+                let assertion = certificate.assertion(&self.client, url.as_str(), now)?;
+                form.push(("client_assertion_type", ASSERTION.to_owned()));
+                form.push(("client_assertion", assertion));
+            }
+        }
+        Some(form)
     }
 }
 
@@ -283,7 +302,7 @@ mod tests {
             let principal = Principal {
                 tenant: tenant.to_owned(),
                 client: "c".to_owned(),
-                secret: "hidden".into(),
+                proof: Proof::Secret("hidden".into()),
                 authority: authority.map(str::to_owned),
             };
             assert!(!format!("{principal:?}").contains("hidden"));

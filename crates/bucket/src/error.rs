@@ -49,6 +49,8 @@ pub(crate) struct Problem {
     pub(crate) reason: Reason,
     pub(crate) text: String,
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
+    /// Advice that is better than that for the reason.
+    pub(crate) hint: Option<&'static str>,
 }
 
 impl Problem {
@@ -57,6 +59,16 @@ impl Problem {
             reason,
             text: text.into(),
             source: None,
+            hint: None,
+        }
+    }
+
+    /// The problem of a service beside the store, with its own advice.
+    pub(crate) fn at(self, service: &str, hint: &'static str) -> Self {
+        Self {
+            text: format!("{service}: {}", self.text),
+            hint: Some(hint),
+            ..self
         }
     }
 
@@ -85,6 +97,9 @@ impl Error {
     }
 
     fn hint(&self) -> Option<&'static str> {
+        if self.problem.hint.is_some() {
+            return self.problem.hint;
+        }
         match self.problem.reason {
             Reason::Authentication => Some(match self.kind {
                 Kind::S3 => "check accesskey, secretkey and their permissions",

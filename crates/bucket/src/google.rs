@@ -7,11 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use reqwest::Url;
-use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -20,6 +17,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::answer::{Object, Page};
+use crate::certificate::signed;
 use crate::error::{Problem, Reason};
 
 /// Objects are only read.
@@ -132,6 +130,7 @@ impl ServiceAccount {
         });
         let assertion = signed(
             &self.key,
+            &RSA_PKCS1_SHA256,
             header.to_string().as_bytes(),
             claims.to_string().as_bytes(),
         )?;
@@ -145,21 +144,6 @@ impl fmt::Debug for ServiceAccount {
             .field("email", &self.email)
             .finish_non_exhaustive()
     }
-}
-
-/// A JSON Web Signature by RS256 in compact form (RFC 7515).
-fn signed(key: &RsaKeyPair, header: &[u8], payload: &[u8]) -> Option<String> {
-    let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-    let text = format!("{}.{}", encode(header), encode(payload));
-    let mut signature = vec![0; key.public().modulus_len()];
-    let made = key.sign(
-        &RSA_PKCS1_SHA256,
-        &SystemRandom::new(),
-        text.as_bytes(),
-        &mut signature,
-    );
-    made.ok()?;
-    Some(format!("{text}.{}", encode(&signature)))
 }
 
 #[derive(Deserialize)]
@@ -242,6 +226,8 @@ pub(crate) fn told(json: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use equate_testkit::bucket::SERVICE_ACCOUNT_KEY;
 
     use super::*;
@@ -257,7 +243,13 @@ mod tests {
         let key = RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).unwrap();
         let payload = "{\"iss\":\"joe\",\r\n \"exp\":1300819380,\r\n \"http://example.com/is_root\":true}";
         assert_eq!(
-            signed(&key, b"{\"alg\":\"RS256\"}", payload.as_bytes()).unwrap(),
+            signed(
+                &key,
+                &RSA_PKCS1_SHA256,
+                b"{\"alg\":\"RS256\"}",
+                payload.as_bytes()
+            )
+            .unwrap(),
             include_str!("../tests/rfc7515-a2.jws").trim()
         );
     }

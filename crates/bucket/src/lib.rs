@@ -5,8 +5,12 @@
 //! |---|---|
 //! | `access` | how a store is reached: credentials, certificates, proxy, time |
 //! | `place` | the URL of a bucket, and of the objects in it |
+//! | `certificate` | the certificate of a service principal, and signed assertions; pure |
 //! | `google` | the API of Google Cloud Storage; pure |
 //! | `azure` | the API of Azure Blob Storage; pure |
+//! | `identity` | users of LDAP and this process, which token services give temporary keys; pure |
+//! | `environment` | the identity of this process, as its environment names it; pure |
+//! | `temporary` | the requests for temporary keys |
 //! | `tokens` | tokens that stores accept, until they expire |
 //! | `sign` | signatures of requests (AWS Signature Version 4); pure |
 //! | `answer` | lists and errors as XML; pure |
@@ -19,19 +23,26 @@
 mod access;
 mod answer;
 mod azure;
+mod certificate;
+mod environment;
 mod error;
 mod google;
+mod identity;
 mod local;
 mod place;
 mod sign;
 mod store;
+mod temporary;
 mod tokens;
 
 pub use access::{Access, Api, Credentials};
 pub use answer::Object;
-pub use azure::{AzureCredentials, Principal};
+pub use azure::{AzureCredentials, Principal, Proof};
+pub use certificate::{ClientCertificate, ClientCertificateError};
+pub use environment::AwsEnvironment;
 pub use error::{Error, Reason};
 pub use google::{ServiceAccount, ServiceAccountError};
+pub use identity::{Aws, Identity, Ldap, TokenServiceError};
 pub use place::{Kind, PlaceError};
 pub use secrecy::SecretString;
 pub use store::{Bucket, Limits, Stores};

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
 use crate::access::Credentials;
@@ -16,10 +16,13 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// The SHA-256 of an empty body.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const SIGNED: &str = "host;x-amz-content-sha256;x-amz-date";
+const SESSION: &str = "x-amz-security-token";
 
-/// The headers that sign a request. `None` if the credentials are no text of a header.
+/// The headers that sign a request, with the token of temporary credentials. `None` if the credentials are no
+/// text of a header.
 pub(crate) fn headers(
     credentials: &Credentials,
+    session: Option<&SecretString>,
     region: &str,
     method: &str,
     url: &Url,
@@ -32,8 +35,14 @@ pub(crate) fn headers(
         (host, None) => host.to_owned(),
     };
     let (path, query) = (url.path(), url.query().unwrap_or_default());
+    let session = session.map(secrecy::ExposeSecret::expose_secret);
+    let (signed, last) = match session {
+        Some(token) => (format!("{SIGNED};{SESSION}"), format!("{SESSION}:{token}\n")),
+        None => (SIGNED.to_owned(), String::new()),
+    };
     let canonical = format!(
-        "{method}\n{path}\n{query}\nhost:{host}\nx-amz-content-sha256:{EMPTY}\nx-amz-date:{time}\n\n{SIGNED}\n{EMPTY}"
+        "{method}\n{path}\n{query}\nhost:{host}\nx-amz-content-sha256:{EMPTY}\nx-amz-date:{time}\n{last}\n{signed}\n\
+         {EMPTY}"
     );
     let scope = format!("{day}/{region}/s3/aws4_request");
     let hash = hex(&Sha256::digest(canonical.as_bytes()));
@@ -47,7 +56,7 @@ pub(crate) fn headers(
     let signature = hex(hmac::sign(&key, text.as_bytes()).as_ref());
     let name = &credentials.access_key;
     let authorization =
-        format!("{ALGORITHM} Credential={name}/{scope}, SignedHeaders={SIGNED}, Signature={signature}");
+        format!("{ALGORITHM} Credential={name}/{scope}, SignedHeaders={signed}, Signature={signature}");
     let mut authorization = HeaderValue::from_str(&authorization).ok()?;
     authorization.set_sensitive(true);
     let mut headers = HeaderMap::new();
@@ -60,6 +69,11 @@ pub(crate) fn headers(
         HeaderName::from_static("x-amz-date"),
         HeaderValue::from_str(&time).ok()?,
     );
+    if let Some(token) = session {
+        let mut token = HeaderValue::from_str(token).ok()?;
+        token.set_sensitive(true);
+        headers.insert(HeaderName::from_static(SESSION), token);
+    }
     Some(headers)
 }
 
@@ -86,7 +100,7 @@ mod tests {
         };
         let url = Url::parse("https://examplebucket.s3.amazonaws.com/?max-keys=2&prefix=J").unwrap();
         let now = "2013-05-24T00:00:00Z".parse().unwrap();
-        let headers = headers(&credentials, "us-east-1", "GET", &url, now).unwrap();
+        let headers = headers(&credentials, None, "us-east-1", "GET", &url, now).unwrap();
         assert_eq!(
             headers[AUTHORIZATION],
             "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, \

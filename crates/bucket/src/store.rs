@@ -21,8 +21,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::access::{Access, Api};
 use crate::answer::{self, Object, Page, bare, refusal};
 use crate::azure::{self, AzureCredentials};
+use crate::environment::AwsEnvironment;
 use crate::error::{Error, Problem, Reason};
 use crate::google;
+use crate::identity::Keys;
 use crate::local::Local;
 use crate::place::{Kind, Place, PlaceError, Target, encoded, is_region};
 use crate::sign;
@@ -65,23 +67,33 @@ impl Default for Limits {
 pub struct Stores(Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     egress: Egress,
     limits: Limits,
     // held for a map operation
     clients: Mutex<HashMap<[u8; 32], (reqwest::Client, Instant)>>,
     tokens: Tokens,
+    pub(crate) keys: Tokens<Keys>,
+    pub(crate) environment: AwsEnvironment,
 }
 
 impl Stores {
-    /// Stores behind this way out.
+    /// Stores behind this way out, for a process that has no identity but that of its machine.
     #[must_use]
     pub fn new(egress: Egress, limits: Limits) -> Self {
+        Self::identified(egress, limits, AwsEnvironment::default())
+    }
+
+    /// The same, for a process with the identity that this environment names.
+    #[must_use]
+    pub fn identified(egress: Egress, limits: Limits, environment: AwsEnvironment) -> Self {
         Self(Arc::new(Inner {
             egress,
             limits,
             clients: Mutex::default(),
             tokens: Tokens::default(),
+            keys: Tokens::default(),
+            environment,
         }))
     }
 
@@ -102,7 +114,7 @@ impl Stores {
         let place = Place::new(of, endpoint, bucket, region.as_deref(), access.insecure);
         let place = place.map_err(|error| failed(Problem::new(Reason::Configuration, error.to_string())))?;
         Ok(Bucket {
-            client: self.0.client(&access).map_err(failed)?,
+            client: self.0.client(&self.0.egress, &access).map_err(failed)?,
             stores: self.clone(),
             deadline: Mutex::new(Instant::now() + access.timeout),
             at: Mutex::new(At {
@@ -131,14 +143,23 @@ impl Stores {
 }
 
 impl Inner {
-    fn client(&self, access: &Access) -> Result<reqwest::Client, Problem> {
-        let (key, now) = (access.key(), Instant::now());
+    /// The way out to services that the operator or the platform names.
+    pub(crate) fn trusting_egress(&self) -> Egress {
+        self.egress.trusting_hosts()
+    }
+
+    pub(crate) fn egress(&self) -> &Egress {
+        &self.egress
+    }
+
+    pub(crate) fn client(&self, egress: &Egress, access: &Access) -> Result<reqwest::Client, Problem> {
+        let (key, now) = (access.key(egress.trusts_hosts()), Instant::now());
         if let Some((client, used)) = lock(&self.clients).get_mut(&key) {
             *used = now;
             return Ok(client.clone());
         }
         // reading certificates is slow, and others must not wait for it
-        let client = access.client(&self.egress)?;
+        let client = access.client(egress)?;
         let mut clients = lock(&self.clients);
         clients.retain(|_, (_, used)| now.saturating_duration_since(*used) < CLIENT_UNUSED_MAX);
         while clients.len() >= CLIENTS_MAX {
@@ -162,7 +183,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Bucket {
     stores: Stores,
     endpoint: String,
-    access: Access,
+    pub(crate) access: Access,
     client: reqwest::Client,
     deadline: Mutex<Instant>,
     at: Mutex<At>,
@@ -195,6 +216,31 @@ impl Bucket {
     /// One of them is no part of a URL.
     pub fn check(kind: Kind, endpoint: &str, bucket: &str) -> Result<(), PlaceError> {
         Place::new(kind, endpoint, bucket, None, false).map(drop)
+    }
+
+    /// Gets temporary keys if the access needs some, which later requests use.
+    ///
+    /// # Errors
+    /// The token service refuses the identity, or fails.
+    pub async fn authenticate(&self) -> Result<(), Error> {
+        let Api::S3As(identity) = &self.access.api else {
+            return Ok(());
+        };
+        if self.local.is_some() {
+            return Ok(());
+        }
+        let mut attempts = 1;
+        loop {
+            let refused = match self.keys(identity).await {
+                Ok(_) => return Ok(()),
+                Err(refused) => refused,
+            };
+            if !self.waits(refused.may_pass, attempts).await {
+                let name = lock(&self.at).place.name().to_owned();
+                return Err(refused.problem.of(self.kind(), "get credentials for", name));
+            }
+            attempts += 1;
+        }
     }
 
     /// Whether the bucket exists.
@@ -389,6 +435,10 @@ impl Bucket {
         }
     }
 
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.stores.0
+    }
+
     async fn body(&self, answer: &mut Answer, max: u64, name: &str) -> Result<Vec<u8>, Problem> {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk(answer).await? {
@@ -434,13 +484,21 @@ impl Bucket {
                 moved = true;
                 continue;
             }
-            let pause = PAUSE * 4_u32.pow(attempts - 1);
-            if !refused.may_pass || attempts == ATTEMPTS_MAX || Instant::now() + pause > self.deadline() {
+            if !self.waits(refused.may_pass, attempts).await {
                 return Err(refused.problem);
             }
-            tokio::time::sleep(pause).await;
             attempts += 1;
         }
+    }
+
+    /// Waits before the next attempt; false if there is none.
+    async fn waits(&self, may_pass: bool, attempts: u32) -> bool {
+        let pause = PAUSE * 4_u32.pow(attempts - 1);
+        if !may_pass || attempts == ATTEMPTS_MAX || Instant::now() + pause > self.deadline() {
+            return false;
+        }
+        tokio::time::sleep(pause).await;
+        true
     }
 
     /// Signs for another region from now on. False if it is the present one.
@@ -472,7 +530,8 @@ impl Bucket {
         })?;
         let (url, headers) = self.authorized(&ask.method, url, &region).await?;
         let request = self.client.request(ask.method.clone(), url.clone());
-        let mut answer = self.dispatch(&url, request.headers(headers)).await?;
+        let egress = &self.stores.0.egress;
+        let mut answer = self.dispatch(egress, &url, request.headers(headers)).await?;
         match answer.response.status().is_success() {
             true => Ok(answer),
             false => Err(self.refused(&mut answer).await),
@@ -495,8 +554,14 @@ impl Bucket {
         let headers = match &self.access.api {
             Api::S3(None) => HeaderMap::new(),
             Api::S3(Some(keys)) => {
-                let signed = sign::headers(keys, region, method.as_str(), &url, now);
+                let signed = sign::headers(keys, None, region, method.as_str(), &url, now);
                 signed.ok_or_else(|| unusable("accesskey is no text of a header"))?
+            }
+            Api::S3As(identity) => {
+                let Keys { credentials, session } = self.keys(identity).await?;
+                let signed =
+                    sign::headers(&credentials, session.as_ref(), region, method.as_str(), &url, now);
+                signed.ok_or_else(|| unusable("the temporary keys are no text of a header"))?
             }
             Api::Google(_) => HeaderMap::from_iter([(AUTHORIZATION, self.token().await?)]),
             Api::Azure(AzureCredentials::AccountKey(key)) => {
@@ -524,7 +589,9 @@ impl Bucket {
         match &self.access.api {
             Api::Google(account) => Some(*account.hash()),
             Api::Azure(AzureCredentials::Principal(principal)) => Some(principal.hash()),
-            Api::S3(_) | Api::Azure(AzureCredentials::AccountKey(_) | AzureCredentials::Sas(_)) => None,
+            Api::S3(_)
+            | Api::S3As(_)
+            | Api::Azure(AzureCredentials::AccountKey(_) | AzureCredentials::Sas(_)) => None,
         }
     }
 
@@ -545,9 +612,13 @@ impl Bucket {
             Api::Azure(AzureCredentials::Principal(principal)) => {
                 let url = principal.token_url();
                 let url = url.ok_or_else(|| unusable("tenantId or authorityHost is no part of a URL"))?;
-                (url, principal.form())
+                let form = principal.form(&url, Timestamp::now());
+                let form = form.ok_or_else(|| unusable("clientCertificate cannot sign"))?;
+                (url, form)
             }
-            Api::S3(_) | Api::Azure(_) => return Err(unusable("no token service is known").into()),
+            Api::S3(_) | Api::S3As(_) | Api::Azure(_) => {
+                return Err(unusable("no token service is known").into());
+            }
         };
         if url.scheme() != "https" && !self.access.insecure {
             return Err(unusable("the URL of the token service is not https").into());
@@ -555,39 +626,47 @@ impl Bucket {
         let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let request = self.client.post(url.clone());
         let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
-        let mut answer = self.dispatch(&url, request.body(encoded(&form))).await?;
+        let body = request.body(encoded(&form));
+        let body = self.exchanged(&inner.egress, &url, body, tokens::told).await?;
+        let token = tokens::token(&body)?;
+        inner.tokens.insert(key, token.header.clone(), token.life);
+        Ok(token.header)
+    }
+
+    /// The answer of a token service; `told` reads the words of one that refuses.
+    pub(crate) async fn exchanged(
+        &self,
+        egress: &Egress,
+        url: &Url,
+        request: reqwest::RequestBuilder,
+        told: impl Fn(&[u8]) -> String,
+    ) -> Result<Vec<u8>, Refused> {
+        let mut answer = self.dispatch(egress, url, request).await?;
         let status = answer.response.status();
-        let body = self
-            .body(&mut answer, ANSWER_BYTES_MAX, "token")
-            .await
-            .or_else(|problem| {
-                if status.is_success() {
-                    Err(problem)
-                } else {
-                    Ok(Vec::new())
-                }
-            })?;
-        if !status.is_success() {
-            return Err(Refused {
-                problem: tokens::refusal(status.as_u16(), &body),
+        let body = self.body(&mut answer, ANSWER_BYTES_MAX, "token").await;
+        match status.is_success() {
+            true => Ok(body?),
+            false => Err(Refused {
+                // the status decides, whatever its body
+                problem: tokens::refusal(status.as_u16(), &told(&body.unwrap_or_default())),
                 region: None,
                 may_pass: may_pass(status.as_u16()),
-            });
+            }),
         }
-        let token = tokens::token(&body)?;
-        let header = token.header.clone();
-        inner.tokens.insert(key, token);
-        Ok(header)
     }
 
     /// Sends a request within the namespace's share of the host, and reads the head of the answer.
-    async fn dispatch(&self, url: &Url, request: reqwest::RequestBuilder) -> Result<Answer, Refused> {
-        let inner = &self.stores.0;
-        let checked = inner.egress.check(url);
+    async fn dispatch(
+        &self,
+        egress: &Egress,
+        url: &Url,
+        request: reqwest::RequestBuilder,
+    ) -> Result<Answer, Refused> {
+        let checked = egress.check(url);
         checked
             .map_err(|error| Problem::new(Reason::Refused, "the host may not be dialled").because(error))?;
         let waits = Instant::now();
-        let admission = inner.egress.enter(&self.access.namespace, &authority(url)).await;
+        let admission = egress.enter(&self.access.namespace, &authority(url)).await;
         *lock(&self.deadline) += waits.elapsed();
         let mut admission = admission.map_err(|refusal| Problem::new(Reason::Closed, refusal.to_string()))?;
         let response = match timeout_at(self.deadline(), request.send()).await {
@@ -619,11 +698,22 @@ impl Bucket {
             Kind::S3 | Kind::Azure => answer::told(&body),
             Kind::Google => (google::told(&body), None),
         };
-        if let (401, Some(key)) = (status.as_u16(), self.token_key()) {
-            self.stores.0.tokens.remove(&key);
+        let is_expired = ["ExpiredToken", "InvalidToken"]
+            .iter()
+            .any(|code| told.starts_with(code));
+        match (status.as_u16(), &self.access.api, self.token_key()) {
+            (401, _, Some(key)) => self.stores.0.tokens.remove(&key),
+            (status, Api::S3As(identity), _) if is_expired || matches!(status, 401 | 403) => {
+                self.stores.0.keys.remove(&identity.hash());
+            }
+            _ => {}
+        }
+        let mut problem = refusal(status.as_u16(), &told, self.access.api.has_credentials());
+        if let (Api::S3As(_), Reason::Authentication) = (&self.access.api, problem.reason) {
+            problem.hint = Some("check the permissions of the identity that the keys are for");
         }
         Refused {
-            problem: refusal(status.as_u16(), &told, self.access.api.has_credentials()),
+            problem,
             region: named.or(region),
             may_pass: may_pass(status.as_u16()),
         }
@@ -636,12 +726,22 @@ fn may_pass(status: u16) -> bool {
 }
 
 /// A request without success.
-struct Refused {
-    problem: Problem,
+pub(crate) struct Refused {
+    pub(crate) problem: Problem,
     /// The region that the store names.
     region: Option<String>,
     /// Whether the same request may succeed later.
     may_pass: bool,
+}
+
+impl Refused {
+    /// With the name of a service beside the store, and advice.
+    pub(crate) fn at(self, service: &str, hint: &'static str) -> Self {
+        Self {
+            problem: self.problem.at(service, hint),
+            ..self
+        }
+    }
 }
 
 impl From<Problem> for Refused {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reqwest::header::HeaderValue;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::answer::shown;
@@ -17,27 +18,33 @@ const MARGIN: Duration = Duration::from_secs(60);
 const LIFE_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Tokens by the hash of the credentials that they were made for.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens(Mutex<HashMap<[u8; 32], (HeaderValue, Instant)>>);
+#[derive(Debug)]
+pub(crate) struct Tokens<T = HeaderValue>(Mutex<HashMap<[u8; 32], (T, Instant)>>);
 
-impl Tokens {
-    fn state(&self) -> MutexGuard<'_, HashMap<[u8; 32], (HeaderValue, Instant)>> {
+impl<T> Default for Tokens<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> Tokens<T> {
+    fn state(&self) -> MutexGuard<'_, HashMap<[u8; 32], (T, Instant)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self, key: &[u8; 32]) -> Option<HeaderValue> {
+    pub(crate) fn get(&self, key: &[u8; 32]) -> Option<T> {
         let state = self.state();
         let (token, end) = state.get(key)?;
         (*end > Instant::now()).then(|| token.clone())
     }
 
-    pub(crate) fn insert(&self, key: [u8; 32], token: Token) {
+    /// Keeps a token for its life, but not longer than an hour.
+    pub(crate) fn insert(&self, key: [u8; 32], token: T, life: Duration) {
         let now = Instant::now();
         let mut state = self.state();
         state.retain(|_, (_, end)| *end > now);
         if state.len() < TOKENS_MAX {
-            let life = token.life.min(LIFE_MAX).saturating_sub(MARGIN);
-            state.insert(key, (token.header, now + life));
+            state.insert(key, (token, now + life.min(LIFE_MAX)));
         }
     }
 
@@ -47,10 +54,21 @@ impl Tokens {
     }
 }
 
+/// The hash of credentials.
+pub(crate) fn hash<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for field in fields {
+        hash.update((field.len() as u64).to_be_bytes());
+        hash.update(field);
+    }
+    hash.finalize().into()
+}
+
 /// A token as the header that carries it.
 pub(crate) struct Token {
     pub(crate) header: HeaderValue,
-    life: Duration,
+    /// How long it can be used.
+    pub(crate) life: Duration,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +88,7 @@ pub(crate) fn token(json: &[u8]) -> Result<Token, Problem> {
     header.set_sensitive(true);
     Ok(Token {
         header,
-        life: Duration::from_secs(answer.expires_in),
+        life: Duration::from_secs(answer.expires_in).saturating_sub(MARGIN),
     })
 }
 
@@ -81,18 +99,27 @@ struct Refusal {
     error_description: String,
 }
 
-/// The problem of a token service's answer that is no success (RFC 6749, section 5.2).
-pub(crate) fn refusal(status: u16, json: &[u8]) -> Problem {
+/// The words of a token service that refuses (RFC 6749, section 5.2).
+pub(crate) fn told(json: &[u8]) -> String {
     // the status decides, whatever its body
     let Refusal {
         error,
         error_description,
     } = serde_json::from_slice(json).unwrap_or_default();
-    let told = match (error.is_empty(), error_description.is_empty()) {
-        (_, true) => error,
-        (true, false) => error_description,
-        (false, false) => format!("{error}: {error_description}"),
-    };
+    joined(error, error_description)
+}
+
+/// A code and a message, one of which may be missing.
+pub(crate) fn joined(code: String, message: String) -> String {
+    match (code.is_empty(), message.is_empty()) {
+        (_, true) => code,
+        (true, false) => message,
+        (false, false) => format!("{code}: {message}"),
+    }
+}
+
+/// The problem of a token service's answer that is no success.
+pub(crate) fn refusal(status: u16, told: &str) -> Problem {
     let (reason, did) = match status {
         400 | 401 | 403 => (
             Reason::Authentication,
@@ -102,7 +129,7 @@ pub(crate) fn refusal(status: u16, json: &[u8]) -> Problem {
         429 | 503 => (Reason::Failed, "the token service limits requests"),
         _ => (Reason::Failed, "the token service failed"),
     };
-    Problem::new(reason, format!("{did} (HTTP {status}){}", shown(&told)))
+    Problem::new(reason, format!("{did} (HTTP {status}){}", shown(told)))
 }
 
 #[cfg(test)]
@@ -115,15 +142,15 @@ mod tests {
         let made = token(b"{\"access_token\":\"t\",\"expires_in\":3599,\"token_type\":\"Bearer\"}").unwrap();
         assert_eq!(made.header, "Bearer t");
         assert!(made.header.is_sensitive());
-        tokens.insert(key, made);
+        tokens.insert(key, made.header, made.life);
         tokio::time::advance(Duration::from_secs(3538)).await;
         assert!(tokens.get(&key).is_some());
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(tokens.get(&key).is_none());
-        tokens.insert(
-            key,
-            token(b"{\"access_token\":\"t\",\"expires_in\":3599}").unwrap(),
-        );
+        let long = token(b"{\"access_token\":\"t\",\"expires_in\":86400}").unwrap();
+        tokens.insert(key, long.header, long.life);
+        tokio::time::advance(LIFE_MAX - Duration::from_secs(1)).await;
+        assert!(tokens.get(&key).is_some());
         tokens.remove(&key);
         assert!(tokens.get(&key).is_none());
         assert!(token(b"{\"access_token\":\"a\\nb\"}").is_err());
@@ -133,14 +160,14 @@ mod tests {
     #[test]
     fn a_refusal_says_what_the_service_says() {
         let json = b"{\"error\":\"invalid_grant\",\"error_description\":\"Invalid JWT Signature.\"}";
-        let problem = refusal(400, json);
+        let problem = refusal(400, &told(json));
         assert_eq!(
             problem.text,
             "the token service refused the credentials (HTTP 400): invalid_grant: Invalid JWT Signature."
         );
         assert_eq!(problem.reason, Reason::Authentication);
         assert_eq!(
-            refusal(502, b"<html>").text,
+            refusal(502, &told(b"<html>")).text,
             "the token service failed (HTTP 502)"
         );
     }

@@ -32,6 +32,7 @@ pub(crate) mod sources;
 pub(crate) mod targets;
 
 pub use engine::{Engine, Stats};
+pub use equate_bucket::AwsEnvironment;
 pub use key::Key;
 pub use kustomization::inputs::vault_transit::TransitSettings;
 pub use object_ref::ObjectRef;

@@ -276,6 +276,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn hosts_that_the_platform_names_may_have_any_address() {
+        let (_listener, port) = listener().await;
+        let guarded = Egress::new(AddressPolicy::default());
+        let trusting = guarded.trusting_hosts();
+        let url = Url::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
+        assert!(trusting.check(&url).is_ok());
+        assert!(trusting.connect("localhost", port).await.is_ok());
+        assert!(guarded.check(&url).is_err(), "the other is as before");
+    }
+
+    #[tokio::test]
     async fn http_clients_dial_no_refused_address() {
         rustls::crypto::ring::default_provider().install_default().ok();
         let (listener, port) = listener().await;

@@ -45,6 +45,8 @@ pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 pub struct Egress {
     inner: Arc<Inner>,
     substitutes: Substitutes,
+    /// Whether the hosts are named by the operator or the platform.
+    trusts_hosts: bool,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,7 @@ impl Egress {
                 watches: Watches::default(),
             }),
             substitutes: Substitutes::default(),
+            trusts_hosts: false,
         }
     }
 
@@ -106,6 +109,22 @@ impl Egress {
             substitutes: self.substitutes.instead_of(url, directory),
             ..self
         }
+    }
+
+    /// The same limits, for hosts that the operator or the platform names, such as the metadata service of a
+    /// cloud: they may have any address. Never use it for a host that a tenant names.
+    #[must_use]
+    pub fn trusting_hosts(&self) -> Self {
+        Self {
+            trusts_hosts: true,
+            ..self.clone()
+        }
+    }
+
+    /// Whether it is for hosts that the operator or the platform names.
+    #[must_use]
+    pub fn trusts_hosts(&self) -> bool {
+        self.trusts_hosts
     }
 
     /// The directories that stand for URLs: clients ask them first.
@@ -151,7 +170,7 @@ impl Egress {
     }
 
     fn policy(&self) -> Option<&AddressPolicy> {
-        self.inner.policy.as_ref()
+        self.inner.policy.as_ref().filter(|_| !self.trusts_hosts)
     }
 }
 

@@ -1,14 +1,16 @@
 //! A store for tests, in memory: one bucket with lists by pages and objects, behind signatures that it computes
-//! itself from the request as it arrived, with faults on demand. It is S3-compatible (AWS Signature Version 4), or
-//! has the API of Google Cloud Storage or Azure Blob Storage.
+//! itself from the request as it arrived, with faults on demand. It is S3-compatible (AWS Signature Version 4) with
+//! services of temporary keys, or has the API of Google Cloud Storage or Azure Blob Storage.
 //!
 //! The server runs in its own thread, so blocking and asynchronous tests may use it.
 
 mod azure;
 mod google;
+mod temporary;
 
-pub use azure::AzureGuard;
+pub use azure::{AzureGuard, client_certificate};
 pub use google::SERVICE_ACCOUNT_KEY;
+pub use temporary::{CONTAINER_TOKEN, LDAP_USER, WEB_IDENTITY, WEB_ROLE};
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +27,7 @@ use http::{Method, StatusCode};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
-use crate::git::tls;
+use crate::git::tls::{self, Identity};
 
 /// The store's kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct BucketOptions {
     pub page: usize,
     /// TLS with a certificate of its own.
     pub tls: bool,
+    /// TLS requires the certificate of [`BucketServer::client`].
+    pub clients: bool,
     /// The API.
     pub api: BucketApi,
     /// Answers name keys as they are, without `encoding-type`.
@@ -54,6 +58,7 @@ impl Default for BucketOptions {
             region: "us-east-1".to_owned(),
             page: 1000,
             tls: false,
+            clients: false,
             api: BucketApi::S3,
             no_encoding: false,
         }
@@ -94,6 +99,7 @@ pub struct BucketServer {
     port: u16,
     shared: Arc<Shared>,
     certificate: Option<String>,
+    client: Option<Identity>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -110,8 +116,10 @@ struct Content {
     requests: Vec<String>,
     faults: Vec<(BucketFault, usize)>,
     count: usize,
-    /// The tokens that were made, and whether they are valid.
+    /// The tokens and temporary keys that were made, and whether they are valid.
     tokens: Vec<bool>,
+    /// How long temporary keys are valid; an hour by default.
+    life: Option<std::time::Duration>,
 }
 
 impl Shared {
@@ -146,7 +154,7 @@ impl BucketServer {
     /// An empty bucket.
     pub fn start(options: BucketOptions) -> io::Result<Self> {
         let made = match options.tls {
-            true => Some(tls::server(false)?),
+            true => Some(tls::server(options.clients)?),
             false => None,
         };
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -156,9 +164,9 @@ impl BucketServer {
             options,
             state: Mutex::default(),
         });
-        let (certificate, acceptor) = match made {
-            Some(made) => (Some(made.certificate), Some(made.acceptor)),
-            None => (None, None),
+        let (certificate, client, acceptor) = match made {
+            Some(made) => (Some(made.certificate), made.client, Some(made.acceptor)),
+            None => (None, None, None),
         };
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         let (stop, stopped) = oneshot::channel();
@@ -180,6 +188,7 @@ impl BucketServer {
             port,
             shared,
             certificate,
+            client,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -207,9 +216,27 @@ impl BucketServer {
         tokens.len()
     }
 
+    /// How long later temporary keys are valid.
+    pub fn temporary_life(&self, life: std::time::Duration) {
+        self.shared.state().life = Some(life);
+    }
+
+    /// `http://127.0.0.1:port`, or with TLS `https://localhost:port`: the services of temporary keys.
+    pub fn services(&self) -> String {
+        match self.certificate {
+            Some(_) => format!("https://localhost:{}", self.port),
+            None => format!("http://127.0.0.1:{}", self.port),
+        }
+    }
+
     /// The certificate to trust, PEM; TLS only.
     pub fn certificate(&self) -> Option<&str> {
         self.certificate.as_deref()
+    }
+
+    /// The certificate that a client must have.
+    pub fn client(&self) -> Option<&Identity> {
+        self.client.as_ref()
     }
 
     /// Stores an object. Returns its etag, without quotes.
@@ -310,7 +337,10 @@ fn route(shared: &Shared, parts: &Parts, body: &Bytes) -> Response {
         BucketApi::Google => return google::route(shared, parts, body),
         BucketApi::Azure(guard) => return azure::route(shared, guard, parts, body),
     }
-    if let Some(refused) = refuse(&shared.options, parts) {
+    if let Some(answer) = temporary::route(shared, parts, body) {
+        return answer;
+    }
+    if let Some(refused) = refuse(shared, parts) {
         return refused;
     }
     let path = decode(parts.uri.path().trim_start_matches('/'));
@@ -427,7 +457,8 @@ fn list(shared: &Shared, text: &str) -> Response {
 }
 
 /// Compares the signature of a request.
-fn refuse(options: &BucketOptions, parts: &Parts) -> Option<Response> {
+fn refuse(shared: &Shared, parts: &Parts) -> Option<Response> {
+    let options = &shared.options;
     let (access, secret) = options.keys.as_ref()?;
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let denied = |code: &str, why: &str| Some(refusal(StatusCode::FORBIDDEN, code, why, None));
@@ -446,9 +477,19 @@ fn refuse(options: &BucketOptions, parts: &Parts) -> Option<Response> {
     let [key, day, region, "s3", "aws4_request"] = scope[..] else {
         return denied("AccessDenied", "malformed credential");
     };
-    if key != access {
-        return denied("InvalidAccessKeyId", "the access key does not exist");
-    }
+    let temporary;
+    let secret = match temporary::number(key) {
+        Some(number) => {
+            let is_valid = shared.state().tokens.get(number) == Some(&true);
+            if !is_valid || header("x-amz-security-token") != Some(temporary::session(number).as_str()) {
+                return denied("InvalidAccessKeyId", "the temporary key does not exist");
+            }
+            temporary = temporary::secret(number);
+            &temporary
+        }
+        None if key == access => secret,
+        None => return denied("InvalidAccessKeyId", "the access key does not exist"),
+    };
     if region != options.region {
         let code = "AuthorizationHeaderMalformed";
         let refused = refusal(
@@ -480,7 +521,9 @@ fn refuse(options: &BucketOptions, parts: &Parts) -> Option<Response> {
     for part in [day, region, "s3", "aws4_request"] {
         signing = hmac(&signing, part.as_bytes());
     }
-    let is_signed = field("SignedHeaders").split(';').any(|name| name == "host")
+    let signs = |wanted: &str| field("SignedHeaders").split(';').any(|name| name == wanted);
+    let is_signed = signs("host")
+        && (header("x-amz-security-token").is_none() || signs("x-amz-security-token"))
         && payload == hex(&Sha256::digest([]))
         && time.starts_with(day)
         && hex(&hmac(&signing, text.as_bytes())) == field("Signature");

@@ -153,10 +153,11 @@ fn sops(programs: &Programs) -> Result<(), Box<dyn Error>> {
 fn servers(programs: &Programs) -> Result<(), Box<dyn Error>> {
     let mut progress = |line: &str| eprintln!("peers: {line}");
     let mut found = Vec::new();
-    // Debian's archive is no package registry of a language: not every machine may reach it
+    // not every machine may reach Debian's archive, or has Node
     for (variable, peer) in [
         (servers::DISTRIBUTION_VARIABLE, peers::distribution(&mut progress)),
         (servers::COSIGN_VARIABLE, peers::cosign(&mut progress)),
+        (servers::AZURITE_VARIABLE, peers::azurite(&mut progress)),
     ] {
         match peer {
             Ok(program) => found.push((variable, program)),

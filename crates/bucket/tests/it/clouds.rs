@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use equate_bucket::{
-    Access, Api, AzureCredentials, Bucket, Error, Limits, Object, Principal, Reason, ServiceAccount, Stores,
+    Access, Api, AzureCredentials, Bucket, ClientCertificate, Error, Limits, Object, Principal, Proof,
+    Reason, ServiceAccount, Stores,
 };
 use equate_egress::Egress;
-use equate_testkit::bucket::{AzureGuard, BucketApi, BucketFault, BucketOptions, BucketServer};
+use equate_testkit::bucket::{
+    AzureGuard, BucketApi, BucketFault, BucketOptions, BucketServer, client_certificate,
+};
 
 const KEY: &str = "dGhlIGtleSBvZiB0aGUgYWNjb3VudA==";
 const SAS: &str = "sv=2022-11-02&sr=c&sp=rl&sig=a%2Fb%3D";
@@ -135,11 +138,11 @@ async fn google_refusals_are_told_apart() {
 
 #[tokio::test]
 async fn azure_serves_keys_signatures_and_service_principals() {
-    let principal = |secret: &str, server: &BucketServer| {
+    let principal = |proof: Proof, server: &BucketServer| {
         Api::Azure(AzureCredentials::Principal(Principal {
             tenant: "tenant-1".to_owned(),
             client: "client-1".to_owned(),
-            secret: secret.into(),
+            proof,
             authority: Some(server.azure_endpoint()),
         }))
     };
@@ -168,10 +171,14 @@ async fn azure_serves_keys_signatures_and_service_principals() {
     let (tenant, client) = ("tenant-1".to_owned(), "client-1".to_owned());
     let guard = AzureGuard::Principal(tenant, client, "s3cr&t".to_owned());
     let tokens = server(BucketApi::Azure(guard));
-    check(&open(&tokens, principal("s3cr&t", &tokens)).unwrap()).await;
+    let secret = |text: &str| Proof::Secret(text.into());
+    check(&open(&tokens, principal(secret("s3cr&t"), &tokens)).unwrap()).await;
     assert_eq!(tokens.revoke(), 1);
+    let certificate = ClientCertificate::parse(client_certificate().as_bytes(), true).unwrap();
+    check(&open(&tokens, principal(Proof::Certificate(certificate), &tokens)).unwrap()).await;
+    assert_eq!(tokens.revoke(), 2);
     let text = "the token service refused the credentials (HTTP 401): invalid_client: AADSTS7000215";
-    let wrong = open(&tokens, principal("wr0ng", &tokens));
+    let wrong = open(&tokens, principal(secret("wr0ng"), &tokens));
     let error = wrong.unwrap().exists().await.unwrap_err();
     assert!(error.to_string().contains(text), "{error}");
     assert!(!format!("{error:?}").contains("wr0ng"), "{error:?}");

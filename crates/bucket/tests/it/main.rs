@@ -4,6 +4,7 @@
 
 mod clouds;
 mod real;
+mod temporary;
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use equate_controllers::kit::lease::{self, Held, LeaseConfig, LeaseConfigError};
 use equate_controllers::kit::notify::{Notifier, NotifyError};
 use equate_controllers::kit::request_turns::RequestTurns;
 use equate_controllers::shards::SelectorError;
-use equate_controllers::{AnswerLimits, ControllerSet, Engine, LimitLayer};
+use equate_controllers::{AnswerLimits, AwsEnvironment, ControllerSet, Engine, LimitLayer};
 use equate_egress::Egress;
 use equate_git::{Limits, Mirrors, SshAlgorithmError};
 use equate_source::{Storage, StorageError};
@@ -189,6 +189,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
         .timeout_max(args.timeout_max.get())
         .egress(egress)
         .configure(transit)
+        .configure(AwsEnvironment::read(|name| std::env::var(name).ok()))
         .configure(args.helm.settings())
         .observer(metrics.observer());
     // the start sends requests, and the API server may not answer

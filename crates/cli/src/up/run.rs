@@ -29,7 +29,7 @@ use equate_apply::plan::Presence;
 use equate_controllers::engine::StartError;
 use equate_controllers::helm_release;
 use equate_controllers::kit::Listed;
-use equate_controllers::{ControllerSet, Engine, ObjectRef, OwnLoop, Policy};
+use equate_controllers::{AwsEnvironment, ControllerSet, Engine, ObjectRef, OwnLoop, Policy};
 use equate_egress::Egress;
 use equate_git::{Limits, Mirrors, OwnCredentials, SshAlgorithms};
 use equate_source::{Retention, Storage, StorageError};
@@ -308,6 +308,7 @@ impl Session {
             .poll(args.poll.get())
             .unreconciled(kinds.without_controller())
             .configure(crate::transit::settings()?)
+            .configure(AwsEnvironment::read(|name| std::env::var(name).ok()))
             .start()
             .await?;
         let engine = Arc::new(Running { engine, requests });

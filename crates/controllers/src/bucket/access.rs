@@ -3,11 +3,12 @@
 
 use equate_api::source::BucketProvider;
 use equate_bucket::{
-    Access, Api, AzureCredentials, Bucket, Credentials, Principal, SecretString, ServiceAccount,
+    Access, Api, Aws, AzureCredentials, Bucket, ClientCertificate, Credentials, Identity, Ldap, Principal,
+    Proof, SecretString, ServiceAccount,
 };
 
 use super::Buckets;
-use super::declared::Declared;
+use super::declared::{Declared, TokenService};
 use super::failure;
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
@@ -52,6 +53,41 @@ impl Buckets {
             let data = read("failed to get secret", name).await?;
             access.api = api(declared, name, &data)?;
         }
+        let token_service = declared.token_service.as_ref().ok().and_then(Option::as_ref);
+        if let Some(TokenService::Ldap {
+            endpoint,
+            secret,
+            certificates: trusted,
+        }) = token_service
+        {
+            let (mut username, mut password) = (String::new(), SecretString::default());
+            if let Some(name) = secret {
+                let data = read("failed to get STS secret", name).await?;
+                (username, password) = user(declared, name, &data)?;
+            }
+            let ldap = Ldap::new(endpoint, &username, password);
+            let mut ldap = ldap.map_err(|error| failure::token_service_url(endpoint, &error))?;
+            if let Some(name) = trusted {
+                let data = read("failed to get STS TLS config: failed to get secret", name).await?;
+                let found = certificates(namespace, name, &data);
+                let found = found
+                    .map_err(|why| failure::access(format!("failed to get STS TLS config: {why}"), false))?;
+                (ldap.ca, ldap.identity) = (found.ca, found.identity);
+            }
+            // credentials of the store come first
+            if declared.secret.is_none() {
+                access.api = Api::S3As(Identity::Ldap(ldap));
+            }
+        }
+        if declared.secret.is_none() && declared.provider == BucketProvider::Aws {
+            let endpoint = token_service.and_then(|service| match service {
+                TokenService::Aws { endpoint } => Some(endpoint.as_str()),
+                TokenService::Ldap { .. } => None,
+            });
+            let aws = Aws::new(declared.region.clone(), endpoint);
+            let aws = aws.map_err(|error| failure::identity(&error.to_string()))?;
+            access.api = Api::S3As(Identity::Aws(aws));
+        }
         if let Some(name) = &declared.proxy {
             let data = read("failed to get proxy URL: failed to get secret", name).await?;
             let found = proxy(namespace, name, &data);
@@ -68,6 +104,24 @@ impl Buckets {
         }
         Ok(access)
     }
+}
+
+/// The user of LDAP; the message is that of Flux.
+fn user(declared: &Declared, name: &str, data: &SecretData) -> Result<(String, SecretString), Failure> {
+    let namespace = &declared.key.namespace;
+    let text = |key: &str| {
+        let Some(bytes) = value(data, key) else {
+            let message = format!(
+                "invalid '{name}' secret data for 'ldap' STS provider: required fields username, password"
+            );
+            return Err(failure::access(message, false));
+        };
+        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| {
+            let message = format!("'{key}' in secret '{namespace}/{name}' is not UTF-8");
+            failure::access(message, false)
+        })
+    };
+    Ok((text("username")?, text("password")?.into()))
 }
 
 /// The credentials of the Secret, by provider; the messages are those of Flux.
@@ -109,24 +163,39 @@ fn api(declared: &Declared, name: &str, data: &SecretData) -> Result<Api, Failur
             let refused = |field: &str| {
                 let message = format!(
                     "{field} in secret '{namespace}/{name}' is not supported yet; use tenantId, clientId and \
-                     clientSecret, or accountKey, or sasKey"
+                     clientSecret or clientCertificate, or accountKey, or sasKey"
                 );
                 failure::access(message, false)
             };
             let (tenant, client) = (text("tenantId")?, text("clientId")?);
             let credentials = match (tenant, client) {
-                (Some(tenant), Some(client)) => match text("clientSecret")? {
-                    Some(secret) => AzureCredentials::Principal(Principal {
+                (Some(tenant), Some(client)) => {
+                    let proof = match (text("clientSecret")?, value(data, "clientCertificate")) {
+                        (Some(secret), _) => Proof::Secret(secret.into()),
+                        (None, Some(pem)) => {
+                            let sends_chain = text("clientCertificateSendChain")?;
+                            let sends_chain = sends_chain
+                                .is_some_and(|text| text == "1" || text.eq_ignore_ascii_case("true"));
+                            let certificate = ClientCertificate::parse(pem, sends_chain);
+                            Proof::Certificate(certificate.map_err(|error| {
+                                let message = format!(
+                                    "failed to parse client certificates: clientCertificate in secret \
+                                     '{namespace}/{name}': {error}"
+                                );
+                                failure::access(message, false)
+                            })?)
+                        }
+                        (None, None) => {
+                            return Err(refused("clientId without clientSecret or clientCertificate"));
+                        }
+                    };
+                    AzureCredentials::Principal(Principal {
                         tenant,
                         client,
-                        secret: secret.into(),
+                        proof,
                         authority: text("authorityHost")?,
-                    }),
-                    None if data.contains_key("clientCertificate") => {
-                        return Err(refused("clientCertificate"));
-                    }
-                    None => return Err(refused("clientId without clientSecret")),
-                },
+                    })
+                }
                 (None, Some(_)) => return Err(refused("clientId without tenantId")),
                 (_, None) => match (text("accountKey")?, text("sasKey")?) {
                     (Some(key), _) => AzureCredentials::AccountKey(key.into()),

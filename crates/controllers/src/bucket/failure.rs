@@ -2,7 +2,7 @@
 //! (v1.9).
 
 use equate_api::meta::{ConditionType, Reason};
-use equate_bucket::{Error, PlaceError, Reason as Class};
+use equate_bucket::{Error, PlaceError, Reason as Class, TokenServiceError};
 use equate_source::TreeError;
 
 use crate::kit::read::chain;
@@ -12,6 +12,31 @@ use crate::sources::failure::Failure;
 /// The endpoint or the name of the bucket is malformed: only another spec helps.
 pub(super) fn names(error: &PlaceError) -> Failure {
     Failure::stalling(ConditionType::FetchFailed, Reason::UrlInvalid, chain(error))
+}
+
+/// `spec.sts` does not fit the provider: only another spec helps.
+pub(super) fn token_service(message: String) -> Failure {
+    Failure::stalling(
+        ConditionType::FetchFailed,
+        Reason::InvalidStsConfiguration,
+        message,
+    )
+}
+
+pub(super) fn token_service_url(endpoint: &str, error: &TokenServiceError) -> Failure {
+    let endpoint: String = endpoint.chars().take(200).collect();
+    let message = format!("failed to parse STS endpoint '{endpoint}': {error}");
+    Failure::stalling(ConditionType::FetchFailed, Reason::UrlInvalid, message)
+}
+
+/// This process gets no keys of AWS.
+pub(super) fn identity(why: &str) -> Failure {
+    let doing = "AWS authentication failed: failed to create provider access token for the controller";
+    access(format!("{doing}: {why}"), false)
+}
+
+pub(super) fn authenticate(error: &Error, limit: TimeLimit) -> Failure {
+    identity(&told(error, limit))
 }
 
 /// The credentials, certificates or the proxy cannot be used.

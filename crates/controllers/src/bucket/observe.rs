@@ -2,7 +2,7 @@
 //! of artifacts removes a damaged archive.
 
 use equate_api::meta::Reason;
-use equate_api::source::BucketStatus;
+use equate_api::source::{BucketProvider, BucketStatus};
 use equate_bucket::{Access, Object, Reason as Class};
 use equate_source::{KeyRules, Limits};
 
@@ -74,6 +74,12 @@ async fn list(
 ) -> Result<(Option<Vec<u8>>, Vec<Object>), Failure> {
     let (name, limit) = (&declared.bucket, cx.limit(declared));
     let bucket = cx.open(declared, access)?;
+    // before the store is asked: a wrong password is tried once
+    let authenticated = bucket.authenticate().await;
+    authenticated.map_err(|error| match declared.provider {
+        BucketProvider::Aws => failure::authenticate(&error, limit),
+        _ => failure::exists(name, &error, limit),
+    })?;
     let exists = bucket.exists().await;
     if !exists.map_err(|error| failure::exists(name, &error, limit))? {
         return Err(failure::absent(name));

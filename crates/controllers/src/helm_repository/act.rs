@@ -1,11 +1,12 @@
 //! Publishes an index after it was parsed.
 
-use std::io::Cursor;
+use std::io::{BufReader, Seek as _};
 use std::sync::Arc;
 
 use equate_api::meta::{ConditionType, Reason};
 use equate_api::source::Artifact;
 use equate_helm::repository::catalog::Catalog;
+use equate_helm::repository::index::IndexError;
 use equate_source::{Blob, Storage, Stored};
 
 use super::decide::{Index, Seen};
@@ -58,13 +59,13 @@ pub(super) async fn publish(
     let Seen::Observed(observed) = seen else {
         return Err(broken());
     };
-    let Ok(Index::Fetched { bytes, .. }) = observed.index else {
+    let Ok(Index::Fetched { file, .. }) = observed.index else {
         return Err(broken());
     };
     let (storage, publisher) = (kit.storage.clone(), declared.publisher.clone());
     let (settings, revision) = (kit.charts.settings.clone(), revision.to_owned());
     let publishing = kit.processors.run(&declared.key.namespace, move || {
-        let catalog = Catalog::parse(&bytes, &settings.index()).map_err(|error| {
+        let unusable = |error: IndexError| {
             Failure::passing(
                 ConditionType::FetchFailed,
                 Reason::IndexationFailed,
@@ -73,14 +74,17 @@ pub(super) async fn publish(
                     chain(&error)
                 ),
             )
-        })?;
+        };
+        let mut text = BufReader::new(file);
+        let catalog = Catalog::read(&mut text, &settings.index()).map_err(unusable)?;
+        text.rewind().map_err(|error| unusable(IndexError::Read(error)))?;
         let hex = revision.strip_prefix("sha256:").unwrap_or(&revision);
         let blob = Blob {
             file: &format!("index-{hex}.yaml"),
             revision: &revision,
             bytes_max: settings.index_bytes_max,
         };
-        let stored = storage.publish_blob(&publisher, &blob, Cursor::new(&bytes));
+        let stored = storage.publish_blob(&publisher, &blob, text);
         let stored = stored.map_err(|error| Failure {
             message: format!("unable to save artifact to storage: {}", chain(&error)),
             ..Failure::storage(&error)

@@ -1,5 +1,7 @@
 //! Decides from observations: pure, no client, no clock.
 
+use std::fs::File;
+
 use equate_api::source::HelmRepositoryStatus;
 
 use super::declared::Declared;
@@ -28,22 +30,15 @@ pub(crate) enum Artifact {
     Lost,
 }
 
+#[derive(Debug)]
 pub(crate) enum Index {
     /// The host says that it has the index of the artifact.
     Unchanged,
     Fetched {
-        bytes: Vec<u8>,
+        /// Its text: a large one does not stay in memory.
+        file: File,
         revision: String,
     },
-}
-
-impl std::fmt::Debug for Index {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unchanged => f.write_str("Unchanged"),
-            Self::Fetched { bytes, revision } => write!(f, "Fetched({revision}, {} bytes)", bytes.len()),
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

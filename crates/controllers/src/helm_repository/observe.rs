@@ -1,5 +1,6 @@
 //! Observes the artifact in the store, and the index at its host.
 
+use std::io::Write as _;
 use std::sync::Arc;
 
 use equate_api::meta::{ConditionType, Reason};
@@ -86,20 +87,28 @@ async fn index(
         Answer::NotModified => return Ok((Index::Unchanged, known)),
         Answer::Body { bytes, validators } => (bytes, validators),
     };
+    let storage = kit.storage.clone();
     let hashing = kit.processors.run(namespace, move || {
         let revision = format!("sha256:{:x}", Sha256::digest(&bytes));
-        (bytes, revision)
+        let mut file = storage.scratch().map_err(|error| Failure::storage(&error))?;
+        file.write_all(&bytes).map_err(|error| {
+            let message = format!("unable to save the index to storage: {error}");
+            Failure::passing(
+                ConditionType::StorageOperationFailed,
+                Reason::ArchiveOperationFailed,
+                message,
+            )
+        })?;
+        Ok((file, revision))
     });
-    let (bytes, revision) = hashing
-        .done()
-        .await
-        .map_err(|_| Failure::broken(Reason::Failed, &declared.key))?;
+    let hashed = hashing.done().await;
+    let (file, revision) = hashed.map_err(|_| Failure::broken(Reason::Failed, &declared.key))??;
     let known = (!validators.is_empty()).then(|| Known {
         url: declared.url.clone(),
         revision: revision.clone(),
         validators,
     });
-    Ok((Index::Fetched { bytes, revision }, known))
+    Ok((Index::Fetched { file, revision }, known))
 }
 
 fn failed(error: &HttpError) -> Failure {

@@ -38,7 +38,7 @@ fn only_another_index_is_published() {
     let own = declared(&json!({ "url": "https://a.example/charts" }));
     let fetched = |revision: &str| {
         Ok(Index::Fetched {
-            bytes: Vec::new(),
+            file: tempfile::tempfile().unwrap(),
             revision: revision.to_owned(),
         })
     };

@@ -18,7 +18,7 @@ use equate_apply::cluster::Cluster;
 use equate_apply::id::ObjectId;
 use equate_apply::owner::OwnerKind;
 use equate_apply::rules::OwnerRules;
-use equate_bucket::Stores;
+use equate_bucket::{AwsEnvironment, Stores};
 use equate_egress::Egress;
 use equate_git::Mirrors;
 use equate_registry::{ReadImages, Registries};
@@ -268,7 +268,9 @@ impl Kit {
             processors.clone(),
         );
         let sources = Sources::new(&client, pace, &on_source_change);
-        let buckets = Stores::new(settings.egress.clone(), equate_bucket::Limits::default());
+        let environment = configured::<AwsEnvironment>(&configuration);
+        let limits = equate_bucket::Limits::default();
+        let buckets = Stores::identified(settings.egress.clone(), limits, environment);
         let images: ReadImages = Arc::new(move |place| Ok(local::images(place, &helm)?));
         let limits = equate_registry::Limits::default();
         let registries = Registries::reading(settings.egress.clone(), limits, images);

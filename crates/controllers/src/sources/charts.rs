@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::Read as _;
+use std::io::BufReader;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -182,16 +182,9 @@ impl ChartRepositories {
         let (storage, own, wanted) = (self.storage.clone(), publisher.clone(), digest.to_owned());
         let limits = self.settings.index();
         let reading = self.processors.run(publisher.place().namespace(), move || {
-            let mut bytes = Vec::new();
             let stored = storage.open_blob(&own, &wanted);
-            let read = stored.map(|file| {
-                let bytes_max = limits.bytes_max as u64;
-                file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)
-            });
-            match read {
-                Some(Ok(_)) => Ok(Catalog::parse(&bytes, &limits)?),
-                _ => Err(CatalogError::Absent(wanted)),
-            }
+            let file = stored.ok_or(CatalogError::Absent(wanted))?;
+            Ok::<_, CatalogError>(Catalog::read(&mut BufReader::new(file), &limits)?)
         });
         let catalog = Arc::new(reading.done().await.map_err(|_| CatalogError::Aborted)??);
         *parsed = Some(Parsed {

@@ -6,6 +6,7 @@
 //! each has its own namespace, and its own Kustomizations and sources with a shard label that its engine
 //! selects.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use equate_api::meta::{ConditionType, condition};
 use equate_api::source::{Bucket, ExternalArtifact, GitRepository, HelmChart, HelmRepository, OciRepository};
 use equate_controllers::kit::processors::Threads;
 use equate_controllers::policy::WorkloadIdentityPolicy;
-use equate_controllers::{ControllerSet, Engine, OwnLoop, Policy, Shards, Stats};
+use equate_controllers::{AwsEnvironment, ControllerSet, Engine, OwnLoop, Policy, Shards, Stats};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage};
 use equate_testkit::apiserver::{EmbeddedCluster, Profile, Simulation};
@@ -81,6 +82,8 @@ pub(crate) struct Options {
     pub(crate) controllers: Option<ControllerSet>,
     /// The directory of artifacts, `artifacts` by default.
     pub(crate) artifacts: Option<&'static str>,
+    /// The variables that name the identity of the process at AWS.
+    pub(crate) environment: BTreeMap<&'static str, String>,
 }
 
 impl Options {
@@ -258,7 +261,10 @@ impl Session {
                 true => Threads::Own,
                 false => Threads::Runtime(tokio::runtime::Handle::current()),
             })
-            .policy(options.policy);
+            .policy(options.policy)
+            .configure(AwsEnvironment::read(|name| {
+                options.environment.get(name).cloned()
+            }));
         let own = Some(self.own()).filter(|own| !own.is_empty());
         let selectors: Vec<String> = own.into_iter().chain(options.selector).collect();
         builder = builder.shards(Shards::default().labels(&selectors.join(",")).unwrap());

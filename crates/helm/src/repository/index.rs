@@ -5,7 +5,7 @@
 //! is parsed whole, with lower limits. Unknown fields are ignored, where Helm rejects them in a YAML
 //! index.
 
-use super::layout::Layout;
+use super::layout::{Layout, Pieces};
 use crate::json_weight;
 use crate::load::{FileError, index_entry};
 use crate::metadata::{Metadata, ValidationError};
@@ -14,6 +14,7 @@ use equate_manifest::go::version::{Constraint, ConstraintError, Version, Version
 use equate_manifest::yaml::{self, YamlError};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::io::{self, BufRead, Cursor, Seek, SeekFrom};
 
 /// Limits of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +23,18 @@ pub struct IndexLimits {
     pub bytes_max: usize,
     /// Values, with expanded aliases.
     pub nodes_max: usize,
+    /// Charts and versions together: each is kept.
+    pub entries_max: usize,
 }
 
 impl Default for IndexLimits {
     /// As many bytes as Flux reads (50 MiB), and a common number of values: 45 in a version of 1,200
-    /// bytes.
+    /// bytes. As many versions as there are of 350 bytes: with a digest and a URL they are longer.
     fn default() -> Self {
         Self {
             bytes_max: 50 << 20,
             nodes_max: 2_500_000,
+            entries_max: 150_000,
         }
     }
 }
@@ -145,6 +149,12 @@ pub enum IndexError {
         "the index takes more than {0} bytes of memory: write it as YAML with `helm repo index`, which takes less"
     )]
     Memory(usize),
+    /// It has too many charts and versions.
+    #[error("the index has more than {0} charts and versions")]
+    Entries(usize),
+    /// It cannot be read.
+    #[error("the index cannot be read")]
+    Read(#[source] io::Error),
     /// It has no `apiVersion`.
     #[error("no API version specified")]
     NoApiVersion,
@@ -173,36 +183,53 @@ pub enum LookupError {
 }
 
 impl<E: From<Entry>> Charts<E> {
-    /// Parses an index, YAML or JSON. Only one version at a time is in memory as a whole.
+    /// Parses an index, YAML or JSON.
     pub fn parse(bytes: &[u8], limits: &IndexLimits) -> Result<Self, IndexError> {
-        if bytes.is_empty() {
+        Self::read(&mut Cursor::new(bytes), limits)
+    }
+
+    /// Parses an index, YAML or JSON. Of an index of Helm's layout, only one version at a time is in memory as a
+    /// whole, also of its text.
+    pub fn read(reader: &mut (impl BufRead + Seek), limits: &IndexLimits) -> Result<Self, IndexError> {
+        let bytes = reader.seek(SeekFrom::End(0)).map_err(IndexError::Read)?;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if bytes == 0 {
             return Err(IndexError::Empty);
         }
-        if bytes.len() > limits.bytes_max {
+        if bytes > limits.bytes_max {
             return Err(IndexError::TooLarge {
-                bytes: bytes.len(),
+                bytes,
                 bytes_max: limits.bytes_max,
             });
         }
-        let text = std::str::from_utf8(bytes).map_err(|error| IndexError::NotUtf8(error.valid_up_to()))?;
-        match Self::by_entry(text, limits)? {
-            Some(index) => Ok(index),
-            None => Self::whole(text, limits),
+        if let Some(index) = Self::by_entry(reader, limits)? {
+            return Ok(index);
         }
+        reader.rewind().map_err(IndexError::Read)?;
+        let mut text = Vec::with_capacity(bytes);
+        reader.read_to_end(&mut text).map_err(IndexError::Read)?;
+        let text = std::str::from_utf8(&text).map_err(|error| IndexError::NotUtf8(error.valid_up_to()))?;
+        Self::whole(text, limits)
     }
 
     /// Parses an index of Helm's layout entry by entry; `None` for another layout.
-    pub(super) fn by_entry(text: &str, limits: &IndexLimits) -> Result<Option<Self>, IndexError> {
-        let Some(layout) = Layout::of(text) else {
+    pub(super) fn by_entry(
+        reader: &mut (impl BufRead + Seek),
+        limits: &IndexLimits,
+    ) -> Result<Option<Self>, IndexError> {
+        reader.rewind().map_err(IndexError::Read)?;
+        let Some(layout) = Layout::of(reader, limits.entries_max)? else {
             return Ok(None);
         };
         let mut left = limits.nodes_max;
         let Some(Value::Object(head)) = piece(&layout.head, &mut left, limits)? else {
             return Ok(None);
         };
+        reader.rewind().map_err(IndexError::Read)?;
+        let mut pieces = Pieces::new(reader);
         let mut index = Self::default();
         for chart in &layout.charts {
-            let Some(Value::Object(name)) = piece(chart.name, &mut left, limits)? else {
+            let Some(Value::Object(name)) = piece(pieces.get(&chart.name)?, &mut left, limits)? else {
                 return Ok(None);
             };
             let mut names = name.into_iter();
@@ -212,9 +239,10 @@ impl<E: From<Entry>> Charts<E> {
             if index.charts.contains_key(&name) {
                 return Ok(None);
             }
-            let mut versions = Vec::new();
+            let mut versions = Vec::with_capacity(chart.versions.len());
             for version in &chart.versions {
-                let Some(Value::Array(entries)) = piece(version, &mut left, limits)? else {
+                let version = piece(pieces.get(version)?, &mut left, limits)?;
+                let Some(Value::Array(entries)) = version else {
                     return Ok(None);
                 };
                 let [entry] = entries.as_slice() else {
@@ -233,7 +261,12 @@ impl<E: From<Entry>> Charts<E> {
             Value::Object(map) => map,
             _ => return Err(wrong("the index", "mapping")),
         };
-        let mut index = Self::default();
+        let (mut index, mut left) = (Self::default(), limits.entries_max);
+        let mut count = |entries: usize| -> Result<(), IndexError> {
+            let counted = left.checked_sub(entries + 1);
+            left = counted.ok_or(IndexError::Entries(limits.entries_max))?;
+            Ok(())
+        };
         let charts = map.keys().find(|key| key.to_lowercase() == "entries").cloned();
         match charts.and_then(|key| map.remove(&key)) {
             None | Some(Value::Null) => {}
@@ -244,6 +277,7 @@ impl<E: From<Entry>> Charts<E> {
                         Value::Array(entries) => entries,
                         _ => return Err(wrong(&format!("entries.{name}"), "list")),
                     };
+                    count(entries.len())?;
                     let mut versions = Vec::new();
                     for entry in entries {
                         versions.extend(index.version(&name, &entry)?);
@@ -284,8 +318,10 @@ impl<E: From<Entry>> Charts<E> {
 
     fn insert(&mut self, chart: String, mut versions: Vec<(Version, E)>) {
         versions.sort_by(|(a, _), (b, _)| b.order(a));
-        let versions = versions.into_iter().map(|(_, entry)| entry).collect();
-        self.charts.insert(chart, versions);
+        // `collect` would keep the memory of the larger pairs
+        let mut kept = Vec::with_capacity(versions.len());
+        kept.extend(versions.into_iter().map(|(_, entry)| entry));
+        self.charts.insert(chart, kept);
     }
 
     /// The charts and their versions, newest first.

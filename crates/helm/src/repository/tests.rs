@@ -1,7 +1,8 @@
-use super::index::{Index, IndexLimits};
+use super::index::{Index, IndexError, IndexLimits};
 use super::layout::Layout;
 use serde_json::Value;
 use std::error::Error as _;
+use std::io::{BufReader, Cursor, Seek as _, Write as _};
 
 const HELMS: &str = "apiVersion: v1
 entries:
@@ -34,11 +35,19 @@ entries:
 generated: \"2026-01-02T03:04:05Z\"
 ";
 
+fn is_cut(text: &str) -> bool {
+    Layout::of(&mut Cursor::new(text), usize::MAX).unwrap().is_some()
+}
+
+fn by_entry(text: &str) -> Result<Option<Index>, IndexError> {
+    Index::by_entry(&mut Cursor::new(text), &IndexLimits::default())
+}
+
 fn check(text: &str, is_cut: bool) {
     let limits = IndexLimits::default();
-    let by_entry = Index::by_entry(text, &limits);
+    let by_entry = by_entry(text);
     let whole = Index::whole(text, &limits);
-    let told = |error: super::index::IndexError| error.to_string();
+    let told = |error: IndexError| error.to_string();
     match by_entry.map_err(told) {
         Ok(None) => assert!(!is_cut, "not cut: {text}"),
         Ok(Some(index)) => {
@@ -71,14 +80,42 @@ fn by_entry_as_whole() {
     for line in include_str!("../../tests/golden/repository.jsonl").lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         if let Some(text) = case["index"].as_str() {
-            let is_cut = Layout::of(text).is_some();
-            match Index::by_entry(text, &IndexLimits::default()) {
+            let is_cut = is_cut(text);
+            match by_entry(text) {
                 // a piece that is not a complete value
                 Ok(None) => check(text, false),
                 _ => check(text, is_cut),
             }
         }
     }
+}
+
+/// With a buffer that is smaller than a line.
+#[test]
+fn a_file_is_read_as_its_text() {
+    let flow = "{apiVersion: v1, entries: {ü: [{name: ü, version: 1.0.0}]}}";
+    for text in [
+        HELMS,
+        &HELMS.replace('a', "ä"),
+        flow,
+        "apiVersion: v1\nentries:\n",
+    ] {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.rewind().unwrap();
+        let read = Index::read(&mut BufReader::with_capacity(3, file), &IndexLimits::default());
+        let parsed = Index::parse(text.as_bytes(), &IndexLimits::default());
+        let told = |error: IndexError| error.to_string();
+        assert_eq!(read.map_err(told), parsed.map_err(told), "{text}");
+    }
+    let parse = |bytes: &[u8]| {
+        Index::parse(bytes, &IndexLimits::default())
+            .unwrap_err()
+            .to_string()
+    };
+    let bad = b"apiVersion: v1\nentries:\n  a:\n  - name: \xff\n";
+    assert_eq!(parse(bad), "the index is not UTF-8 at byte 39");
+    assert_eq!(parse(b""), "empty index.yaml file");
 }
 
 #[test]
@@ -105,7 +142,7 @@ fn other_layouts_are_read_whole() {
     ] {
         let text = HELMS.replacen(from, to, 1);
         assert_ne!(text, HELMS);
-        let by_entry = Index::by_entry(&text, &IndexLimits::default());
+        let by_entry = by_entry(&text);
         match to {
             // an unused anchor is harmless
             "description: &text |" => check(&text, true),
@@ -135,6 +172,23 @@ fn large_indexes_are_refused() {
     let entry = "  - name: a\n    version: 1.0.0\n";
     let many = format!("apiVersion: v1\nentries:\n  a:\n{}", entry.repeat(200));
     assert_eq!(refused(&many, 300), "the index has more than 300 values");
+    let few = IndexLimits {
+        entries_max: 3,
+        ..IndexLimits::default()
+    };
+    for text in [
+        "apiVersion: v1\nentries:\n  a:\n  - name: a\n    version: 1.0.0\n  b:\n  c:\n",
+        "{apiVersion: v1, entries: {a: [{name: a, version: 1.0.0}], b: [], c: []}}",
+        "{\"apiVersion\":\"v1\",\"entries\":{\"a\":[{},{},{}]}}",
+    ] {
+        let error = Index::parse(text.as_bytes(), &few).unwrap_err();
+        assert_eq!(error.to_string(), "the index has more than 3 charts and versions");
+        let enough = IndexLimits {
+            entries_max: 4,
+            ..few
+        };
+        assert!(Index::parse(text.as_bytes(), &enough).is_ok(), "{text}");
+    }
     let wide = format!("{many}    maintainers: [{}]\n", "{},".repeat(20_001));
     assert!(refused(&wide, 1_000).contains("more than 1000 values"));
     let json = format!(
@@ -148,7 +202,7 @@ fn large_indexes_are_refused() {
 fn faults_of_entries() {
     let refused = |text: &str| {
         let text = format!("apiVersion: v1\n{text}");
-        check(&text, Layout::of(&text).is_some());
+        check(&text, is_cut(&text));
         let error = Index::parse(text.as_bytes(), &IndexLimits::default()).unwrap_err();
         let cause = error.source().map(|cause| format!(": {cause}"));
         format!("{error}{}", cause.unwrap_or_default())

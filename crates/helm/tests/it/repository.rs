@@ -100,7 +100,11 @@ fn an_index_has_limits() {
         format!("  - {{name: a, version: 1.0.0, urls: [a.tgz], digest: abc, {created}, removed: true}}\n");
     let text = format!("apiVersion: v1\nentries:\n  a:\n{entry}  - {{name: a, version: x}}\n");
     let parse = |bytes_max, nodes_max| {
-        let limits = IndexLimits { bytes_max, nodes_max };
+        let limits = IndexLimits {
+            bytes_max,
+            nodes_max,
+            ..IndexLimits::default()
+        };
         Index::parse(text.as_bytes(), &limits)
     };
     let index = parse(1_000, 100).unwrap();

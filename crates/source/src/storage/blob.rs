@@ -4,7 +4,7 @@
 //! stream to disk while they are hashed; memory holds one buffer.
 
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -59,6 +59,12 @@ impl StoredFile {
 impl Read for StoredFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.file.read(buffer)
+    }
+}
+
+impl Seek for StoredFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
     }
 }
 

@@ -3,15 +3,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::request::Parts;
 use http::{Method, StatusCode};
-use serde_json::json;
+use rcgen::{CertificateParams, KeyPair};
+use ring::signature::{KeyPair as _, RSA_PSS_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
+use super::google::SERVICE_ACCOUNT_KEY;
 use super::{BucketFault, Shared, decode, encode, etag, hmac, query, xml};
 
 /// How requests must prove their account, which is `127`: the first part of the host's address.
@@ -21,8 +28,20 @@ pub enum AzureGuard {
     Key(String),
     /// With this query.
     Sas(String),
-    /// With a token of the tenant, for this client and its secret.
+    /// With a token of the tenant, for this client and its secret, or [`client_certificate`].
     Principal(String, String, String),
+}
+
+/// The certificate of a client and its key, PEM: the same for the whole process.
+pub fn client_certificate() -> &'static str {
+    static PEM: LazyLock<String> = LazyLock::new(|| make_certificate().unwrap_or_default());
+    &PEM
+}
+
+fn make_certificate() -> Result<String, rcgen::Error> {
+    let key = KeyPair::from_pem(SERVICE_ACCOUNT_KEY)?;
+    let certificate = CertificateParams::new(["client".to_owned()])?.self_signed(&key)?;
+    Ok(format!("{}{SERVICE_ACCOUNT_KEY}", certificate.pem()))
 }
 
 fn refusal(status: StatusCode, code: &str) -> Response {
@@ -39,7 +58,7 @@ pub(super) fn route(shared: &Shared, guard: &AzureGuard, parts: &Parts, body: &B
         let is_right = parts.uri.path() == format!("/{tenant}/oauth2/v2.0/token")
             && field("grant_type") == "client_credentials"
             && field("client_id") == client
-            && field("client_secret") == secret
+            && (field("client_secret") == secret || asserts(parts, &fields, client))
             && field("scope") == "https://storage.azure.com/.default";
         let (status, answer) = match is_right {
             true => (StatusCode::OK, shared.new_token()),
@@ -69,6 +88,41 @@ pub(super) fn route(shared: &Shared, guard: &AzureGuard, parts: &Parts, body: &B
         ("", _, _) => refusal(StatusCode::BAD_REQUEST, "InvalidQueryParameterValue"),
         (key, _, _) => object(shared, key),
     }
+}
+
+/// Whether a form has a valid assertion of the certificate.
+fn asserts(parts: &Parts, form: &BTreeMap<String, String>, client: &str) -> bool {
+    let field = |name: &str| form.get(name).map_or("", String::as_str);
+    let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+    let Some((text, signature)) = field("client_assertion").rsplit_once('.') else {
+        return false;
+    };
+    let (header, claims) = text.split_once('.').unwrap_or_default();
+    let bytes = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap_or_default();
+    let json = |text: &str| serde_json::from_slice::<Value>(&bytes(text)).unwrap_or_default();
+    let (header, claims) = (json(header), json(claims));
+    let pem = client_certificate().as_bytes();
+    let (Ok(certificate), Ok(PrivateKeyDer::Pkcs8(key))) = (
+        CertificateDer::from_pem_slice(pem),
+        PrivateKeyDer::from_pem_slice(pem),
+    ) else {
+        return false;
+    };
+    let Ok(key) = RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()) else {
+        return false;
+    };
+    let key = UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA256, key.public_key().as_ref());
+    let host = parts.headers.get("host").and_then(|host| host.to_str().ok());
+    let url = format!("http://{}{}", host.unwrap_or_default(), parts.uri.path());
+    let thumbprint = URL_SAFE_NO_PAD.encode(Sha256::digest(&certificate));
+    let now = jiff::Timestamp::now().as_second();
+    let time = |name: &str| claims[name].as_i64().unwrap_or_default();
+    field("client_assertion_type") == kind
+        && key.verify(text.as_bytes(), &bytes(signature)).is_ok()
+        && (&header["alg"], &header["x5t#S256"]) == (&json!("PS256"), &json!(thumbprint))
+        && (&claims["iss"], &claims["sub"], &claims["aud"]) == (&json!(client), &json!(client), &json!(url))
+        && (now - 60..=now + 60).contains(&time("nbf"))
+        && time("exp") > now
 }
 
 fn pairs(text: &str) -> BTreeMap<String, String> {

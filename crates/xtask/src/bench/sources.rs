@@ -43,35 +43,8 @@ pub(super) fn run(binary: &Path, args: &SourcesArgs) -> Outcome {
 }
 
 async fn steps(binary: &Path, args: &SourcesArgs) -> Outcome {
-    let folder = tempfile::Builder::new().prefix("equate-bench-").tempdir()?;
-    let kubeconfig = folder.path().join("kubeconfig");
-    let mut command = quiet(binary);
-    command
-        .args(["api", "--port", "0", "--kubeconfig"])
-        .arg(&kubeconfig);
-    let mut cluster = Process::start(&mut command)?;
-    let client = connect(&kubeconfig, &mut cluster).await?;
-    furnish(&client).await?;
-    let mut command = quiet(binary);
-    command
-        .args(["controllers", "--log-level", "error"])
-        .args(["--storage-addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0"])
-        .args([
-            "--metrics-addr",
-            "127.0.0.1:0",
-            "--egress-allow=127.0.0.0/8,::1/128",
-        ])
-        .arg(format!("--helm-index-max-size={}", 2 * args.index_mib * MIB))
-        .arg("--kubeconfig")
-        .arg(&kubeconfig)
-        .arg("--storage-path")
-        .arg(folder.path().join("data"));
-    let controllers = Process::start(&mut command)?;
-    let bench = Bench {
-        client,
-        controllers,
-        interval: format!("{}s", args.interval),
-    };
+    Bench::start(binary, args).await?.alone(args).await?;
+    let bench = Bench::start(binary, args).await?;
     let registry = RegistryServer::start(RegistryOptions::default())?;
     bench.registry(args, &registry).await?;
     bench.charts(args).await
@@ -125,9 +98,68 @@ struct Bench {
     client: Client,
     controllers: Process,
     interval: String,
+    // last: the others use them
+    _cluster: Process,
+    _folder: tempfile::TempDir,
 }
 
 impl Bench {
+    /// An empty cluster with controllers.
+    async fn start(binary: &Path, args: &SourcesArgs) -> Outcome<Self> {
+        let folder = tempfile::Builder::new().prefix("equate-bench-").tempdir()?;
+        let kubeconfig = folder.path().join("kubeconfig");
+        let mut command = quiet(binary);
+        command
+            .args(["api", "--port", "0", "--kubeconfig"])
+            .arg(&kubeconfig);
+        let mut cluster = Process::start(&mut command)?;
+        let client = connect(&kubeconfig, &mut cluster).await?;
+        furnish(&client).await?;
+        let mut command = quiet(binary);
+        command
+            .args(["controllers", "--log-level", "error"])
+            .args(["--storage-addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0"])
+            .args([
+                "--metrics-addr",
+                "127.0.0.1:0",
+                "--egress-allow=127.0.0.0/8,::1/128",
+            ])
+            .arg(format!("--helm-index-max-size={}", 2 * args.index_mib * MIB))
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .arg("--storage-path")
+            .arg(folder.path().join("data"));
+        Ok(Bench {
+            client,
+            controllers: Process::start(&mut command)?,
+            interval: format!("{}s", args.interval),
+            _cluster: cluster,
+            _folder: folder,
+        })
+    }
+
+    /// One chart of a large index, in a process that has served nothing else.
+    async fn alone(&self, args: &SourcesArgs) -> Outcome {
+        let server = ChartServer::start(args.index_mib * MIB, args.charts)?;
+        let url = format!("http://{}", server.address);
+        let source = json!({ "kind": "HelmRepository", "name": "r0" });
+        let spec = json!({ "chart": "c0", "version": "1.0.0", "sourceRef": source });
+        let chart = self.object("HelmChart", 0, spec);
+        println!("one chart of an index of {:.1} MiB:", server.counts.index_mib());
+        let repository = self.object("HelmRepository", 0, json!({ "url": url }));
+        self.controllers.reset_peak()?;
+        self.create(repository).await?;
+        self.create(chart).await?;
+        self.ready("HelmChart", 1).await?;
+        println!(
+            "all Ready after {} requests, peak memory {:.0} MiB, then {:.0} MiB",
+            server.counts.take(),
+            self.controllers.peak_memory().unwrap_or(f64::NAN),
+            self.controllers.memory().unwrap_or(f64::NAN),
+        );
+        Ok(())
+    }
+
     async fn registry(&self, args: &SourcesArgs, registry: &RegistryServer) -> Outcome {
         let layer = archive::of(&[("a.yaml", "a: 1\n")])?;
         let media_type = "application/vnd.cncf.flux.content.v1.tar+gzip";

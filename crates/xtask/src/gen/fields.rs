@@ -310,14 +310,12 @@ const MISSING: &[(&str, &str, &str)] = &[
     ("OCIRepository", "spec.provider: azure", CLOUD),
     ("OCIRepository", "spec.provider: gcp", CLOUD),
     ("Bucket", "spec.serviceAccountName", CLOUD),
-    ("Bucket", "spec.sts", TOKENS),
     ("HelmRepository", "spec.provider: aws", CLOUD),
     ("HelmRepository", "spec.provider: azure", CLOUD),
     ("HelmRepository", "spec.provider: gcp", CLOUD),
     ("HelmChart", "spec.verify.matchOIDCIdentity", PUBLIC_ROOT),
 ];
 const CLOUD: &str = "refused: tokens of cloud identities are not supported yet";
-const TOKENS: &str = "refused: temporary credentials are not supported yet";
 const PUBLIC_ROOT: &str = "refused: Sigstore's public instance is not supported yet";
 
 struct Kind {

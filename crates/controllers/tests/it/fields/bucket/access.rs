@@ -1,10 +1,13 @@
 //! The store, credentials, certificates, proxies.
 
 use equate_api::source::Bucket;
-use equate_testkit::bucket::{AzureGuard, BucketApi, BucketFault, BucketOptions, BucketServer};
+use equate_testkit::bucket::{
+    AzureGuard, BucketApi, BucketFault, BucketOptions, BucketServer, LDAP_USER, WEB_IDENTITY, WEB_ROLE,
+    client_certificate,
+};
 use equate_testkit::git::Proxy;
 use k8s_openapi::api::core::v1::{Event, Secret};
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::Store;
@@ -121,16 +124,31 @@ async fn spec_provider_generic() {
     store.session.end().await;
 }
 
-/// With keys. The identity of a node or a ServiceAccount is not supported yet.
+/// With keys, and with the identity of the machine. That of a ServiceAccount is not supported yet.
 #[tokio::test]
 async fn spec_provider_aws() {
-    let store = filled().await;
+    let server = BucketServer::open().unwrap();
+    let environment = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.services())].into();
+    let options = Options {
+        environment,
+        ..Options::default()
+    };
+    let store = Store::of(server, options).await;
+    store.server.put("a.yaml", "a: 1\n");
     store.source("app", json!({ "provider": "aws" })).await;
     store.holds("app", &FILES).await;
-    let text = "spec.provider aws without secretRef is not supported yet";
     store
-        .refuses("identity", json!({ "provider": "aws", "secretRef": null }), text)
+        .source("identity", json!({ "provider": "aws", "secretRef": null }))
         .await;
+    let text = "AWS authentication failed: failed to create provider access token for the controller: cannot get \
+                credentials for apps: neither spec.region nor the controller's environment variable AWS_REGION";
+    store.says("identity", "AuthenticationFailed", text).await;
+    store.change("identity", json!({ "region": "us-east-1" })).await;
+    store.holds("identity", &FILES).await;
+    store.server.put("a.yaml", "a: 2\n");
+    store.ask("identity", "changed").await;
+    store.holds("identity", &[("a.yaml", "a: 2\n")]).await;
+    store.never_said("identity", &["t0ken", "temporary/secret"]).await;
     store.session.end().await;
 }
 
@@ -173,7 +191,7 @@ async fn spec_provider_gcp() {
     store.session.end().await;
 }
 
-/// With the key of an account, a shared access signature or a service principal. Other identities are not
+/// With the key of an account, a shared access signature or a service principal, with a secret or a certificate. Other identities are not
 /// supported yet.
 #[tokio::test]
 async fn spec_provider_azure() {
@@ -203,7 +221,7 @@ async fn spec_provider_azure() {
     store
         .source("certificate", secret(&endpoint, "certificate"))
         .await;
-    let text = "clientCertificate in secret '@home/certificate' is not supported yet";
+    let text = "failed to parse client certificates: clientCertificate in secret '@home/certificate': it has no RSA key";
     store.says("certificate", "AuthenticationFailed", text).await;
 
     let sas = "sv=2022-11-02&sr=c&sp=rl&sig=h1dden%3D";
@@ -234,6 +252,16 @@ async fn spec_provider_azure() {
         .change("app", secret(&tokens.azure_endpoint(), "principal"))
         .await;
     store.holds("app", &[("c.yaml", "c: 1\n")]).await;
+    let right = json!({ "stringData": {
+        "tenantId": "tenant-1", "clientId": "client-1", "clientCertificate": client_certificate(),
+        "authorityHost": tokens.azure_endpoint(),
+    } });
+    store.session.merge::<Secret>("@home", "certificate", right).await;
+    store
+        .change("certificate", secret(&tokens.azure_endpoint(), "certificate"))
+        .await;
+    store.holds("certificate", &[("c.yaml", "c: 1\n")]).await;
+    store.never_said("certificate", &["PRIVATE KEY"]).await;
     let hidden = [key, "d3IwbmcgaDFkZGVu", "h1dden", "s3cret"];
     store.never_said("app", &hidden).await;
     let text = "spec.provider azure without secretRef is not supported yet";
@@ -252,17 +280,211 @@ async fn spec_service_account_name_is_refused() {
     store.session.end().await;
 }
 
+/// A Bucket that a user of LDAP reads.
+fn ldap(endpoint: &str, user: &str) -> Value {
+    let sts = json!({ "provider": "ldap", "endpoint": endpoint, "secretRef": { "name": user } });
+    json!({ "secretRef": null, "sts": sts })
+}
+
+impl Store {
+    async fn user(&self, name: &str, password: &str) {
+        let user = json!({ "username": LDAP_USER.0, "password": password });
+        self.secret(name, user).await;
+    }
+
+    /// The message of the API server that refuses a Bucket.
+    async fn not_created(&self, spec: Value) -> String {
+        let text = self.session.here(&self.object("refused", &spec).to_string());
+        let object: Bucket = serde_json::from_str(&text).unwrap();
+        let buckets: Api<Bucket> = Api::namespaced(self.session.client.clone(), &self.session.home);
+        let refused = buckets.create(&PostParams::default(), &object).await;
+        refused.unwrap_err().to_string()
+    }
+}
+
 #[tokio::test]
-async fn spec_sts_endpoint_is_refused() {
-    let store = Store::open().await;
-    let sts = json!({ "provider": "ldap", "endpoint": "http://sts.example" });
+async fn spec_sts_provider_ldap() {
+    let store = filled().await;
+    let services = store.server.services();
+    store.user("user", LDAP_USER.1).await;
+    store.source("app", ldap(&services, "user")).await;
+    store.holds("app", &FILES).await;
+    let asked = store.server.take();
+    assert!(asked.contains(&"POST / 200".to_owned()), "{asked:?}");
+    // another run uses the same keys, also for what changed
+    store.server.put("a.yaml", "a: 2\n");
+    store.ask("app", "changed").await;
+    store.holds("app", &[("a.yaml", "a: 2\n")]).await;
+    let asked = store.server.take();
+    assert!(!asked.iter().any(|line| line.starts_with("POST")), "{asked:?}");
     store
-        .refuses(
-            "app",
-            json!({ "secretRef": null, "sts": sts }),
-            "spec.sts is not supported yet",
-        )
+        .never_said("app", &[LDAP_USER.1, "t0ken", "temporary/secret"])
         .await;
+    let mut spec = ldap(&services, "user");
+    spec["provider"] = json!("aws");
+    let text = "'aws' is the only supported STS provider for the 'aws' Bucket provider";
+    let refused = store.not_created(spec).await;
+    assert!(refused.contains(text), "{refused}");
+    store.session.end().await;
+}
+
+/// The environment has keys, which need no service; a web identity asks the named one.
+#[tokio::test]
+async fn spec_sts_provider_aws() {
+    let server = BucketServer::open().unwrap();
+    server.put("a.yaml", "a: 1\n");
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, WEB_IDENTITY).unwrap();
+    let environment = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", token.to_str().unwrap().to_owned()),
+        ("AWS_ROLE_ARN", WEB_ROLE.to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ENDPOINT_URL_STS", server.services()),
+    ];
+    let options = Options {
+        environment: environment.into(),
+        ..Options::default()
+    };
+    let store = Store::of(server, options).await;
+    store
+        .source("app", json!({ "provider": "aws", "secretRef": null }))
+        .await;
+    store.holds("app", &FILES).await;
+    let proxy = Proxy::to(&store.server.endpoint(), "p", "q").unwrap();
+    let address = json!({ "address": proxy.url(), "username": "p", "password": "q" });
+    store.secret("proxy", address).await;
+    let named = |endpoint: &str| json!({ "sts": { "provider": "aws", "endpoint": endpoint } });
+    let mut spec = named("https://sts.eu-west-1.amazonaws.com");
+    spec["proxySecretRef"] = json!({ "name": "proxy" });
+    store.change("app", spec).await;
+    // the proxy leads to a server without its certificate, which gets no token
+    let text = "AWS authentication failed: failed to create provider access token for the controller: cannot get \
+                credentials for apps: the token service of AWS: ";
+    store.says("app", "AuthenticationFailed", text).await;
+    let heads = proxy.heads();
+    let connect = "CONNECT sts.eu-west-1.amazonaws.com:443 ";
+    assert!(heads.iter().any(|head| head.starts_with(connect)), "{heads:?}");
+    // a token of the process goes to AWS alone
+    store.change("app", named("https://sts.example.org")).await;
+    let text = "AWS authentication failed: failed to create provider access token for the controller: invalid STS \
+                endpoint: 'https://sts.example.org'. must match ^https://";
+    store.says("app", "AuthenticationFailed", text).await;
+    store.never_said("app", &[WEB_IDENTITY, "temporary/secret"]).await;
+    let refused = |spec: Value| {
+        let mut sts = json!({ "provider": "aws", "endpoint": "https://sts.amazonaws.com" });
+        if spec["sts"].is_object() {
+            crate::fields::merge(&mut sts, &spec["sts"]);
+        }
+        json!({ "provider": spec["provider"], "secretRef": null, "sts": sts })
+    };
+    for (spec, text) in [
+        (
+            json!({ "provider": "generic" }),
+            "'ldap' is the only supported STS provider for the 'generic' Bucket provider",
+        ),
+        (
+            json!({ "provider": "gcp" }),
+            "STS configuration is only supported for the 'aws' and 'generic' Bucket providers",
+        ),
+        (
+            json!({ "provider": "aws", "sts": { "secretRef": { "name": "x" } } }),
+            "spec.sts.secretRef is not required for the 'aws' STS provider",
+        ),
+        (
+            json!({ "provider": "aws", "sts": { "certSecretRef": { "name": "x" } } }),
+            "spec.sts.certSecretRef is not required for the 'aws' STS provider",
+        ),
+    ] {
+        let found = store.not_created(refused(spec)).await;
+        assert!(found.contains(text), "{found}");
+    }
+    store.session.end().await;
+}
+
+#[tokio::test]
+async fn spec_sts_endpoint() {
+    let store = filled().await;
+    store.user("user", LDAP_USER.1).await;
+    store.source("app", ldap("https://", "user")).await;
+    let text = "failed to parse STS endpoint 'https://': it is not an http or https URL of a host";
+    store.says("app", "URLInvalid", text).await;
+    let endpoint = |endpoint: &str| json!({ "sts": { "endpoint": endpoint } });
+    let services = store.server.services();
+    store
+        .change("app", endpoint(&services.replace("http:", "https:")))
+        .await;
+    let text = "failed to confirm existence of 'apps' bucket: cannot get credentials for apps: the token service of \
+                spec.sts: ";
+    store.says("app", "BucketOperationFailed", text).await;
+    store.change("app", endpoint(&services)).await;
+    store.holds("app", &FILES).await;
+    let refused = store.not_created(ldap("ldap://x", "user")).await;
+    assert!(refused.contains("spec.sts.endpoint"), "{refused}");
+    store.session.end().await;
+}
+
+/// First none, then incomplete ones, then wrong ones, then the right ones.
+#[tokio::test]
+async fn spec_sts_secret_ref_name() {
+    let store = filled().await;
+    let services = store.server.services();
+    let mut spec = ldap(&services, "user");
+    spec["sts"].as_object_mut().unwrap().remove("secretRef");
+    store.source("app", spec).await;
+    let text =
+        "the token service refused the credentials (HTTP 400): InvalidParameterValue: LDAP server error";
+    store.says("app", "BucketOperationFailed", text).await;
+    let secret = |name: &str| json!({ "sts": { "secretRef": { "name": name } } });
+    store.change("app", secret("user")).await;
+    let text = "failed to get STS secret '@home/user': secrets \"user\" not found";
+    store.says("app", "AuthenticationFailed", text).await;
+    store.secret("half", json!({ "username": LDAP_USER.0 })).await;
+    store.change("app", secret("half")).await;
+    let text = "invalid 'half' secret data for 'ldap' STS provider: required fields username, password";
+    store.says("app", "AuthenticationFailed", text).await;
+    store.user("wrong", "wr0ng").await;
+    store.change("app", secret("wrong")).await;
+    let text =
+        "the token service refused the credentials (HTTP 400): InvalidParameterValue: LDAP server error";
+    store.says("app", "BucketOperationFailed", text).await;
+    store.user("user", LDAP_USER.1).await;
+    store.change("app", secret("user")).await;
+    store.holds("app", &FILES).await;
+    store.never_said("app", &["wr0ng", LDAP_USER.1, "t0ken"]).await;
+    store.session.end().await;
+}
+
+#[tokio::test]
+async fn spec_sts_cert_secret_ref_name() {
+    let options = BucketOptions {
+        tls: true,
+        clients: true,
+        ..BucketOptions::default()
+    };
+    let store = Store::with(options, Options::default()).await;
+    store.server.put("a.yaml", "a: 1\n");
+    store.user("user", LDAP_USER.1).await;
+    store.secret("tls", json!({ "other": "1" })).await;
+    let ca = store.server.certificate().unwrap().to_owned();
+    let client = store.server.client().unwrap().clone();
+    let all = json!({ "ca.crt": ca, "tls.crt": client.certificate, "tls.key": client.key });
+    store.secret("all", all.clone()).await;
+    // the certificates of the store do not count at the token service
+    let mut spec = ldap(&store.server.services(), "user");
+    spec["insecure"] = json!(false);
+    spec["certSecretRef"] = json!({ "name": "all" });
+    store.source("app", spec).await;
+    let text = "the token service of spec.sts: the connection is not trusted";
+    store.says("app", "BucketOperationFailed", text).await;
+    let named = json!({ "sts": { "certSecretRef": { "name": "tls" } } });
+    store.change("app", named).await;
+    let text = "failed to get STS TLS config: secret '@home/tls' must contain either 'ca.crt' or both";
+    store.says("app", "AuthenticationFailed", text).await;
+    let right = json!({ "stringData": all });
+    store.session.merge::<Secret>("@home", "tls", right).await;
+    store.ask("app", "right").await;
+    store.holds("app", &FILES).await;
     store.session.end().await;
 }
 
@@ -322,6 +544,30 @@ async fn spec_cert_secret_ref_name() {
     let text = "failed to get TLS config: secret '@home/tls' must contain either 'ca.crt' or both";
     store.says("app", "AuthenticationFailed", text).await;
     let right = json!({ "stringData": { "ca.crt": store.server.certificate().unwrap() } });
+    store.session.merge::<Secret>("@home", "tls", right).await;
+    store.ask("app", "right").await;
+    store.holds("app", &FILES).await;
+    store.session.end().await;
+}
+
+#[tokio::test]
+async fn spec_cert_secret_ref_name_with_a_client_certificate() {
+    let options = BucketOptions {
+        tls: true,
+        clients: true,
+        ..BucketOptions::default()
+    };
+    let store = Store::with(options, Options::default()).await;
+    store.server.put("a.yaml", "a: 1\n");
+    let ca = store.server.certificate().unwrap().to_owned();
+    store.secret("tls", json!({ "ca.crt": ca })).await;
+    let spec = json!({ "insecure": false, "certSecretRef": { "name": "tls" } });
+    store.source("app", spec).await;
+    store
+        .says("app", "BucketOperationFailed", "failed to confirm existence")
+        .await;
+    let client = store.server.client().unwrap().clone();
+    let right = json!({ "stringData": { "tls.crt": client.certificate, "tls.key": client.key } });
     store.session.merge::<Secret>("@home", "tls", right).await;
     store.ask("app", "right").await;
     store.holds("app", &FILES).await;

@@ -26,9 +26,12 @@ impl Store {
     }
 
     async fn with(store: BucketOptions, options: Options) -> Store {
+        Self::of(BucketServer::start(store).unwrap(), options).await
+    }
+
+    async fn of(server: BucketServer, options: Options) -> Store {
         let kinds = vec![Bucket::crd()];
         let session = Session::anywhere_with(&[], Options { kinds, ..options }).await;
-        let server = BucketServer::start(store).unwrap();
         let store = Store { session, server };
         let keys = json!({ "accesskey": "access", "secretkey": "secret/key+1" });
         store.secret("keys", keys).await;
@@ -37,6 +40,10 @@ impl Store {
 
     /// A Bucket of the store, with an interval of an hour unless the spec sets one.
     async fn source(&self, name: &str, spec: Value) {
+        self.session.create(self.object(name, &spec)).await;
+    }
+
+    fn object(&self, name: &str, spec: &Value) -> Value {
         let mut object = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1",
             "kind": "Bucket",
@@ -49,10 +56,10 @@ impl Store {
                 "secretRef": { "name": "keys" },
             },
         });
-        super::merge(&mut object["spec"], &spec);
+        super::merge(&mut object["spec"], spec);
         let fields = object["spec"].as_object_mut().unwrap();
         fields.retain(|_, value| !value.is_null());
-        self.session.create(object).await;
+        object
     }
 
     async fn change(&self, name: &str, spec: Value) {
