@@ -21,6 +21,7 @@ pub(crate) mod matrix;
 mod past;
 mod plan_file;
 pub(crate) mod promote;
+mod read_ahead;
 mod repository;
 mod snapshot;
 pub(crate) mod status;
