@@ -16,6 +16,7 @@ mod helm_fleet;
 mod inflate;
 mod install;
 mod promote;
+mod promote_each;
 mod promote_kills;
 mod promote_races;
 mod promotion_state;
