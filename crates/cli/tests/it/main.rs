@@ -13,6 +13,7 @@ mod example;
 mod fleet;
 mod forge;
 mod helm_fleet;
+mod history_source;
 mod inflate;
 mod install;
 mod promote;
